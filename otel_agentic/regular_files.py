@@ -1,4 +1,4 @@
-"""Files that a user names, opened without waiting: a named pipe, a device or a socket is refused."""
+"""Opens files that a user names without waiting: named pipes, devices and sockets are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS: Final = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISCHR, "a device"),
 )
-#: What the process has open already, such as standard input or what a shell writes for `<(command)`.
+#: Files that the process has open already, such as standard input or the output of `<(command)` in a shell.
 _OPENED: Final = re.compile(r"/dev/(?:stdin|fd/[0-9]+)|/proc/self/fd/[0-9]+")
 
 
@@ -23,7 +23,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Return a regular file, opened for reading; `/dev/stdin` and `/dev/fd/N` may be pipes.
 
     Raises:
-        OSError: it cannot be opened, or is a directory, named pipe, device or socket; `strerror` says so.
+        OSError: it cannot be opened, or is a directory, named pipe, device or socket; `strerror` names the reason.
     """
     name = os.fspath(path)
     if _OPENED.fullmatch(name):
@@ -49,10 +49,10 @@ def read_regular(path: str | os.PathLike[str], size: int = -1) -> bytes:
 
 
 def require_regular(mode: int, name: str) -> None:
-    """Return nothing where a file's mode is that of a regular one.
+    """Check that a file's mode is that of a regular file.
 
     Raises:
-        OSError: it is another's.
+        OSError: it is not.
     """
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)

@@ -48,7 +48,7 @@ def query(context: Context, *, sql: str, fresh: bool = False, evaluation: str = 
         limits_of(context.engine.settings.store),
         as_of_ns=snapshot.as_of_ns,
         evaluation=evaluation,
-        gone=context.gone,
+        is_cancelled=context.gone,
         folder=export_folder_of(context.engine.settings).resolve(),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import UsageError
 from otel_agentic.scoring import evaluator_version, truth_version
-from otel_agentic.store.judges import places_of
+from otel_agentic.store.judges import locations_of
 from otel_agentic.store.scores import Evaluation
 from otel_agentic.truth import CaseIndex, parse_cases, parse_labels
 from otel_agentic.truth.load import redacted_case, redacted_labels
@@ -118,7 +118,7 @@ def unknown_labels(store: Store, files: Sequence[TruthFile]) -> Iterator[str]:
     names = [name for file in files for name in parse_labels(file.name, file.text).labels]
     redacted: list[str] = [store.redacting.value(name) for name in names]
     with store.read() as con:
-        known = places_of(con, redacted)
+        known = locations_of(con, redacted)
     unknown = sorted({name for name in redacted if name not in known})
     if unknown:
         more = f" and {len(unknown) - _MOST_NAMED:,} more" if len(unknown) > _MOST_NAMED else ""

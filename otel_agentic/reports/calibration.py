@@ -12,7 +12,7 @@ from otel_agentic.errors import CaseError
 from otel_agentic.evaluation.run import judge_json, judge_models
 from otel_agentic.judges.calibration import TARGETS, UNSURE, Calibration, Labelled, calibrate, parse_human_labels
 from otel_agentic.scoring.model import OPEN_REASONS
-from otel_agentic.store.judges import CalibrationRun, HumanVerdict, places_of, save_calibration, save_human_verdicts
+from otel_agentic.store.judges import CalibrationRun, HumanVerdict, locations_of, save_calibration, save_human_verdicts
 from otel_agentic.store.queries.scores import newest_model, origins, stored_scores
 from otel_agentic.store.scores import save_evaluation
 from otel_agentic.store.selection import Selection
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from otel_agentic.stats import Estimate
     from otel_agentic.stats.agreement import Agreement, CurvePoint
     from otel_agentic.store.connection import Connection
-    from otel_agentic.store.judges import Place
+    from otel_agentic.store.judges import ConversationLocation
     from otel_agentic.store.table import Key
 
 #: Why the judge gave no verdict on an answer whose outcome is known all the same: nothing was said, or a text that must not be.
@@ -52,7 +52,7 @@ class Found:
     warnings: tuple[str, ...]
 
 
-def find(labels: Sequence[HumanLabel], places: Mapping[str, Sequence[Place]]) -> Found:
+def find(labels: Sequence[HumanLabel], places: Mapping[str, Sequence[ConversationLocation]]) -> Found:
     """Return where the labelled conversations and turns stand in the store.
 
     Args:
@@ -143,7 +143,7 @@ def of_conversation(
     )
 
 
-def _lost(label: HumanLabel, fitting: Sequence[Place]) -> str | None:
+def _lost(label: HumanLabel, fitting: Sequence[ConversationLocation]) -> str | None:
     """Return why a label leads nowhere, None where it leads to a conversation or turn."""
     if not fitting:
         return "is in the store"
@@ -165,7 +165,7 @@ def _told(why: str, names: Sequence[str]) -> str:
     return f"{labels} left out, for no such conversation {why}: {', '.join(names[:_TOLD])}{more}"
 
 
-def _verdict(label: HumanLabel, place: Place) -> HumanVerdict:
+def _verdict(label: HumanLabel, place: ConversationLocation) -> HumanVerdict:
     return HumanVerdict(
         environment=place.environment,
         conversation_id=label.conversation_id,
@@ -252,7 +252,7 @@ def calibrate_judge(
     redacted = engine.store.redacting.value  # conversations may be called by what is taken out of them
     labels = [replace(label, conversation_id=redacted(label.conversation_id)) for file in read for label in file.labels]
     with engine.store.read() as con:
-        found = find(labels, places_of(con, [label.conversation_id for label in labels]))
+        found = find(labels, locations_of(con, [label.conversation_id for label in labels]))
     truth = engine.evaluating.truth()
     judged = _judged(engine, truth, found)
     judge = (truth.judge.name, truth.judge.version)

@@ -1,6 +1,6 @@
 """The open DuckDB file: schema, writer, readers.
 
-`Store` is imported when it is first used: the process of a user query imports this package and needs none of it.
+`Store` is imported on first use, because the process of a user query imports this package without needing it.
 """
 
 from __future__ import annotations

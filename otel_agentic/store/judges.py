@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from otel_agentic.store.store import Store
     from otel_agentic.store.table import Key
 
-#: That a verdict was taken from the cache is written down when it was not for so long, ns.
+#: The use of a cached verdict is recorded if the last record is older than this, ns.
 _USED_NS: Final = 24 * 3600 * 1_000_000_000
-#: How long verdicts gather before they are written together, seconds. What a process that dies had not written is asked
-#: again, so this is short; a commit takes a few milliseconds.
+#: How long verdicts are collected before they are written together, seconds. Verdicts lost with a killed process must be asked
+#: for again, so this is short; a commit takes a few milliseconds.
 _GATHERING_S: Final = 0.02
 _KNOWN: Final = """
 SELECT
@@ -62,12 +62,12 @@ _CHOSEN: Final = "($judge IS NULL OR judge = $judge) AND ($before IS NULL OR jud
 _COUNT: Final = f"SELECT count(*) FROM judge_calls WHERE cleared IS NOT TRUE AND {_CHOSEN}"  # noqa: S608 — a constant of our own
 _FORGET: Final = f"UPDATE judge_calls SET cleared = true, reasoning = NULL, texts = NULL WHERE {_CHOSEN}"  # noqa: S608 — same
 _DROP: Final = "DELETE FROM judge_calls WHERE cleared AND judged_at < make_timestamp_ns($counted_from)"
-#: Verdicts that were taken are as young as that: retention goes by it.
+#: The last use of a verdict, which determines its age for retention.
 _USED: Final = """
 UPDATE judge_calls SET used_at = make_timestamp_ns($now)
 WHERE content_hash IN (SELECT content_hash FROM requested) AND error IS NULL
 """
-#: Models that the spans of some conversations name.
+#: Models named by the spans of some conversations.
 _MODELS: Final = """
 SELECT DISTINCT model FROM spans
 SEMI JOIN (SELECT trace_id FROM trace_links SEMI JOIN requested USING (environment, conversation_id)) USING (trace_id)
@@ -76,8 +76,8 @@ WHERE model IS NOT NULL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
-    """What a judge said of a question, and when."""
+class _Answer:
+    """The answer of a judge to a question, and its time."""
 
     key: str
     verdict: Verdict | JudgeFailure
@@ -86,17 +86,17 @@ class _Said:
 
     @property
     def score(self) -> float | None:
-        """The score; None of a failure, and where a label or texts were asked for: 0 would be a bad one."""
+        """The score; None for a failure, and if a label or texts were requested, because 0 would be a bad score."""
         return self.verdict.score if isinstance(self.verdict, Verdict) and self._asks_for("score") else None
 
     @property
     def label(self) -> str | None:
-        """The label, None where none was asked for."""
+        """The label, or None if none was requested."""
         return self.verdict.label if isinstance(self.verdict, Verdict) and self._asks_for("label") else None
 
     @property
     def texts(self) -> list[str] | None:
-        """The texts, None where none were asked for."""
+        """The texts, or None if none were requested."""
         return list(self.verdict.texts) if isinstance(self.verdict, Verdict) and self._asks_for("texts") else None
 
     def _asks_for(self, kind: ReplyKind) -> bool:
@@ -107,47 +107,47 @@ class DuckDbJudgeCache:
     """The verdicts of one judge in the store; a `JudgeCache`. Thread-safe. Close it before the store."""
 
     def __init__(self, store: Store, judge: str, version: str, *, reads: bool = True) -> None:
-        """Begin.
+        """Start the writing thread.
 
         Args:
-            store: where they are kept.
-            judge: the judge's name,
-            version: and version, written beside each verdict.
-            reads: False to take nothing from earlier evaluations; verdicts are kept all the same.
+            store: the store of the verdicts.
+            judge: name of the judge,
+            version: and its version, stored with each verdict.
+            reads: False to ignore earlier verdicts; new verdicts are stored all the same.
         """
         self._store = store
         self._judge = judge
         self._version = version
         self._reads = reads
         self._lock = threading.Lock()
-        self._gathered: list[_Said] = []
+        self._gathered: list[_Answer] = []
         self._written: Future[None] | None = None
         self._error: BaseException | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="otel-agentic-verdicts")
 
     def get(self, keys: Sequence[str]) -> dict[str, Verdict]:
-        """Return the stored verdicts of those keys that have one, marked as cached."""
+        """Return the stored verdicts by key, marked as cached."""
         if not self._reads:
             return {}
         with self._store.read() as con:
-            found = _known(con, keys)
+            known = _known(con, keys)
         now_ns = self._store.clock()
-        stale = [key for key, (_, used_ns) in found.items() if now_ns - used_ns > _USED_NS]
+        stale = [key for key, (_, used_ns) in known.items() if now_ns - used_ns > _USED_NS]
         if stale:
             self._store.write(lambda con: note_used(con, stale, now_ns))
-        return {key: verdict for key, (verdict, _) in found.items()}
+        return {key: verdict for key, (verdict, _) in known.items()}
 
     def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:
         """Record a verdict, or a failure that was paid for; returns at once, see `flush`."""
         if not verdict.tries or (isinstance(verdict, Verdict) and verdict.cached):
             return
         with self._lock:
-            self._gathered.append(_Said(key=key, verdict=verdict, question=question, at_ns=self._store.clock()))
+            self._gathered.append(_Answer(key=key, verdict=verdict, question=question, at_ns=self._store.clock()))
             if len(self._gathered) == 1:
                 self._written = self._thread.submit(self._write)
 
     def flush(self) -> None:
-        """Return when everything put before is durable.
+        """Wait until all earlier calls of `put` are durable.
 
         Raises:
             StoreError: it could not be written.
@@ -155,22 +155,22 @@ class DuckDbJudgeCache:
         with self._lock:
             written = self._written
         if written is not None:
-            written.result()  # writes are one after the other: the last one is the last
+            written.result()  # writes are sequential, so all earlier ones are finished, too
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     def close(self) -> None:
-        """Write what is gathered and end."""
+        """Write all collected verdicts and stop."""
         self._thread.shutdown()
 
     def _write(self) -> None:
         time.sleep(_GATHERING_S)
         with self._lock:
-            given, self._gathered = self._gathered, []
+            answers, self._gathered = self._gathered, []
         try:
-            self._store.write(lambda con: _insert(con, given, self._judge, self._version))
-        except Exception as error:  # noqa: BLE001 — handed to whoever waits for it in `flush`
+            self._store.write(lambda con: _insert(con, answers, self._judge, self._version))
+        except Exception as error:  # noqa: BLE001 — raised by the next `flush`
             self._error = error
 
 
@@ -180,7 +180,7 @@ def known_verdicts(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, Ve
 
 
 def _known(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verdict, int]]:
-    """Return the same with when each was last taken, or given, ns."""
+    """Return the same, with the time of the last use or of the answer, ns."""
     return {
         row[0]: (
             Verdict(
@@ -204,25 +204,25 @@ def _known(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verd
 
 
 def note_used(con: DuckDBPyConnection, keys: Sequence[str], now_ns: int) -> None:
-    """Write down that verdicts were taken from the cache: retention removes those that were not for long."""
+    """Record the use of cached verdicts: retention removes verdicts not used for long."""
     rows_with(con, {"content_hash": sorted(set(keys))}, _USED, {"now": now_ns}, fetch=False)
 
 
 def judge_summary(con: DuckDBPyConnection) -> list[Row]:
-    """Return what each judge, version and model said and cost, the latest first."""
+    """Return the verdicts, failures and costs of each judge, version and model, the latest first."""
     return rows(con, _SUMMARY, {})
 
 
 def clear_verdicts(con: DuckDBPyConnection, *, judge: str | None, before_ns: int | None, counted_from_ns: int) -> int:
-    """Take verdicts out of the cache, with their reasoning; return how many.
+    """Remove verdicts from the cache, with their reasoning; return how many.
 
-    What the budget counts stays until its window has passed: clearing the cache frees no budget.
+    Calls that count for the budget stay until its window has passed: clearing the cache frees no budget.
 
     Args:
         con: a connection in a transaction.
-        judge: of this judge only,
-        before_ns: given before this time only.
-        counted_from_ns: where the budget window begins.
+        judge: only verdicts of this judge,
+        before_ns: only verdicts from before this time.
+        counted_from_ns: start of the budget window.
     """
     chosen = {"judge": judge, "before": before_ns}
     count = int(con.execute(_COUNT, chosen).fetchall()[0][0])
@@ -236,32 +236,32 @@ def models_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
     return {model for (model,) in rows_with(con, key_columns(keys), _MODELS)}
 
 
-def _insert(con: DuckDBPyConnection, given: Sequence[_Said], judge: str, version: str) -> None:
-    said = [each.verdict for each in given]
+def _insert(con: DuckDBPyConnection, answers: Sequence[_Answer], judge: str, version: str) -> None:
+    verdicts = [answer.verdict for answer in answers]
     columns: dict[str, list[Any]] = {
-        name: [getattr(verdict, name) for verdict in said]
+        name: [getattr(verdict, name) for verdict in verdicts]
         for name in ("model", "tries", "latency_s", "input_tokens", "output_tokens", "cost_usd")
     }
     Table(con, "judge_calls").insert(
         con,
         {
             **columns,
-            "content_hash": [each.key for each in given],
-            "metric": [metric_of(each.question) for each in given],
-            "judge": [judge] * len(given),
-            "judge_version": [version] * len(given),
-            "score": [each.score for each in given],
-            "label": [each.label for each in given],
-            "texts": [each.texts for each in given],
-            "unsure": [True if isinstance(verdict, Verdict) and verdict.unsure else None for verdict in said],
-            "reasoning": [verdict.reasoning if isinstance(verdict, Verdict) else None for verdict in said],
-            "error": [None if isinstance(verdict, Verdict) else verdict.message for verdict in said],
-            "judged_at": [each.at_ns for each in given],
+            "content_hash": [answer.key for answer in answers],
+            "metric": [metric_of(answer.question) for answer in answers],
+            "judge": [judge] * len(answers),
+            "judge_version": [version] * len(answers),
+            "score": [answer.score for answer in answers],
+            "label": [answer.label for answer in answers],
+            "texts": [answer.texts for answer in answers],
+            "unsure": [True if isinstance(verdict, Verdict) and verdict.unsure else None for verdict in verdicts],
+            "reasoning": [verdict.reasoning if isinstance(verdict, Verdict) else None for verdict in verdicts],
+            "error": [None if isinstance(verdict, Verdict) else verdict.message for verdict in verdicts],
+            "judged_at": [answer.at_ns for answer in answers],
         },
     )
 
 
-#: Parts of the window that spending is summed by: a window of a million calls is held as so many sums.
+#: Number of parts into which the window is divided for sums: a window of a million calls takes this many sums.
 _PARTS: Final = 1000
 _SPENT: Final = """
 SELECT
@@ -277,20 +277,20 @@ ORDER BY at_ns
 class DuckDbBudget:
     """The budget of all judges on one store; a `Budget`. Thread-safe.
 
-    The window ends now: what is older than its width is free again. What is under way is not in it: whoever asks
-    `allows` adds that.
+    The window ends now: spending older than its width is free again. Calls in progress are not included: callers of `allows`
+    add them.
     """
 
     def __init__(self, store: Store, settings: JudgeSettings, clock: Callable[[], int] | None = None) -> None:
-        """Begin with what the store says was spent.
+        """Start with the spending recorded in the store.
 
         Args:
             store: the opened store; no other process can spend while it is open.
             settings: the limits and the window.
-            clock: the present, ns since the epoch; None takes the store's.
+            clock: returns the present, ns since the epoch; None takes the store's.
 
         Raises:
-            ConfigError: the window is no width.
+            ConfigError: the window is not a valid width.
         """
         self._store = store
         self._settings = settings
@@ -304,7 +304,7 @@ class DuckDbBudget:
         self._reached: str | None = None
 
     def allows(self, *, calls: int, tokens: int) -> bool:
-        """Return whether that many more model calls and tokens may be spent."""
+        """Return whether this many more model calls and tokens may be spent."""
         with self._lock:
             spent = self._in_window()
         reached = self._limits.reached(spent, calls=calls, tokens=tokens)
@@ -312,7 +312,7 @@ class DuckDbBudget:
         return reached is None
 
     def spend(self, verdict: Verdict | JudgeFailure) -> None:
-        """Count what a verdict, or a failure, has cost."""
+        """Count the cost of a verdict or a failure."""
         cost = Cost.of(verdict)
         with self._lock:
             self._in_window()
@@ -326,17 +326,17 @@ class DuckDbBudget:
 
     @property
     def used_up(self) -> str | None:
-        """Which limit was reached, in words; None while none was."""
+        """A message that names the exhausted limit, or None."""
         window = self._settings.budget_window
         return None if self._reached is None else f"the budget of {window} is used up ({self._reached})"
 
     def spent(self) -> Cost:
-        """Return what was spent in the window that ends now."""
+        """Return the spending in the window that ends now."""
         with self._lock:
             return self._in_window()
 
     def _in_window(self) -> Cost:
-        """Return the sum of the window, without what has left it."""
+        """Return the sum of the window, after removing expired spending."""
         since_ns = self._clock() - self.width_ns
         if self._spent is None:
             self._read(since_ns)
@@ -348,20 +348,20 @@ class DuckDbBudget:
     def _read(self, since_ns: int) -> None:
         self._spent = deque()
         with self._store.read() as con:
-            found = con.execute(_SPENT, {"since": since_ns, "part": self._part_ns}).fetchall()
-        for at_ns, calls, tokens, cost_usd in found:
+            rows = con.execute(_SPENT, {"since": since_ns, "part": self._part_ns}).fetchall()
+        for at_ns, calls, tokens, cost_usd in rows:
             self._remember(at_ns, Cost(calls=calls, tokens=tokens, cost_usd=cost_usd))
 
     def _remember(self, at_ns: int, cost: Cost) -> None:
-        """Add to the sums: what is paid for at nearly the same time is one entry, which leaves with its last part."""
-        assert self._spent is not None  # noqa: S101 — read before anything is remembered
+        """Add to the sums: spending at nearly the same time is one entry, which expires with its last part."""
+        assert self._spent is not None  # noqa: S101 — read before anything is added
         self._sum = self._sum + cost if self._spent else cost
         if self._spent and self._spent[-1][0] // self._part_ns == at_ns // self._part_ns:
             cost += self._spent.pop()[1]
         self._spent.append((at_ns, cost))
 
 
-_PLACES: Final = """
+_LOCATIONS: Final = """
 SELECT conversation_id, environment, revision, turn_count, closed_by IS NOT NULL
 FROM conversations
 SEMI JOIN requested USING (conversation_id)
@@ -383,8 +383,8 @@ _COUNTS: Final = ("both_pass", "false_pass", "false_fail", "both_fail")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a conversation of some id stands: its environment, newest revision and number of turns."""
+class ConversationLocation:
+    """A conversation with some id: its environment, newest revision and number of turns."""
 
     environment: str
     revision: int
@@ -394,7 +394,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanVerdict:
-    """A person's verdict, True for a pass, on a turn (0-based) or a conversation (None) that is in the store."""
+    """A human verdict, True for a pass, on a turn (0-based) or a conversation (None) in the store."""
 
     environment: str
     conversation_id: str
@@ -406,9 +406,9 @@ class HumanVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationRun:
-    """What was calibrated, with which labels: what stands beside every number of it.
+    """The subject of a calibration, and its labels.
 
-    `random_sample`: it was said that the labelled conversations are a random sample.
+    `random_sample`: the labelled conversations were declared to be a random sample.
     """
 
     calibration_id: str
@@ -421,25 +421,25 @@ class CalibrationRun:
     calibrated_ns: int
 
 
-def places_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> dict[str, list[Place]]:
-    """Return where the conversations of some ids stand; an id that is in no environment is left out."""
-    found: dict[str, list[Place]] = {}
-    for row in rows_with(con, {"conversation_id": sorted(set(conversation_ids))}, _PLACES):
-        place = Place(environment=row[1], revision=row[2], turn_count=row[3], closed=row[4])
-        found.setdefault(row[0], []).append(place)
-    return found
+def locations_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> dict[str, list[ConversationLocation]]:
+    """Return the conversations with some ids; an id without a conversation is omitted."""
+    locations: dict[str, list[ConversationLocation]] = {}
+    for row in rows_with(con, {"conversation_id": sorted(set(conversation_ids))}, _LOCATIONS):
+        location = ConversationLocation(environment=row[1], revision=row[2], turn_count=row[3], closed=row[4])
+        locations.setdefault(row[0], []).append(location)
+    return locations
 
 
 def save_human_verdicts(
     con: DuckDBPyConnection, verdicts: Sequence[HumanVerdict], *, random_sample: bool, now_ns: int
 ) -> None:
-    """Remember verdicts of people; each replaces an older one on the same turn or conversation."""
+    """Store human verdicts; each replaces an older one on the same turn or conversation."""
     keys: dict[str, list[Any]] = {
         "environment": [verdict.environment for verdict in verdicts],
         "conversation_id": [verdict.conversation_id for verdict in verdicts],
     }
-    places = [-1 if verdict.turn_index is None else verdict.turn_index for verdict in verdicts]
-    rows_with(con, {**keys, "turn_index": places}, _FORGET_VERDICTS, fetch=False)
+    turn_indices = [-1 if verdict.turn_index is None else verdict.turn_index for verdict in verdicts]
+    rows_with(con, {**keys, "turn_index": turn_indices}, _FORGET_VERDICTS, fetch=False)
     Table(con, "human_verdicts").insert(
         con,
         {
@@ -455,35 +455,37 @@ def save_human_verdicts(
 
 
 def save_calibration(
-    con: DuckDBPyConnection, run: CalibrationRun, found: Sequence[Calibration], labelled: Sequence[Labelled]
+    con: DuckDBPyConnection, run: CalibrationRun, calibrations: Sequence[Calibration], labelled: Sequence[Labelled]
 ) -> None:
-    """Write a calibration: a row for turns and one for conversations, and what was compared."""
-    Table(con, "judge_calibrations").insert(con, _columns([_row(run, one) for one in found]))
-    Table(con, "calibration_verdicts").insert(con, _columns([_verdict_row(run, one) for one in labelled]))
+    """Write a calibration: a row for turns and one for conversations, and the compared verdicts."""
+    Table(con, "judge_calibrations").insert(con, _columns([_row(run, item) for item in calibrations]))
+    Table(con, "calibration_verdicts").insert(con, _columns([_verdict_row(run, item) for item in labelled]))
 
 
 def newest_calibrations(con: DuckDBPyConnection) -> list[Row]:
     """Return the newest calibration of each judge, version and target, the latest first."""
-    found = rows(con, _NEWEST, {})
-    for row in found:
+    calibrations = rows(con, _NEWEST, {})
+    for row in calibrations:
         row["curve"], row["not_judged"] = parsed(row["curve"]), parsed(row["not_judged"])
-    return found
+    return calibrations
 
 
-def _row(run: CalibrationRun, found: Calibration) -> dict[str, Any]:
-    agreement = found.agreement
+def _row(run: CalibrationRun, calibration: Calibration) -> dict[str, Any]:
+    agreement = calibration.agreement
     row = {
         **_shared(run),
-        "target": found.target,
+        "target": calibration.target,
         "n": int(agreement.confusion.n),
-        "judged": sum(int(one.agreement.confusion.n) for one in found.deciders if one.judge is not None),
+        "judged": sum(
+            int(decider.agreement.confusion.n) for decider in calibration.deciders if decider.judge is not None
+        ),
         **{name: int(getattr(agreement.confusion, name)) for name in _COUNTS},
         "interval_method": agreement.interval_method,
         "level": agreement.level,
-        "threshold": found.threshold,
-        "best_threshold": found.best.threshold if found.best else None,
-        "curve": [asdict(point) for point in found.curve],
-        "not_judged": dict(found.not_judged),
+        "threshold": calibration.threshold,
+        "best_threshold": calibration.best.threshold if calibration.best else None,
+        "curve": [asdict(point) for point in calibration.curve],
+        "not_judged": dict(calibration.not_judged),
         "random_sample": run.random_sample,
         "labels": list(run.labels),
         "calibrated_at": run.calibrated_ns,
@@ -499,24 +501,24 @@ def _shared(run: CalibrationRun) -> dict[str, Any]:
     return {name: getattr(run, name) for name in names}
 
 
-def _verdict_row(run: CalibrationRun, one: Labelled) -> dict[str, Any]:
+def _verdict_row(run: CalibrationRun, labelled: Labelled) -> dict[str, Any]:
     names = ("environment", "conversation_id", "revision", "turn_index", "dataset", "case_id", "human")
     return {
         "calibration_id": run.calibration_id,
-        **{name: getattr(one, name) for name in names},
-        "judge_outcome": one.outcome,
-        "judge_reason": one.reason,
-        "judge_score": one.score,
-        "judged": one.judge is not None,
+        **{name: getattr(labelled, name) for name in names},
+        "judge_outcome": labelled.outcome,
+        "judge_reason": labelled.reason,
+        "judge_score": labelled.score,
+        "judged": labelled.judge is not None,
         "random_sample": run.random_sample,
     }
 
 
-def _columns(found: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in found] for name in found[0]} if found else {}
+def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
-#: The newest calibration on conversations of each judge and version, one of a random sample before any other.
+#: The newest calibration on conversations of each judge and version; a random sample takes precedence.
 _SAMPLES: Final = """
 WITH newest AS (
     SELECT judge, judge_version, calibration_id, random_sample
@@ -536,9 +538,9 @@ ORDER BY n.judge, n.judge_version, v.environment, v.conversation_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanSample:
-    """Conversations that people labelled for a calibration of a judge's version.
+    """Conversations labelled by people for the calibration of a judge's version.
 
-    `random_sample`: it was said that they are one. `verdicts`: the revision that was labelled, and True for a pass.
+    `random_sample`: they were declared to be one. `verdicts`: the revision that was labelled, and True for a pass.
     """
 
     random_sample: bool
@@ -546,8 +548,8 @@ class HumanSample:
 
 
 def human_samples(con: DuckDBPyConnection) -> dict[tuple[str, str], HumanSample]:
-    """Return the labelled conversations by judge and version; a judge that was never held against people has none."""
-    found: dict[tuple[str, str], tuple[bool, dict[Key, tuple[int, bool]]]] = {}
+    """Return the labelled conversations by judge and version; a judge that was never calibrated is omitted."""
+    samples: dict[tuple[str, str], tuple[bool, dict[Key, tuple[int, bool]]]] = {}
     for judge, version, random_sample, environment, name, revision, human in con.execute(_SAMPLES).fetchall():
-        found.setdefault((judge, version), (random_sample, {}))[1][(environment, name)] = (revision, human)
-    return {judge: HumanSample(random_sample=known[0], verdicts=known[1]) for judge, known in found.items()}
+        samples.setdefault((judge, version), (random_sample, {}))[1][(environment, name)] = (revision, human)
+    return {judge: HumanSample(random_sample=known[0], verdicts=known[1]) for judge, known in samples.items()}

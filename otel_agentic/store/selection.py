@@ -55,11 +55,11 @@ _INT_END: Final = 2**63
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 — one return a type
-    """Return a value from the database as JSON can say it: times as ISO 8601 text, decimals as numbers."""
+    """Return a value from the database as a JSON value: times as ISO 8601 text, decimals as numbers."""
     match value:
         case bool() | None | str() | float():
             return value
-        case int():  # an integer that JSON readers cannot hold becomes its digits
+        case int():  # an integer that JSON readers cannot represent becomes its digits
             return value if -_INT_END <= value < _INT_END else str(value)
         case Mapping():
             return {str(key): plain(inner) for key, inner in value.items()}

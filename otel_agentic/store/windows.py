@@ -52,7 +52,7 @@ class Changes:
 
 
 def read_changes(con: DuckDBPyConnection) -> Changes:
-    """Return what changed, as of one moment: give a connection in a transaction."""
+    """Return the changes at one moment; the connection must be in a transaction."""
     ((upto,),) = con.execute(_UPTO).fetchall()
     times = con.execute(_READ).fetchall() if upto else []
     return Changes(
@@ -63,7 +63,7 @@ def read_changes(con: DuckDBPyConnection) -> Changes:
 
 
 def forget_changes(con: DuckDBPyConnection, changes: Changes) -> None:
-    """Take out what was computed; later changes stay."""
+    """Delete the changes whose windows were computed; later changes stay."""
     if changes.upto:
         con.execute(_FORGET, {"upto": changes.upto})
 
@@ -77,17 +77,17 @@ _ENDS_OF: Final = ("", "_lower", "_upper")
 
 
 def rows_of(table: WindowTable) -> Columns:
-    """Return the rows as columns, by point, then estimator, then k; texts are objects, NaN stands for null."""
+    """Return the rows as columns, by point, then estimator, then k; texts are objects, NaN represents null."""
     points, estimates = table.tallies.size, list(table.estimates.values())
-    each = len(estimates) * len(table.k)
-    by_point = {name: np.repeat(values, each) for name, values in _by_point(table).items()}
+    per_point = len(estimates) * len(table.k)
+    by_point = {name: np.repeat(values, per_point) for name, values in _by_point(table).items()}
     return {
         **by_point,
         "k": np.tile(np.array(table.k, dtype=np.int64), points * len(estimates)),
         "estimator": np.tile(np.repeat(_objects(list(table.estimates)), len(table.k)), points),
-        "level": np.tile(np.repeat(np.array([found.level for found in estimates]), len(table.k)), points),
+        "level": np.tile(np.repeat(np.array([estimate.level for estimate in estimates]), len(table.k)), points),
         "interval_method": np.repeat(
-            _interleaved([_objects(found.interval_methods) for found in estimates]), len(table.k)
+            _interleaved([_objects(estimate.interval_methods) for estimate in estimates]), len(table.k)
         ),
         **_numbers(estimates, "pass_at_k"),
         **_numbers(estimates, "pass_pow_k"),
@@ -115,7 +115,7 @@ def _by_point(table: WindowTable) -> Columns:
 
 
 def _reasons(tallies: Tallies) -> np.ndarray[Any, Any]:
-    """Return the not evaluated of each point as JSON, made once for each combination."""
+    """Return the not evaluated counts of each point as JSON, serialised once per combination."""
     if not tallies.reasons:
         return _objects(["{}"] * tallies.size)
     first, which = unique_rows(list(tallies.not_evaluated.T))
@@ -128,8 +128,8 @@ def _reasons(tallies: Tallies) -> np.ndarray[Any, Any]:
 
 def _numbers(estimates: Sequence[GroupedEstimates], name: str) -> Columns:
     """Return value, lower and upper bound of one rate, in the order of the rows."""
-    stacked = np.stack([getattr(found, name) for found in estimates], axis=1)
-    return {f"{name}{end}": stacked[..., place].reshape(-1) for place, end in enumerate(_ENDS_OF)}
+    stacked = np.stack([getattr(estimate, name) for estimate in estimates], axis=1)
+    return {f"{name}{end}": stacked[..., index].reshape(-1) for index, end in enumerate(_ENDS_OF)}
 
 
 def _interleaved(columns: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
@@ -142,7 +142,7 @@ def _objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     return array
 
 
-#: Every closed conversation with its newest score; one without a score is not evaluated, for the reason `not_scored`.
+#: Every closed conversation with its newest score; one without a score is not evaluated, with reason `not_scored`.
 _SCORED: Final = f"""
 WITH tools AS (
     SELECT
@@ -188,7 +188,7 @@ ORDER BY ends DESC LIMIT $limit
 _NEWEST_END: Final = """
 SELECT epoch_ns(max("end")) FROM windows WHERE "end" <= make_timestamp_ns($last) AND epoch_ns("end") % $step = 0
 """
-#: What makes a row: its subject, its window, and what it estimates.
+#: The identity of a row: its subject, its window, and the estimate.
 _IDENTITY: Final = ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator")
 _SAME_ROW: Final = """
     s."end" = make_timestamp_ns(f."end") AND s."window" = f."window" AND s.k = f.k AND s.estimator = f.estimator
@@ -196,22 +196,22 @@ _SAME_ROW: Final = """
     AND s.agent_version IS NOT DISTINCT FROM f.agent_version AND s.service IS NOT DISTINCT FROM f.service
     AND s.tag IS NOT DISTINCT FROM f.tag
 """
-_TOLD: Final = ("interval_method", "n", "c", "not_evaluated", "tier", "leaning")
+_COMPARED: Final = ("interval_method", "n", "c", "not_evaluated", "tier", "leaning")
 _RATES: Final = (
     "level", "effective_n", "coverage", "lower_bound", "upper_bound",
     "pass_at_k", "pass_at_k_lower", "pass_at_k_upper", "pass_pow_k", "pass_pow_k_lower", "pass_pow_k_upper",
 )  # fmt: skip
-#: Sums of weights depend on the order of addition, in the last digits: such rows say the same.
-_SAYS_OTHERWISE: Final = " OR ".join(
+#: Sums of weights depend on the order of addition in the last digits: rows that differ only by that are equal.
+_DIFFERS: Final = " OR ".join(
     (
-        *(f"s.{name} IS DISTINCT FROM f.{name}" for name in _TOLD),
+        *(f"s.{name} IS DISTINCT FROM f.{name}" for name in _COMPARED),
         *(
             f"coalesce(abs(s.{name} - nullif(f.{name}, 'nan'::DOUBLE)) > 1e-9, s.{name} IS DISTINCT FROM nullif(f.{name}, 'nan'::DOUBLE))"
             for name in _RATES
         ),
     )
 )
-#: The stored rows that a computation may have something to say of.
+#: The stored rows that a computation may affect.
 _AT_ENDS: Final = """
     "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last)
     AND "end" IN (SELECT make_timestamp_ns(unnest($ends)))
@@ -220,11 +220,11 @@ _CHANGED: Final = f"""
 WITH stored AS (SELECT * FROM windows WHERE {_AT_ENDS})
 SELECT f.place, coalesce(s.revision, 0) AS revision
 FROM fresh f LEFT JOIN stored s ON {_SAME_ROW}
-WHERE s.revision IS NULL OR {_SAYS_OTHERWISE}
+WHERE s.revision IS NULL OR {_DIFFERS}
 ORDER BY f.place
 """  # noqa: S608 — our own fragments
 _DELETE: Final = f"DELETE FROM windows s USING fresh f WHERE {_SAME_ROW}"  # noqa: S608 — the same
-#: Of what was computed at the ends, rows that have nothing to say any more.
+#: Rows at the computed ends that no longer have a point.
 _CLEAR: Final = f"""
 DELETE FROM windows s WHERE {_AT_ENDS}
     AND "window" IN (SELECT unnest($widths)) AND k IN (SELECT unnest($k)) AND estimator IN (SELECT unnest($estimators))
@@ -232,7 +232,7 @@ DELETE FROM windows s WHERE {_AT_ENDS}
 _CLEAR_GONE: Final = f"{_CLEAR} AND NOT EXISTS (SELECT 1 FROM fresh f WHERE {_SAME_ROW})"  # noqa: S608 — the same
 _TIMES: Final = ("end", "computed_at")
 _COLUMNS: Final = {
-    **{name: f'"{name}"' for name in (*_IDENTITY, *_TOLD, "revision")},
+    **{name: f'"{name}"' for name in (*_IDENTITY, *_COMPARED, "revision")},
     **{name: f"nullif({name}, 'nan'::DOUBLE)" for name in _RATES},
     **{name: f'make_timestamp_ns("{name}")' for name in _TIMES},
 }
@@ -286,14 +286,14 @@ def _scored(row: tuple[Any, ...]) -> ScoredConversation:
 def save_windows(con: DuckDBPyConnection, table: WindowTable, ends_ns: Iterable[int], now_ns: int) -> int:
     """Write window points, one row for each k and estimator; return how many rows are new or restated.
 
-    A row that says the same as the stored one is left alone; one that differs replaces it. That counts as a new revision
-    once the end of its window has passed: until then the window is filling.
+    A row equal to the stored one is not touched; a different one replaces it. That counts as a new revision once the end of its
+    window has passed; until then the window is filling.
 
     Args:
         con: a connection in a transaction.
         table: all points at the ends.
-        ends_ns: the ends that were computed. A stored row there that has no point any more goes, of the windows, k and
-            estimators of the table.
+        ends_ns: the ends that were computed. Stored rows at these ends that no longer have a point are deleted if they belong to the windows, k
+            and estimators of the table.
         now_ns: when they were computed.
     """
     ends = sorted(set(ends_ns))
@@ -307,15 +307,15 @@ def save_windows(con: DuckDBPyConnection, table: WindowTable, ends_ns: Iterable[
         return 0
     with registered(con, "fresh", {"place": np.arange(len(rows["k"])), **rows}):
         con.execute(_CLEAR_GONE, {**at_ends, **computed})
-        found = con.execute(_CHANGED, at_ends).fetchnumpy()
-    place = np.asarray(found["place"])
-    if len(place):
-        _replace(con, {name: values[place] for name, values in rows.items()}, np.asarray(found["revision"]), now_ns)
-    return len(place)
+        changed = con.execute(_CHANGED, at_ends).fetchnumpy()
+    indices = np.asarray(changed["place"])
+    if len(indices):
+        _replace(con, {name: values[indices] for name, values in rows.items()}, np.asarray(changed["revision"]), now_ns)
+    return len(indices)
 
 
 def _replace(con: DuckDBPyConnection, rows: Columns, revision: np.ndarray[Any, Any], now_ns: int) -> None:
-    """Write rows in the place of those with the same identity, whose revision (0: none) is given."""
+    """Write rows in place of those with the same identity, whose revision (0: none) is passed."""
     passed = rows["end"] <= now_ns
     fresh = {
         **rows,
@@ -328,8 +328,8 @@ def _replace(con: DuckDBPyConnection, rows: Columns, revision: np.ndarray[Any, A
 
 
 _GROUPS: Final = "SELECT subject, agent, agent_version, environment, service FROM subjects ORDER BY subject"
-#: With a mark a row: whatever of a result counts for a monitor, a change of it is a change of its mark.
-_SEEN: Final = """
+#: With a mark per row: any change of a result that matters to a monitor changes its mark.
+_RESULT_MARKS: Final = """
 WITH seen AS (
     SELECT *, hash(window_time, environment, conversation_id, outcome, case_no, user_hash, session_hash) AS mark FROM results
     WHERE outcome IN ('pass', 'fail') AND window_time <= make_timestamp_ns($until)
@@ -338,7 +338,7 @@ WITH seen AS (
 )
 """
 _FINALS: Final = (
-    _SEEN
+    _RESULT_MARKS
     + """
 SELECT subject, epoch_ns(window_time) AS ended_ns, outcome = 'pass' AS correct, coalesce(case_no, $no_case) AS case_no, mark,
     coalesce(user_hash, 0) AS user_hash, coalesce(session_hash, 0) AS session_hash
@@ -347,7 +347,7 @@ ORDER BY subject, window_time, environment, conversation_id
 """
 )
 _DIGESTS: Final = (
-    _SEEN
+    _RESULT_MARKS
     + """
 SELECT subject, bit_xor(mark) FROM seen GROUP BY subject
 """
@@ -364,15 +364,14 @@ SELECT
     CASE WHEN $since IS NULL OR alarmed_at >= make_timestamp_ns($since) THEN epoch_ns(alarmed_at) END, epoch_ns(changed_at)
 FROM monitors
 """
-#: Group and objective: its label, the rate it promises, its alpha and its blocks. Another promise of the same name is another
-#: one.
+#: Group and objective: its label, promised rate, alpha and blocks. An objective with the same label and another promise differs.
 MonitorKey = tuple[GroupKey, str, float, float, str]
-#: When each alarm of a monitor was raised, ns: of the e-process, of the change detector.
+#: When each alarm of a monitor was raised, ns: of the e-process and of the change detector.
 Alarms = tuple[int | None, int | None]
 
 
 def result_groups(con: DuckDBPyConnection) -> dict[int, GroupKey]:
-    """Return every group that ever had a result, by the number that results have of it."""
+    """Return every group that ever had a result, by its number in results."""
     rows = con.execute(_GROUPS).fetchall()
     return {
         subject: GroupKey(agent=agent, agent_version=version, environment=environment, service=service)
@@ -383,13 +382,13 @@ def result_groups(con: DuckDBPyConnection) -> dict[int, GroupKey]:
 def final_results(
     con: DuckDBPyConnection, subjects: Sequence[int], *, since_ns: int | None, until_ns: int
 ) -> dict[int, Finals]:
-    """Return the evaluated results of some groups, by the group's number; a group without any is left out.
+    """Return the evaluated results of some groups, by the group's number; groups without results are omitted.
 
     Args:
         con: a connection.
         subjects: numbers of the groups.
-        since_ns: of conversations that ended at or after this time; None: from the first.
-        until_ns: and at or before this one, the watermark.
+        since_ns: only conversations that ended at or after this time; None: from the first.
+        until_ns: and at or before this time, the watermark.
     """
     if not subjects:
         return {}
@@ -397,9 +396,9 @@ def final_results(
     columns = con.execute(_FINALS, bounds).fetchnumpy()
     subject = np.asarray(columns["subject"])
     ends: list[int] = np.append(np.flatnonzero(np.diff(subject)) + 1, subject.size).tolist() if subject.size else []
-    found, start = {}, 0
+    finals, start = {}, 0
     for end in ends:
-        found[int(subject[start])] = Finals(
+        finals[int(subject[start])] = Finals(
             ended_ns=np.asarray(columns["ended_ns"][start:end], dtype=np.int64),
             correct=np.asarray(columns["correct"][start:end], dtype=np.bool_),
             case=np.asarray(columns["case_no"][start:end], dtype=np.int64),
@@ -408,13 +407,13 @@ def final_results(
             digest=int(np.bitwise_xor.reduce(np.asarray(columns["mark"][start:end], dtype=np.uint64))),
         )
         start = end
-    return found
+    return finals
 
 
 def result_digests(
     con: DuckDBPyConnection, subjects: Sequence[int], *, since_ns: int | None, until_ns: int
 ) -> dict[int, int]:
-    """Return the digests that `final_results` would give, without the results; of portions it is their exclusive or."""
+    """Return the digests of `final_results` without reading the results; the digest of portions is their exclusive or."""
     if not subjects:
         return {}
     bounds = {"subjects": list(subjects), "since": since_ns, "until": until_ns}
@@ -422,33 +421,33 @@ def result_digests(
 
 
 def pending_results(con: DuckDBPyConnection, watermark_ns: int, since_ns: int | None) -> dict[int, int]:
-    """Return how many evaluated results of each group, by its number, are not final yet and will count from `since`."""
+    """Return the number of evaluated results of each group, by its number, that are not final and count from `since`."""
     rows = con.execute(_PENDING, {"until": watermark_ns, "since": since_ns}).fetchall()
     return {int(subject): int(count) for subject, count in rows}
 
 
 def stored_alarms(con: DuckDBPyConnection, since_ns: int | None) -> dict[MonitorKey, Alarms]:
-    """Return when each stored monitor raised its alarms; of the e-process only one that counts from `since`."""
-    found = {}
+    """Return when each stored monitor raised its alarms; for the e-process only one that counts from `since`."""
+    alarms = {}
     for *group, label, p0, alpha, block, alarmed_ns, changed_ns in con.execute(_ALARMS, {"since": since_ns}).fetchall():
         agent, version, environment, service = group
         key = GroupKey(agent=agent, agent_version=version, environment=environment, service=service)
-        found[key, label, p0, alpha, block] = (alarmed_ns, changed_ns)
-    return found
+        alarms[key, label, p0, alpha, block] = (alarmed_ns, changed_ns)
+    return alarms
 
 
 def monitor_key(monitor: Monitor) -> MonitorKey:
-    """Return what tells a monitor from every other, also from those of earlier settings."""
+    """Return the identity of a monitor, different also from those of earlier settings."""
     return (monitor.key, monitor.objective.label, monitor.p0, monitor.objective.alpha, monitor.block)
 
 
 def save_monitors(con: DuckDBPyConnection, monitors: Sequence[Monitor], watermark_ns: int, now_ns: int) -> None:
-    """Write the state of all monitors in the place of what was stored.
+    """Write the state of all monitors, replacing the stored one.
 
     Args:
         con: a connection in a transaction.
         monitors: all of them.
-        watermark_ns: results up to this time were seen.
+        watermark_ns: results up to this time were processed.
         now_ns: the present.
     """
     con.execute("DELETE FROM monitors")

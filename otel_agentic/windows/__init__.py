@@ -1,6 +1,6 @@
 """Scores become rates: groups of conversations, their summaries, and rolling windows by event time.
 
-Importing this room loads numpy and scipy.special (by `stats`).
+Importing this package loads numpy and scipy.special (through `stats`).
 """
 
 from otel_agentic.stats.model import TIERS, Tier

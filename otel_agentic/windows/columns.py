@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Results:
-    """Scored conversations, a row each; one that is counted in several groups (by tag) has a row in each.
+    """Scored conversations, one row each; one that is counted in several groups (by tag) has a row in each.
 
-    Rows of one group that ended at the same moment stand in event order (environment, conversation id): that decides
-    which of them a count window holds.
+    Rows of one group that ended at the same moment are in event order (environment, conversation id): that decides which of them
+    a count window contains.
 
     Attributes:
         groups: the groups.
         group: (rows,) index into `groups`.
-        case: (rows,) code of the case, 0 or more; equal codes are attempts of one case. -1: without a case, alone.
+        case: (rows,) code of the case, 0 or more; rows with equal codes are attempts of one case. -1: without a case.
         ended_ns: (rows,) end of the conversation's last span, ns since the epoch.
         outcome: (rows,) 1 pass, 0 fail, -1 not evaluated.
-        reasons: reasons of what was not evaluated.
-        reason: (rows,) index into `reasons`, -1 for what was evaluated.
-        dimensions: (rows, 4) tool dimension scores in the order of `DIMENSIONS`, NaN where they do not apply.
-        weight: (rows,) 1 / sampling ratio in force when it was scored; 1 where all are evaluated.
+        reasons: reasons of conversations that were not evaluated.
+        reason: (rows,) index into `reasons`, -1 for evaluated ones.
+        dimensions: (rows, 4) tool dimension scores in the order of `DIMENSIONS`, NaN if they do not apply.
+        weight: (rows,) 1 / sampling ratio at the time of scoring; 1 if all are evaluated.
     """
 
     groups: Sequence[GroupKey]
@@ -60,9 +60,9 @@ class Results:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tallies:
-    """What is counted of each window point, a row each; a group's window without a conversation has none.
+    """The counts of each window point, one row each; a group's window without a conversation has no point.
 
-    Neighbouring points often hold the same: what is estimated is estimated once for each distinct content.
+    Neighbouring points often have the same content: estimates are computed once for each distinct content.
 
     Attributes:
         groups: the groups.
@@ -72,12 +72,12 @@ class Tallies:
         end_ns: (points,) end of the window, inclusive, ns since the epoch.
         n: (points,) evaluated conversations.
         c: (points,) correct ones among them.
-        content: (points,) index of what the window holds; that is a group of `attempts`.
+        content: (points,) index of the content of the window, which is a group of `attempts`.
         attempts: the evaluated conversations of each distinct content, by kind of case.
-        reasons: reasons of what was not evaluated, sorted.
-        not_evaluated: (points, reasons) how many.
-        dimension_mean: (points, 4) weighted mean of each tool dimension where it applies, NaN where it never does.
-        dimension_n: (points, 4) how many conversations those are.
+        reasons: reasons of conversations that were not evaluated, sorted.
+        not_evaluated: (points, reasons) how many there are.
+        dimension_mean: (points, 4) weighted mean of each tool dimension over conversations to which it applies, NaN without any.
+        dimension_n: (points, 4) the number of these conversations.
     """
 
     groups: Sequence[GroupKey]
@@ -102,16 +102,16 @@ class Tallies:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WindowTable:
-    """Window points with everything that is said of each, sorted by end, window and group.
+    """Window points with all their figures, sorted by end, window and group.
 
     Attributes:
-        tallies: what was counted.
-        k: the k, ascending.
-        estimates: by estimator name; the groups of each are the points. All that were asked for, also without a point.
+        tallies: the counts.
+        k: the values of k, ascending.
+        estimates: by estimator name; the groups of each are the points. All requested ones, also without a point.
         default_estimator: (points,) the headline estimator.
-        effective_n: (points,) how many independent conversations the evaluated ones are worth, NaN without any.
-        tier: (points,) the tier that is claimed of the group as of the end, from all of its conversations up to then.
-        leaning: (points,) the tier that the estimates of the window lean to, None where they are undefined.
+        effective_n: (points,) the number of independent conversations to which the evaluated ones amount, NaN without any.
+        tier: (points,) the tier claimed for the group at the end, from all of its conversations up to then.
+        leaning: (points,) the tier that the estimates of the window lean to, or None if they are undefined.
     """
 
     tallies: Tallies
@@ -124,7 +124,7 @@ class WindowTable:
 
     @property
     def widths(self) -> Sequence[str]:
-        """The windows that were asked for, also those without a point."""
+        """The requested windows, also those without a point."""
         return self.tallies.windows
 
     def points(self) -> list[WindowPoint]:
@@ -153,7 +153,7 @@ class WindowTable:
             not_evaluated=missing,
             coverage=n / everything if everything else None,
             bounds=pass_rate_bounds(n, c, everything - n),
-            estimates={name: found.of(point) for name, found in self.estimates.items()},
+            estimates={name: estimate.of(point) for name, estimate in self.estimates.items()},
             default_estimator=self.default_estimator[point],
             effective_n=float(self.effective_n[point]) if n else None,
             tool_dimensions=self._dimension_means(point),
@@ -172,7 +172,7 @@ class WindowTable:
         }
 
 
-#: How outcomes stand in columns.
+#: The representation of outcomes in columns.
 OUTCOME_CODES: Final[dict[Outcome, int]] = {"pass": 1, "fail": 0, "not_evaluated": -1}
 
 
@@ -181,43 +181,43 @@ def results_of(scored: Iterable[ScoredConversation], tags: Sequence[str] = ()) -
 
     Args:
         scored: conversations in any order, each once.
-        tags: case tags, names or globs, that make groups of their own beside the whole.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
     """
-    ordered = sorted(scored, key=lambda each: (each.ended_ns, each.environment, each.conversation_id))
-    rows = [(key, each) for each in ordered for key in _keys(each, tags)]
+    ordered = sorted(scored, key=lambda row: (row.ended_ns, row.environment, row.conversation_id))
+    rows = [(key, row) for row in ordered for key in _keys(row, tags)]
     groups = sorted({key for key, _ in rows}, key=GroupKey.sort_key)
-    cases = sorted({each.case_key for each in ordered if each.case_id is not None})
-    reasons = sorted({_reason(each) for each in ordered if each.outcome == "not_evaluated"})
+    cases = sorted({row.case_key for row in ordered if row.case_id is not None})
+    reasons = sorted({_reason(row) for row in ordered if row.outcome == "not_evaluated"})
     group_codes = {key: code for code, key in enumerate(groups)}
     case_codes = {key: code for code, key in enumerate(cases)}
     reason_codes = {reason: code for code, reason in enumerate(reasons)}
     return Results(
         groups=groups,
         group=np.array([group_codes[key] for key, _ in rows], dtype=np.int64),
-        case=np.array([-1 if each.case_id is None else case_codes[each.case_key] for _, each in rows], dtype=np.int64),
-        ended_ns=np.array([each.ended_ns for _, each in rows], dtype=np.int64),
-        outcome=np.array([OUTCOME_CODES[each.outcome] for _, each in rows], dtype=np.int64),
+        case=np.array([-1 if row.case_id is None else case_codes[row.case_key] for _, row in rows], dtype=np.int64),
+        ended_ns=np.array([row.ended_ns for _, row in rows], dtype=np.int64),
+        outcome=np.array([OUTCOME_CODES[row.outcome] for _, row in rows], dtype=np.int64),
         reasons=reasons,
         reason=np.array(
-            [reason_codes[_reason(each)] if each.outcome == "not_evaluated" else -1 for _, each in rows], dtype=np.int64
+            [reason_codes[_reason(row)] if row.outcome == "not_evaluated" else -1 for _, row in rows], dtype=np.int64
         ),
         dimensions=np.array(
-            [[each.dimensions.get(name, np.nan) for name in DIMENSIONS] for _, each in rows], dtype=np.float64
+            [[row.dimensions.get(name, np.nan) for name in DIMENSIONS] for _, row in rows], dtype=np.float64
         ).reshape(-1, len(DIMENSIONS)),
-        weight=np.array([each.weight for _, each in rows], dtype=np.float64),
+        weight=np.array([row.weight for _, row in rows], dtype=np.float64),
     )
 
 
 def _keys(scored: ScoredConversation, tags: Sequence[str]) -> Iterator[GroupKey]:
-    whole = subject_key(scored)
-    yield whole
+    total = subject_key(scored)
+    yield total
     for tag in dict.fromkeys(scored.tags):
         if any(fnmatchcase(tag, glob) for glob in tags):
             yield GroupKey(
-                agent=whole.agent,
-                agent_version=whole.agent_version,
-                environment=whole.environment,
-                service=whole.service,
+                agent=total.agent,
+                agent_version=total.agent_version,
+                environment=total.environment,
+                service=total.service,
                 tag=tag,
             )
 

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 def scored_conversation(conversation: Conversation, case: Case | None, score: ConversationScore) -> ScoredConversation:
-    """Return the row of a conversation that was scored, as the store would give it.
+    """Return the row of a scored conversation, as the store would return it.
 
     Args:
         conversation: the conversation.
-        case: its case, None where it has none.
+        case: its case, or None.
         score: its score.
     """
     named = {*_expected_tools(case), *(fault.tool_name for tools in score.tools for fault in tools.faults)}
@@ -70,13 +70,13 @@ def _expected_tools(case: Case | None) -> Iterator[str]:
 
 
 def mean_dimensions(scores: Sequence[ToolScore]) -> dict[Dimension, float]:
-    """Return the mean of each dimension over the expectations where it applies."""
-    found: dict[Dimension, float] = {}
+    """Return the mean of each dimension over the expectations to which it applies."""
+    dimensions: dict[Dimension, float] = {}
     for name in DIMENSIONS:
         values = [value for score in scores if (value := score.dimensions.get(name)) is not None]
         if values:
-            found[name] = sum(values) / len(values)
-    return found
+            dimensions[name] = sum(values) / len(values)
+    return dimensions
 
 
 GroupBy = Literal["agent", "version", "environment", "service", "tag", "case", "tool"]
@@ -86,18 +86,18 @@ GROUP_BYS: tuple[GroupBy, ...] = get_args(GroupBy)
 def group_by(
     scored: Iterable[ScoredConversation], by: Sequence[GroupBy] = ("agent",)
 ) -> dict[GroupKey, list[ScoredConversation]]:
-    """Return the conversations of each group, groups sorted by key, conversations in the order given.
+    """Return the conversations of each group, groups sorted by key, conversations in the order passed.
 
-    The key holds what is grouped by and None elsewhere; the default is one group an agent. A conversation counts once
-    in each of its tags (or tools), and in no group where it has none. A conversation that lacks an agent, version or
-    case is in the group where that is None, so that what could not be matched stays in sight.
+    The key contains the values to group by, and None elsewhere; the default is one group per agent. A conversation counts once in
+    each of its tags (or tools), and in no group without any. A conversation without an agent, version or case is in the group with
+    None, so that unmatched conversations stay visible.
 
     Raises:
-        UsageError: something else is to be grouped by; names what is allowed.
+        UsageError: it cannot be grouped by one of the keys; names those allowed.
     """
-    for each in by:
-        if each not in GROUP_BYS:
-            raise UsageError(f"cannot group by {each!r}; allowed: {', '.join(GROUP_BYS)}")
+    for name in by:
+        if name not in GROUP_BYS:
+            raise UsageError(f"cannot group by {name!r}; allowed: {', '.join(GROUP_BYS)}")
     groups: dict[GroupKey, list[ScoredConversation]] = {}
     for conversation in scored:
         for key in _keys(conversation, by):
@@ -154,13 +154,13 @@ def summarise(
 ) -> GroupSummary:
     """Return the summary of one group.
 
-    Conversations that were not evaluated leave n and lower the coverage; they never count as fails. The tier looks
-    at the headline estimator: the configured one, where that is not among `estimators` the mode's pooled one, else the first.
+    Conversations that were not evaluated leave n and lower the coverage; they never count as fails. The tier is based on the
+    headline estimator: the configured one, or if it is not among `estimators` the mode's pooled one, else the first.
 
     Args:
-        key: what the group is about; copied into the summary.
+        key: the subject of the group; copied into the summary.
         scored: its conversations, each once.
-        estimators: what to estimate with, each name once.
+        estimators: the estimators, each name once.
         settings: mode, prior, level, tier rule and default estimator.
         k: the k of pass@k and pass^k, each 1 or more.
 
@@ -185,8 +185,8 @@ def summarise_all(
         estimators: see `summarise`.
         settings: see `summarise`.
         k: see `summarise`.
-        basis: what the tier of each group rests on, where its conversations are not all since the agent version's first;
-            None: on its conversations.
+        basis: the evidence for the tier of each group, if its conversations are not all since the agent version's first; None: its
+            conversations.
 
     Raises:
         UsageError: a k is not allowed; names it.
@@ -196,27 +196,27 @@ def summarise_all(
         return []
     attempts = [attempts_of(scored) for scored in groups.values()]
     grouped = GroupedAttempts.of(attempts)
-    found = {estimator.name: estimate_groups(estimator, grouped, chosen_k) for estimator in estimators}
-    headline, shown = headline_among(estimators, settings)
+    estimates = {estimator.name: estimate_groups(estimator, grouped, chosen_k) for estimator in estimators}
+    headline, headline_estimator = headline_among(estimators, settings)
     bases = [basis[key] if basis else claim_basis(key, scored) for key, scored in groups.items()]
     claims = claim_tiers(
-        GroupedAttempts.of([each.attempts for each in bases]) if settings.tier_rule == "interval" else grouped,
+        GroupedAttempts.of([evidence.attempts for evidence in bases]) if settings.tier_rule == "interval" else grouped,
         settings,
         needed=True,
-        estimator=shown,
-        withheld=[each.withheld for each in bases],
+        estimator=headline_estimator,
+        withheld=[evidence.withheld for evidence in bases],
     )
     worth = pooled_samples(grouped).n
     traffic = TrafficEstimator(level=settings.level).estimate_groups(grouped, chosen_k)
     return [
         _summary(
-            (key, scored, attempts[place], traffic.of(place)),
-            {name: estimates.of(place) for name, estimates in found.items()},
-            (claims[place], bases[place]),
+            (key, scored, attempts[index], traffic.of(index)),
+            {name: estimate.of(index) for name, estimate in estimates.items()},
+            (claims[index], bases[index]),
             headline,
-            None if isnan(worth[place]) else float(worth[place]),
+            None if isnan(worth[index]) else float(worth[index]),
         )
-        for place, (key, scored) in enumerate(groups.items())
+        for index, (key, scored) in enumerate(groups.items())
     ]
 
 
@@ -229,9 +229,9 @@ def _summary(
 ) -> GroupSummary:
     key, scored, attempts, this_traffic = group
     claim, basis = claimed
-    repeatable = len(attempts.cases) > 1 and any(one.case_id is not None for one in scored)
+    repeatable = len(attempts.cases) > 1 and any(row.case_id is not None for row in scored)
     n, c = attempts.n, attempts.c
-    known = sum(each.outcome == "not_evaluated" and each.known_failure is not None for each in scored)
+    known = sum(row.outcome == "not_evaluated" and row.known_failure is not None for row in scored)
     return GroupSummary(
         key=key,
         n=n,
@@ -256,7 +256,7 @@ def _summary(
 def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
     """Return the evaluated conversations as attempts of their cases, see `ScoredConversation.case_key`.
 
-    Weights that are all equal say nothing, and are left out.
+    Weights that are all equal carry no information, and are omitted.
     """
     evaluated = [conversation for conversation in scored if conversation.outcome != "not_evaluated"]
     unequal = len({conversation.weight for conversation in evaluated}) > 1
@@ -267,7 +267,7 @@ def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
 
 
 def pass_rate_bounds(n: int, c: int, not_evaluated: int, known_failures: int = 0) -> tuple[float, float] | None:
-    """Return the pass rate if all that were not evaluated had failed, and had passed; None when there is nothing.
+    """Return the pass rate if all that were not evaluated had failed, and had passed; None without conversations.
 
     Of the not evaluated, `known_failures` fail however the judge would have decided: they cannot have passed.
 
@@ -290,7 +290,7 @@ def _dimension_means(scored: Sequence[ScoredConversation]) -> dict[Dimension, Di
     for dimension in DIMENSIONS:
         applies = [conversation for conversation in scored if dimension in conversation.dimensions]
         if applies:
-            total = sum(each.weight * each.dimensions[dimension] for each in applies)
-            mean = total / sum(each.weight for each in applies)
+            total = sum(row.weight * row.dimensions[dimension] for row in applies)
+            mean = total / sum(row.weight for row in applies)
             means[dimension] = DimensionMean(mean=min(1.0, max(0.0, mean)), n=len(applies))
     return means

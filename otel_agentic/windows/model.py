@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from otel_agentic.stats.model import CaseKey, Estimates
     from otel_agentic.stats.tiers import TierEvidence
 
-#: Keys of a group that counts of removed conversations have; what they used of tools is not kept.
+#: Keys of a group that counts of removed conversations have; their use of tools is not stored.
 _KEPT_KEYS: Final = ("agent", "agent_version", "environment", "service", "dataset", "case")
 _REMOVED: Final = (
     "conversations that used it were removed by retention, so that not all since the version's first are known"
 )
 
 
-#: A pass rate that the judge is estimated to shift by more than this supports no tier.
+#: A pass rate that the judge shifts by more than this, as estimated, supports no tier.
 MAX_PASS_SHIFT: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedByProbability:
-    """Conversations of which a calibrated judge decided the answers; those with an unsure answer are not evaluated.
+    """Conversations whose answers a calibrated judge decided; those with an unsure answer are not evaluated.
 
     Attributes:
-        n: all of them.
-        probability: sum of their probabilities to pass.
-        evaluated: those that passed or failed.
-        passed: of them passed.
+        n: all of these conversations.
+        probability: sum of their probabilities of passing.
+        evaluated: how many passed or failed.
+        passed: how many passed.
     """
 
     n: int
@@ -45,10 +45,10 @@ class JudgedByProbability:
 
     @property
     def shift(self) -> float | None:
-        """By how much the pass rate is estimated to lie above that of all, None where none is evaluated.
+        """By how much the pass rate is estimated to exceed that of all conversations, or None if none is evaluated.
 
-        A conversation leaves the rate with its first unsure answer, whatever else failed, and passes where all are likely
-        right: both shift the rate, the more the longer the conversations.
+        A conversation leaves the rate with its first unsure answer, even if something else failed, and passes if all answers are
+        likely right: both shift the rate, more so for longer conversations.
 
         >>> JudgedByProbability(n=2, probability=1.5, evaluated=1, passed=1).shift
         0.25
@@ -57,7 +57,7 @@ class JudgedByProbability:
 
     @property
     def withheld(self) -> str | None:
-        """Why the rate supports no tier, None where it may.
+        """Why the rate supports no tier, or None if it may.
 
         >>> JudgedByProbability(n=2, probability=1.5, evaluated=1, passed=1).withheld
         "the judge's doubt shifts the pass rate by an estimated +.25 (limit .05); label conversations or use an LLM judge"
@@ -69,8 +69,8 @@ class JudgedByProbability:
 
 
 def judged_by_probability(scored: Iterable[ScoredConversation]) -> JudgedByProbability:
-    """Return the conversations among some of which a calibrated judge decided the answers."""
-    members = [(one.pass_probability, one.outcome) for one in scored if one.pass_probability is not None]
+    """Return the conversations with answers that a calibrated judge decided."""
+    members = [(row.pass_probability, row.outcome) for row in scored if row.pass_probability is not None]
     return JudgedByProbability(
         n=len(members),
         probability=sum(probability for probability, _ in members),
@@ -81,13 +81,13 @@ def judged_by_probability(scored: Iterable[ScoredConversation]) -> JudgedByProba
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedAttempts:
-    """Evaluated conversations of one subject and case that retention removed, of which the counts are kept.
+    """Evaluated conversations of one subject and case that retention removed, whose counts are kept.
 
     Attributes:
-        key: agent, version, environment, service, and dataset and case where there is one.
-        tags: of the case.
-        n: conversations.
-        c: correct ones.
+        key: agent, version, environment, service, and dataset and case if there is one.
+        tags: tags of the case.
+        n: number of conversations.
+        c: number of correct ones.
         first_ns: end of the first of them.
         last_ns: end of the last.
     """
@@ -100,23 +100,23 @@ class RemovedAttempts:
     last_ns: int
 
     def is_of(self, group: GroupKey) -> bool:
-        """Return whether they are part of a group, by everything but tools."""
+        """Return whether they belong to a group, comparing everything but tools."""
         keys = ((getattr(group, name), getattr(self.key, name)) for name in _KEPT_KEYS)
-        return all(wanted is None or wanted == own for wanted, own in keys) and (
+        return all(expected is None or expected == own for expected, own in keys) and (
             group.tag is None or group.tag in self.tags
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimBasis:
-    """The conversations that a tier of a group rests on.
+    """The conversations that the tier of a group is based on.
 
     Attributes:
-        attempts: the evaluated ones, by case, each of weight 1.
+        attempts: the evaluated ones, by case, each with weight 1.
         since_ns: end of the first of them, None without any.
-        agent_version: the version that they are of, None where it is not known.
-        versions: how many versions the group has: of several the one that came last counts alone.
-        withheld: why no tier may be claimed, None where one may.
+        agent_version: their version, or None if it is unknown.
+        versions: number of versions in the group: of several, only the newest counts.
+        withheld: why no tier may be claimed, or None if one may.
     """
 
     attempts: Attempts
@@ -133,20 +133,24 @@ def claim_basis(
     removed: Sequence[RemovedAttempts] = (),
     since_ns: int | None = None,
 ) -> ClaimBasis:
-    """Return what a tier of a group may rest on.
+    """Return the evidence for the tier of a group.
 
     Args:
         group: the group.
-        scored: its conversations from the beginning, in any order.
-        removed: counts of conversations that are not among them any more, of any group.
-        since_ns: count from this time on, None: from the version's first conversation.
+        scored: all its conversations, in any order.
+        removed: counts of conversations that were removed, of any group.
+        since_ns: count from this time on; None: from the version's first conversation.
     """
-    members = [one for one in scored if since_ns is None or one.ended_ns >= since_ns]
-    gone = [each for each in removed if each.is_of(group) and (since_ns is None or each.first_ns >= since_ns)]
+    members = [row for row in scored if since_ns is None or row.ended_ns >= since_ns]
+    lost = [
+        attempts
+        for attempts in removed
+        if attempts.is_of(group) and (since_ns is None or attempts.first_ns >= since_ns)
+    ]
     first: dict[str | None, int] = {}
     for version, ended_ns in [
-        *((one.agent_version, one.ended_ns) for one in members),
-        *((each.key.agent_version, each.first_ns) for each in gone),
+        *((row.agent_version, row.ended_ns) for row in members),
+        *((attempts.key.agent_version, attempts.first_ns) for attempts in lost),
     ]:
         first[version] = min(ended_ns, first.get(version, ended_ns))
     if not first:
@@ -155,41 +159,41 @@ def claim_basis(
     counts: Counter[CaseKey] = Counter()
     correct: Counter[CaseKey] = Counter()
     times = []
-    for one in members:
-        if one.agent_version == newest and one.outcome != "not_evaluated":
-            counts[one.case_key] += 1
-            correct[one.case_key] += one.outcome == "pass"
-            times.append(one.ended_ns)
-    own = [each for each in gone if each.key.agent_version == newest]
-    for place, each in enumerate(own):
-        times.append(each.first_ns)
-        for case, n, c in _cases(each, place):
+    for row in members:
+        if row.agent_version == newest and row.outcome != "not_evaluated":
+            counts[row.case_key] += 1
+            correct[row.case_key] += row.outcome == "pass"
+            times.append(row.ended_ns)
+    own = [attempts for attempts in lost if attempts.key.agent_version == newest]
+    for index, attempts in enumerate(own):
+        times.append(attempts.first_ns)
+        for case, n, c in _cases(attempts, index):
             counts[case] += n
             correct[case] += c
     cases = (CaseCount(dataset=case[0], case_id=case[1], n=counts[case], c=correct[case]) for case in sorted(counts))
-    judged = judged_by_probability(one for one in members if one.agent_version == newest)
+    by_probability = judged_by_probability(row for row in members if row.agent_version == newest)
     return ClaimBasis(
         attempts=Attempts(cases=tuple(cases)),
         since_ns=min(times, default=None),
         agent_version=newest,
         versions=len(first),
-        withheld=_REMOVED if own and group.tool is not None else judged.withheld,
+        withheld=_REMOVED if own and group.tool is not None else by_probability.withheld,
     )
 
 
-def _cases(removed: RemovedAttempts, place: int) -> list[tuple[CaseKey, int, int]]:
-    """Return case, attempts and correct ones; conversations without a case are cases of their own."""
+def _cases(removed: RemovedAttempts, index: int) -> list[tuple[CaseKey, int, int]]:
+    """Return case, attempts and correct ones; conversations without a case are each a case of their own."""
     if removed.key.case is not None:
         return [((removed.key.dataset or "", removed.key.case), removed.n, removed.c)]
-    return [(("", f"removed {place} {number}"), 1, int(number < removed.c)) for number in range(removed.n)]
+    return [(("", f"removed {index} {number}"), 1, int(number < removed.c)) for number in range(removed.n)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class GroupKey:
-    """What a rate is about; a key that does not apply to the grouping is None.
+    """The subject of a rate; a key that does not apply to the grouping is None.
 
-    The same key stands in the `windows` table, in JSON and in metric attributes. `dataset` is told with a case. Sort keys
-    by `sort_key`: plain comparison fails where one has None and the other a text.
+    The same key is used in the `windows` table, in JSON and in metric attributes. `dataset` is set together with a case. Sort keys
+    by `sort_key`: plain comparison fails if one has None and the other a text.
     """
 
     agent: str | None = None
@@ -202,24 +206,24 @@ class GroupKey:
     tool: str | None = None
 
     def sort_key(self) -> tuple[tuple[bool, str], ...]:
-        """Return what keys are sorted by: field by field, None before any text.
+        """Return the sort key: field by field, None before any text.
 
         >>> sorted([GroupKey(agent="b"), GroupKey(), GroupKey(agent="a")], key=GroupKey.sort_key)[0].agent is None
         True
         """
-        parts = [getattr(self, each.name) for each in fields(self)]
+        parts = [getattr(self, field.name) for field in fields(self)]
         return tuple((part is not None, part or "") for part in parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredConversation:
-    """One closed conversation with its newest score: the row that groups and windows are made of.
+    """One closed conversation with its newest score: the row of which groups and windows consist.
 
-    `ended_ns` is when it counts: its last span's end, or earlier where the sender's clock was ahead (`clock_ahead`). `dataset` and `case_id` are both None without a case. `dimensions` are the tool
-    dimension scores of its expectations (one mean each), without those that do not apply. `tools` are the names of
-    tools that its expectations or faults name. `weight` is 1 / the share of conversations evaluated when it was scored.
-    `known_failure` is why one that is `not_evaluated: judge_unsure` fails all the same, None where nothing failed.
-    `pass_probability` is that of passing, by a calibrated judge; None where no such judge decided.
+    `ended_ns` is its window time: its last span's end, or earlier if the sender's clock was ahead (`clock_ahead`). `dataset` and
+    `case_id` are both None without a case. `dimensions` are the tool dimension scores of its expectations (the mean of each), without
+    those that do not apply. `tools` are the names of tools in its expectations or faults. `weight` is 1 / the share of conversations
+    evaluated when it was scored. `known_failure` is why one that is `not_evaluated: judge_unsure` fails nevertheless, or None if
+    nothing failed. `pass_probability` is the probability of passing, by a calibrated judge; None without such a judge.
     """
 
     environment: str
@@ -243,9 +247,9 @@ class ScoredConversation:
 
     @property
     def case_key(self) -> CaseKey:
-        """What it is an attempt of, the same for every attempt: dataset and case id.
+        """The identity of its case, the same for every attempt: dataset and case id.
 
-        A conversation without a case is a case of its own. No case file can name a dataset "": no clash with real cases.
+        A conversation without a case is a case of its own. No case file can name a dataset "", so this cannot clash with real cases.
         """
         if self.case_id is None:
             return ("", repr((self.environment, self.conversation_id)))
@@ -254,7 +258,7 @@ class ScoredConversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DimensionMean:
-    """Mean of one tool dimension over the `n` conversations where it applies."""
+    """Mean of one tool dimension over the `n` conversations to which it applies."""
 
     mean: float
     n: int
@@ -262,17 +266,16 @@ class DimensionMean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSummary:
-    """Everything that is said of one group, over all time or one window.
+    """All figures of one group, over all time or one window.
 
-    `n` evaluated, `c` correct, `coverage` = evaluated / all (None when there is nothing), `bounds` on the pass rate
-    given the not evaluated (None when there is nothing), of which `known_failures` fail all the same (a window does not count
-    them: 0). `needed`: more conversations at the observed rate that would
-    settle the tier (0 when it is settled), None where unknown or above 100,000; `leaning` is given with
-    `insufficient_evidence` only, of a window always: it is what the window's estimates lean to. `default_estimator` is the headline one. `effective_n` is how many independent conversations
-    the evaluated ones are worth (attempts of one case may go alike), None without any: it widens intervals only.
-    `targets` answer how this traffic goes on and how a new case does: None with fewer than two cases, without named cases, and
-    in a window. `tier_evidence` and `tier_basis` are what the tier rests on, None in a window: there the tier is that of all
-    conversations of the version up to its end.
+    `n` evaluated, `c` correct, `coverage` = evaluated / all (None without conversations), `bounds` on the pass rate given the not
+    evaluated (None without conversations), of which `known_failures` fail nevertheless (0 in a window, which does not count them).
+    `needed`: how many more conversations at the observed rate would settle the tier (0 if it is settled), or None if unknown or above
+    100,000. `leaning`, to which the window's estimates lean, is set with `insufficient_evidence` only, and always in a window.
+    `default_estimator` is the headline one. `effective_n` is the number of independent conversations to which the evaluated ones amount
+    (attempts of one case may be correlated), None without any: it widens intervals only. `targets` are the rates of this traffic and
+    of a new case: None with fewer than two cases, without named cases, and in a window. `tier_evidence` and `tier_basis` are the basis
+    of the tier, None in a window: there the tier is that of all conversations of the version up to its end.
     """
 
     key: GroupKey
@@ -298,7 +301,7 @@ class GroupSummary:
 class WindowPoint:
     """A group's summary over the event-time window `(end_ns - width_ns, end_ns]`, or over its newest conversations.
 
-    `width_ns` is None for a count window: `window` tells how many.
+    `width_ns` is None for a count window: `window` contains the count.
     """
 
     window: str

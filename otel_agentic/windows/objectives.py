@@ -1,4 +1,4 @@
-"""Objectives held against the conversations of a group, one after the other, in event order."""
+"""Objectives, checked against the conversations of a group one after the other, in event order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: The case number of a conversation without a case: all of these count as one case.
 NO_CASE: Final = -1
 HOUR_NS: Final = 3_600_000_000_000
-#: By what conversations are taken together, the first that is known.
+#: The keys by which conversations are grouped into blocks; the first known one is used.
 _VISITORS: Final[dict[Block, tuple[str, ...]]] = {
     "auto": ("user", "session"),
     "user": ("user",),
@@ -48,13 +48,13 @@ _COLUMNS: Final = ("ended_ns", "correct", "case", "user", "session")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectivePoint:
-    """The evidence against one objective of one group: a gauge's value.
+    """The evidence against one objective of one group: the value of a gauge.
 
     Attributes:
         key: agent, version, environment and service.
         objective: its label, such as "pass^3>=0.7".
         k: the k of pass^k.
-        e_value: evidence that the objective is broken, finite, above 0; 1 says nothing either way.
+        e_value: evidence that the objective is broken, finite, above 0; 1 is neutral.
     """
 
     key: GroupKey
@@ -65,15 +65,15 @@ class ObjectivePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Finals:
-    """Evaluated conversations of one group that are final, in event order, a row each.
+    """Evaluated conversations of one group that are final, in event order, one row each.
 
     Attributes:
         ended_ns: (rows,) end of the conversation's last event, ns since the epoch.
         correct: (rows,) whether it passed.
         case: (rows,) number of its case, `NO_CASE` without one.
-        user: (rows,) hash of its user, 0 without one; empty: nobody's is known.
+        user: (rows,) hash of its user, 0 without one; empty: no user is known.
         session: (rows,) hash of its session, likewise.
-        digest: of the rows; of others it is another.
+        digest: hash of the rows, different for other rows.
     """
 
     ended_ns: IntArray
@@ -94,7 +94,7 @@ class Finals:
         return cls(ended_ns=np.zeros(0, np.int64), correct=np.zeros(0, np.bool_), case=np.zeros(0, np.int64))
 
     def and_then(self, later: Finals) -> Finals:
-        """Return these and some that ended at or after them."""
+        """Return these and some more that ended at or after them."""
         return _finals({name: np.concatenate((getattr(self, name), getattr(later, name))) for name in _COLUMNS})
 
     def where(self, rows: BoolArray) -> Finals:
@@ -102,16 +102,16 @@ class Finals:
         return _finals({name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def blocks(self, block: Block) -> tuple[IntArray, IntArray]:
-        """Return the number of the block that each is in, and when that is closed, inclusive, ns.
+        """Return the number of the block of each, and when that block is closed, inclusive, ns.
 
-        A run of a user, or of a session, is over after an hour without a conversation of his; an hour is one of the clock.
-        Who is not known counts by the hour.
+        A run of a user, or of a session, ends after an hour without a conversation of that user; an hour is one of the clock. Unknown
+        users count by the hour.
         """
         run = np.zeros(self.correct.size, np.bool_)
         who = np.zeros(self.correct.size, np.uint64)
         for name in _VISITORS[block]:
             known = (getattr(self, name) != 0) & ~run
-            # Equal hashes of a user and a session are not the same visitor.
+            # Equal hashes of a user and of a session do not denote the same visitor.
             who[known] = getattr(self, name)[known] << np.uint64(1) | np.uint64(name == "user")
             run |= known
         hour = self.ended_ns // HOUR_NS
@@ -126,20 +126,20 @@ class Finals:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Monitor:
-    """One objective of one group, with everything that was seen of it so far. It goes on where it stopped.
+    """The state of one objective of one group after all conversations so far, from which it continues.
 
     Attributes:
         key: the group.
-        objective: what is promised.
-        detector: what the change detector looks for.
+        objective: the promised objective.
+        detector: the configuration of the change detector.
         evidence: the e-process.
-        cases: numbers of the cases, in the order in which they joined the e-process; empty when it is pooled.
-        values: of the change detector.
+        cases: numbers of the cases, in the order in which they joined the e-process; empty if it is pooled.
+        values: the values of the change detector.
         block: what counts once.
         waiting: conversations of blocks that are not closed yet.
-        n: evaluated conversations seen, of blocks that closed.
+        n: evaluated conversations in blocks that closed.
         c: correct ones among them.
-        blocks: how many blocks that were.
+        blocks: the number of these blocks.
         alarmed_ns: end of the conversation at which the e-value first reached 1 / alpha; None while it has not.
         changed_ns: end of the conversation at which the change detector last raised an alarm; None before the first.
         changes: how many alarms that detector has raised.
@@ -162,7 +162,7 @@ class Monitor:
 
     @classmethod
     def of(cls, key: GroupKey, objective: Objective, block: Block = "none") -> Monitor:
-        """Return the monitor of a group of which nothing was seen yet; by cases each conversation counts."""
+        """Return the monitor of a group before its first conversation; by cases, each conversation counts."""
         p0 = promised_rate(objective.k, objective.target)
         detector = ChangeDetector.of(p0, objective.target_run_length)
         chosen: Block = "none" if objective.method == "per_case" else block
@@ -183,12 +183,12 @@ class Monitor:
 
     @property
     def e_value(self) -> float:
-        """The e-value now, within 1e-300 and 1e300."""
+        """The current e-value, within 1e-300 and 1e300."""
         return e_value(self.evidence.log_e)
 
     @property
     def change_value(self) -> float:
-        """The value of the change detector now, since its last alarm."""
+        """The current value of the change detector, since its last alarm."""
         return float(self.detector.value(self.values))
 
     @property
@@ -197,7 +197,7 @@ class Monitor:
         return ObjectivePoint(key=self.key, objective=self.objective.label, k=self.objective.k, e_value=self.e_value)
 
     def then(self, finals: Finals, until_ns: int | None = None) -> Monitor:
-        """Return the monitor after more conversations, all of which ended at or after the ones it has seen.
+        """Return the monitor after more conversations, all of which ended at or after the earlier ones.
 
         Args:
             finals: the conversations.
@@ -231,7 +231,7 @@ class Monitor:
         return replace(self._looked(counted, path), evidence=after, waiting=finals.where(~closed))
 
     def _looked(self, counted: _Counted, path: FloatArray) -> Monitor:
-        """Return the monitor with what was counted, and with the alarms that it raised."""
+        """Return the monitor after counting blocks, with the alarms that they raised."""
         values, changes = self.detector.watch(self.values, counted.means)
         alarm = int(first_alarm(path, self.objective.alpha))
         return replace(
@@ -248,7 +248,7 @@ class Monitor:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Counted:
-    """What counts once, in the order in which it was known: mean outcome, end of the last, conversations, correct ones."""
+    """Closed blocks, in the order in which they closed: mean outcome, end of the last, conversations, correct ones."""
 
     means: FloatArray
     last_ns: IntArray
@@ -257,7 +257,7 @@ class _Counted:
 
     @classmethod
     def of(cls, number: IntArray, closes: IntArray, finals: Finals) -> _Counted:
-        """Return blocks by the time when they close; of those that close together the one that began first comes first."""
+        """Return blocks by the time when they close; of those that close together, the one that began first comes first."""
         _, first, which = np.unique(number, return_index=True, return_inverse=True)
         n, c = np.bincount(which), np.bincount(which, weights=finals.correct).astype(np.int64)
         last = np.zeros(n.size, np.int64)
@@ -271,20 +271,20 @@ def _finals(columns: Mapping[str, Any]) -> Finals:
 
 
 def objectives_of(agent: str | None, objectives: Iterable[Objective]) -> list[Objective]:
-    """Return the objectives that an agent is held to; one without a name only those of every agent.
+    """Return the objectives that apply to an agent; to an agent without a name only those of every agent.
 
     >>> from otel_agentic.config import Objective
-    >>> every, one = Objective(target=0.9), Objective(agent="support-*", k=3, target=0.7)
-    >>> [each.label for each in objectives_of("support-eu", [every, one])], len(objectives_of(None, [every, one]))
+    >>> every, support = Objective(target=0.9), Objective(agent="support-*", k=3, target=0.7)
+    >>> [o.label for o in objectives_of("support-eu", [every, support])], len(objectives_of(None, [every, support]))
     (['pass^1>=0.9', 'pass^3>=0.7'], 1)
     """
-    return [each for each in objectives if fnmatchcase(agent or "", each.agent)]
+    return [objective for objective in objectives if fnmatchcase(agent or "", objective.agent)]
 
 
 def _joined(known: IntArray, case: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the numbers of all cases in the order in which they joined, and the place of each row's case among them."""
-    found, first = np.unique(case, return_index=True)
-    new = found[np.argsort(first)]
+    """Return the numbers of all cases in the order in which they joined, and the index of each row's case among them."""
+    numbers, first = np.unique(case, return_index=True)
+    new = numbers[np.argsort(first)]
     cases = np.concatenate((known, new[~np.isin(new, known)]))
     order = np.argsort(cases)
     return cases, order[np.searchsorted(cases, case, sorter=order)]

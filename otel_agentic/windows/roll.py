@@ -46,7 +46,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bands:
-    """What one query counted, and the windows that are sums of its bands.
+    """The counts of one query, and the windows that are sums of its bands.
 
     Attributes:
         slots: the windows.
@@ -54,9 +54,9 @@ class Bands:
         band: (rows,) band.
         weight: (rows,) weight of the conversations.
         reason: (rows,) index of the reason why they were not evaluated, -1 for evaluated ones.
-        count: (rows,) how many there are.
+        count: (rows,) number of conversations.
         dimension_sum: (rows, 4) sum of each tool dimension.
-        dimension_n: (rows, 4) over how many conversations.
+        dimension_n: (rows, 4) number of conversations in the sum.
         case_group: (case rows,) index of the group.
         case_band: (case rows,) band.
         case_weight: (case rows,) weight of the conversations.
@@ -80,10 +80,10 @@ class Bands:
     passed: IntArray
     failed: IntArray
 
-    def summed(self, place: IntArray, band: IntArray, size: int, values: FloatArray) -> FloatArray:
-        """Return sums by window and place: (slots, size, columns) from (rows, columns)."""
+    def summed(self, index: IntArray, band: IntArray, size: int, values: FloatArray) -> FloatArray:
+        """Return sums by window and index: (slots, size, columns) from (rows, columns)."""
         bands = max(slot.beyond for slot in self.slots)
-        flat = band * size + place
+        flat = band * size + index
         columns = [np.bincount(flat, weights=column, minlength=bands * size) for column in values.T]
         by_band = np.stack(columns, axis=1).reshape(bands, size, len(columns))
         return np.stack([by_band[slot.first : slot.beyond].sum(axis=0) for slot in self.slots])
@@ -91,14 +91,14 @@ class Bands:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Counted:
-    """What queries counted, by group, window and end.
+    """The counts of queries, by group, window and end.
 
     Attributes:
         groups: the groups, sorted by key.
         windows: the windows.
         ends: their ends, ns, ascending.
         reasons: reasons, sorted.
-        parts: what each query counted; together they have every window at every end once.
+        parts: the counts of each query; together they contain every window at every end once.
     """
 
     groups: Sequence[GroupKey]
@@ -115,7 +115,7 @@ class Counted:
         attempts = self._attempts(slots)
         evaluated = attempts.total(np.stack((attempts.n, attempts.c), axis=1))
         points = np.flatnonzero(evaluated[:, 0] + missing.sum(axis=1) > 0)
-        seen = np.flatnonzero(missing.any(axis=0))
+        used = np.flatnonzero(missing.any(axis=0))
         slot = points // max(1, size)
         return Tallies(
             groups=self.groups,
@@ -127,8 +127,8 @@ class Counted:
             c=evaluated[points, 1].astype(np.int64),
             content=np.arange(len(points)),
             attempts=_at(attempts, points),
-            reasons=[self.reasons[reason] for reason in seen.tolist()],
-            not_evaluated=missing[np.ix_(points, seen)].astype(np.int64),
+            reasons=[self.reasons[reason] for reason in used.tolist()],
+            not_evaluated=missing[np.ix_(points, used)].astype(np.int64),
             dimension_mean=np.divide(
                 dimensions[points, 0], dimensions[points, 1], out=np.full((len(points), 4), np.nan),
                 where=dimensions[points, 2] > 0,
@@ -137,7 +137,7 @@ class Counted:
         )  # fmt: skip
 
     def _held(self, slots: int) -> tuple[FloatArray, FloatArray]:
-        """Return, by slot and group, the not evaluated by reason, and of each dimension weighted sum, weight and number."""
+        """Return, by slot and group, the not evaluated by reason, and weighted sum, weight and number of each dimension."""
         size, reasons = len(self.groups), len(self.reasons)
         missing, dimensions = np.zeros((slots, size, reasons)), np.zeros((slots, size, 12))
         for part in self.parts:
@@ -155,12 +155,12 @@ class Counted:
         weights = np.unique(np.concatenate([[], *(part.case_weight for part in self.parts)]))
         if not len(weights):
             weights = np.ones(1)
-        found = [each for part in self.parts for each in (_named(part, weights), _alone(part, weights))]
-        place = np.concatenate([each[0] for each in found])
-        group = np.concatenate([each[1] for each in found])
-        values = np.concatenate([each[2] for each in found])
-        cases = np.concatenate([each[3] for each in found])
-        content = place * len(self.groups) + group
+        parts = [cases for part in self.parts for cases in (_named(part, weights), _alone(part, weights))]
+        slot = np.concatenate([part[0] for part in parts])
+        group = np.concatenate([part[1] for part in parts])
+        values = np.concatenate([part[2] for part in parts])
+        cases = np.concatenate([part[3] for part in parts])
+        content = slot * len(self.groups) + group
         first, which = unique_rows([content, *values.T])
         kinds = Kinds(
             weights=weights,
@@ -172,18 +172,18 @@ class Counted:
         return kinds.attempts(slots * len(self.groups))
 
 
-#: Of cases: slot, group, attempts by weight and the correct ones, and how many cases are like that.
+#: For cases: slot, group, attempts by weight and the correct ones, and how many cases have these numbers.
 _Cases = tuple["IntArray", "IntArray", "IntArray", "IntArray"]
 
 
 def _named(part: Bands, weights: FloatArray) -> _Cases:
-    """Return the cases with a name: each is one in each window."""
+    """Return the cases with a name: each is one case in each window."""
     rows = np.flatnonzero(part.case >= 0)
     first, which = unique_rows([part.case_group[rows], part.case[rows]])
     held = part.summed(which, part.case_band[rows], len(first), _by_weight(part, rows, weights)).astype(np.int64)
     slot, pair = np.nonzero(held[..., : len(weights)].any(axis=2))
     group = part.case_group[rows][first]
-    numbers = np.array([each.number for each in part.slots], dtype=np.int64)
+    numbers = np.array([slot.number for slot in part.slots], dtype=np.int64)
     return numbers[slot], group[pair], held[slot, pair], np.ones(len(pair), dtype=np.int64)
 
 
@@ -195,9 +195,9 @@ def _alone(part: Bands, weights: FloatArray) -> _Cases:
     attempts, correct = np.split(held, 2, axis=2)
     slot, group, kind = np.nonzero(np.concatenate((attempts - correct, correct), axis=2))
     cases = np.concatenate((attempts - correct, correct), axis=2)[slot, group, kind].astype(np.int64)
-    one = np.eye(len(weights), dtype=np.int64)
-    kinds = np.vstack((np.hstack((one, np.zeros_like(one))), np.hstack((one, one))))
-    numbers = np.array([each.number for each in part.slots], dtype=np.int64)
+    identity = np.eye(len(weights), dtype=np.int64)
+    kinds = np.vstack((np.hstack((identity, np.zeros_like(identity))), np.hstack((identity, identity))))
+    numbers = np.array([slot.number for slot in part.slots], dtype=np.int64)
     return numbers[slot], group, kinds[kind], cases
 
 
@@ -208,11 +208,11 @@ def _by_weight(part: Bands, rows: IntArray, weights: FloatArray) -> FloatArray:
     return np.hstack((weight * attempts, weight * part.passed[rows, None])).astype(np.float64)
 
 
-def _at(attempts: GroupedAttempts, places: IntArray) -> GroupedAttempts:
-    """Return the counts of some groups, which are all that have any, numbered anew."""
+def _at(attempts: GroupedAttempts, indices: IntArray) -> GroupedAttempts:
+    """Return the counts of some groups, which include all groups with counts, numbered consecutively."""
     return GroupedAttempts(
-        size=len(places),
-        group=np.searchsorted(places, attempts.group),
+        size=len(indices),
+        group=np.searchsorted(indices, attempts.group),
         n=attempts.n,
         c=attempts.c,
         cases=attempts.cases,
@@ -221,7 +221,7 @@ def _at(attempts: GroupedAttempts, places: IntArray) -> GroupedAttempts:
 
 
 if TYPE_CHECKING:
-    #: The tier that is claimed of a group at an end, ns.
+    #: The tier claimed for a group at an end, ns.
     Claims = Mapping[tuple[GroupKey, int], Tier]
 
 
@@ -235,20 +235,20 @@ def window_table(
 ) -> WindowTable:
     """Return the points of some counts, with estimates and tiers; each distinct content is estimated once.
 
-    What a window leans to rests on the headline estimator: the configured one, where that is not among `estimators` the
-    mode's pooled one, else the first given.
+    The leaning of a window is based on the headline estimator: the configured one, or if it is not among `estimators` the mode's
+    pooled one, else the first.
 
     Args:
         tallies: the counts.
-        estimators: what to estimate with, each name once.
+        estimators: the estimators, each name once.
         settings: mode, prior, level, tier rule and default estimator.
         k: the k of pass@k and pass^k, ascending.
-        claims: the tiers that are claimed of groups at ends, from all of their conversations up to these; where there is none
-            the evidence is insufficient.
+        claims: the tiers claimed for groups at ends, from all of their conversations up to these; without one the evidence is
+            insufficient.
     """
     content, attempts = tallies.content, tallies.attempts
     if attempts.size == 0:
-        nothing = {each.name: _nothing(each.name, settings, k) for each in estimators}
+        nothing = {estimator.name: _nothing(estimator.name, settings, k) for estimator in estimators}
         return WindowTable(
             tallies=tallies,
             k=tuple(k),
@@ -258,29 +258,31 @@ def window_table(
             tier=[],
             leaning=[],
         )
-    headline, shown = headline_among(estimators, settings)
-    leaning = leaning_tiers(attempts, settings, shown)
-    places = content.tolist()
+    headline, headline_estimator = headline_among(estimators, settings)
+    leaning = leaning_tiers(attempts, settings, headline_estimator)
+    indices = content.tolist()
     identities = zip(tallies.group.tolist(), tallies.end_ns.tolist(), strict=True)
     return WindowTable(
         tallies=tallies,
         k=tuple(k),
-        estimates={each.name: _points_at(estimate_groups(each, attempts, k), content) for each in estimators},
-        default_estimator=[headline] * len(places),
+        estimates={
+            estimator.name: _points_at(estimate_groups(estimator, attempts, k), content) for estimator in estimators
+        },
+        default_estimator=[headline] * len(indices),
         effective_n=pooled_samples(attempts).n[content],
         tier=[(claims or {}).get((tallies.groups[group], end), "insufficient_evidence") for group, end in identities],
-        leaning=[leaning[place] for place in places],
+        leaning=[leaning[index] for index in indices],
     )
 
 
-def _points_at(found: GroupedEstimates, content: IntArray) -> GroupedEstimates:
+def _points_at(estimates: GroupedEstimates, content: IntArray) -> GroupedEstimates:
     """Return the estimates of the points, from those of their contents."""
-    left_out = found.cases_left_out
+    left_out = estimates.cases_left_out
     return replace(
-        found,
-        interval_methods=[found.interval_methods[place] for place in content.tolist()],
-        pass_at_k=found.pass_at_k[content],
-        pass_pow_k=found.pass_pow_k[content],
+        estimates,
+        interval_methods=[estimates.interval_methods[index] for index in content.tolist()],
+        pass_at_k=estimates.pass_at_k[content],
+        pass_pow_k=estimates.pass_pow_k[content],
         cases_left_out=None if left_out is None else left_out[content],
     )
 
@@ -308,18 +310,18 @@ def roll(
 ) -> WindowTable:
     """Return a point for each group, window and end whose window holds a conversation, sorted by end, window, group.
 
-    An empty window has no point: a series that has nothing to say stops. A count window has one while its newest
-    conversation is no older than the widest time window among `widths`, or than 7 days where there is none.
+    An empty window has no point, so that a series without conversations stops. A count window has one as long as its newest
+    conversation is no older than the widest time window among `widths`, or than 7 days without any.
 
     Args:
-        results: the conversations; for windows at the first end all that it reaches back to.
+        results: the conversations; for windows at the first end all that they reach back to.
         widths: such as "1h", "24h" and "n200", as they are named in metrics.
         ends: window ends, nanoseconds UTC, ascending.
-        estimators: what to estimate with, each name once.
+        estimators: the estimators, each name once.
         settings: mode, prior, level, tier rule and default estimator.
         k: the k of pass@k and pass^k.
-        claims: the tiers that are claimed of groups at ends, see `window_table`.
-        cells: groups x windows x ends that are counted at once: bounds the memory.
+        claims: the tiers claimed for groups at ends, see `window_table`.
+        cells: groups x windows x ends that are counted at once: limits the memory.
 
     Raises:
         ConfigError: a width cannot be read.
@@ -340,7 +342,7 @@ def _chunks(ends: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 
 
 def _joined(parts: Sequence[Tallies]) -> Tallies:
-    """Return the tallies of several stretches of ends, ascending, as one."""
+    """Merge the tallies of several ranges of ends, ascending."""
     if len(parts) == 1:
         return parts[0]
     reasons = sorted({reason for part in parts for reason in part.reasons})

@@ -1,4 +1,4 @@
-"""Rolling windows by event time: how they are named, where they end, how far they reach."""
+"""Rolling windows by event time: their names, their ends, and how far they reach back."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _SECOND_NS: Final = 1_000_000_000
 UNIT_NS: Final = {"s": _SECOND_NS, "m": 60 * _SECOND_NS, "h": 3_600 * _SECOND_NS, "d": 86_400 * _SECOND_NS}
 _WIDTH: Final = re.compile(r"([0-9]{1,9})([smhd])")
 _COUNT: Final = re.compile(r"n([1-9][0-9]{0,8})")
-#: How long a count window goes on after its newest conversation where no time window is asked for.
+#: How long a count window continues after its newest conversation if no time window is requested.
 _STALE_NS: Final = 7 * UNIT_NS["d"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A kind of rolling window: of one width, or of so many conversations.
+    """A kind of rolling window: of one width, or of a number of conversations.
 
     Attributes:
         name: such as "24h" or "n200", as in tables and metrics.
         width_ns: a conversation that ended in `(end - width_ns, end]` is in it; None for a count window.
-        newest: a count window holds so many conversations, the last that ended at or before its end; None for a time.
+        newest: the number of conversations in a count window, the last that ended at or before its end; None for a time.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Window:
 
 
 def parse_window(text: str) -> Window:
-    """Return the window of a name such as "90s", "15m", "24h", "7d" or "n200".
+    """Return the window with a name such as "90s", "15m", "24h", "7d" or "n200".
 
     Raises:
         ConfigError: it is neither.
@@ -52,7 +52,7 @@ def parse_window(text: str) -> Window:
 
 
 def parse_windows(names: Iterable[str]) -> tuple[Window, ...]:
-    """Return the windows of some names, each once, in the order given.
+    """Return the windows with some names, each once, in the order passed.
 
     Raises:
         ConfigError: one cannot be read.
@@ -79,21 +79,21 @@ def parse_width(text: str) -> int:
 
 
 def widest_ns(windows: Iterable[Window]) -> int:
-    """Return the width of the widest time window, ns; 7 days where there is none.
+    """Return the width of the widest time window, ns; 7 days without any.
 
-    A count window has a point while its newest conversation is no older than that: the last 200 of an agent that is
-    gone would be told for ever.
+    A count window has a point as long as its newest conversation is no older than that: otherwise the last 200 conversations of an
+    agent that no longer exists would be reported for ever.
     """
     return max((window.width_ns for window in windows if window.width_ns is not None), default=_STALE_NS)
 
 
 def most_newest(windows: Iterable[Window]) -> int:
-    """Return how many conversations the largest count window holds; 0 where there is none."""
+    """Return the number of conversations in the largest count window; 0 without any."""
     return max((window.newest for window in windows if window.newest is not None), default=0)
 
 
 def current_end(now_ns: int, step_ns: int) -> int:
-    """Return the end of the window that is filling now: the smallest multiple of the step that is not before now.
+    """Return the end of the window that is being filled now: the smallest multiple of the step that is not before now.
 
     Raises:
         ConfigError: the step is not above 0.
@@ -108,7 +108,7 @@ def window_ends(first_ns: int, last_ns: int, step_ns: int, origin_ns: int = 0) -
     """Return the window ends that cover the times from first to last, ascending; none when last is before first.
 
     Ends are whole multiples of the step counted from the origin (the epoch, or `--since`). The first end is the
-    earliest not before `first_ns`, the last one the earliest not before `last_ns`: each time lies in some window.
+    earliest not before `first_ns`, the last one the earliest not before `last_ns`: each time is in some window.
 
     Raises:
         ConfigError: the step is not above 0.

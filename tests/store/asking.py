@@ -34,7 +34,7 @@ def ask_sql(store: Store, sql: str, *, gone: Callable[[], bool] = lambda: False,
     """Return the answer to a user query, as a collector gives it."""
     bounds = QueryLimits(**{"timeout_s": 20.0, "max_rows": 100, "max_bytes": 1_000_000, **limits})
     snapshot = store.snapshots.latest(fresh=True)
-    return store.user_queries.run(snapshot.path, sql, bounds, as_of_ns=snapshot.as_of_ns, gone=gone)
+    return store.user_queries.run(snapshot.path, sql, bounds, as_of_ns=snapshot.as_of_ns, is_cancelled=gone)
 
 
 def run_python(code: str, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:

@@ -81,7 +81,7 @@ def list_conversations(con: DuckDBPyConnection, selection: Selection, *, outcome
 
 
 def find_conversation(con: DuckDBPyConnection, name: str, environment: str | None) -> list[tuple[str, str]]:
-    """Return the identities of the conversations of that id: one for each environment that has it."""
+    """Return the identities of the conversations with that id: one for each environment that has it."""
     return [(row[0], row[1]) for row in con.execute(_KEYS, {"id": name, "environment": environment}).fetchall()]
 
 
@@ -91,10 +91,10 @@ def all_conversations(con: DuckDBPyConnection, selection: Selection) -> list[tup
 
 
 def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
-    """Return the newest score of a conversation with its turns, tools, faults and case; None when it has none."""
+    """Return the newest score of a conversation with its turns, tools, faults and case; None without a score."""
     where = {"environment": key[0], "id": key[1]}
-    found = rows(con, _CONVERSATION_SCORE, where)
-    if not found:
+    scores = rows(con, _CONVERSATION_SCORE, where)
+    if not scores:
         return None
     definition = con.execute(_DEFINITION, where).fetchall()
     parts = {table: rows(con, sql, where) for table, sql in _PARTS.items()}
@@ -102,15 +102,15 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
         fault["expected"], fault["actual"] = (parsed(fault[name]) for name in ("expected", "actual"))
     for tools in parts["tool_scores"]:
         tools["evidence"] = parsed(tools["evidence"])
-    return {**found[0], **parts, "case": parsed(definition[0][0]) if definition else None}
+    return {**scores[0], **parts, "case": parsed(definition[0][0]) if definition else None}
 
 
 def metrics_of(con: DuckDBPyConnection, key: tuple[str, str]) -> list[Row]:
-    """Return what evaluators say of a conversation: of the whole first, then turn by turn; with what they abstained from."""
-    found = rows(con, _METRICS, {"environment": key[0], "id": key[1]})
-    for row in found:
+    """Return the scores of evaluators for a conversation, abstentions included: of the conversation first, then by turn."""
+    metrics = rows(con, _METRICS, {"environment": key[0], "id": key[1]})
+    for row in metrics:
         row["details"] = parsed(row["details"])
-    return found
+    return metrics
 
 
 def outcomes_of(con: DuckDBPyConnection) -> dict[tuple[str, str], tuple[str | None, str, str | None]]:
@@ -127,12 +127,12 @@ def outcomes_of(con: DuckDBPyConnection) -> dict[tuple[str, str], tuple[str | No
 
 
 def coverage(con: DuckDBPyConnection) -> list[Row]:
-    """Return what the instrumentation records, by service, dialect and instrumentation scope."""
+    """Return the coverage of the instrumentation, by service, dialect and instrumentation scope."""
     return rows(con, "SELECT * FROM v_coverage ORDER BY service, dialect, scope", {})
 
 
 def received(con: DuckDBPyConnection) -> list[Row]:
-    """Return how many spans of each instrumentation scope are stored, and which dialect reads them; the most first."""
+    """Return the number of stored spans of each instrumentation scope, and the dialect that reads them; the most first."""
     sql = """
     SELECT service, scope, dialect, count(*) AS spans, max(received_at) AS last_received
     FROM spans GROUP BY service, scope, dialect ORDER BY spans DESC, service, scope, dialect
@@ -141,7 +141,7 @@ def received(con: DuckDBPyConnection) -> list[Row]:
 
 
 def counts(con: DuckDBPyConnection) -> Row:
-    """Return how many conversations, turns and calls there are in their newest revisions."""
+    """Return the number of conversations, turns and calls in their newest revisions."""
     sql = """
     SELECT
         count(*) AS conversations, coalesce(sum(turn_count), 0)::BIGINT AS turns,
@@ -193,7 +193,7 @@ WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A conversation in its newest revision, with its newest score; `queries` has one entry a turn, None without one."""
+    """A conversation in its newest revision, with its newest score; `queries` has one entry per turn, None without a query."""
 
     environment: str
     conversation_id: str
@@ -224,11 +224,11 @@ def candidates(
 ) -> list[Candidate]:
     """Return the conversations of a selection, newest first; `kind` keeps those of one kind."""
     where = {**bounds(selection), "kind": kind, "environment": environment, "id": conversation_id}
-    found = rows(con, _CHOSEN, where)
-    queries = _queries(con, [(row["environment"], row["conversation_id"]) for row in found])
-    for row in found:
+    conversations = rows(con, _CHOSEN, where)
+    queries = _queries(con, [(row["environment"], row["conversation_id"]) for row in conversations])
+    for row in conversations:
         row["queries"] = queries.get((row["environment"], row["conversation_id"]), ())
-    return [Candidate(**row) for row in found]
+    return [Candidate(**row) for row in conversations]
 
 
 def _queries(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, tuple[str | None, ...]]:
@@ -237,11 +237,11 @@ def _queries(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, tuple[st
 
 def unscored(con: DuckDBPyConnection, selection: Selection, environment: str | None) -> int:
     """Return how many conversations of a selection have no score in their newest revision."""
-    found = con.execute(_UNSCORED, {**bounds(selection), "environment": environment}).fetchall()
-    return int(found[0][0])
+    counts = con.execute(_UNSCORED, {**bounds(selection), "environment": environment}).fetchall()
+    return int(counts[0][0])
 
 
-#: Of windows, a selection bounds the end: the windows that end after `since`, up to `until`.
+#: For windows, a selection bounds the end: the windows that end after `since`, up to `until`.
 _BOUNDS: Final = """
     ($since IS NULL OR "end" > make_timestamp_ns($since))
     AND ($until IS NULL OR "end" <= make_timestamp_ns($until))
@@ -254,7 +254,7 @@ WHERE {_BOUNDS}
 GROUP BY ALL
 ORDER BY "window", estimator, k
 """  # noqa: S608 — a constant of our own
-#: The series with the most conversations come first; of equals, by name.
+#: The series with the most conversations come first; equal ones by name.
 _POINTS: Final = f"""
 WITH chosen AS (
     SELECT *, max(n) OVER (PARTITION BY agent, agent_version, environment, service, tag) AS most
@@ -316,7 +316,7 @@ ORDER BY faults DESC, h.conversations DESC, h.agent, h.tool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowKind:
-    """Which of the stored windows: their width, and what they estimate by what."""
+    """A kind of stored windows: their width, the estimator, and k."""
 
     window: str
     estimator: str
@@ -324,7 +324,7 @@ class WindowKind:
 
 
 def window_kinds(con: DuckDBPyConnection, selection: Selection) -> dict[WindowKind, int]:
-    """Return how many stored windows of each kind a selection of ends and agents has."""
+    """Return the number of stored windows of each kind in a selection of ends and agents."""
     return {WindowKind(window=row[0], estimator=row[1], k=row[2]): int(row[3]) for row in _all(con, _KINDS, selection)}
 
 
@@ -333,13 +333,13 @@ def window_points(
 ) -> list[Row]:
     """Return the stored windows of one kind, by group and end.
 
-    Each row says under `series` how many groups there are; rows come of the `panels` groups with the most conversations.
+    Each row contains the number of groups as `series`; only the `panels` groups with the most conversations have rows.
 
     Args:
         con: a connection.
-        selection: which agents, and which window ends: after `since_ns`, up to `until_ns`.
-        kind: which windows.
-        panels: of how many groups at most.
+        selection: the agents, and the window ends: after `since_ns`, up to `until_ns`.
+        kind: the kind of windows.
+        panels: the largest number of groups.
         tags: the windows of case tags instead of those of all cases.
     """
     where = {**bounds(selection), **asdict(kind), "panels": panels, "tags": tags}
@@ -347,10 +347,10 @@ def window_points(
 
 
 def tool_health(con: DuckDBPyConnection, selection: Selection) -> list[Row]:
-    """Return each tool of each agent with its mean score in each dimension and what that is the mean of.
+    """Return each tool of each agent with its mean score in each dimension, and the number of values in each mean.
 
-    A dimension is None where it never applied; a tool to which none did, and without a fault, is left out. The tools
-    with the most faults come first.
+    A dimension that never applied is None; a tool without any dimension and without a fault is omitted. The tools with the most
+    faults come first.
     """
     return rows(con, _TOOLS, bounds(selection))
 

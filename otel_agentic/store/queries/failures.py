@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.failures import FailureRules
     from otel_agentic.store.selection import Selection
 
-#: Columns that hold JSON.
+#: Columns that contain JSON.
 _JSON: Final = ("expected", "actual", "versions", "wrong_values", "expected_call", "actual_call")
-#: The numbers that a version begins with, so that 1.9 comes before 1.10; null where there is none.
+#: The leading numbers of a version, so that 1.9 comes before 1.10; null without numbers.
 NUMBERS: Final = "try_cast(nullif(regexp_extract_all(regexp_extract(agent_version, '^v?([0-9]+([.][0-9]+)*)', 1), '[0-9]+'), []) AS HUGEINT[])"
-#: Of a selection what `v_failing_tools` says of all. `introduced_in`, `is_new` and `clean_before` are about all that is
-#: stored: whether a fault is new cannot be seen in a selection. In which order versions follow each other, too.
+#: The columns of `v_failing_tools` for a selection. `introduced_in`, `is_new`, `clean_before` and the order of versions refer to
+#: everything stored, because a selection does not show whether a fault is new.
 _FAILING: Final = f"""
 WITH faults AS (
     SELECT
@@ -167,7 +167,7 @@ WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFilter:
-    """Which faults a question is about; None means any. `tool` is a name or glob."""
+    """The faults that a query is about; None means any. `tool` is a name or glob."""
 
     tool: str | None = None
     dimension: str | None = None
@@ -182,32 +182,32 @@ def failing_tools(
     *,
     by_version: bool = True,
 ) -> list[Row]:
-    """Return what is wrong with which tool, with one example each: first what most conversations failed by.
+    """Return the faults of tools, grouped, with one example each; those by which most conversations failed come first.
 
     Args:
         con: a connection.
         selection: the conversations to look at.
-        only: which faults are returned; the shares stay those of all.
-        by_version: a row for each agent version; else one for all of them, whose `agent_version` is None.
+        only: the faults to return; shares still refer to all faults.
+        by_version: one row per agent version; otherwise one row for all versions, whose `agent_version` is None.
     """
     where = {**bounds(selection), **asdict(only or FaultFilter()), "by_version": by_version}
     return [_read(row) for row in rows(con, _FAILING, where)]
 
 
 def example_of(con: DuckDBPyConnection, selection: Selection, row: Mapping[str, Any], *, by_version: bool) -> Row:
-    """Return the newest fault that a row of `failing_tools` counts, with both calls."""
+    """Return the newest fault counted by a row of `failing_tools`, with both calls."""
     where = {name: row[name] for name in ("environment", "tool", "fault", "parameter")}
-    given = {**bounds(selection), **where, "of_agent": row["agent"]}
-    given |= {"version": row["agent_version"], "by_version": by_version}
-    (found,) = rows(con, _EXAMPLE, given)
-    return _read(found)
+    parameters = {**bounds(selection), **where, "of_agent": row["agent"]}
+    parameters |= {"version": row["agent_version"], "by_version": by_version}
+    (fault,) = rows(con, _EXAMPLE, parameters)
+    return _read(fault)
 
 
 def scored_with_tools(con: DuckDBPyConnection, selection: Selection) -> Row:
-    """Return how many closed conversations there are, are scored, have expected tools, and how many faults these have.
+    """Return how many closed conversations there are, are scored, and have expected tools, and the number of their faults.
 
-    `unknown_tools` counts those of which some tools could not be evaluated, `failed_tools` those whose tools failed: other
-    systems' arithmetic names no faults.
+    `unknown_tools` counts those with tools that could not be evaluated, `failed_tools` those whose tools failed: the arithmetic
+    of other systems names no faults.
     """
     return rows(con, _TOOL_COUNTS, bounds(selection))[0]
 
@@ -216,16 +216,16 @@ def _read(row: Row) -> Row:
     return {name: parsed(value) if name in _JSON else value for name, value in row.items()}
 
 
-Found = tuple[Place, MetricScore]
+LocatedScore = tuple[Place, MetricScore]
 
-_PLACE: Final = """
+_LOCATION: Final = """
     c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, epoch_ns(c.ended_at) AS ended_ns
 """
-#: Conversations that failed, or are known to fail while the judge is unsure about another part. Nothing fails by a draft; without an end mark, turns that are missing may still exist.
+#: Conversations that failed, or are known to fail while the judge is unsure about another part. A draft case fails nothing; without an end mark, missing turns may still exist.
 _FAILED: Final = f"""
 WITH failed AS (
     SELECT
-        {_PLACE}, s.evaluation_id, s.dataset, s.case_id, s.case_version, s.missing_outputs, s.explanation, s.outcome_source,
+        {_LOCATION}, s.evaluation_id, s.dataset, s.case_id, s.case_version, s.missing_outputs, s.explanation, s.outcome_source,
         s.computed_reason IS DISTINCT FROM 'unreviewed' AS held,
         held AND s.case_id IS NOT NULL AS lacking,
         c.closed_by IS DISTINCT FROM 'end_mark' AND coalesce(s.partial, false) AS awaiting
@@ -241,12 +241,12 @@ _CONVERSATIONS: Final = f"""
 SELECT * FROM failed
 ORDER BY ended_ns, environment, conversation_id
 """  # noqa: S608 — a constant of our own
-#: Faults that were made good are none; of those written before that was kept, all count.
+#: Recovered faults do not count; of faults stored before recovery was recorded, all count.
 _FAULTS: Final = f"""
 {_FAILED}
 SELECT
     {_WHOSE}, f.fault AS label, f.turn_index, f.actual_position AS position, f.tool_name, f.parameter,
-    f.explanation AS told
+    f.explanation
 FROM tool_faults f
 JOIN failed d USING (evaluation_id, environment, conversation_id, revision)
 WHERE d.held AND coalesce(f.failed, true)
@@ -256,7 +256,7 @@ _TURNS: Final = f"""
 {_FAILED}
 SELECT
     {_WHOSE}, t.turn_index, coalesce(t.answer_reason, t.reason) AS label, t.reason, t.answer_score AS value,
-    t.explanation AS told, o.explanation AS told_of_tools
+    t.explanation, o.explanation AS tools_explanation
 FROM turn_scores t
 JOIN failed d USING (evaluation_id, environment, conversation_id, revision)
 LEFT JOIN tool_scores o USING (evaluation_id, environment, conversation_id, revision, turn_index)
@@ -273,10 +273,10 @@ ANTI JOIN turn_scores t ON t.evaluation_id = d.evaluation_id AND t.environment =
 WHERE d.lacking
 ORDER BY k.turn_index
 """  # noqa: S608 — a constant of our own
-#: Scores of metrics whose label is a failing one, or whose value is out of bounds. NaN is no number to compare with.
+#: Scores of metrics with a failing label, or with a value out of bounds. NaN cannot be compared.
 _SCORES: Final = f"""
 SELECT
-    {_PLACE}, s.name, s.value, s.label, s.explanation, s.turn_index, s.position, s.tool_name, s.parameter
+    {_LOCATION}, s.name, s.value, s.label, s.explanation, s.turn_index, s.position, s.tool_name, s.parameter
 FROM scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 JOIN (SELECT unnest($names) AS name, unnest($failing) AS failing, unnest($least) AS least, unnest($most) AS most) r
@@ -303,73 +303,73 @@ WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 
 
-def core_found(con: DuckDBPyConnection, selection: Selection) -> list[Found]:
-    """Return what is wrong with the conversations that failed, one thing each at least, oldest first.
+def core_found(con: DuckDBPyConnection, selection: Selection) -> list[LocatedScore]:
+    """Return the problems of the conversations that failed, at least one for each, oldest first.
 
-    The same as `evaluators.core.core_scores` says of each of them.
+    The same as the result of `evaluators.core.core_scores` for each of them.
     """
     where = bounds(selection)
-    found: dict[Place, list[MetricScore]] = {}
+    scores_by_location: dict[Place, list[MetricScore]] = {}
     conversations = rows(con, _CONVERSATIONS, where)
     for row in conversations:
-        found[_place(row)] = []
-    for place, score in (*_faults(con, where), *_answers(con, where)):
-        found[place].append(score)
+        scores_by_location[_location(row)] = []
+    for location, score in (*_faults(con, where), *_answers(con, where)):
+        scores_by_location[location].append(score)
     awaited: set[Place] = set()
     for row in rows(con, _MISSING_TURNS, where):
         if row["awaiting"]:
-            awaited.add(_place(row))
+            awaited.add(_location(row))
         else:
-            found[_place(row)].append(missing_turn(row["case_turn_index"], row["query"]))
+            scores_by_location[_location(row)].append(missing_turn(row["case_turn_index"], row["query"]))
     for row in conversations:
-        of_one = found[_place(row)]
-        if row["lacking"] and _place(row) not in awaited:
+        of_one = scores_by_location[_location(row)]
+        if row["lacking"] and _location(row) not in awaited:
             of_one += map(missing_output, row["missing_outputs"])
         if not of_one:
             of_one.append(without_fault(row["outcome_source"], row["explanation"]))
-    return [(place, score) for place, scores in found.items() for score in scores]
+    return [(location, score) for location, scores in scores_by_location.items() for score in scores]
 
 
-def bad_scores(con: DuckDBPyConnection, selection: Selection, rules: FailureRules) -> list[Found]:
-    """Return the scores of metrics that the rules may call failures, oldest first."""
+def bad_scores(con: DuckDBPyConnection, selection: Selection, rules: FailureRules) -> list[LocatedScore]:
+    """Return the scores of metrics that the rules may treat as failures, oldest first."""
     names = list(rules.metrics)
     bounds_of = [rules.thresholds.get(name) for name in names]
-    told = {
+    rules_by_name = {
         "names": names,
         "failing": [sorted(rules.metrics[name].failing) for name in names],
-        "least": [None if one is None else one.min for one in bounds_of],
-        "most": [None if one is None else one.max for one in bounds_of],
+        "least": [None if threshold is None else threshold.min for threshold in bounds_of],
+        "most": [None if threshold is None else threshold.max for threshold in bounds_of],
     }
     fields = ("name", "value", "label", "explanation", "turn_index", "position", "tool_name", "parameter")
     return [
-        (_place(row), MetricScore(**{name: row[name] for name in fields}))
-        for row in rows(con, _SCORES, {**bounds(selection), **told})
+        (_location(row), MetricScore(**{name: row[name] for name in fields}))
+        for row in rows(con, _SCORES, {**bounds(selection), **rules_by_name})
     ]
 
 
 def failure_counts(con: DuckDBPyConnection, selection: Selection) -> Row:
-    """Return how many closed conversations there are, are scored, failed, could not be evaluated; scores without a judge."""
+    """Return how many closed conversations exist, are scored, failed, and were not evaluated, and how many judge errors."""
     return rows(con, _COUNTS, bounds(selection))[0]
 
 
-def _faults(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[Found]:
+def _faults(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[LocatedScore]:
     fields = ("label", "turn_index", "position", "tool_name", "parameter")
     for row in rows(con, _FAULTS, where):
-        told = {name: row[name] for name in fields}
-        yield _place(row), MetricScore(name=TOOL, explanation=row["told"], **told)
+        values = {name: row[name] for name in fields}
+        yield _location(row), MetricScore(name=TOOL, explanation=row["explanation"], **values)
 
 
-def _answers(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[Found]:
+def _answers(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[LocatedScore]:
     for row in rows(con, _TURNS, where):
         index = row["turn_index"]
         if row["reason"] == "extra_turn":
-            yield _place(row), extra_turn(index)
+            yield _location(row), extra_turn(index)
         else:
-            told = row["told"], row["told_of_tools"] or ""
-            yield _place(row), wrong_answer(index, row["label"], row["value"], *told)
+            explanations = row["explanation"], row["tools_explanation"] or ""
+            yield _location(row), wrong_answer(index, row["label"], row["value"], *explanations)
 
 
-def _place(row: Row) -> Place:
+def _location(row: Row) -> Place:
     return Place(
         environment=row["environment"],
         conversation_id=row["conversation_id"],

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _OPERATORS: Final = (
     "!= !__postfix !~~ !~~* % & && * ** + - ->> -> / // < <-> << <= <=> <@ = > >= >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~"
 )
-#: They compute from their arguments, a clock or chance; none reads a file, a setting or what others do.
+#: They compute from their arguments, a clock or randomness; they read no file, no setting and no other session.
 _VALUES: Final = """
     unnest abs acos acosh add age aggregate ago any_value apply approx_count_distinct approx_quantile approx_top_k
     arbitrary arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin
@@ -103,14 +103,14 @@ _TABLES: Final = """
     duckdb_columns duckdb_constraints duckdb_indexes duckdb_keywords duckdb_schemas duckdb_tables duckdb_types
     duckdb_views duckdb_functions pg_timezone_names
 """
-#: Of files, which only the folder of exports has.
+#: Functions that read files; only the folder of exports has files.
 PARQUET_READERS: Final = frozenset({"read_parquet", "parquet_scan"})
 
-#: What may be called where a value stands, in lower case.
+#: Functions allowed in place of a value, in lower case.
 VALUES: Final = frozenset({*_OPERATORS.split(), *_VALUES.split(), "is distinct from", "is not distinct from"})
-#: What may be called where a table stands, in lower case.
+#: Functions allowed in place of a table, in lower case.
 TABLES: Final = frozenset(_TABLES.split()) | PARQUET_READERS
-#: Views and tables of the database system that tell of the store's tables, by schema; paths and settings are in none.
+#: Views and tables of the database system that describe the store's tables, by schema, without paths and settings.
 SYSTEM_VIEWS: Final = {
     "information_schema": frozenset(
         {
@@ -143,10 +143,10 @@ SYSTEM_VIEWS: Final = {
 
 
 _KINDS: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
-#: Parts of a statement that read. Others, as `WITH gone AS (DELETE …)` has them, are refused, also those yet to be invented.
+#: Parts of a statement that read. Others, such as `WITH gone AS (DELETE …)`, are refused, also kinds unknown so far.
 _NODES: Final = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _NODE: Final = re.compile(r"\w+_NODE")
-#: What stands before the statement that EXPLAIN explains.
+#: The part before the statement that EXPLAIN explains.
 _EXPLAIN: Final = re.compile(
     r"\s*EXPLAIN\b(\s+ANALYZE\b)?(\s*\(\s*\w+(\s+\w+)?(\s*,\s*\w+(\s+\w+)?)*\s*\))?", re.IGNORECASE
 )
@@ -156,7 +156,7 @@ SELECT lower(view_name), internal FROM duckdb_views()
 UNION ALL
 SELECT lower(table_name), internal FROM duckdb_tables()
 """
-#: A statement longer or deeper than any that a person writes only keeps the parser busy.
+#: A statement longer or deeper than any written by a person only keeps the parser busy.
 MAX_CHARACTERS: Final = 50_000
 
 
@@ -172,25 +172,25 @@ class Used(NamedTuple):
 def checked(
     con: DuckDBPyConnection, sql: str, *, hidden: AbstractSet[str] = frozenset(), folder: Path | None = None
 ) -> duckdb.Statement:
-    """Return the one statement in a text, if it is a SELECT, or an EXPLAIN of one, that uses nothing it should not.
+    """Return the one statement in a text, if it is a SELECT, or an EXPLAIN of one, that uses only allowed names.
 
     Args:
         con: a connection to the store.
         sql: the text.
-        hidden: tables that nobody may read, in lower case.
+        hidden: tables that no user may read, in lower case.
         folder: the folder whose Parquet files may be read, None for no file.
 
     Raises:
-        QueryError: it is not; says what is wrong.
+        QueryError: it is not allowed; names the reason.
     """
     if len(sql) > MAX_CHARACTERS:
         raise QueryError(f"the statement has {len(sql):,} characters; allowed: {MAX_CHARACTERS:,}")
     try:
         statements = con.extract_statements(sql)
-        kinds = [each.type for each in statements]
+        kinds = [item.type for item in statements]
     except duckdb.Error as error:
         raise QueryError(f"not SQL: {str(error).rstrip()}") from error
-    except (ValueError, TypeError) as error:  # a kind of statement that Python knows no name of; half a character
+    except (ValueError, TypeError) as error:  # a kind of statement unknown to Python; half a character
         raise QueryError("not a statement that can be run here; give exactly one SELECT") from error
     if len(statements) != 1:
         raise QueryError(f"{len(statements)} statements; give exactly one SELECT")
@@ -200,11 +200,11 @@ def checked(
         raise QueryError(f"{kind} is not allowed: the store is read with SELECT or EXPLAIN, and changed by commands")
     parsed = _parsed(con, statement)
     _require_reading(parsed)
-    found = con.execute(_RELATIONS).fetchall()
-    allowed = {name for name, internal in found if not internal} - hidden
-    taken = {name for name, internal in found if internal} | hidden
+    relations = con.execute(_RELATIONS).fetchall()
+    allowed = {name for name, internal in relations if not internal} - hidden
+    reserved = {name for name, internal in relations if internal} | hidden
     for name in _cte_names(parsed):
-        _require_own_name(name, taken)
+        _require_own_name(name, reserved)
         allowed.add(name.lower())
     for used in _used(parsed):
         _require_allowed(used, allowed, hidden, folder)
@@ -212,29 +212,29 @@ def checked(
 
 
 def _parsed(con: DuckDBPyConnection, statement: duckdb.Statement) -> Any:
-    """Return a SELECT, also one that is explained, as DuckDB's own parser reads it."""
+    """Return a SELECT, also one inside EXPLAIN, as parsed by DuckDB."""
     prefix = _EXPLAIN.match(statement.query) if statement.type == duckdb.StatementType.EXPLAIN else None
     text = statement.query[prefix.end() :] if prefix is not None else statement.query
     try:
-        found = orjson.loads(con.execute(_PARSED, {"sql": text}).fetchall()[0][0])
-    except (duckdb.Error, orjson.JSONDecodeError) as error:  # the tree is deeper than one of the two can go
+        tree = orjson.loads(con.execute(_PARSED, {"sql": text}).fetchall()[0][0])
+    except (duckdb.Error, orjson.JSONDecodeError) as error:  # the tree is too deep for one of the two
         raise QueryError("the statement is nested too deeply, or holds what no text can") from error
-    if found.get("error") or not found.get("statements"):
+    if tree.get("error") or not tree.get("statements"):
         raise QueryError("only SELECT, and EXPLAIN [ANALYZE] of one SELECT, can be run here")
-    return found["statements"]
+    return tree["statements"]
 
 
 def _require_reading(parsed: Any) -> None:
     for node in _nodes(parsed):
         kind = _kind_of(node)
         if _NODE.fullmatch(kind) and kind not in _NODES:
-            told = kind.removesuffix("_NODE").removesuffix("_QUERY")
-            raise QueryError(f"{told} is not allowed inside a SELECT: the store is read with SELECT or EXPLAIN")
+            statement = kind.removesuffix("_NODE").removesuffix("_QUERY")
+            raise QueryError(f"{statement} is not allowed inside a SELECT: the store is read with SELECT or EXPLAIN")
 
 
-def _require_own_name(name: str, taken: AbstractSet[str]) -> None:
-    """Refuse a WITH clause that is called like something refused: elsewhere in the statement the name may mean that."""
-    if name.lower() in taken or not name.isidentifier():
+def _require_own_name(name: str, reserved: AbstractSet[str]) -> None:
+    """Refuse a WITH clause named like something refused: elsewhere in the statement the name may refer to that."""
+    if name.lower() in reserved or not name.isidentifier():
         raise QueryError(f"WITH {name}: give it another name; allowed: letters, digits and _, no name of the system")
 
 
@@ -263,7 +263,7 @@ def _require_relation(used: Used, relations: AbstractSet[str], hidden: AbstractS
     near = difflib.get_close_matches(name, relations, n=1)
     more = f"did you mean {near[0]}? " if near else ""
     raise QueryError(
-        f"the query failed: table {used.name} is not allowed, or there is none: {more}SHOW TABLES lists them"
+        f"the query failed: table {used.name} is not allowed or does not exist: {more}SHOW TABLES lists them"
     )
 
 
@@ -274,7 +274,7 @@ def _no_file(folder: Path | None) -> QueryError:
 
 
 def _in_folder(paths: Sequence[str] | None, folder: Path | None) -> bool:
-    """Return whether all paths, written out in the statement, lie in a folder. Nothing is looked up on the disk."""
+    """Return whether all paths, written out in the statement, are inside a folder. Nothing is looked up on the disk."""
     if folder is None or not paths:
         return False
     base = str(folder)
@@ -289,7 +289,7 @@ def _cte_names(parsed: Any) -> Iterator[str]:
 
 
 def _nodes(parsed: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object of a parsed statement; a loop, since a statement may be nested deeper than calls can be."""
+    """Yield every object of a parsed statement, without recursion, because a statement may be nested very deeply."""
     waiting = [parsed]
     while waiting:
         value = waiting.pop()
@@ -301,13 +301,13 @@ def _nodes(parsed: Any) -> Iterator[dict[str, Any]]:
 
 
 def _kind_of(node: Mapping[str, Any]) -> str:
-    """Return what a part of a statement is, as the parser calls it; "" for a constant."""
+    """Return the kind of a part of a statement, as the parser names it; "" for a constant."""
     kind = node.get("type")
     return kind if isinstance(kind, str) else ""
 
 
 def _used(parsed: Any) -> Iterator[Used]:
-    """Yield what a parsed statement uses."""
+    """Yield the names that a parsed statement uses."""
     called = {id(node["function"]) for node in _nodes(parsed) if _kind_of(node) == "TABLE_FUNCTION"}
     for node in _nodes(parsed):
         if isinstance(name := node.get("function_name"), str):
@@ -318,7 +318,7 @@ def _used(parsed: Any) -> Iterator[Used]:
 
 
 def _relation(node: dict[str, Any]) -> str | None:
-    """Return the name of the table, view or file that a part of a statement reads, None where it reads none."""
+    """Return the name of the table, view or file that a part of a statement reads, or None."""
     kind, name = _kind_of(node), node.get("table_name")
     if kind == "SHOW_REF" and _is_special(node):
         return None
@@ -326,12 +326,12 @@ def _relation(node: dict[str, Any]) -> str | None:
 
 
 def _is_special(node: dict[str, Any]) -> bool:
-    """Return whether a SHOW lists tables, and does not show one."""
+    """Return whether a SHOW lists tables instead of showing one."""
     return node.get("show_type") == "SHOW_SPECIAL" and node.get("table_name") in {'"tables"', "__show_tables_expanded"}
 
 
 def _schema(node: dict[str, Any]) -> str:
-    """Return what stands before a name; of more than a schema, what is nowhere allowed."""
+    """Return the schema of a name; for a longer prefix, a schema that is not allowed."""
     catalog, schema = (str(node.get(f"{part}_name") or node.get(part) or "") for part in ("catalog", "schema"))
     path: Sequence[Any] = (node.get("qualified_name") or {}).get("path") or ()
     if catalog or len(path) > 2:  # noqa: PLR2004 — a schema and a name
@@ -340,21 +340,21 @@ def _schema(node: dict[str, Any]) -> str:
 
 
 def _paths(call: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the paths that a reader of files is given, None where they are not all written out."""
-    arguments = [each.get("expression", each) for each in call.get("arguments") or call.get("children") or ()]
+    """Return the paths passed to a reader of files, or None if they are not all literals."""
+    arguments = [item.get("expression", item) for item in call.get("arguments") or call.get("children") or ()]
     if not arguments:
         return None
     first = arguments[0]
     if first.get("function_name") in {"list_value", "list_pack"}:
-        parts = [each.get("expression", each) for each in first.get("arguments") or first.get("children") or ()]
+        parts = [item.get("expression", item) for item in first.get("arguments") or first.get("children") or ()]
     else:
         parts = [first]
-    texts = [_text(each) for each in parts]
+    texts = [_text(part) for part in parts]
     return None if None in texts else tuple(text for text in texts if text is not None)
 
 
 def _text(expression: dict[str, Any]) -> str | None:
-    """Return the text that a constant is, None for anything else."""
+    """Return the text of a text constant, None for anything else."""
     literal, value = expression.get("literal"), expression.get("value")
     if isinstance(literal, dict) and literal.get("kind") == "STRING":
         return str(literal.get("text"))
@@ -365,20 +365,20 @@ def _text(expression: dict[str, Any]) -> str | None:
 
 try:
     import resource
-except ImportError:  # Windows: the parent watches the memory
+except ImportError:  # Windows: the parent process watches the memory
     resource = None  # type: ignore[assignment]
 
 
 #: Exit code for a statement that is not allowed, or that failed.
 REFUSED: Final = 3
-#: The first byte of the answer, white space in JSON: from then on the query's own time counts.
+#: The first byte of the answer, white space in JSON: from then on the time limit of the query counts.
 STARTED: Final = b" "
 _MB: Final = 1_000_000
-#: How far a query gives way to the collector, as `nice` counts.
+#: How far a query yields to the collector, as for `nice`.
 _NICE: Final = 10
-#: CPU seconds beyond those that the time limit allows: the parent kills first, this is for when there is no parent.
+#: CPU seconds beyond the time limit: the parent kills the process first, this is for the case that the parent died.
 _CPU_SLACK_S: Final = 10
-#: Rows fetched at once: one at first, for a row may be large.
+#: The largest number of rows fetched at once; the first fetch is one row, because a row may be large.
 _MOST_FETCHED: Final = 4096
 _SCALAR_BYTES: Final = 8
 _STATM: Final = "/proc/self/statm"
@@ -386,15 +386,15 @@ _STATM: Final = "/proc/self/statm"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryLimits:
-    """What one query may take.
+    """The resources that one query may use.
 
     Attributes:
-        timeout_s: seconds from the moment that the file is open.
+        timeout_s: seconds from the moment at which the file is open.
         max_rows: rows of the answer.
         max_bytes: bytes of the values in the answer.
         memory_mb: memory of its process, MB.
         memory_limit_mb: of these, what DuckDB may use for sorts, groups and joins before it spills to disk, MB.
-        temp_limit_mb: disk space for what is spilled, MB.
+        temp_limit_mb: disk space for spilled data, MB.
     """
 
     timeout_s: float
@@ -419,10 +419,10 @@ class Request:
 
 
 def main() -> NoReturn:
-    """Answer the request on standard input and leave. Nothing is cleaned up: nothing was changed."""
+    """Answer the request on standard input and exit. Nothing needs cleaning up, because nothing was changed."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    given = orjson.loads(sys.stdin.buffer.readline())
-    request = Request(**{**given, "limits": QueryLimits(**given["limits"])})
+    payload = orjson.loads(sys.stdin.buffer.readline())
+    request = Request(**{**payload, "limits": QueryLimits(**payload["limits"])})
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     code = 0
     try:
@@ -435,12 +435,12 @@ def main() -> NoReturn:
 
 
 def _leave_with_parent() -> None:
-    os.read(0, 1)  # the parent writes no more, so this is the end of the pipe: the parent is gone
+    os.read(0, 1)  # the parent writes nothing more, so this is the end of the pipe: the parent has ended
     os._exit(REFUSED)
 
 
 def _answer(request: Request, out: BinaryIO) -> None:
-    os.umask(0o077)  # what is spilled is content
+    os.umask(0o077)  # spilled data is content
     limits, folder = request.limits, request.folder and Path(request.folder)
     con = open_database(
         Path(request.file),
@@ -456,7 +456,7 @@ def _answer(request: Request, out: BinaryIO) -> None:
     try:
         show(con, request.evaluation)
         statement = checked(con, request.sql, folder=folder or None)
-        con.execute("BEGIN TRANSACTION READ ONLY")  # the parser is one layer, this is the other
+        con.execute("BEGIN TRANSACTION READ ONLY")  # a second layer besides the check of the statement
         _write(con.execute(statement), request, out)
         out.flush()
     except OSError as error:
@@ -464,11 +464,11 @@ def _answer(request: Request, out: BinaryIO) -> None:
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise QueryError(OUT_OF_MEMORY) from error
     except (duckdb.Error, UnicodeDecodeError, RecursionError) as error:
-        message, _, pointer = str(error).rstrip().partition("\n")  # what follows points into the statement
+        message, _, pointer = str(error).rstrip().partition("\n")  # the rest points into the statement
         raise QueryError(f"the query failed: {message}{_hint(error)}{pointer and chr(10)}{pointer}") from error
 
 
-#: Whatever noticed it first: DuckDB, the operating system, or the parent's watch.
+#: The same message for all three: DuckDB, the operating system, and the parent's watch.
 OUT_OF_MEMORY: Final = (
     "the query needs more memory than it may have (store.query_memory_mb; store.memory_limit_mb and store.temp_limit_mb "
     "for sorts, groups and joins); narrow it"
@@ -476,7 +476,7 @@ OUT_OF_MEMORY: Final = (
 
 
 def _hint(error: Exception) -> str:
-    """Return what to write instead, for an error that everybody makes once; else nothing."""
+    """Return advice for a common error, else nothing."""
     text = str(error)
     if isinstance(error, duckdb.BinderException) and "TIMESTAMP_NS" in text and "TIMESTAMP WITH TIME ZONE" in text:
         return (
@@ -487,10 +487,10 @@ def _hint(error: Exception) -> str:
 
 
 def _limit(limits: QueryLimits) -> None:
-    """Bound what this process may take from now on. What it has mapped already is not held against it."""
+    """Limit the resources of this process from now on, in addition to the memory that is mapped already."""
     with suppress(OSError, AttributeError):  # not on every system
         os.nice(_NICE)
-    with suppress(OSError):  # where memory runs out all the same, the kernel ends this process, not the collector
+    with suppress(OSError):  # if memory runs out nevertheless, the kernel kills this process, not the collector
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     if resource is None:
         return
@@ -506,68 +506,68 @@ def _limit(limits: QueryLimits) -> None:
 
 
 def _mapped_bytes() -> int:
-    """Return the address space of this process, 0 where the system does not say (and does not keep RLIMIT_AS)."""
+    """Return the address space of this process, 0 if the system does not report it (and does not enforce RLIMIT_AS)."""
     try:
-        with open(_STATM, encoding="ascii") as file:  # noqa: PTH123 — a path of the system's
+        with open(_STATM, encoding="ascii") as file:  # noqa: PTH123 — a path of the system
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
 
 
-def _write(found: DuckDBPyConnection, request: Request, out: BinaryIO) -> None:
+def _write(result: DuckDBPyConnection, request: Request, out: BinaryIO) -> None:
     """Write the answer as JSON, row by row, as far as the limits allow."""
-    described = found.description or []
+    described = result.description or []
     columns, types = [str(column[0]) for column in described], [str(column[1]) for column in described]
     out.write(orjson.dumps({"columns": columns, "types": types})[:-1] + b',"rows":[')
-    rows = _Rows(found, request.limits)
-    out.writelines((b",\n" if place else b"") + orjson.dumps(plain(list(row))) for place, row in enumerate(rows))
+    rows = _Rows(result, request.limits)
+    out.writelines((b",\n" if index else b"") + orjson.dumps(plain(list(row))) for index, row in enumerate(rows))
     as_of = datetime.fromtimestamp(request.as_of_ns // 1_000_000 / 1000, UTC).isoformat(timespec="milliseconds")
     last = {"truncated": rows.cut_by is not None, "cut_by": rows.cut_by, "as_of": as_of.replace("+00:00", "Z")}
     out.write(b"]," + orjson.dumps(last)[1:])
 
 
 class _Rows:
-    """The rows of an answer; `cut_by` names the setting whose limit cut them, once they were read."""
+    """The rows of an answer; `cut_by` names the setting whose limit cut them, after they were read."""
 
-    def __init__(self, found: DuckDBPyConnection, limits: QueryLimits) -> None:
-        self._found = found
+    def __init__(self, result: DuckDBPyConnection, limits: QueryLimits) -> None:
+        self._result = result
         self._limits = limits
         self.cut_by: str | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         left_bytes, left_rows, count = self._limits.max_bytes, self._limits.max_rows, 1
-        given = 0
-        while fetched := self._found.fetchmany(count):
+        count_given = 0
+        while fetched := self._result.fetchmany(count):
             for row in fetched:
-                if given == left_rows:
+                if count_given == left_rows:
                     self.cut_by = "store.query_max_rows"
                     return
                 left_bytes -= size_of(row)
                 if left_bytes < 0:
                     self.cut_by = "store.query_max_bytes"
                     return
-                given += 1
+                count_given += 1
                 yield row
-            row_bytes = max(1, (self._limits.max_bytes - left_bytes) // given)
+            row_bytes = max(1, (self._limits.max_bytes - left_bytes) // count_given)
             count = max(1, min(_MOST_FETCHED, 2 * count, left_bytes // row_bytes))
 
 
 def size_of(value: Any) -> int:
-    """Return about how many bytes a value takes in an answer.
+    """Return the approximate number of bytes that a value takes in an answer.
 
     >>> size_of(("four", 1, [None, b"abc"], {"a": 1}))
     40
     """
     total, waiting = 0, [value]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, str | bytes | bytearray):
-            total += len(each)
-        elif isinstance(each, dict):
-            waiting += [*each, *each.values()]
-        elif isinstance(each, list | tuple):
-            total += 0 if each is value else _SCALAR_BYTES
-            waiting += each
+        item = waiting.pop()
+        if isinstance(item, str | bytes | bytearray):
+            total += len(item)
+        elif isinstance(item, dict):
+            waiting += [*item, *item.values()]
+        elif isinstance(item, list | tuple):
+            total += 0 if item is value else _SCALAR_BYTES
+            waiting += item
         else:
             total += _SCALAR_BYTES
     return total

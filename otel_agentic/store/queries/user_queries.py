@@ -1,7 +1,7 @@
-"""SQL of people: each statement runs in a process of its own (`query_child`), which can be killed at any moment.
+"""User SQL: each statement runs in a process of its own (`query_child`), which can be killed at any moment.
 
-DuckDB neither counts the memory of a value that it is computing nor looks for interrupts inside a call, so nothing less
-than a process holds `replace(replace(repeat(…` to its limits.
+DuckDB neither counts the memory of a value that it is computing nor checks for interrupts inside a call, so only a process can
+enforce limits on `replace(replace(repeat(…`.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import StoreSettings
 
-#: How often a running query is looked at, seconds.
+#: How often a running query is checked, seconds.
 _LOOK_S: Final = 0.05
-#: How long Python and DuckDB may take to start and to open the file, seconds: a busy machine is no fault of the query.
+#: How long Python and DuckDB may take to start and to open the file, seconds; a busy machine must not fail the query.
 _START_S: Final = 30.0
 _MB: Final = 1_000_000
 _PIECE_BYTES: Final = 256 * 1024
-#: Without `site`, the environment and the working directory: the process gets the modules of this one, and no secrets.
+#: Without `site`, the environment and the working directory: the process gets this one's modules, and no secrets.
 _PYTHON: Final = (sys.executable, "-I", "-S", "-c")
 _CODE: Final = f"import sys; sys.path[:] = sys.argv[1:]; from {Request.__module__} import main; main()"
-#: What the dynamic loader may need to find DuckDB's own libraries.
+#: Variables that the dynamic loader may need to find DuckDB's own libraries.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-#: Exit code of Python where standard output could not be flushed.
+#: Exit code of Python if standard output could not be flushed.
 _UNWRITTEN: Final = 120
 _numbers = count(1)
 
 
 class Answer(Mapping[str, Any]):
-    """The answer to a query: JSON in a file without a name, parsed when a key is asked for.
+    """The answer to a query: JSON in a file without a name, parsed on first access.
 
     Keys: `columns`, `types`, `rows`, `truncated`, `cut_by` (the setting that cut the rows, or None), and `as_of`.
     """
@@ -63,11 +63,11 @@ class Answer(Mapping[str, Any]):
     @cached_property
     def _parsed(self) -> dict[str, Any]:
         self._file.seek(0)
-        found: dict[str, Any] = orjson.loads(self._file.read())
-        return found
+        parsed: dict[str, Any] = orjson.loads(self._file.read())
+        return parsed
 
     def json_pieces(self) -> Iterator[bytes]:
-        """Yield the JSON text in pieces, so that nobody needs memory for all of it."""
+        """Yield the JSON text in pieces, so that it never has to be in memory completely."""
         self._file.seek(0)
         while piece := self._file.read(_PIECE_BYTES):
             yield piece
@@ -83,14 +83,14 @@ class Answer(Mapping[str, Any]):
 
 
 class UserQueries:
-    """The user queries of one store: runs them, and ends them. Thread-safe."""
+    """The user queries of one store: runs and ends them. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[_Process] = set()
 
     def __len__(self) -> int:
-        """Return how many run now."""
+        """Return the number of running queries."""
         with self._lock:
             return len(self._running)
 
@@ -102,7 +102,7 @@ class UserQueries:
         *,
         as_of_ns: int,
         evaluation: str = DEFAULT,
-        gone: Callable[[], bool] = lambda: False,
+        is_cancelled: Callable[[], bool] = lambda: False,
         folder: Path | None = None,
     ) -> Answer:
         """Return the answer to one SELECT or EXPLAIN statement.
@@ -110,19 +110,19 @@ class UserQueries:
         Args:
             file: a DuckDB file that no process writes to.
             sql: the statement.
-            limits: beyond which the rows are cut, or the process is killed.
-            as_of_ns: what the file holds was committed by then, ns since the epoch.
+            limits: limits beyond which the rows are cut, or the process is killed.
+            as_of_ns: everything in the file was committed by then, ns since the epoch.
             evaluation: name of the evaluation whose scores the views show.
-            gone: whether nobody waits for the answer any more.
+            is_cancelled: returns whether the client has disconnected.
             folder: the folder whose Parquet files may be read.
 
         Raises:
-            QueryError: it is not one read-only statement, fails, or takes too much.
+            QueryError: it is not one read-only statement, fails, or exceeds a limit.
         """
         spill = file.with_name(f"{file.name}.query-{os.getpid()}-{next(_numbers)}.tmp")
         request = Request(
             file=str(file),
-            sql=sql.encode(errors="replace").decode(),  # half a character is no character of SQL
+            sql=sql.encode(errors="replace").decode(),  # half a character is not valid in SQL
             evaluation=evaluation,
             spill=str(spill),
             folder=None if folder is None else str(folder),
@@ -138,7 +138,7 @@ class UserQueries:
                 _Process(request, answer, errors) as process,
                 self._counted(process),
             ):
-                process.answer(gone)
+                process.answer(is_cancelled)
         except BaseException:
             answer.close()
             raise
@@ -150,7 +150,7 @@ class UserQueries:
         """Kill every query that runs now and return how many.
 
         Args:
-            why: the message for those who asked.
+            why: the message for the clients.
         """
         with self._lock:
             for process in self._running:
@@ -188,7 +188,7 @@ class _Process:
         self._answer = answer
         self._errors = errors
         self._ended_for: str | None = None
-        self._child = subprocess.Popen(  # noqa: S603 — our own interpreter and code; the statement goes through the pipe
+        self._child = subprocess.Popen(  # noqa: S603 — our own interpreter and code; the statement is sent through the pipe
             [*_PYTHON, _CODE, *sys.path],
             stdin=subprocess.PIPE,
             stdout=answer,
@@ -196,8 +196,8 @@ class _Process:
             env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         )
         assert self._child.stdin is not None  # noqa: S101 — it is a pipe
-        self._pipe = self._child.stdin  # kept open: its end tells the process that we are gone
-        with suppress(BrokenPipeError):  # it ended already; `answer` says why
+        self._pipe = self._child.stdin  # kept open: its end signals to the process that this one has ended
+        with suppress(BrokenPipeError):  # it ended already; `answer` reports why
             self._pipe.write(orjson.dumps(asdict(request)) + b"\n")
             self._pipe.flush()
 
@@ -211,22 +211,22 @@ class _Process:
             self._pipe.close()
 
     def end(self, why: str) -> None:
-        """Kill the process; `why` is the message for whoever asked."""
+        """Kill the process; `why` is the message for the client."""
         self._ended_for = self._ended_for or why
         self._child.kill()
 
-    def answer(self, gone: Callable[[], bool]) -> None:
-        """Return once the answer is in its file.
+    def answer(self, is_cancelled: Callable[[], bool]) -> None:
+        """Wait until the answer is in its file.
 
         Raises:
-            QueryError: it is not, because the statement was refused or failed, or the process was killed.
+            QueryError: there is no answer, because the statement was refused or failed, or the process was killed.
         """
-        code = self._wait(gone)
+        code = self._wait(is_cancelled)
         if code != 0:
             raise QueryError(self._failure(code))
 
-    def _wait(self, gone: Callable[[], bool]) -> int:
-        """Return the exit code; kill the process where it takes too long or too much memory, or nobody waits for it."""
+    def _wait(self, is_cancelled: Callable[[], bool]) -> int:
+        """Return the exit code; kill the process if it takes too long or too much memory, or if the client disconnected."""
         deadline_s, has_started = time.monotonic() + _START_S, False
         memory = _Memory(self._child.pid, self._limits.memory_mb * _MB)
         while True:
@@ -234,8 +234,8 @@ class _Process:
                 return self._child.wait(_LOOK_S)
             if not has_started and os.fstat(self._answer.fileno()).st_size:
                 deadline_s, has_started = time.monotonic() + self._limits.timeout_s, True
-            if gone():
-                self.end("the query was ended: who asked went away")
+            if is_cancelled():
+                self.end("the query was cancelled: the client disconnected")
             elif time.monotonic() > deadline_s:
                 self.end(
                     self._too_long() if has_started else f"the query did not start within {_START_S:g} s; try again"
@@ -244,29 +244,29 @@ class _Process:
                 self.end(OUT_OF_MEMORY)
 
     def _failure(self, code: int) -> str:
-        """Return why the process did not answer."""
+        """Return the reason for a missing answer."""
         if self._ended_for is not None:
             return self._ended_for
         self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").strip()
+        message = self._errors.read().decode(errors="replace").strip()
         if code == REFUSED:
-            return said
+            return message
         if code < 0:
             ended_by = signal.Signals(-code).name
             if ended_by == "SIGXCPU":
                 return self._too_long()
-            # DuckDB and the C library abort where an allocation fails in a place that cannot report it.
+            # DuckDB and the C library abort if an allocation fails in a place that cannot report it.
             return f"the process of the query ended with {ended_by}; {OUT_OF_MEMORY}"
         if code == _UNWRITTEN:
             return "the answer could not be written: the disk is full; free some space"
-        return f"the process of the query ended with exit code {code}: {said[-500:]}"
+        return f"the process of the query ended with exit code {code}: {message[-500:]}"
 
     def _too_long(self) -> str:
         return f"the query took longer than {self._limits.timeout_s:g} s; narrow it (store.query_timeout_s)"
 
 
 class _Memory:
-    """Watches the memory of a process, for systems that do not keep RLIMIT_AS; on the others, a second net."""
+    """Watches the memory of a process, for systems that do not enforce RLIMIT_AS, and as a second check on others."""
 
     def __init__(self, pid: int, most_bytes: int) -> None:
         self._pid = pid
@@ -274,18 +274,19 @@ class _Memory:
         self._next_s = 0.0
 
     def is_exceeded(self) -> bool:
-        """Return whether the process has more than it may have, as far as the system says."""
+        """Return whether the process uses more memory than allowed, as far as the system reports it."""
         if sys.platform == "linux":
             return self._linux_bytes() > self._most_bytes
         if os.name != "posix" or time.monotonic() < self._next_s:
             return False
-        self._next_s = time.monotonic() + 0.5  # `ps` is a process of its own
-        found = subprocess.run(["ps", "-o", "rss=", "-p", str(self._pid)], capture_output=True, text=True, check=False)  # noqa: S603, S607
-        return int(found.stdout.strip() or 0) * 1024 > self._most_bytes
+        self._next_s = time.monotonic() + 0.5  # `ps` starts a process of its own
+        command = ["ps", "-o", "rss=", "-p", str(self._pid)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 — our own command
+        return int(result.stdout.strip() or 0) * 1024 > self._most_bytes
 
     def _linux_bytes(self) -> int:
         try:
-            with open(f"/proc/{self._pid}/statm", encoding="ascii") as file:  # noqa: PTH123 — a path of the system's
+            with open(f"/proc/{self._pid}/statm", encoding="ascii") as file:  # noqa: PTH123 — a path of the system
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, IndexError):  # it ended just now
             return 0

@@ -37,7 +37,7 @@ _DIMENSIONS: Final = ", ".join(
     f"coalesce(sum({name}), 0.0) AS {name}, count({name}) AS {name}_n" for name in DIMENSIONS
 )
 _REASON: Final = "CASE WHEN outcome = 'not_evaluated' THEN coalesce(reason, 'no_data') END AS missing"
-#: Each of these is asked of members in bands of time, with the columns that make a group.
+#: Both queries read members in bands of time, with the columns that form a group.
 _HELD: Final = f"""
 SELECT {{group}}, band, sample_ratio, {_REASON}, count(*) AS count, {_DIMENSIONS} FROM banded GROUP BY ALL
 """  # noqa: S608 — names of our own schema
@@ -55,8 +55,8 @@ _QUERIES: Final = {
 _EACH_DIMENSION: Final = ", ".join(
     f"coalesce({name}, 0.0) AS {name}, ({name} IS NOT NULL)::INTEGER AS {name}_n" for name in DIMENSIONS
 )
-#: The newest conversations of each group up to an end, a row each: those that ended no earlier than the last of so many,
-#: less what is too much where several ended at that moment.
+#: The newest conversations of each group up to an end, one row each: those that ended no earlier than the last of so many, less
+#: the surplus if several ended at that moment.
 _NEWEST: Final = f"""
 SELECT
     {{group}}, 0 AS band, sample_ratio, {_REASON}, 1 AS count, case_no, (outcome = 'pass')::INTEGER AS passed,
@@ -79,30 +79,30 @@ WHERE place <= $newest
 
 
 def tick(con: DuckDBPyConnection, windows: Sequence[Window], ends: Sequence[int], tags: Sequence[str] = ()) -> Tallies:
-    """Return what each group's windows hold at some ends, counted by the database.
+    """Return the content of each group's windows at some ends, counted by the database.
 
-    The same as `tally` of all results; quicker for few ends, since no conversation leaves the database.
+    The same as `tally` of all results; faster for few ends, because no conversation leaves the database.
 
     Args:
         con: a connection, in one transaction.
         windows: the windows, at least one.
         ends: their ends, ns, at least one.
-        tags: case tags, names or globs, that make groups of their own beside the whole.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
     """
     query = _Query(con, tags)
-    places = sorted(set(ends))
+    distinct_ends = sorted(set(ends))
     timed = [(window, at) for at, window in enumerate(windows) if window.width_ns is not None]
-    counted = [_bands(query, timed, places, len(windows))] if timed else []
+    counted = [_bands(query, timed, distinct_ends, len(windows))] if timed else []
     for at, window in enumerate(windows):
         if window.newest is not None:
-            for number, end_ns in enumerate(places):
+            for number, end_ns in enumerate(distinct_ends):
                 own = {"end": end_ns, "stale": end_ns - widest_ns(windows), "newest": window.newest}
                 counted.append(query.newest(own, [Slot(number * len(windows) + at, 0, 1)]))
-    return _counted(con, counted, windows, places).tallies()
+    return _counted(con, counted, windows, distinct_ends).tallies()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _BandRows:
     """The rows of both queries, and the windows that are sums of their bands."""
 
     slots: Sequence[Slot]
@@ -111,7 +111,7 @@ class _Found:
 
 
 class _Query:
-    """Asks for the counts of members in bands of time."""
+    """Queries the counts of members in bands of time."""
 
     def __init__(self, con: DuckDBPyConnection, tags: Sequence[str]) -> None:
         self._con = con
@@ -120,29 +120,29 @@ class _Query:
         self._queries = _QUERIES[bool(tags)]
         self._newest = _NEWEST.format(group="subject, tag" if tags else "subject")
 
-    def newest(self, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _Found:
-        """Return the newest conversations, one by one: they are few."""
+    def newest(self, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
+        """Return the newest conversations one by one, because they are few."""
         rows = fetched(self._con, f"WITH members AS ({self._members}) {self._newest}", {**bound, **self._tags})
         evaluated = np.flatnonzero(rows["passed"] + rows["failed"])
-        return _Found(slots=slots, held=rows, cases={name: values[evaluated] for name, values in rows.items()})
+        return _BandRows(slots=slots, held=rows, cases={name: values[evaluated] for name, values in rows.items()})
 
-    def ask(self, banded: str, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _Found:
-        """Return what is counted of the conversations that `banded`, a query of `members`, selects."""
+    def ask(self, banded: str, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
+        """Return the counts of the conversations that `banded`, a query of `members`, selects."""
         held, cases = (
             fetched(
                 self._con, f"WITH members AS ({self._members}), banded AS ({banded}) {query}", {**bound, **self._tags}
             )
             for query in self._queries
         )
-        return _Found(slots=slots, held=held, cases=cases)
+        return _BandRows(slots=slots, held=held, cases=cases)
 
 
-def _bands(query: _Query, timed: Sequence[tuple[Window, int]], ends: Sequence[int], windows: int) -> _Found:
+def _bands(query: _Query, timed: Sequence[tuple[Window, int]], ends: Sequence[int], windows: int) -> _BandRows:
     """Return the counts of time windows, by the bands of time between all their edges."""
     edges = sorted({edge for end in ends for window, _ in timed for edge in (end, end - (window.width_ns or 0))})
     edges.reverse()
     cases = " ".join(
-        f"WHEN window_time > make_timestamp_ns($edge{place}) THEN {place - 1}" for place in range(1, len(edges))
+        f"WHEN window_time > make_timestamp_ns($edge{index}) THEN {index - 1}" for index in range(1, len(edges))
     )
     banded = (
         f"SELECT *, CAST(CASE {cases} END AS USMALLINT) AS band FROM members "  # noqa: S608 — numbers of our own; times are parameters
@@ -153,31 +153,31 @@ def _bands(query: _Query, timed: Sequence[tuple[Window, int]], ends: Sequence[in
         for number, end in enumerate(ends)
         for window, at in timed
     ]
-    return query.ask(banded, {f"edge{place}": edge for place, edge in enumerate(edges)}, slots)
+    return query.ask(banded, {f"edge{index}": edge for index, edge in enumerate(edges)}, slots)
 
 
 def _counted(
-    con: DuckDBPyConnection, found: Sequence[_Found], windows: Sequence[Window], ends: Sequence[int]
+    con: DuckDBPyConnection, parts: Sequence[_BandRows], windows: Sequence[Window], ends: Sequence[int]
 ) -> Counted:
     """Return the counts with groups and reasons as numbers, the same in all parts."""
-    tables = [table for part in found for table in (part.held, part.cases)]
+    tables = [table for part in parts for table in (part.held, part.cases)]
     subject = np.concatenate([table["subject"] for table in tables])
     tag = np.concatenate([table["tag"] for table in tables]) if "tag" in tables[0] else None
     groups, group = groups_of(con, subject, tag)
     of_tables = np.split(group, np.cumsum([len(table["subject"]) for table in tables])[:-1])
-    reasons = sorted({reason for part in found for reason in part.held["missing"].tolist() if reason is not None})
+    reasons = sorted({reason for part in parts for reason in part.held["missing"].tolist() if reason is not None})
     codes = {None: -1, **{reason: code for code, reason in enumerate(reasons)}}
-    parts = [
-        _part(each, held_group, case_group, codes)
-        for each, held_group, case_group in zip(found, of_tables[::2], of_tables[1::2], strict=True)
+    bands = [
+        _part(part, held_group, case_group, codes)
+        for part, held_group, case_group in zip(parts, of_tables[::2], of_tables[1::2], strict=True)
     ]
-    return Counted(groups=groups, windows=windows, ends=ends, reasons=reasons, parts=parts)
+    return Counted(groups=groups, windows=windows, ends=ends, reasons=reasons, parts=bands)
 
 
-def _part(found: _Found, group: IntArray, case_group: IntArray, reasons: Mapping[str | None, int]) -> Bands:
-    held, cases = found.held, found.cases
+def _part(rows: _BandRows, group: IntArray, case_group: IntArray, reasons: Mapping[str | None, int]) -> Bands:
+    held, cases = rows.held, rows.cases
     return Bands(
-        slots=found.slots,
+        slots=rows.slots,
         group=group,
         band=held["band"].astype(np.int64),
         weight=1.0 / held["sample_ratio"],
@@ -197,7 +197,7 @@ def _part(found: _Found, group: IntArray, case_group: IntArray, reasons: Mapping
 if TYPE_CHECKING:
     _Kind = tuple[int, int]
 
-#: The tier that was claimed of a group at an end, ns.
+#: The tier claimed for a group at an end, ns.
 Claims = dict[tuple[GroupKey, int], "Tier"]
 
 _EVALUATED: Final = """
@@ -211,7 +211,7 @@ FROM members WHERE {_EVALUATED} AND window_time <= make_timestamp_ns($first)
 GROUP BY subject, tag, case_no
 UNION ALL
 SELECT subject, tag, case_no, 0, sum(c)::BIGINT, sum(n - c)::BIGINT
-FROM gone WHERE $since IS NULL OR first_time >= make_timestamp_ns($since)
+FROM removed WHERE $since IS NULL OR first_time >= make_timestamp_ns($since)
 GROUP BY subject, tag, case_no
 """  # noqa: S608 — constants of our own
 #: One by one after it.
@@ -221,7 +221,7 @@ SELECT subject, tag, case_no, epoch_ns(window_time) AS ended_ns, (outcome = 'pas
 FROM members WHERE {_EVALUATED} AND window_time > make_timestamp_ns($first) AND window_time <= make_timestamp_ns($last)
 ORDER BY window_time
 """  # noqa: S608 — the same
-#: Conversations of which a calibrated judge decided the answers.
+#: Conversations whose answers were decided by a calibrated judge.
 _BY_PROBABILITY: Final = """
 SELECT
     subject, tag, epoch_ns(window_time) AS ended_ns, pass_probability,
@@ -231,9 +231,9 @@ WHERE pass_probability IS NOT NULL AND ($since IS NULL OR window_time >= make_ti
     AND window_time <= make_timestamp_ns($last)
 ORDER BY window_time
 """
-_GONE: Final = MEMBERS.replace("FROM results", "FROM removed_attempts")
-_GONE_TAGGED: Final = TAGGED.replace("FROM results", "FROM removed_attempts")
-#: Kept counts, and results of conversations that are not in the store any more.
+_REMOVED_MEMBERS: Final = MEMBERS.replace("FROM results", "FROM removed_attempts")
+_REMOVED_TAGGED: Final = TAGGED.replace("FROM results", "FROM removed_attempts")
+#: Counts kept by retention, and results of conversations that are no longer in the store.
 _REMOVED: Final = """
 WITH found AS (
     SELECT subject, case_no, tags, n, c, first_time, last_time FROM removed_attempts
@@ -283,102 +283,102 @@ def claims_at(
     settings: StatsSettings,
     estimators: Sequence[Estimator],
 ) -> Claims:
-    """Return the tier that each group's conversations up to each end support, counted from its first one on.
+    """Return the tier that each group's conversations up to each end support, counted from its first one.
 
     Args:
         con: a connection, in one transaction.
         ends: window ends, ns.
-        tags: case tags, names or globs, that make groups of their own beside the whole.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
         since_ns: count from this time on; None: from each group's first conversation.
         settings: rule, mode and prior.
         estimators: those of the windows; the rule looks at pass@1 and pass@3 of the headline one among them.
     """
-    places = sorted(set(ends))
-    if not places:
+    distinct_ends = sorted(set(ends))
+    if not distinct_ends:
         return {}
-    members, gone = (TAGGED, _GONE_TAGGED) if tags else (MEMBERS, _GONE)
+    members, removed = (TAGGED, _REMOVED_TAGGED) if tags else (MEMBERS, _REMOVED_MEMBERS)
     tagged = {"tags": list(tags)} if tags else {}
-    bound = {"since": since_ns, "first": places[0], **tagged}
-    before = fetched(con, f"WITH members AS ({members}), gone AS ({gone}) {_BEFORE}", bound)
-    after = fetched(con, f"WITH members AS ({members}) {_AFTER}", {**bound, "last": places[-1]})
+    bound = {"since": since_ns, "first": distinct_ends[0], **tagged}
+    before = fetched(con, f"WITH members AS ({members}), removed AS ({removed}) {_BEFORE}", bound)
+    after = fetched(con, f"WITH members AS ({members}) {_AFTER}", {**bound, "last": distinct_ends[-1]})
     columns = {name: np.concatenate((before[name], after[name])) for name in before}
     if not len(columns["subject"]):
         return {}
     groups, group = groups_of(con, columns["subject"], columns["tag"])
-    found = _Contents(
+    group_contents = _Contents(
         group=group,
-        end=np.searchsorted(places, columns["ended_ns"].astype(np.int64)),
+        end=np.searchsorted(distinct_ends, columns["ended_ns"].astype(np.int64)),
         case=columns["case_no"].astype(np.int64),
         passed=columns["passed"].astype(np.int64),
         failed=columns["failed"].astype(np.int64),
     )
-    contents, which = found.by_end(len(groups), len(places))
+    contents, which = group_contents.by_end(len(groups), len(distinct_ends))
     _, estimator = headline_among(estimators, settings)
     claims = claim_tiers(_grouped(contents), settings, needed=False, estimator=estimator)
-    judged = fetched(
-        con, f"WITH members AS ({members}) {_BY_PROBABILITY}", {**tagged, "since": since_ns, "last": places[-1]}
+    by_probability = fetched(
+        con, f"WITH members AS ({members}) {_BY_PROBABILITY}", {**tagged, "since": since_ns, "last": distinct_ends[-1]}
     )
-    withheld = _withheld(con, judged, places) if settings.tier_rule == "interval" else set()
+    withheld = _withheld(con, by_probability, distinct_ends) if settings.tier_rule == "interval" else set()
     return {
         (group, end): "insufficient_evidence" if (group, end) in withheld else claims[which[number][at]].tier
         for number, group in enumerate(groups)
-        for at, end in enumerate(places)
+        for at, end in enumerate(distinct_ends)
         if which[number][at] >= 0
     }
 
 
-def _withheld(con: DuckDBPyConnection, judged: Columns, ends: Sequence[int]) -> set[tuple[GroupKey, int]]:
-    """Return the groups and ends of which a judge's doubt lets nothing be claimed; rows are in order of their end."""
-    if not len(judged["subject"]):
+def _withheld(con: DuckDBPyConnection, rows: Columns, ends: Sequence[int]) -> set[tuple[GroupKey, int]]:
+    """Return the groups and ends for which uncertainty of the judge forbids a claim; rows are ordered by their end."""
+    if not len(rows["subject"]):
         return set()
-    groups, group = groups_of(con, judged["subject"], judged["tag"])
-    found = set()
+    groups, group = groups_of(con, rows["subject"], rows["tag"])
+    withheld = set()
     for number, key in enumerate(groups):
         own = group == number
-        counted = np.searchsorted(judged["ended_ns"][own], ends, side="right")
+        counted = np.searchsorted(rows["ended_ns"][own], ends, side="right")
         totals = [
-            np.concatenate(([0], np.cumsum(judged[name][own]))) for name in ("pass_probability", "evaluated", "passed")
+            np.concatenate(([0], np.cumsum(rows[name][own]))) for name in ("pass_probability", "evaluated", "passed")
         ]
         for end, n in zip(ends, counted.tolist(), strict=True):
             probability, evaluated, passed = (float(total[n]) for total in totals)
             rated = JudgedByProbability(n=n, probability=probability, evaluated=int(evaluated), passed=int(passed))
             if rated.withheld is not None:
-                found.add((key, end))
-    return found
+                withheld.add((key, end))
+    return withheld
 
 
 class _Contents:
-    """Evaluated conversations of groups by the first end that is not before theirs; rows are in order of that."""
+    """Evaluated conversations of groups, by the first end at or after theirs; rows are in that order."""
 
     def __init__(self, *, group: IntArray, end: IntArray, case: IntArray, passed: IntArray, failed: IntArray) -> None:
-        columns: Any = (each.tolist() for each in (group, end, case, passed, failed))
+        columns: Any = (values.tolist() for values in (group, end, case, passed, failed))
         self._rows: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
         for number, *row in zip(*columns, strict=True):
             self._rows[number].append(tuple(row))
 
     def by_end(self, groups: int, ends: int) -> tuple[list[dict[_Kind, int]], list[list[int]]]:
-        """Return distinct contents as cases by kind, and of each group and end which of them it has, -1 for nothing."""
+        """Return distinct contents as cases by kind, and the content of each group and end, -1 for an empty one."""
         contents: list[dict[_Kind, int]] = []
         which = []
         for number in range(groups):
             cases: dict[int, _Kind] = {}
             kinds: dict[_Kind, int] = defaultdict(int)
-            rows, place, own = self._rows[number], 0, []
+            rows, position, own = self._rows[number], 0, []
             for at in range(ends):
-                began = place
-                while place < len(rows) and rows[place][0] <= at:
-                    _, case, passed, failed = rows[place]
+                began = position
+                while position < len(rows) and rows[position][0] <= at:
+                    _, case, passed, failed = rows[position]
                     _count(cases, kinds, case, passed, failed)
-                    place += 1
-                if place > began or (at == 0 and place):
+                    position += 1
+                if position > began or (at == 0 and position):
                     contents.append({kind: many for kind, many in kinds.items() if many})
-                own.append(len(contents) - 1 if place else -1)
+                own.append(len(contents) - 1 if position else -1)
             which.append(own)
         return contents, which
 
 
 def _count(cases: dict[int, _Kind], kinds: dict[_Kind, int], case: int, passed: int, failed: int) -> None:
-    """Add conversations to the cases of a group; those without a case, -1, are cases of their own."""
+    """Add conversations to the cases of a group; each without a case (-1) is a case of its own."""
     if case < 0:
         kinds[1, 1] += passed
         kinds[1, 0] += failed
@@ -420,14 +420,14 @@ SET state = 'finished', sent_until = started_at, updated_at = make_timestamp_ns(
     finished_at = make_timestamp_ns($now)
 WHERE run_id = $run_id
 """
-#: Closed conversations that count.
+#: Closed conversations, which count.
 _RANGE: Final = """
 SELECT epoch_ns(min(window_time)), epoch_ns(max(window_time))
 FROM conversations
 WHERE NOT superseded AND closed_by IS NOT NULL
 """
-#: Conversations in windows up to a position, in whatever revision, that were rebuilt or scored since. One that dissolved
-#: into others comes along with these.
+#: Conversations in windows up to a position, in any revision, that were rebuilt or scored since. One that dissolved into others
+#: is covered by these.
 _CHANGED: Final = """
 WITH changed AS (
     SELECT environment, conversation_id FROM conversations WHERE built_at > make_timestamp_ns($since)
@@ -471,11 +471,10 @@ ORDER BY ends
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One way through all window ends of a backfill. Times in ns.
+    """One pass over all window ends of a backfill. Times in ns.
 
-    `position_ns` is the newest end that is done, None before the first. The rows that a pass writes say that they were
-    computed when it began, so that what was computed at or before `sent_ns`, the beginning of the newest finished pass,
-    was sent; None: nothing was.
+    `position_ns` is the newest finished end, None before the first. Rows that a pass writes have its start as computation time, so
+    everything computed at or before `sent_ns`, the start of the newest finished pass, was sent; None if nothing was sent.
     """
 
     run_id: str
@@ -492,7 +491,7 @@ class Pass:
 
 
 def find_pass(con: DuckDBPyConnection, run_id: str) -> Pass | None:
-    """Return the newest pass of a backfill, None when it was never begun."""
+    """Return the newest pass of a backfill, or None if it never started."""
     for row in con.execute(_FIND, {"run_id": run_id}).fetchall():
         return Pass(
             run_id=run_id,
@@ -510,14 +509,14 @@ def find_pass(con: DuckDBPyConnection, run_id: str) -> Pass | None:
     return None
 
 
-def begin_pass(con: DuckDBPyConnection, begun: Pass, asked_json: str) -> None:
-    """Write down that a pass begins, in place of the one before it."""
+def begin_pass(con: DuckDBPyConnection, begun: Pass, request_json: str) -> None:
+    """Record the start of a pass, replacing the previous one."""
     con.execute(_FORGET, {"run_id": begun.run_id})
     Table(con, "backfills").insert(
         con,
         {
             "run_id": [begun.run_id],
-            "request": [Raw(asked_json)],
+            "request": [Raw(request_json)],
             "state": ["running"],
             "passes": [begun.number],
             "first_end": [begun.first_ns],
@@ -534,51 +533,51 @@ def begin_pass(con: DuckDBPyConnection, begun: Pass, asked_json: str) -> None:
 
 
 def advance_pass(con: DuckDBPyConnection, run_id: str, position_ns: int, *, points: int, now_ns: int) -> None:
-    """Write down that all ends up to `position_ns` are done, and how many more points were sent."""
-    given = {"run_id": run_id, "position": position_ns, "points": points, "now": now_ns}
-    con.execute(_ADVANCE, given)
+    """Record that all ends up to `position_ns` are finished, and how many more points were sent."""
+    parameters = {"run_id": run_id, "position": position_ns, "points": points, "now": now_ns}
+    con.execute(_ADVANCE, parameters)
 
 
 def count_rows(con: DuckDBPyConnection, run_id: str, rows: int, now_ns: int) -> None:
-    """Write down that rows were stored whose points are not sent yet."""
+    """Record that rows were stored whose points are not sent yet."""
     con.execute(_COUNT_ROWS, {"run_id": run_id, "rows": rows, "now": now_ns})
 
 
 def finish_pass(con: DuckDBPyConnection, run_id: str, now_ns: int) -> None:
-    """Write down that the pass came to its end."""
+    """Record the end of the pass."""
     con.execute(_FINISH, {"run_id": run_id, "now": now_ns})
 
 
 def conversation_range(con: DuckDBPyConnection) -> tuple[int, int] | None:
-    """Return when the first and the last closed conversation ended, ns; None when there is none."""
+    """Return when the first and the last closed conversation ended, ns; None without any."""
     first_ns, last_ns = con.execute(_RANGE).fetchall()[0]
     return None if first_ns is None else (int(first_ns), int(last_ns))
 
 
 def changed_since(con: DuckDBPyConnection, position_ns: int, since_ns: int) -> bool:
     """Return whether a conversation that ended at or before a position was rebuilt, or scored, after a time."""
-    given = {"position": position_ns, "since": since_ns}
-    return bool(con.execute(_CHANGED, given).fetchall()[0][0])
+    parameters = {"position": position_ns, "since": since_ns}
+    return bool(con.execute(_CHANGED, parameters).fetchall()[0][0])
 
 
 def rewritten_since(con: DuckDBPyConnection, begun: Pass, windows: Sequence[str]) -> bool:
-    """Return whether another than this pass wrote rows of some windows at ends that it had done."""
-    given = {
+    """Return whether something other than this pass wrote rows of some windows at ends that it had finished."""
+    parameters = {
         "first": begun.first_ns,
         "position": begun.position_ns,
         "since": begun.started_ns,
         "windows": list(windows),
     }
-    return bool(con.execute(_REWRITTEN, given).fetchall()[0][0])
+    return bool(con.execute(_REWRITTEN, parameters).fetchall()[0][0])
 
 
 def count_groups(con: DuckDBPyConnection) -> int:
-    """Return how many agents, by version, environment and service, there are."""
+    """Return the number of agents, by version, environment and service."""
     return int(con.execute(_GROUPS).fetchall()[0][0])
 
 
 def computed_since(con: DuckDBPyConnection, ends_ns: Iterable[int], since_ns: int) -> list[int]:
-    """Return those of some window ends that have a row computed after a time, ascending."""
+    """Return those window ends that have a row computed after a time, ascending."""
     requested: dict[str, Sequence[Any]] = {"ends": sorted(set(ends_ns))}
     return [int(end_ns) for (end_ns,) in rows_with(con, requested, _RESTATED, {"since": since_ns})]
 
@@ -586,6 +585,6 @@ def computed_since(con: DuckDBPyConnection, ends_ns: Iterable[int], since_ns: in
 def ended_by_group(
     con: DuckDBPyConnection, since_ns: int | None, until_ns: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return group numbers and ends, ns, of the closed conversations that ended from a time on and before another."""
-    found = con.execute(_ENDED, {"since": since_ns, "until": until_ns}).fetchnumpy()
-    return np.asarray(found["subject"], dtype=np.int64), np.asarray(found["ended_ns"], dtype=np.int64)
+    """Return group numbers and ends, ns, of the closed conversations that ended in [since, until)."""
+    columns = con.execute(_ENDED, {"since": since_ns, "until": until_ns}).fetchnumpy()
+    return np.asarray(columns["subject"], dtype=np.int64), np.asarray(columns["ended_ns"], dtype=np.int64)
