@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic import plugins
@@ -25,6 +25,7 @@ def compared(folder: Path) -> dict[str, Any]:
     return found
 
 
+@lru_cache(maxsize=2)  # a test reads its capture for several facts
 def batches(folder: Path) -> list[SpanBatch]:
     """Return what a capture holds: traces and logs, packed or plain."""
     reader = plugins.get("collectors", "files").load().from_settings(Settings())
@@ -34,7 +35,8 @@ def batches(folder: Path) -> list[SpanBatch]:
     return [chunk.batch for chunk in chunks]
 
 
-def exported(_: object, folder: Path) -> list[dict[str, Any]]:
+@lru_cache(maxsize=2)
+def exported(folder: Path) -> list[dict[str, Any]]:
     """Return the conversations of a capture as the command line exports them."""
     return [conversation_json(found) for found in conversations(*batches(folder))]
 
@@ -46,5 +48,5 @@ def _comparison() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.__dict__["run"] = exported
+    module.__dict__["run"] = lambda _, folder: exported(folder)
     return module

@@ -1,0 +1,116 @@
+"""What the scripted model says to a request: found from what was said before, without memory."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tools.capture_generators.story import keyed_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tools.capture_generators.shapes import Call, Conversation, Turn
+
+MODEL = "scripted-1"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One response of the model: calls with their ids, or the answer."""
+
+    calls: tuple[tuple[str, Call], ...] = ()
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message before the reply: `user`, `assistant` or `tool`, and its text."""
+
+    role: str
+    text: str
+
+
+class Script:
+    """The model's part of some conversations.
+
+    `now` tells which turn is being played. Without it the turn is found by its query; a query that is said twice is
+    then told by how often it stands in the history. `now(..., count=True)` counts the replies given since instead of
+    the tool results in the request, for frameworks that rewrite the history.
+    """
+
+    def __init__(self, conversations: Iterable[Conversation]) -> None:
+        self._turns = tuple(keyed_turns(conversations))
+        self._key: str | None = None
+        self._counted: dict[str, int] | None = None
+        self._called: set[str] = set()
+
+    def now(self, conversation: int, turn: int, *, count: bool = False) -> None:
+        """Say which turn is played: indexes from 0."""
+        self._key = f"{conversation + 1}_{turn + 1}"
+        self._counted = {} if count else None
+
+    def reply(self, messages: Sequence[Said]) -> Reply:
+        """Return the reply to these messages; a call that is made a second time is warned of: the truth has it once.
+
+        Raises:
+            LookupError: no turn of the story is asked.
+        """
+        reply = self._next(messages)
+        again = [call_id for call_id, _ in reply.calls if call_id in self._called]
+        if again:
+            _LOG.warning("made again, so the truth is wrong: %s", again)
+        self._called |= {call_id for call_id, _ in reply.calls}
+        return reply
+
+    def _next(self, messages: Sequence[Said]) -> Reply:
+        key, turn, start = self._find(messages)
+        results = sum(1 for message in messages[start:] if message.role == "tool")
+        if self._counted is None:
+            return reply_after(key, turn, results)
+        step = self._counted.get(key, 0)
+        self._counted[key] = step + 1
+        return reply_at(key, turn, step)
+
+    def _find(self, messages: Sequence[Said]) -> tuple[str, Turn, int]:
+        """Return key and turn that are asked, and where in the messages its query stands (0 where it does not)."""
+        asked = [i for i, message in enumerate(messages) if message.role == "user"]
+        for i in reversed(asked):
+            told = [(key, turn) for key, turn in self._turns if turn.query in messages[i].text]
+            if told:
+                key, turn = self._chosen(told, [messages[j] for j in asked if j <= i])
+                return key, turn, i
+        for key, turn in self._turns:
+            if key == self._key:
+                return key, turn, 0
+        raise LookupError(f"no query of the story in {messages}")
+
+    def _chosen(self, told: list[tuple[str, Turn]], asked: list[Said]) -> tuple[str, Turn]:
+        """Return the turn that is played, a sub-agent's turn, or the nth of those with the same query."""
+        # A prompt may quote the whole conversation: the query that stands last in it is the one that is asked.
+        last = max(told, key=lambda item: asked[-1].text.rfind(item[1].query))[1].query
+        same = [item for item in told if item[1].query == last]
+        for item in same:
+            if item[0] == self._key:
+                return item
+        said = sum(message.text.count(last) for message in asked)
+        return same[min(said, len(same)) - 1]
+
+
+def reply_after(key: str, turn: Turn, results: int) -> Reply:
+    """Return the reply when so many tool results are known in this turn."""
+    step = 0
+    while step < len(turn.steps) and results >= len(turn.steps[step]):
+        results -= len(turn.steps[step])
+        step += 1
+    return reply_at(key, turn, step)
+
+
+def reply_at(key: str, turn: Turn, step: int) -> Reply:
+    """Return the model's response number `step` (from 0) of a turn, with ids `call_<key>_<step>_<index>`."""
+    if step >= len(turn.steps):
+        return Reply(text=turn.answer)
+    calls = ((f"call_{key}_{step + 1}_{i}", call) for i, call in enumerate(turn.steps[step], 1))
+    return Reply(calls=tuple(calls))
