@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 PAGE: Final = ROOT / "docs" / "store.md"
 
 _INTRODUCTION: Final = """\
-# What is in the DuckDB file
+# Tables and views of the DuckDB file
 
-Written by `make docs` from the comments in the database: `SELECT * FROM duckdb_columns()` tells the same. Times are
+Written by `make docs` from the comments in the database: `SELECT * FROM duckdb_columns()` returns the same. Times are
 UTC: `TIMESTAMP_NS` in tables, `TIMESTAMP WITH TIME ZONE` in views. An environment that is not set is `''`, never null.
 Rows of a conversation are keyed by (environment, conversation id, revision); a late span makes a new revision, and the
 rows of the old one stay, superseded. The views are the place to begin.
@@ -39,7 +39,7 @@ _COLUMNS: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table or view; `comment` is None where nobody wrote one."""
+    """A column of a table or view; `comment` is None if it has none."""
 
     name: str
     type: str
@@ -91,31 +91,31 @@ def _relations(named: Sequence[tuple[str, str | None]], columns: Sequence[tuple[
     )
 
 
-def uncommented(found: Schema) -> list[str]:
-    """Return the tables, views and table columns that nobody commented, as `table` or `table.column`."""
-    relations = [relation.name for relation in (*found.tables, *found.views) if not relation.comment]
+def uncommented(content: Schema) -> list[str]:
+    """Return the tables, views and table columns without a comment, as `table` or `table.column`."""
+    relations = [relation.name for relation in (*content.tables, *content.views) if not relation.comment]
     columns = [
-        f"{table.name}.{column.name}" for table in found.tables for column in table.columns if not column.comment
+        f"{table.name}.{column.name}" for table in content.tables for column in table.columns if not column.comment
     ]
     return relations + columns
 
 
-def reference(found: Schema) -> str:
+def reference(content: Schema) -> str:
     """Return the page: the views, then the tables."""
-    views = [_section(relation) for relation in found.views]
-    tables = [_section(relation) for relation in found.tables]
+    views = [_section(relation) for relation in content.views]
+    tables = [_section(relation) for relation in content.tables]
     return "\n".join([_INTRODUCTION, "## Views\n", *views, "## Tables\n", *tables])
 
 
 def _section(relation: Relation) -> str:
-    # A view's columns are all nullable to DuckDB; saying so tells a reader nothing.
+    # A view's columns are all nullable to DuckDB; stating that would not help a reader.
     says_null = any(not column.nullable for column in relation.columns)
     rows = [
         f"| `{column.name}` | {column.type}{', may be null' if says_null and column.nullable else ''} "
         f"| {_cell(column.comment)} |"
         for column in relation.columns
     ]
-    head = ["| column | type | what it holds |", "|---|---|---|"]
+    head = ["| column | type | content |", "|---|---|---|"]
     return "\n".join([f"### {relation.name}\n", f"{relation.comment or ''}\n", *head, *rows, ""])
 
 

@@ -22,12 +22,12 @@ CREATE TABLE spans (
     conversation_id VARCHAR, -- conversation id written on this very span; most spans inherit theirs, see trace_links
     agent_name VARCHAR, -- gen_ai.agent.name or agent.name
     tool_name VARCHAR, -- gen_ai.tool.name or tool.name
-    model VARCHAR, -- model that answered, else model asked
+    model VARCHAR, -- model of the response, else of the request
     attributes JSON NOT NULL USING COMPRESSION zstd, -- all attributes
     events JSON USING COMPRESSION zstd, -- span events: name, time_ns, attributes
     links JSON, -- span links: trace_id, span_id, attributes
     resource JSON NOT NULL, -- resource attributes
-    bucket USMALLINT NOT NULL, -- stable hash of the trace id, 0 to 1023, to divide work
+    bucket USMALLINT NOT NULL, -- stable hash of the trace id, 0 to 1023, for dividing work
     received_at TIMESTAMP_NS NOT NULL -- when the span was committed
 );
 
@@ -45,24 +45,24 @@ CREATE TABLE log_records (
     received_at TIMESTAMP_NS NOT NULL -- when the record was committed
 );
 
--- One row says which conversation a trace, or a part of one, belongs to.
+-- One row links a trace, or a part of one, to its conversation.
 CREATE TABLE trace_links (
     trace_id VARCHAR NOT NULL, -- trace id
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown
     service VARCHAR, -- service.name
-    explicit_id VARCHAR, -- conversation id found in the spans, null when there is none
+    explicit_id VARCHAR, -- conversation id found in the spans, null if they contain none
     conversation_id VARCHAR, -- conversation that the trace was linked to, null before it was linked
     linked_traces VARCHAR[] NOT NULL, -- traces that span links point at
-    history_in VARCHAR[] NOT NULL, -- digests of what was said before it, the weakest first; empty with an id
-    history_out VARCHAR[], -- digests of all that was said in the end, the weakest first; empty with an id
+    history_in VARCHAR[] NOT NULL, -- digests of the messages before it, the weakest first; empty with an id
+    history_out VARCHAR[], -- digests of all messages at its end, the weakest first; empty with an id
     events INTEGER NOT NULL, -- agent events found; 0 when nothing in the trace concerns an agent
-    started_at TIMESTAMP_NS NOT NULL, -- start of the first event, the epoch when there is none
-    ended_at TIMESTAMP_NS NOT NULL, -- end of the last event, the epoch when there is none
+    started_at TIMESTAMP_NS NOT NULL, -- start of the first event, the epoch without events
+    ended_at TIMESTAMP_NS NOT NULL, -- end of the last event, the epoch without events
     received_until TIMESTAMP_NS NOT NULL, -- newest received_at among the spans and log records that were read
     received_from TIMESTAMP_NS NOT NULL, -- oldest received_at of the trace, ever
     clock_ahead BOOLEAN NOT NULL, -- true when a span ended more than five minutes after it was received: its sender's clock is wrong
     query_digest VARCHAR, -- digest of the query, null when none was captured
-    scopes VARCHAR[] -- names of the instrumentation scopes that tell of it
+    scopes VARCHAR[] -- names of the instrumentation scopes that report it
 );
 
 -- One row is a trace or a conversation whose spans are stored, but which could not be rebuilt: it is in no table below. The row goes once a later rebuild succeeds.
@@ -80,16 +80,16 @@ CREATE TABLE conversations (
     environment VARCHAR NOT NULL, -- deployment environment, empty when unknown; part of the identity
     conversation_id VARCHAR NOT NULL, -- conversation id; without one in the spans the id of its first trace
     revision INTEGER NOT NULL, -- 1-based; late spans that change a closed conversation make a new one
-    superseded BOOLEAN NOT NULL, -- true when a newer revision took its place
+    superseded BOOLEAN NOT NULL, -- true when a newer revision replaced it
     agent VARCHAR, -- agent name
     agent_version VARCHAR, -- gen_ai.agent.version, else service.version
     service VARCHAR, -- service.name
     started_at TIMESTAMP_NS NOT NULL, -- start of the first event
     ended_at TIMESTAMP_NS NOT NULL, -- end of the last event, as sent
-    window_time TIMESTAMP_NS NOT NULL, -- when the conversation counts: ended_at, capped at the first arrival plus five minutes where the sender's clock is wrong
+    window_time TIMESTAMP_NS NOT NULL, -- window time: ended_at, capped at the first arrival plus five minutes where the sender's clock is wrong
     closed_by VARCHAR, -- end_mark, end_of_input or idle; null while open
     link_method VARCHAR NOT NULL, -- explicit, span_link, history or trace: how its traces were put together
-    ambiguous_link BOOLEAN NOT NULL, -- true when its history fitted two conversations equally, so that it stands alone
+    ambiguous_link BOOLEAN NOT NULL, -- true when its history fitted two conversations equally, so that it was linked to neither
     case_id VARCHAR, -- case named in the spans
     verdict BOOLEAN, -- verdict found in the spans
     turn_count INTEGER NOT NULL, -- number of turns
@@ -98,8 +98,8 @@ CREATE TABLE conversations (
     content_hash VARCHAR NOT NULL, -- hash of turns and calls: input that changes nothing makes no revision
     bucket USMALLINT NOT NULL, -- stable hash of environment and conversation id, 0 to 1023
     built_at TIMESTAMP_NS NOT NULL, -- when this revision was built
-    definitions_hash VARCHAR, -- tools that the agent was given, see tool_definitions; null where that was not captured
-    final_state JSON, -- state in which the conversation left the world, as its last span that names one tells; null where none does
+    definitions_hash VARCHAR, -- tools available to the agent, see tool_definitions; null if not captured
+    final_state JSON, -- the final state of the world, from the last span that names one; null without one
     user_hash UBIGINT, -- hash of user.id, else enduser.id, of its spans; null where none names a user
     session_hash UBIGINT -- hash of session.id, where that is not the conversation itself; null where none names one
 );
@@ -109,20 +109,20 @@ CREATE TABLE turns (
     environment VARCHAR NOT NULL, -- conversation
     conversation_id VARCHAR NOT NULL, -- conversation
     revision INTEGER NOT NULL, -- conversation revision
-    turn_index INTEGER NOT NULL, -- 0-based place in the conversation
-    query VARCHAR, -- what the user asked
+    turn_index INTEGER NOT NULL, -- 0-based index in the conversation
+    query VARCHAR, -- the user's query
     query_captured BOOLEAN NOT NULL, -- false when the instrumentation did not record it
-    answer VARCHAR, -- what the agent answered; null when it gave none
+    answer VARCHAR, -- the agent's answer; null without one
     answer_captured BOOLEAN NOT NULL, -- false when the instrumentation did not record it
     error VARCHAR, -- why the run failed
     response_id VARCHAR, -- gen_ai.response.id of the answer
-    trace_id VARCHAR NOT NULL, -- trace of the span that stands for the turn
-    span_id VARCHAR NOT NULL, -- span that stands for the turn: its agent run
+    trace_id VARCHAR NOT NULL, -- trace of the span that represents the turn
+    span_id VARCHAR NOT NULL, -- span that represents the turn: its agent run
     started_at TIMESTAMP_NS NOT NULL, -- start
     ended_at TIMESTAMP_NS NOT NULL, -- end
-    dialect VARCHAR, -- dialect that read the span that stands for the turn
+    dialect VARCHAR, -- dialect that read the span that represents the turn
     scope VARCHAR, -- instrumentation scope of that span
-    models JSON, -- models asked, a list: model, calls, failed, input_tokens, output_tokens, priced_calls (calls of which no tokens are missing)
+    models JSON, -- models used, a list: model, calls, failed, input_tokens, output_tokens, priced_calls (calls of which no tokens are missing)
     plans VARCHAR[] -- plans that the agent wrote down, in order
 );
 
@@ -132,8 +132,8 @@ CREATE TABLE tool_calls (
     conversation_id VARCHAR NOT NULL, -- conversation
     revision INTEGER NOT NULL, -- conversation revision
     turn_index INTEGER NOT NULL, -- turn
-    position INTEGER NOT NULL, -- 0-based place in the turn
-    step INTEGER NOT NULL, -- 1-based model response that asked for it; calls of one response share it
+    position INTEGER NOT NULL, -- 0-based position in the turn
+    step INTEGER NOT NULL, -- 1-based model response that requested it; calls of one response share it
     kind VARCHAR NOT NULL, -- tool, transfer (to another agent) or agent (an agent used as a tool)
     name VARCHAR NOT NULL, -- tool name
     arguments JSON, -- arguments, null when not captured
@@ -142,11 +142,11 @@ CREATE TABLE tool_calls (
     error VARCHAR, -- why the call failed
     call_id VARCHAR, -- tool call id; not unique over time
     trace_id VARCHAR NOT NULL, -- trace
-    span_id VARCHAR, -- its own span, null when only messages tell of it
+    span_id VARCHAR, -- its own span, null if it appears in messages only
     parent_span_id VARCHAR, -- span of the call that holds it, when a sub-agent made it
     agent_name VARCHAR, -- agent that made it
-    source VARCHAR NOT NULL, -- span, message or both: where it was seen
-    used_flag BOOLEAN, -- whether the data itself says that the result was used
+    source VARCHAR NOT NULL, -- span, message or both: where it was found
+    used_flag BOOLEAN, -- whether the data itself marks the result as used
     started_at TIMESTAMP_NS, -- start of its span, null where it has none
     ended_at TIMESTAMP_NS -- end of its span, null where it has none
 );
@@ -156,13 +156,13 @@ CREATE TABLE cases (
     dataset VARCHAR NOT NULL, -- dataset name, empty when none is given
     case_id VARCHAR NOT NULL, -- case id
     version VARCHAR NOT NULL, -- hash of the case's content
-    current BOOLEAN NOT NULL, -- true for the version in force
+    current BOOLEAN NOT NULL, -- true for the current version
     agent VARCHAR, -- agent name or glob that the case is for
     tags VARCHAR[] NOT NULL, -- tags
     definition JSON NOT NULL, -- the whole case
     source VARCHAR NOT NULL, -- file that it came from
     imported_at TIMESTAMP_NS NOT NULL, -- when it was imported
-    reviewed BOOLEAN -- false for a draft promoted from production that nobody has reviewed
+    reviewed BOOLEAN -- false for a draft promoted from production that has not been reviewed
 );
 
 -- One row is an annotated turn of a case.
@@ -182,14 +182,14 @@ CREATE TABLE expected_calls (
     case_id VARCHAR NOT NULL, -- case
     version VARCHAR NOT NULL, -- case version
     turn_index INTEGER, -- turn, null when the call may fall in any turn
-    call_index INTEGER NOT NULL, -- 0-based place in the expectation
+    call_index INTEGER NOT NULL, -- 0-based index in the expectation
     tool_name VARCHAR NOT NULL, -- tool name
     parameters JSON NOT NULL, -- expected parameters
     step INTEGER, -- expected step
     required BOOLEAN NOT NULL -- false when the call is optional
 );
 
--- One row is a given label of a conversation.
+-- One row is a label of a conversation.
 CREATE TABLE labels (
     conversation_id VARCHAR NOT NULL, -- conversation
     case_id VARCHAR, -- case that the label maps it to
@@ -201,7 +201,7 @@ CREATE TABLE labels (
 -- One row is an evaluator version: everything that a score depends on besides the conversation.
 CREATE TABLE evaluations (
     evaluation_id VARCHAR NOT NULL, -- hash of name, code, judge, settings and truth
-    evaluation VARCHAR NOT NULL DEFAULT 'default', -- name; evaluations of different names stand side by side, and of one name only the newest scores count
+    evaluation VARCHAR NOT NULL DEFAULT 'default', -- name; evaluations with different names coexist; of one name only the newest scores count
     judge VARCHAR NOT NULL, -- judge name
     judge_version VARCHAR NOT NULL, -- judge version
     settings JSON NOT NULL, -- scoring settings
@@ -212,7 +212,7 @@ CREATE TABLE evaluations (
     evaluator_version VARCHAR -- version of the evaluator, null for an evaluation of the core scores
 );
 
--- One row says which case a conversation was matched to.
+-- One row is the match of a conversation with a case.
 CREATE TABLE matches (
     evaluation_id VARCHAR NOT NULL, -- evaluation
     environment VARCHAR NOT NULL, -- conversation
@@ -227,7 +227,7 @@ CREATE TABLE matches (
     candidates VARCHAR[] NOT NULL, -- cases that fitted equally
     warning VARCHAR, -- why the ground truth looks wrong
     suggested_dataset VARCHAR, -- case that the text of an unmatched conversation suggests
-    suggested_case_id VARCHAR, -- same; it counts in nothing until a label confirms it
+    suggested_case_id VARCHAR, -- same; it counts for nothing until a label confirms it
     suggested_confidence DOUBLE, -- probability that the suggestion is right, 0 to 1
     suggested_margin DOUBLE -- how far the next case is behind in similarity, 0 to 1
 );
@@ -244,21 +244,21 @@ CREATE TABLE conversation_scores (
     case_id VARCHAR, -- case
     outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
     reason VARCHAR, -- why it failed or was not evaluated
-    outcome_source VARCHAR NOT NULL, -- computed, or labels, case, event when a verdict was given
-    computed_outcome VARCHAR NOT NULL, -- what turns and tools say, whatever a label says
+    outcome_source VARCHAR NOT NULL, -- computed, or labels, case, event with a verdict from outside
+    computed_outcome VARCHAR NOT NULL, -- outcome by turns and tools, regardless of labels
     computed_reason VARCHAR, -- why
     answer_outcome VARCHAR NOT NULL, -- outcome by answers alone
     tool_outcome VARCHAR NOT NULL, -- outcome by tools alone
     both_outcome VARCHAR NOT NULL, -- outcome by answers and tools
     match_method VARCHAR, -- how the case was found
     warning VARCHAR, -- why the ground truth looks wrong
-    missing_outputs VARCHAR[] NOT NULL, -- expected outputs that no answer says
+    missing_outputs VARCHAR[] NOT NULL, -- expected outputs that no answer contains
     explanation VARCHAR NOT NULL, -- one sentence
     scored_at TIMESTAMP_NS NOT NULL, -- when
     case_version VARCHAR, -- case version, null when unmatched
-    partial BOOLEAN, -- true for a computed fail, or a known failure, beside needed parts that could not be evaluated
+    partial BOOLEAN, -- true for a computed fail, or a known failure, while other required parts could not be evaluated
     sample_ratio DOUBLE, -- share of conversations evaluated when it was scored
-    metrics_at TIMESTAMP_NS, -- when scores of evaluators were last stored beside it, null when never
+    metrics_at TIMESTAMP_NS, -- when scores of evaluators were last stored for it, null if never
     known_failure VARCHAR, -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
     pass_probability DOUBLE -- probability that it passes, by a calibrated judge of its answers: 0 where something else failed, null where no such judge decided
 );
@@ -298,7 +298,7 @@ CREATE TABLE tool_scores (
     explanation VARCHAR NOT NULL -- one sentence
 );
 
--- One row is one thing wrong with one call.
+-- One row is a fault of one call.
 CREATE TABLE tool_faults (
     evaluation_id VARCHAR NOT NULL, -- evaluation
     environment VARCHAR NOT NULL, -- conversation
@@ -317,8 +317,8 @@ CREATE TABLE tool_faults (
     span_id VARCHAR, -- span of the actual call
     explanation VARCHAR NOT NULL, -- one sentence
     expected_call JSON, -- parameters of the expected call; null when none was expected
-    failed BOOLEAN, -- true when the tools failed and this was not made good, as an error is by a later call
-    tried INTEGER, -- of a missing call, how often the tool answered with an error where it was expected; null for other faults
+    failed BOOLEAN, -- true when the tools failed without recovery, for example of an error by a later call
+    tried INTEGER, -- of a missing call, how often the tool returned an error where it was expected; null for other faults
     effect VARCHAR -- read or write: what the tool does, by `effects` of the case or the settings
 );
 
@@ -331,27 +331,27 @@ CREATE TABLE scores (
     target VARCHAR NOT NULL, -- conversation, turn or call
     turn_index INTEGER, -- turn, null for the conversation
     name VARCHAR NOT NULL, -- evaluation name, as in gen_ai.evaluation.name
-    value DOUBLE, -- score, null when there is none
+    value DOUBLE, -- score, null without one
     label VARCHAR, -- label: pass, fail or not_evaluated in a core score, one of the metric's in any other; null where there is only a value, or none
     explanation VARCHAR, -- one sentence
     evaluator VARCHAR, -- evaluator; core for outcomes, answers, tool dimensions and calls at fault
     evaluator_version VARCHAR, -- version of the evaluator; of core scores the evaluation id
-    position INTEGER, -- place of the call in its turn, 0-based; null unless the score is of a call
+    position INTEGER, -- position of the call in its turn, 0-based; null unless the score is of a call
     tool_name VARCHAR, -- tool that the score is about, where it is about one
     parameter VARCHAR, -- parameter that the score is about, where it is about one
     reason VARCHAR, -- why it is not evaluated; null where it is
-    details JSON, -- what else the evaluator says, null for nothing
+    details JSON, -- further results of the evaluator, null without any
     score_id VARCHAR, -- hash of evaluation, conversation revision, position and name: the same input gives the same id; agentic.evaluation.id of its event
     evaluation VARCHAR NOT NULL DEFAULT 'default', -- name of the evaluation
     superseded BOOLEAN DEFAULT false -- true when a newer revision, or a newer score of the same evaluation name, replaced it
 );
 
--- One row is what a judge said of one question; it is also the cache, and what the budget is counted from.
+-- One row is the answer of a judge to one question; the table is also the cache, and the basis of the budget.
 CREATE TABLE judge_calls (
     content_hash VARCHAR NOT NULL, -- hash of judge version and everything that was asked
     judge VARCHAR NOT NULL, -- judge name
     model VARCHAR, -- model
-    score DOUBLE, -- score, 0 to 1 unless the rubric says otherwise; null when the judge failed, or was asked for a label or for texts
+    score DOUBLE, -- score, 0 to 1 unless the rubric defines another range; null when the judge failed, or was asked for a label or for texts
     reasoning VARCHAR, -- the judge's reasoning
     error VARCHAR, -- why the judge failed
     tries INTEGER NOT NULL, -- requests made
@@ -380,11 +380,11 @@ CREATE TABLE windows (
     "end" TIMESTAMP_NS NOT NULL, -- end of the window, inclusive
     k INTEGER NOT NULL, -- number of attempts
     estimator VARCHAR NOT NULL, -- estimator
-    interval_method VARCHAR NOT NULL, -- how the interval was made
+    interval_method VARCHAR NOT NULL, -- method of the interval
     level DOUBLE NOT NULL, -- level of the interval
     n BIGINT NOT NULL, -- conversations evaluated
     c BIGINT NOT NULL, -- of them correct
-    effective_n DOUBLE, -- independent conversations that n are worth, since attempts of one case may go alike; it widens intervals only, the estimate comes from n and c; null where n is 0
+    effective_n DOUBLE, -- number of independent conversations equivalent to n, because attempts of one case may be correlated; it widens intervals only, the estimate comes from n and c; null if n is 0
     not_evaluated JSON NOT NULL, -- conversations not evaluated, by reason
     coverage DOUBLE, -- evaluated / all
     pass_at_k DOUBLE, -- at least one of k attempts succeeds; null where undefined
@@ -401,12 +401,12 @@ CREATE TABLE windows (
     computed_at TIMESTAMP_NS NOT NULL -- when
 );
 
--- One row is a version of a dataset coming into force: one that comes back has a row for each time, the newest row is in force.
+-- One row is a version of a dataset becoming current: one that returns has a row for each time; the newest row is the current one.
 CREATE TABLE dataset_versions (
     dataset VARCHAR NOT NULL, -- dataset
     version VARCHAR NOT NULL, -- hash of its case ids and their versions
     cases INTEGER NOT NULL, -- how many cases it holds
-    source VARCHAR NOT NULL, -- file whose import made it
+    source VARCHAR NOT NULL, -- file whose import created it
     imported_at TIMESTAMP_NS NOT NULL -- when it came into force
 );
 
@@ -418,7 +418,7 @@ CREATE TABLE dataset_members (
     case_version VARCHAR NOT NULL -- version of the case, as in `cases`
 );
 
--- One row is how often a tool was expected and made under one expectation.
+-- One row counts the expected and actual calls of a tool under one expectation.
 CREATE TABLE tool_counts (
     evaluation_id VARCHAR NOT NULL, -- evaluation
     environment VARCHAR NOT NULL, -- conversation
@@ -428,12 +428,12 @@ CREATE TABLE tool_counts (
     tool_name VARCHAR NOT NULL, -- tool
     expected INTEGER NOT NULL, -- required calls
     actual INTEGER NOT NULL, -- actual calls that returned without an error
-    errored INTEGER NOT NULL, -- calls that answered with an error
+    errored INTEGER NOT NULL, -- calls that returned an error
     paired INTEGER NOT NULL, -- required calls that were made
     unexpected INTEGER NOT NULL, -- extra calls that are not allowed
     parameters DOUBLE NOT NULL, -- sum, over required calls, of the share of parameters that agree
     compared INTEGER NOT NULL, -- required calls whose parameters could be compared
-    in_order INTEGER NOT NULL, -- required calls made in their place
+    in_order INTEGER NOT NULL, -- required calls that were in the expected order
     ordered INTEGER NOT NULL, -- required calls that have an order
     used DOUBLE NOT NULL, -- results that were used
     known INTEGER NOT NULL -- results of which it is known whether they were used
@@ -446,7 +446,7 @@ CREATE TABLE human_verdicts (
     revision INTEGER NOT NULL, -- newest conversation revision when the verdict was read
     turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
     verdict BOOLEAN NOT NULL, -- true for pass
-    random_sample BOOLEAN NOT NULL, -- true when it was said that the labelled conversations are a random sample
+    random_sample BOOLEAN NOT NULL, -- true when the labelled conversations were declared to be a random sample
     source VARCHAR NOT NULL, -- file and line
     imported_at TIMESTAMP_NS NOT NULL -- when it was read
 );
@@ -477,18 +477,18 @@ CREATE TABLE judge_calibrations (
     specificity DOUBLE, -- share of what people fail that the judge fails
     specificity_lower DOUBLE, -- lower bound
     specificity_upper DOUBLE, -- upper bound
-    interval_method VARCHAR NOT NULL, -- how the intervals of the rates were made
+    interval_method VARCHAR NOT NULL, -- method of the intervals of the rates
     level DOUBLE NOT NULL, -- level of the intervals
-    threshold DOUBLE NOT NULL, -- answer threshold in force
+    threshold DOUBLE NOT NULL, -- answer threshold at that time
     best_threshold DOUBLE, -- threshold with the highest Youden index on these labels
     curve JSON NOT NULL, -- agreement, sensitivity and specificity at each distinct score
     not_judged JSON NOT NULL, -- labelled, but without a verdict of the judge: counts by reason
-    random_sample BOOLEAN NOT NULL, -- true when it was said that the labelled conversations are a random sample
+    random_sample BOOLEAN NOT NULL, -- true when the labelled conversations were declared to be a random sample
     labels VARCHAR[] NOT NULL, -- files of labels
     calibrated_at TIMESTAMP_NS NOT NULL -- when
 );
 
--- One row is a labelled conversation or turn with what the judge said of it, as compared by a calibration.
+-- One row is a labelled conversation or turn with the judge's verdict, as compared by a calibration.
 CREATE TABLE calibration_verdicts (
     calibration_id VARCHAR NOT NULL, -- calibration
     environment VARCHAR NOT NULL, -- conversation
@@ -501,8 +501,8 @@ CREATE TABLE calibration_verdicts (
     judge_outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
     judge_reason VARCHAR, -- why it failed or was not evaluated
     judge_score DOUBLE, -- score of the answer, of a conversation the lowest of its answers; null when none was judged
-    judged BOOLEAN NOT NULL, -- whether the outcome rests on a verdict of the judge on an answer, or the judge was unsure
-    random_sample BOOLEAN NOT NULL -- true when it was said that the labelled conversations are a random sample
+    judged BOOLEAN NOT NULL, -- whether the outcome depends on a verdict of the judge on an answer, or the judge was unsure
+    random_sample BOOLEAN NOT NULL -- true when the labelled conversations were declared to be a random sample
 );
 
 -- One row is an agent in one version, environment and service: a subject of rates. Numbers make counting quick.
@@ -550,7 +550,7 @@ CREATE TABLE results (
     pass_probability DOUBLE -- as in `conversation_scores`
 );
 
--- One row counts evaluated results that retention removed: what is claimed of an agent version counts from its first conversation.
+-- One row counts evaluated results that retention removed: claims about an agent version count from its first conversation.
 CREATE TABLE removed_attempts (
     subject INTEGER NOT NULL, -- number of agent, version, environment and service in `subjects`
     case_no INTEGER, -- number of the case in `result_cases`, null for conversations without a case
@@ -561,14 +561,14 @@ CREATE TABLE removed_attempts (
     last_time TIMESTAMP_NS NOT NULL -- window time of the last of them
 );
 
--- One row is an event time at which results changed: the windows that hold it are to be computed anew.
+-- One row is an event time at which results changed: the windows that contain it must be computed again.
 CREATE TABLE window_changes (
     serial BIGINT NOT NULL, -- rises with each change
     window_time TIMESTAMP_NS NOT NULL, -- window time of a conversation that is counted there now, or was before
-    live BOOLEAN NOT NULL -- true for a conversation that was closed live: of others only windows that are stored are computed anew
+    live BOOLEAN NOT NULL -- true for a conversation that was closed live: for others, only stored windows are computed again
 );
 
--- One row is an objective of a group as a running collector last saw it: what evidence there is that it is broken. It is made of the final results in event order, and made anew when one of them changes.
+-- One row is the state of an objective of a group in a running collector: the evidence that it is broken. It is computed from the final results in event order, and computed again when one of them changes.
 CREATE TABLE monitors (
     agent VARCHAR, -- agent name
     agent_version VARCHAR, -- agent version
@@ -582,7 +582,7 @@ CREATE TABLE monitors (
     method VARCHAR NOT NULL, -- pooled or per_case
     n BIGINT NOT NULL, -- evaluated conversations seen, of blocks that closed
     c BIGINT NOT NULL, -- correct ones among them
-    e_value DOUBLE NOT NULL, -- evidence that the objective is broken; 1 says nothing; kept within 1e-300 and 1e300
+    e_value DOUBLE NOT NULL, -- evidence that the objective is broken; 1 is neutral; kept within 1e-300 and 1e300
     log_e DOUBLE NOT NULL, -- its natural logarithm, without bounds
     largest DOUBLE NOT NULL, -- largest e-value so far, kept within the same bounds
     alarmed_at TIMESTAMP_NS, -- end of the conversation at which the e-value first reached 1 / alpha; null while it has not
@@ -598,22 +598,22 @@ CREATE TABLE monitors (
 
 -- One row is a backfill: everything that decides its result, and how far its newest pass has come.
 CREATE TABLE backfills (
-    run_id VARCHAR NOT NULL, -- hash of what was asked: equal backfills have one row and go on where they were stopped
+    run_id VARCHAR NOT NULL, -- hash of the request: equal backfills have one row and continue where they stopped
     request JSON NOT NULL, -- range, windows, step, k, estimators, statistics, evaluator version, where points go
     state VARCHAR NOT NULL, -- running (or killed: run it again) or finished
-    passes INTEGER NOT NULL, -- how many times all window ends were gone through, the newest pass included
+    passes INTEGER NOT NULL, -- how many passes over all window ends there were, the newest pass included
     first_end TIMESTAMP_NS NOT NULL, -- first window end of the newest pass
     last_end TIMESTAMP_NS NOT NULL, -- last window end of the newest pass
     position TIMESTAMP_NS, -- newest window end that is done in the newest pass; null before the first
-    sent_until TIMESTAMP_NS, -- start of the newest finished pass: rows computed up to it were sent; null when there is none
-    rows_changed BIGINT NOT NULL, -- rows of windows that the newest pass added or restated
+    sent_until TIMESTAMP_NS, -- start of the newest finished pass: rows computed up to it were sent; null without one
+    rows_changed BIGINT NOT NULL, -- window rows that the newest pass added or restated
     points_sent BIGINT NOT NULL, -- points that the newest pass sent or wrote
     started_at TIMESTAMP_NS NOT NULL, -- when the newest pass began
     updated_at TIMESTAMP_NS NOT NULL, -- when the newest step of it was done
     finished_at TIMESTAMP_NS -- when the newest pass ended; null while it runs
 );
 
--- One row says from when on the store is complete. There is none while nothing was removed.
+-- One row states from when on the store is complete. There is no row while nothing was removed.
 CREATE TABLE retention (
     conversations_from TIMESTAMP_NS NOT NULL, -- conversations that ended before this were removed, once they were closed
     results_from TIMESTAMP_NS NOT NULL, -- results before this were removed: windows that reach further back stay as they are
@@ -623,7 +623,7 @@ CREATE TABLE retention (
     updated_at TIMESTAMP_NS NOT NULL -- when something was last removed
 );
 
--- One row is a conversation or a trace that was removed: what comes late for it is counted, and not rebuilt.
+-- One row is a conversation or a trace that was removed: late spans of it are counted, and not rebuilt.
 CREATE TABLE removed (
     kind VARCHAR NOT NULL, -- conversation or trace
     identity UBIGINT NOT NULL, -- md5_number_lower of the trace id, or of environment, line feed and conversation id
@@ -637,35 +637,35 @@ CREATE TABLE exports (
     row_count BIGINT NOT NULL, -- rows of the hour that the store held when they were written
     file VARCHAR, -- file, from the export folder on; several hours of a day may share one; null where no row was there
     digest UBIGINT, -- of the conversations and scores of the hour when they were written; null for other tables
-    dirty BOOLEAN NOT NULL, -- true when it is to be written, again or for the first time
+    dirty BOOLEAN NOT NULL, -- true when it must be written, again or initially
     exported_at TIMESTAMP_NS -- when it was last written, null before the first time
 );
 
--- One row says up to when what arrived was looked through for hours to export.
+-- One row states up to when new rows of a table were searched for hours to export.
 CREATE TABLE export_looks (
     table_name VARCHAR NOT NULL, -- table
     looked_until TIMESTAMP_NS NOT NULL -- newest received_at that was seen
 );
 
--- One row is a tool as agents were given it. Conversations whose agents were given the same tools share their rows; the hash of a list without tools has none.
+-- One row is a tool that was available to agents. Conversations whose agents had the same tools share their rows; the hash of a list without tools has no rows.
 CREATE TABLE tool_definitions (
-    definitions_hash VARCHAR NOT NULL, -- hash of all tools that are given together, see conversations
+    definitions_hash VARCHAR NOT NULL, -- hash of all tools available together, see conversations
     name VARCHAR NOT NULL, -- tool name
     parameters JSON -- JSON schema of its parameters, null where only the name was recorded
 );
 
--- One row is a baseline: what was measured of each agent when it was saved. A name that is saved again takes the place of the older one.
+-- One row is a baseline: the values of each agent when it was saved. Saving a name again replaces the older row.
 CREATE TABLE gate_baselines (
     name VARCHAR NOT NULL, -- its name
     saved_at TIMESTAMP_NS NOT NULL, -- when it was saved
-    conversations BIGINT NOT NULL, -- closed conversations that it was made of
+    conversations BIGINT NOT NULL, -- closed conversations that it was computed from
     evaluations VARCHAR[] NOT NULL, -- evaluations that their scores belong to
     definition JSON NOT NULL -- attempts by case and means of metrics by agent, as in a baseline file
 );
 
 -- One row is the name of this store in telemetry.
 CREATE TABLE instance (
-    instance_id VARCHAR NOT NULL, -- service.instance.id of what is emitted, unless emit.instance_id is set
+    instance_id VARCHAR NOT NULL, -- service.instance.id of emitted telemetry, unless emit.instance_id is set
     created_at TIMESTAMP_NS NOT NULL -- when the name was created
 );
 
@@ -697,7 +697,7 @@ SELECT
     c.service, -- service.name
     make_timestamptz(epoch_ns(c.started_at) // 1000) AS started_at, -- start of the first event
     make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the last event
-    make_timestamptz(epoch_ns(c.window_time) // 1000) AS window_time, -- when the conversation counts: ended_at, capped where the sender's clock is wrong
+    make_timestamptz(epoch_ns(c.window_time) // 1000) AS window_time, -- window time: ended_at, capped where the sender's clock is wrong
     c.closed_by, -- end_mark, end_of_input or idle; null while open
     c.turn_count, -- number of turns
     c.call_count, -- number of tool calls
@@ -713,7 +713,7 @@ LEFT JOIN conversation_scores s
     AND s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded
 WHERE NOT c.superseded;
 
--- What the instrumentation records, as shares of turns and calls, by service, dialect and instrumentation scope. A turn that failed needs no answer, a call that failed no result, and a transfer to another agent is no call here. A share of nothing is null.
+-- What the instrumentation records, as shares of turns and calls, by service, dialect and instrumentation scope. A turn that failed needs no answer, a call that failed no result, and a transfer to another agent is no call here. A share is null without values.
 CREATE VIEW v_coverage AS
 WITH calls AS (
     SELECT
@@ -729,7 +729,7 @@ WITH calls AS (
 SELECT
     c.service, -- service.name
     t.dialect, -- dialect that read the turns
-    t.scope, -- instrumentation scope of the spans that stand for the turns
+    t.scope, -- instrumentation scope of the spans that represent the turns
     count(*) AS turns, -- turns
     count(*) FILTER (t.error IS NOT NULL) AS failed_turns, -- of them failed
     coalesce(sum(calls.calls), 0)::BIGINT AS calls, -- tool calls, transfers to other agents left out
@@ -745,7 +745,7 @@ LEFT JOIN calls USING (environment, conversation_id, revision, turn_index)
 WHERE NOT c.superseded
 GROUP BY c.service, t.dialect, t.scope;
 
--- Each tool fault of the newest scores, with what was expected and what was made.
+-- Each tool fault of the newest scores, with expected and actual values.
 CREATE VIEW v_tool_faults AS
 SELECT
     c.agent, -- agent name
@@ -754,10 +754,10 @@ SELECT
     c.conversation_id, -- conversation id
     make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the conversation
     s.dataset, -- dataset of the case
-    s.case_id, -- case that it was held against
+    s.case_id, -- case that it was compared with
     s.outcome, -- outcome of the conversation
     f.turn_index, -- turn, 0-based; null for a call that may fall in any turn
-    t.query AS query, -- what the user asked in that turn, in the first one where there is none
+    t.query AS query, -- the user's query in that turn, or in the first turn without one
     f.tool_name AS tool, -- tool name
     f.dimension, -- dimension that the fault hurts: selection, parameters, sequence or utilization; null for none
     f.fault, -- missing, spurious, wrong_parameters, wrong_order, unused_result, errored or forbidden
@@ -769,10 +769,10 @@ SELECT
     m.step AS step, -- 1-based model response that requested the actual call
     m.error AS error, -- why the actual call failed
     f.explanation, -- one sentence
-    coalesce(f.failed, false) AS failed, -- true when the tools failed and this was not made good, as an error is by a later call
-    f.tried, -- of a missing call, how often the tool answered with an error where it was expected
-    coalesce(f.trace_id, t.trace_id) AS trace_id, -- trace of the actual call, of the turn where there is none
-    coalesce(f.span_id, t.span_id) AS span_id, -- span of the actual call, of the turn where there is none
+    coalesce(f.failed, false) AS failed, -- true when the tools failed without recovery, for example of an error by a later call
+    f.tried, -- of a missing call, how often the tool returned an error where it was expected
+    coalesce(f.trace_id, t.trace_id) AS trace_id, -- trace of the actual call, or of the turn without one
+    coalesce(f.span_id, t.span_id) AS span_id, -- span of the actual call, or of the turn without one
     f.evaluation_id, -- evaluation
     f.actual AS made, -- deprecated: former name of `actual`
     m.arguments AS made_call -- deprecated: former name of `actual_call`
@@ -785,7 +785,7 @@ LEFT JOIN tool_calls m ON m.environment = c.environment AND m.conversation_id = 
     AND m.revision = c.revision AND m.turn_index = f.turn_index AND m.position = f.actual_position
 WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded;
 
--- Each tool of each agent and version: how often it was expected, made and right, by the newest scores.
+-- Each tool of each agent and version: expected, actual and right calls, by the newest scores.
 CREATE VIEW v_tool_health AS
 SELECT
     c.agent, -- agent name
@@ -796,12 +796,12 @@ SELECT
     count(DISTINCT (c.environment, c.conversation_id)) FILTER (n.expected > 0) AS expected_conversations, -- scored conversations that expected it
     sum(n.expected)::BIGINT AS expected, -- required calls
     sum(n.actual)::BIGINT AS actual, -- actual calls that returned without an error
-    sum(n.errored)::BIGINT AS errored, -- calls that answered with an error
+    sum(n.errored)::BIGINT AS errored, -- calls that returned an error
     sum(n.paired)::BIGINT AS paired, -- required calls that were made
     sum(n.unexpected)::BIGINT AS unexpected, -- extra calls that are not allowed
     sum(n.paired) / nullif(sum(n.expected + n.unexpected), 0) AS selection, -- paired / (expected + unexpected); null when it does not apply
     sum(n.parameters) / nullif(sum(n.compared), 0) AS parameters, -- mean share of parameters that agree; null when it does not apply
-    sum(n.in_order) / nullif(sum(n.ordered), 0) AS sequence, -- share of required calls made in their place; null when it does not apply
+    sum(n.in_order) / nullif(sum(n.ordered), 0) AS sequence, -- share of required calls that were in the expected order; null when it does not apply
     sum(n.used) / nullif(sum(n.known), 0) AS utilization, -- share of results that were used, of those of which it is known; null when of none
     sum(n.known)::BIGINT AS known_results, -- results of which it is known whether they were used
     make_timestamptz(epoch_ns(min(c.ended_at)) // 1000) AS first_seen, -- end of the oldest conversation with it
@@ -875,7 +875,7 @@ SELECT
     p.environment, -- deployment environment, empty when unknown
     p.tool, -- tool name
     p.dimension, -- dimension that the fault hurts; null for none
-    p.fault, -- what is wrong with the call
+    p.fault, -- kind of the fault
     p.parameter, -- parameter, for wrong_parameters
     p.faults, -- how often
     p.versions, -- agent versions with how often, the first one first
@@ -888,7 +888,7 @@ LEFT JOIN before b ON b.agent IS NOT DISTINCT FROM p.agent AND b.environment = p
     AND b.tool = p.tool AND b.dimension IS NOT DISTINCT FROM p.dimension AND b.fault = p.fault
     AND b.parameter IS NOT DISTINCT FROM p.parameter;
 
--- What is wrong with which tool: dimension, fault and parameter, how often, since when, in which version, and a conversation to look at.
+-- Failing tools: dimension, fault and parameter, how often, since when, in which version, and a conversation to look at.
 CREATE VIEW v_failing_tools AS
 WITH problems AS (
     SELECT
@@ -923,12 +923,12 @@ SELECT
     p.environment, -- deployment environment, empty when unknown
     p.tool, -- tool name
     p.dimension, -- dimension that the fault hurts: selection, parameters, sequence or utilization; null for none
-    p.fault, -- what is wrong with the call
+    p.fault, -- kind of the fault
     p.parameter, -- parameter, for wrong_parameters
     p.faults, -- how often
     p.conversations, -- in how many conversations
-    p.failed, -- in how many of them the tools failed and it was not made good: what to look at first
-    CASE p.fault WHEN 'missing' THEN p.tried END AS tried, -- of missing calls, how many stand beside errors of the tool: it may have been tried
+    p.failed, -- in how many of them the tools failed without recovery: look at these first
+    CASE p.fault WHEN 'missing' THEN p.tried END AS tried, -- of missing calls, how many occur together with errors of the tool: it may have been tried
     p.faults / sum(p.faults) OVER (PARTITION BY p.agent, p.agent_version, p.environment) AS share, -- share of all faults of the agent, version and environment
     CASE p.fault WHEN 'missing' THEN h.expected WHEN 'errored' THEN h.actual + h.errored WHEN 'spurious' THEN h.actual WHEN 'forbidden' THEN h.actual ELSE h.paired END AS calls, -- calls that could have it: the expected ones for missing, all for errored, those without an error for spurious and forbidden, else the expected ones that were made
     p.faults / nullif(calls, 0) AS rate, -- faults / calls; null when the calls are not known
@@ -964,7 +964,7 @@ LEFT JOIN frequent q ON q.agent IS NOT DISTINCT FROM p.agent AND q.agent_version
     AND q.environment = p.environment AND q.tool = p.tool AND q.fault = p.fault
     AND q.parameter IS NOT DISTINCT FROM p.parameter;
 
--- What shows that the result of a call was used, or was not; and what a judge said of parameters. One row is a call of the newest scores of which something is known.
+-- Evidence that the result of a call was used or not, and judge scores of parameters. One row is a call of the newest scores for which there is evidence.
 CREATE VIEW v_tool_evidence AS
 WITH found AS (
     SELECT
@@ -980,23 +980,23 @@ SELECT
     c.environment, -- deployment environment, empty when unknown
     c.conversation_id, -- conversation id
     make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the conversation
-    s.case_id, -- case that it was held against
+    s.case_id, -- case that it was compared with
     f.scope_turn_index, -- turn of the expectation, null for one on the whole conversation
     f.dimension, -- utilization, or parameters
     f.record ->> 'tool' AS tool, -- tool name
     (f.record ->> 'turn_index')::INTEGER AS turn_index, -- turn of the call
-    (f.record ->> 'position')::INTEGER AS position, -- place of the call in its turn
+    (f.record ->> 'position')::INTEGER AS position, -- position of the call in its turn
     f.record ->> 'span_id' AS span_id, -- span of the call
     f.record ->> 'parameter' AS parameter, -- parameter that a judge compared
     (f.record ->> 'score')::DOUBLE AS score, -- 1 used, 0 not used; of a parameter the judge's score
-    f.record ->> 'how' AS how, -- argument, answer, contradiction, flag or judge: by what it is known
+    f.record ->> 'how' AS how, -- argument, answer, contradiction, flag or judge: the kind of evidence
     f.record ->> 'key' AS key, -- key of the result that holds the value
     f.record -> 'value' AS value, -- value of the result
     (f.record ->> 'found_turn_index')::INTEGER AS found_turn_index, -- turn of the answer or call where it was found, or contradicted
     f.record ->> 'found_text' AS found_text, -- the words there
     f.record ->> 'found_tool' AS found_tool, -- later call that was given the value, null for an answer
     f.record ->> 'found_argument' AS found_argument, -- its argument
-    (f.record ->> 'found_position')::INTEGER AS found_position, -- its place in its turn
+    (f.record ->> 'found_position')::INTEGER AS found_position, -- its position in its turn
     f.record ->> 'found_span_id' AS found_span_id, -- its span
     f.record ->> 'explanation' AS explanation -- the same as a part of a sentence
 FROM found f
@@ -1004,7 +1004,7 @@ JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, r
 JOIN conversations c USING (environment, conversation_id, revision)
 WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded AND json_type(f.record) = 'OBJECT';
 
--- Conversations whose given verdict says something else than their turns and tools, by the newest scores.
+-- Conversations whose verdict from outside differs from the outcome of their turns and tools, by the newest scores.
 CREATE VIEW v_disagreements AS
 SELECT
     c.agent, -- agent name
@@ -1013,10 +1013,10 @@ SELECT
     c.conversation_id, -- conversation id
     make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the conversation
     s.dataset, -- dataset of the case
-    s.case_id, -- case that it was held against
+    s.case_id, -- case that it was compared with
     s.outcome_source, -- where the verdict comes from: labels, case or event
     s.outcome, -- the verdict
-    s.computed_outcome, -- what turns and tools say
+    s.computed_outcome, -- outcome by turns and tools
     s.computed_reason, -- why
     s.explanation -- both in one sentence
 FROM conversation_scores s
@@ -1038,7 +1038,7 @@ JOIN conversations c USING (environment, conversation_id, revision)
 WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded AND s.outcome IN ('pass', 'fail')
 GROUP BY c.agent, c.agent_version, c.environment;
 
--- What evaluators say, by agent, version and environment: one row is a metric, by the newest scores.
+-- Scores of evaluators, by agent, version and environment: one row is a metric, by the newest scores.
 CREATE VIEW v_metrics AS
 SELECT
     c.agent, -- agent name
@@ -1061,7 +1061,7 @@ JOIN conversations c USING (environment, conversation_id, revision)
 WHERE s.evaluator <> 'core' AND s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded
 GROUP BY c.agent, c.agent_version, c.environment, s.name, s.evaluator;
 
--- What is wrong with the state-changing calls of each conversation that passed or failed and has expected tools, by the faults of its newest score.
+-- Problems of the state-changing calls of each conversation that passed or failed and has expected tools, by the faults of its newest score.
 CREATE VIEW v_state_changes AS
 WITH counted AS (
     SELECT
@@ -1107,7 +1107,7 @@ SELECT
     c.conversation_id, -- conversation id
     make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the conversation
     s.dataset, -- dataset of the case
-    s.case_id, -- case that it was held against
+    s.case_id, -- case that it was compared with
     s.outcome, -- outcome of the conversation
     CASE
         WHEN f.unknown > 0 OR x.unseen OR s.computed_reason = 'unreviewed' OR e.settings ->> 'compat' IS NOT NULL THEN NULL
