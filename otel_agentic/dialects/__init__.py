@@ -1,4 +1,4 @@
-"""Span -> AgentEvent: what a span means, whichever framework wrote it."""
+"""Span -> `AgentEvent`: the meaning of a span, for all frameworks."""
 
 from otel_agentic.dialects.base import Dialect, Table, TableDialect
 from otel_agentic.dialects.detect import Reader, Reading

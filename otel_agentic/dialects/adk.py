@@ -1,4 +1,4 @@
-"""google-adk: its own keys of the first telemetry schema, and the texts that it writes between agents."""
+"""google-adk: its own attributes of the first telemetry schema, and the texts that it writes between agents."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _OWN: Final = "gcp.vertex.agent."
 _REQUEST: Final = _OWN + "llm_request"
 _RESPONSE: Final = _OWN + "llm_response"
 _OPERATION: Final = "gen_ai.operation.name"
-#: Spans without an operation name that stand for a run: one request of the user, and an agent in releases before 1.17.
+#: Spans without an operation name that are runs: one request of the user, and an agent in releases before 1.17.
 _RUNS: Final = ("invocation", "agent_run")
-#: What other agents said and did reaches an agent as a message of the user that begins so, and then names its speaker.
+#: Messages and actions of other agents reach an agent as a message of the user that begins with this and names the speaker.
 _QUOTED: Final = "For context:"
 _SPEAKER: Final = "["
 
@@ -31,8 +31,7 @@ _SPEAKER: Final = "["
 class GoogleADK(GenAI):
     """google-adk in both of its schemas.
 
-    In the first, `call_llm` around `generate_content` is the same model call; it holds the content unless its capture was
-    switched off.
+    In the first, `call_llm` around `generate_content` is the same model call; it has the content unless capture was off.
     """
 
     name = "adk"
@@ -47,7 +46,7 @@ class GoogleADK(GenAI):
     )
 
     def meaning(self, span: Span) -> str:
-        """Return what the operation says; spans of the first schema without one are told by name and content."""
+        """Return the meaning of the operation; spans of the first schema without one are recognised by name and content."""
         if _OPERATION not in span.attributes:
             if span.name.startswith(_RUNS):
                 return "agent"
@@ -56,41 +55,41 @@ class GoogleADK(GenAI):
         return super().meaning(span)
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
-        """Return the execution of a tool; Gemini wants every result to be an object, so others were wrapped."""
-        found = super().tool_call(header, span)
-        return replace(found, result=unwrapped(found.result))
+        """Return the tool call; Gemini requires results to be objects, so ADK wrapped other results."""
+        call = super().tool_call(header, span)
+        return replace(call, result=unwrapped(call.result))
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what went to the model, without what other agents said."""
-        found = _captured(super().messages_in(span, logs))
-        if found is None:
+        """Return the messages to the model without those of other agents."""
+        messages = _captured(super().messages_in(span, logs))
+        if messages is None:
             request = _payload(span, _REQUEST)
-            found = model_input(request) if request is not None else None
-        return None if found is None else tuple(message for message in found if not _is_quoted(message))
+            messages = model_input(request) if request is not None else None
+        return None if messages is None else tuple(message for message in messages if not _is_quoted(message))
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what came back."""
-        found = _captured(super().messages_out(span, logs))
-        if found is not None:
-            return found
+        """Return the messages from the model."""
+        messages = _captured(super().messages_out(span, logs))
+        if messages is not None:
+            return messages
         response = _payload(span, _RESPONSE)
         return model_output(response) if response is not None else None
 
 
 def _payload(span: Span, key: str) -> Mapping[str, Any] | None:
-    """Return a request or response; None where its capture was off, which leaves an empty object."""
-    found = parsed(span.attributes.get(key))
-    return found if isinstance(found, Mapping) and found else None
+    """Return a request or response, or None if its capture was off, which leaves an empty object."""
+    payload = parsed(span.attributes.get(key))
+    return payload if isinstance(payload, Mapping) and payload else None
 
 
 def _captured(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """Return messages that say anything: log records keep their place but not their content unless asked to."""
+    """Return messages if any has content: without content capture, log records are written without their content."""
     if messages and all(isinstance(part, Redacted) for message in messages for part in message.parts):
         return None
     return messages
 
 
 def _is_quoted(message: Message) -> bool:
-    """Return whether a message of the user is what another agent said or did, retold."""
+    """Return whether a message of the user describes what another agent did."""
     texts = [part.content for part in message.parts if isinstance(part, Text)]
     return message.role == "user" and len(texts) > 1 and texts[0].startswith(_QUOTED) and texts[1].startswith(_SPEAKER)

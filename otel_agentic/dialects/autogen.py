@@ -1,7 +1,7 @@
-"""AutoGen: GenAI spans of agents, and the messages that its runtime carries between the members of a team.
+"""AutoGen: GenAI spans of agents, and the messages that its runtime sends between the members of a team.
 
-A team's turn is spread over many traces, one a message. The manager of the team is told all of it: the task, and what each
-agent did and said when it was its turn to speak.
+A team's turn is spread over many traces, one per message. The manager of the team receives all of it: the task, and the calls
+and messages of each agent when it was its turn to speak.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _MANAGER: Final = "GroupChatManager"
 _KEY: Final = re.compile(r"\.\(([^()]+)\)-[AT]$")
 _NO_KEY: Final = "default"
 _TEAM: Final = re.compile(r"_[0-9a-f]{8}-[0-9a-f-]{27}$")
-#: What an agent did, and after it what it said, in the message that ends its turn to speak; or a team that was a member.
-_DONE: Final = ("message~.response.inner_messages", "message~.result.messages")
-_SAID: Final = ("message~.response.chat_message",)
+#: The calls of an agent, and its answer, in the message that ends its turn to speak; or the messages of a team as a member.
+_INNER: Final = ("message~.response.inner_messages", "message~.result.messages")
+_ANSWER: Final = ("message~.response.chat_message",)
 _SPEAKER: Final = ("message~.response.chat_message.source",)
 _TASK: Final = ("message~.messages",)
 _HANDOFF: Final = "HandoffMessage"
@@ -50,25 +50,25 @@ class AutoGen(GenAI):
     table = replace(GenAI.table, scopes=("autogen-core", "autogen "), marks=("recipient_agent_",))
 
     def meaning(self, span: Span) -> str:
-        """Return what the operation says; of the runtime's messages, those that begin or end a turn to speak are runs."""
+        """Return the meaning of the operation; messages of the runtime that begin or end a turn to speak are runs."""
         if _OPERATION in span.attributes:
             return super().meaning(span)
         if span.attributes.get(_WORK) != _PROCESS:
-            return "a message on its way"
+            return "a message in transit"
         asked_to_speak = parsed(span.attributes.get(_MESSAGE)) == {}
         if _is_manager(span):
-            told = first(span.attributes, (*_TASK, *_SAID, *_DONE)) is not None
-            return "agent" if told else "a message to the team's manager"
+            has_content = first(span.attributes, (*_TASK, *_ANSWER, *_INNER)) is not None
+            return "agent" if has_content else "a message to the team's manager"
         return "agent" if asked_to_speak else "a message to a member of the team"
 
     def conversation_id(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
         """Return the conversation id, else the key of the session or team that a message is addressed to."""
-        found = super().conversation_id(span, logs)
+        explicit = super().conversation_id(span, logs)
         key = _KEY.search(text_of(span.attributes.get(_DESTINATION)) or "")
-        return found if found is not None or key is None or key[1] == _NO_KEY else id_of(key[1])
+        return explicit if explicit is not None or key is None or key[1] == _NO_KEY else id_of(key[1])
 
     def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
-        """Return the header; a member's name has the team's id behind it."""
+        """Return the header; the team's id is removed from the end of a member's name."""
         header = super().header(span, logs)
         if header.agent_name is not None or _RECIPIENT_NAME not in span.attributes:
             return header
@@ -77,14 +77,14 @@ class AutoGen(GenAI):
         return replace(header, agent_name=name or None)
 
     def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
-        """Return a run: an agent's, the task that a team was given, or what one of its members then did."""
+        """Return a run: of an agent, of a team with its task, or of one of the team's members."""
         run = super().agent_run(header, span, logs, certain=certain)
         if _OPERATION in span.attributes:
             return run
         task = _messages(first(span.attributes, _TASK), "user") if _is_manager(span) else ()
-        done = _messages(first(span.attributes, _DONE), "assistant")
-        said = _messages([first(span.attributes, _SAID)], "assistant")
-        return replace(run, messages_in=task or None, messages_out=(*done, *said) or None, goes_on=not task)
+        inner = _messages(first(span.attributes, _INNER), "assistant")
+        answer = _messages([first(span.attributes, _ANSWER)], "assistant")
+        return replace(run, messages_in=task or None, messages_out=(*inner, *answer) or None, goes_on=not task)
 
 
 def _is_manager(span: Span) -> bool:
@@ -92,33 +92,35 @@ def _is_manager(span: Span) -> bool:
 
 
 def _messages(items: Any, role: str) -> tuple[Message, ...]:
-    found = parsed(items)
-    read = (_message(item, role) for item in (found if isinstance(found, list) else ()) if isinstance(item, Mapping))
+    content = parsed(items)
+    read = (
+        _message(item, role) for item in (content if isinstance(content, list) else ()) if isinstance(item, Mapping)
+    )
     return tuple(message for message in read if message is not None)
 
 
 def _message(item: Mapping[str, Any], role: str) -> Message | None:
-    """Return one message of AutoGen's: text, the calls that a model asked for, or what they came to."""
+    """Return one AutoGen message: text, the calls that a model requested, or their results."""
     content = item.get("content")
     if item.get("type") == _HANDOFF or content is None:
         return None
-    if isinstance(content, list) and all(isinstance(each, Mapping) and "call_id" in each for each in content):
+    if isinstance(content, list) and all(isinstance(block, Mapping) and "call_id" in block for block in content):
         return Message(role="tool", parts=tuple(_results(content)))
-    if isinstance(content, list) and all(isinstance(each, Mapping) and "arguments" in each for each in content):
+    if isinstance(content, list) and all(isinstance(block, Mapping) and "arguments" in block for block in content):
         return read_message({"role": "assistant", "tool_calls": content})
     if isinstance(content, list):
-        content = "\n".join(each for each in content if isinstance(each, str)) or None
+        content = "\n".join(block for block in content if isinstance(block, str)) or None
     return read_message({"role": role, "content": content if isinstance(content, str) else text_of(content)})
 
 
 def _results(items: Iterable[Mapping[str, Any]]) -> Iterable[CallResult]:
     for item in items:
-        told = item.get("content")
-        found = read_repr(told)
+        content = item.get("content")
+        literal = read_repr(content)
         yield CallResult(
             call_id=id_of(item.get("call_id")),
             name=text_of(item.get("name")),
-            result=parsed(told) if found is None else found,
+            result=parsed(content) if literal is None else literal,
             captured="content" in item,
             is_error=item.get("is_error") is True,
         )

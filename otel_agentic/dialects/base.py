@@ -43,7 +43,7 @@ from otel_agentic.dialects.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from otel_agentic.config import ConversationSettings
     from otel_agentic.dialects.definitions import Definitions
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
 class Table:
     """Attributes of one convention; each meaning lists the paths that are tried in order.
 
-    `scopes` are prefixes of instrumentation scope names, `marks` prefixes of attribute names: either makes a span the
-    dialect's. `kind` tells operations apart, `kinds` says what its values mean (`tool`, `model`, `agent`, `maybe_agent`,
-    `plan`, else the reason to ignore the span). `tool_name` makes a span a tool call whatever its kind; `name` only names
-    what the kind says. `input` and `output` hold whatever a vendor records of a run, a model call or a tool call
-    (`dialects.payloads`), and are read where nothing more particular is there. `flat_in` and `flat_out` are prefixes of
-    messages spelled out over many attributes (`prefix.0.role`). `input_tokens` and `output_tokens` are those of one model
-    call, `usage` holds both as an object. `definitions` are the tools that a model or agent was given, `flat_definitions`
-    prefixes of such that are spelled out, `schema` describes the parameters of the tool that was called.
+    `scopes` are prefixes of instrumentation scope names, `marks` prefixes of attribute names: the dialect reads spans with
+    either. `kind` distinguishes operations, `kinds` are the meanings of its values (`tool`, `model`, `agent`, `maybe_agent`,
+    `plan`, else the reason to ignore the span). `tool_name` makes a span a tool call with any kind; `name` is only a
+    name. `input` and `output` are the values that a vendor records for a run, a model call or a tool call
+    (`dialects.payloads`); they are read if there is nothing more specific. `flat_in` and `flat_out` are prefixes of messages
+    flattened over many attributes (`prefix.0.role`). `input_tokens` and `output_tokens` are those of one model call, `usage`
+    contains both as an object. `definitions` are the tools available to a model or agent, `flat_definitions` prefixes of
+    flattened ones, `schema` describes the parameters of the called tool.
     """
 
     scopes: tuple[str, ...] = ()
@@ -100,10 +100,10 @@ class Table:
 
     @property
     def content_attributes(self) -> frozenset[str]:
-        """The attributes that hold what was said, asked and answered; prefixes of those that are spelled out."""
-        asked = (*self.query, *self.messages_in, *self.flat_in, *self.input, *self.arguments)
-        answered = (*self.answer, *self.messages_out, *self.flat_out, *self.output, *self.result, *self.plan)
-        return frozenset(attribute_of(path) for path in (*asked, *answered))
+        """The attributes with inputs and outputs; prefixes of flattened ones."""
+        inputs = (*self.query, *self.messages_in, *self.flat_in, *self.input, *self.arguments)
+        outputs = (*self.answer, *self.messages_out, *self.flat_out, *self.output, *self.result, *self.plan)
+        return frozenset(attribute_of(path) for path in (*inputs, *outputs))
 
 
 @runtime_checkable
@@ -118,16 +118,16 @@ class Dialect(Protocol):
         ...
 
     def claims(self, span: Span) -> str | None:
-        """Return why the span is of this dialect, in words for `doctor`; None when it is not."""
+        """Return the reason why this dialect reads the span, for `doctor`; None if it does not."""
         ...
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
-        """Return what the span means. Never raises on data."""
+        """Return the event of the span. Never raises on data."""
         ...
 
 
 class TableDialect:
-    """A dialect given by its table: subclasses override the few things their convention does differently."""
+    """A dialect defined by its table; subclasses override what their convention does differently."""
 
     name: str
     table: Table
@@ -143,7 +143,7 @@ class TableDialect:
         return cls(settings)
 
     def claims(self, span: Span) -> str | None:
-        """Return why the span is of this dialect; None when it is not."""
+        """Return the reason why this dialect reads the span; None if it does not."""
         if span.scope.name.startswith(self.table.scopes):
             return f"scope {span.scope.name}"
         if self.table.marks:
@@ -153,7 +153,7 @@ class TableDialect:
         return None
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
-        """Return what the span means."""
+        """Return the event of the span."""
         header = self.header(span, logs)
         meaning = self.meaning(span)
         if meaning == "tool":
@@ -169,20 +169,20 @@ class TableDialect:
     def meaning(self, span: Span) -> str:
         """Return `tool`, `model`, `agent`, `maybe_agent`, `plan`, or the reason to ignore the span."""
         if first(span.attributes, self.table.tool_name) is not None:
-            return "tool"  # kinds lie: a tool with "agent" in its name may say that it is one
+            return "tool"  # kinds can be wrong: a tool with "agent" in its name may be marked as an agent
         kind = first(span.attributes, self.table.kind)
         if kind is None:
             return "no operation"
         return self.table.kinds.get(str(kind), f"operation {kind}")
 
     def plan_text(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
-        """Return the plan that the span wrote down: what was said, else what its convention names, else its output."""
-        said = [message.text for message in self.messages_out(span, logs) or () if message.text]
-        found = "\n".join(said) or first(span.attributes, self.table.plan) or self.run_output(span).text
-        return None if found is None or is_redacted(found) else text_of(found)
+        """Return the plan of the span: its output messages, else the plan attribute of its convention, else its output."""
+        texts = [message.text for message in self.messages_out(span, logs) or () if message.text]
+        plan = "\n".join(texts) or first(span.attributes, self.table.plan) or self.run_output(span).text
+        return None if plan is None or is_redacted(plan) else text_of(plan)
 
     def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
-        """Return what every event carries."""
+        """Return the common fields of every event."""
         return Header(
             span=span,
             dialect=self.name,
@@ -196,21 +196,21 @@ class TableDialect:
         )
 
     def conversation_id(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
-        """Return the conversation id on the span or one of its log records; a redacted one is none."""
+        """Return the conversation id on the span or one of its log records; a redacted id is ignored."""
         for attributes in (span.attributes, *(log.attributes for log in logs)):
             for key in self._conversation_keys:
-                found = id_of(first(attributes, (key,)))
-                if found is not None:
-                    return found
+                conversation_id = id_of(first(attributes, (key,)))
+                if conversation_id is not None:
+                    return conversation_id
         return None
 
     def case_id(self, span: Span) -> str | None:
         """Return the case id on the span or its resource."""
-        found = first(span.attributes, self._case_keys)
-        return text_of(found if found is not None else first(span.resource.attributes, self._case_keys))
+        case_id = first(span.attributes, self._case_keys)
+        return text_of(case_id if case_id is not None else first(span.resource.attributes, self._case_keys))
 
     def error(self, span: Span) -> str | None:
-        """Return why the span failed, None when it did not."""
+        """Return the error of the span, or None if it did not fail."""
         return span_error(span, self.table.error)
 
     def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
@@ -219,11 +219,11 @@ class TableDialect:
         query, answer = first(attributes, self.table.query), first(attributes, self.table.answer)
         messages_in, messages_out = self.messages_in(span, logs), self.messages_out(span, logs)
         if query is None and not messages_in:
-            given = self.run_input(span)
-            query, messages_in = given.text, given.messages or messages_in
+            run_input = self.run_input(span)
+            query, messages_in = run_input.text, run_input.messages or messages_in
         if answer is None and not messages_out:
-            said = self.run_output(span)
-            answer, messages_out = said.text, said.messages or messages_out
+            run_output = self.run_output(span)
+            answer, messages_out = run_output.text, run_output.messages or messages_out
         return AgentRun(
             header=header,
             certain=certain,
@@ -235,29 +235,29 @@ class TableDialect:
         )
 
     def definitions(self, span: Span, logs: Sequence[LogRecord]) -> Definitions | None:
-        """Return the tools that a model or agent was given, by name; None when not told."""
+        """Return the tools available to a model or agent, by name; None if not recorded."""
         table = self.table
-        found = read_definitions(_told(span, logs, table.definitions)) if table.definitions else None
-        if not table.flat_definitions or (found is not None and all(schema is not None for schema in found.values())):
-            return found
-        listed = (read_definitions(flat(span.attributes, prefix)) for prefix in table.flat_definitions)
-        return reduce(merged_definitions, listed, found)
+        listed = read_definitions(_recorded(span, logs, table.definitions)) if table.definitions else None
+        if not table.flat_definitions or (listed is not None and all(schema is not None for schema in listed.values())):
+            return listed
+        flattened = (read_definitions(flat(span.attributes, prefix)) for prefix in table.flat_definitions)
+        return reduce(merged_definitions, flattened, listed)
 
     def usage(self, span: Span, logs: Sequence[LogRecord]) -> tuple[int | None, int | None]:
-        """Return how many tokens went into a model and came out of it; None where not told."""
+        """Return the input and output tokens of a model call, each None if not recorded."""
         table = self.table
-        given, taken = (count_of(_told(span, logs, paths)) for paths in (table.input_tokens, table.output_tokens))
-        if table.usage and (given is None or taken is None):
-            both = usage_of(_told(span, logs, table.usage))
-            return (both[0] if given is None else given), (both[1] if taken is None else taken)
-        return given, taken
+        received, sent = (count_of(_recorded(span, logs, paths)) for paths in (table.input_tokens, table.output_tokens))
+        if table.usage and (received is None or sent is None):
+            both = usage_of(_recorded(span, logs, table.usage))
+            return (both[0] if received is None else received), (both[1] if sent is None else sent)
+        return received, sent
 
     def run_input(self, span: Span) -> Spoken:
-        """Return what the vendor recorded as the input of a run."""
+        """Return the input of a run as the vendor recorded it."""
         return run_input(first(span.attributes, self.table.input))
 
     def run_output(self, span: Span) -> Spoken:
-        """Return what the vendor recorded as the output of a run."""
+        """Return the output of a run as the vendor recorded it."""
         return run_output(first(span.attributes, self.table.output))
 
     def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
@@ -269,7 +269,7 @@ class TableDialect:
             messages_out = model_output(first(span.attributes, self.table.output))
         asks = asks_for_tools(first(span.attributes, self.table.finish_reason))
         if asks and messages_out is not None and not any(message.parts for message in messages_out):
-            messages_out = None  # it asked for tools, and the record does not say for which (LiteLLM)
+            messages_out = None  # it requested tools, but the record does not contain the requests (LiteLLM)
         input_tokens, output_tokens = self.usage(span, logs)
         return ModelCall(
             header=header,
@@ -301,55 +301,47 @@ class TableDialect:
         )
 
     def parameters(self, span: Span) -> Collection[str] | None:
-        """Return the names of the parameters of the tool that was called, in order; None when not recorded."""
+        """Return the parameter names of the called tool, in order; None if not recorded."""
         for path in self.table.schema:
-            found = parsed(first(span.attributes, (path,)))
-            if not isinstance(found, Mapping):
+            schema = parsed(first(span.attributes, (path,)))
+            if not isinstance(schema, Mapping):
                 continue
-            if isinstance(found.get("properties"), Mapping):
-                return list(found["properties"])
-            if found and all(isinstance(value, Mapping) and "type" in value for value in found.values()):
-                return list(found)  # smolagents describes each parameter under its name
+            if isinstance(schema.get("properties"), Mapping):
+                return list(schema["properties"])
+            if schema and all(isinstance(value, Mapping) and "type" in value for value in schema.values()):
+                return list(schema)  # smolagents describes each parameter under its name
         return None
 
     def schema(self, span: Span) -> Mapping[str, Any] | None:
-        """Return the JSON schema of the parameters of the tool that was called; None when not told."""
-        found = parsed(first(span.attributes, self.table.schema)) if self.table.schema else None
-        return found if isinstance(found, dict) and ("properties" in found or "$schema" in found) else None
+        """Return the JSON schema of the parameters of the called tool; None if not recorded."""
+        schema = parsed(first(span.attributes, self.table.schema)) if self.table.schema else None
+        return schema if isinstance(schema, dict) and ("properties" in schema or "$schema" in schema) else None
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what went to the model or agent as its convention lists it; None when it does not."""
+        """Return the messages to the model or agent that its convention lists; None if there is no list."""
         return _listed(span, logs, self.table.messages_in, self.table.flat_in, "user")
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what came back as its convention lists it; None when it does not."""
+        """Return the messages from the model or agent that its convention lists; None if there is no list."""
         return _listed(span, logs, self.table.messages_out, self.table.flat_out, "assistant")
 
 
-def _told(span: Span, logs: Sequence[LogRecord], paths: tuple[str, ...]) -> Any:
-    """Return what a span tells, else one of its events or log records; None when none does."""
-    found = first(span.attributes, paths)
-    if found is None and paths and (span.events or logs):
-        return next(filter(_is_told, (first(attributes, paths) for attributes in _beside(span, logs))), None)
-    return found
-
-
-def _is_told(value: object) -> bool:
-    return value is not None
-
-
-def _beside(span: Span, logs: Sequence[LogRecord]) -> Iterator[Mapping[str, Any]]:
-    yield from (event.attributes for event in span.events)
-    yield from (log.attributes for log in logs)
+def _recorded(span: Span, logs: Sequence[LogRecord], paths: tuple[str, ...]) -> Any:
+    """Return the first value under the paths on a span, else on one of its events or log records; None if absent."""
+    value = first(span.attributes, paths)
+    if value is None and paths and (span.events or logs):
+        records = [*(event.attributes for event in span.events), *(log.attributes for log in logs)]
+        return next((nested for record in records if (nested := first(record, paths)) is not None), None)
+    return value
 
 
 def _listed(
     span: Span, logs: Sequence[LogRecord], paths: tuple[str, ...], prefixes: tuple[str, ...], role: Role
 ) -> tuple[Message, ...] | None:
     if paths:
-        found = _told(span, logs, paths)
-        if found is not None:
-            return read_messages(found, role)
+        value = _recorded(span, logs, paths)
+        if value is not None:
+            return read_messages(value, role)
     for prefix in prefixes:
         messages = flattened(span.attributes, prefix, role)
         if messages is not None:
@@ -357,15 +349,15 @@ def _listed(
     return None
 
 
-#: What openai-agents calls the tool that hands over, unless an application names it.
+#: The prefix that openai-agents uses for tools that hand over, unless an application names them.
 _TRANSFER: Final = "transfer_to_"
 _NOT_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_]")
 
 
 def handoff(header: Header, *, from_agent: Any, to_agent: Any) -> ToolCall:
-    """Return a handoff span as the call of the tool that hands over, under the name that the model knows it by.
+    """Return a handoff span as the call of the tool that hands over, under the name by which the model calls it.
 
-    Its result is what openai-agents then tells the model: the agent that control went to.
+    Its result is the one that openai-agents reports to the model: the agent that control was passed to.
     """
     target = text_of(to_agent) or ""
     failed = header.error is not None
@@ -382,28 +374,30 @@ def handoff(header: Header, *, from_agent: Any, to_agent: Any) -> ToolCall:
 
 
 _RUNS: Final = frozenset({"agent", "maybe_agent"})
-#: Where a recorder puts the arguments: as they are, or beside the positional ones.
+#: Paths to the arguments in a record: at the top, or next to the positional ones.
 _ARGUMENTS: Final = ("", "kwargs.")
-#: What a function calls the parameter that takes the conversation's id.
+#: Names of a function's parameter for the conversation's id.
 _PARAMETERS: Final = (*session_keys(""), "session")
 
 
 class RecordedDialect(TableDialect):
-    """A dialect of recorded function calls: the function that runs the agent may have been given the conversation's id."""
+    """A dialect of recorded function calls: the conversation's id may be an argument of the function that runs the agent."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._given = tuple(f"{key}~{at}{name}" for key in cls.table.input for at in _ARGUMENTS for name in _PARAMETERS)
+        cls._id_arguments = tuple(
+            f"{key}~{at}{name}" for key in cls.table.input for at in _ARGUMENTS for name in _PARAMETERS
+        )
 
-    _given: tuple[str, ...] = ()
+    _id_arguments: tuple[str, ...] = ()
 
     def conversation_id(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
-        """Return the conversation id that the span names, else the one that its function was given.
+        """Return the conversation id on the span, else the id among the arguments of its function.
 
-        Only a run's arguments count: a tool may well be about another conversation.
+        Only a run's arguments count: a tool may get the id of another conversation.
         """
-        found = super().conversation_id(span, logs)
-        if found is not None or self.meaning(span) not in _RUNS:
-            return found
-        given = first(span.attributes, self._given)
-        return id_of(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else None
+        conversation_id = super().conversation_id(span, logs)
+        if conversation_id is not None or self.meaning(span) not in _RUNS:
+            return conversation_id
+        argument = first(span.attributes, self._id_arguments)
+        return id_of(argument) if isinstance(argument, (str, int)) and not isinstance(argument, bool) else None

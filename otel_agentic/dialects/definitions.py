@@ -1,4 +1,4 @@
-"""Which tools a model or agent was given: one tolerant reader for the shapes of all conventions.
+"""The tools available to a model or agent: one tolerant reader for the shapes of all conventions.
 
 OpenAI's `{"type": "function", "function": {…}}` and its Responses form, Anthropic's `input_schema`, Bedrock's `toolSpec`,
 Gemini's `function_declarations`, Vercel's `inputSchema`, plain names; as values, as JSON text, as lists of JSON text.
@@ -14,28 +14,28 @@ from typing import Any, Final, TypeAlias
 from otel_agentic.dialects.literals import read_repr
 from otel_agentic.dialects.values import is_cut, is_redacted, parsed
 
-#: Tools by name: the JSON schema of their parameters, None where only the name is told.
+#: Tools by name: the JSON schema of their parameters, None if only the name is recorded.
 Definitions: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 
-#: Tools were told, and which ones cannot be read: a length limit cut one off, a name was redacted, or there are too many. None
-#: is known then: what is left would be taken for all tools there are.
+#: Tools were recorded but cannot be read completely: a length limit cut the text, a name was redacted, or there are too many.
+#: Then no tool counts as known, because the remaining ones would be taken for all tools.
 CUT: Final[Definitions] = MappingProxyType({})
-#: What nobody means is not read: more tools, longer names, longer text, deeper schemas.
+#: Bounds for untrusted input: number of tools, length of names and text, depth of schemas.
 _MOST_TOOLS: Final = 1000
 _LONGEST_NAME: Final = 256
 _LONGEST_TEXT: Final = 2_000_000
-#: Text up to this length is kept with what it says: each model call of an agent is sent the same tools.
+#: Text up to this length is cached with its definitions: each model call of an agent is sent the same tools.
 _LONGEST_KEPT: Final = 65_536
 _MOST_KEPT: Final = 64
 #: Lists inside lists, definitions inside definitions.
 _DEEPEST: Final = 6
 _DEEPEST_SCHEMA: Final = 100
-#: Under which keys a definition stands inside its wrapping, alone,
+#: The keys of a wrapper with one definition.
 _INNER: Final = ("function", "toolSpec", "tool_spec", "tool", "custom")
-#: and among others.
+#: The keys of a wrapper with several definitions.
 _LISTS: Final = ("function_declarations", "functionDeclarations", "tools")
 _NAMES: Final = ("name", "toolName", "tool_name")
-#: Under which keys its parameters are described.
+#: The keys of a definition's parameters.
 _SCHEMAS: Final = (
     "parameters",
     "parameters_json_schema",
@@ -46,19 +46,19 @@ _SCHEMAS: Final = (
     "args_schema",
     "schema",
 )
-#: Under which keys a schema stands in a wrapping of its own (Bedrock, Vercel).
+#: The keys of a wrapper with a schema (Bedrock, Vercel).
 _SCHEMA_INNER: Final = ("json", "jsonSchema", "json_schema")
-#: Gemini writes the types of its schemas in capitals.
+#: Gemini writes the types of its schemas in upper case.
 _GEMINI_TYPES: Final = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
-#: With what text ends that begins so, unless it was cut.
+#: Opening character of a text -> the character with which it ends, unless it was cut.
 _CLOSING: Final[Mapping[str, str]] = {"[": "]", "{": "}"}
 
-#: A tool as it is read: its name, and the schema of its parameters; None for one that cannot be read.
-_Told: TypeAlias = "tuple[str, Mapping[str, Any] | None] | None"
+#: The name of a tool and the schema of its parameters; None for one that cannot be read.
+_Definition: TypeAlias = "tuple[str, Mapping[str, Any] | None] | None"
 
 
 def read_definitions(value: Any) -> Definitions | None:
-    """Return the tools that a value defines, by name; None when it defines none and is no empty list; `CUT` when one is lost.
+    """Return the tools in a value, by name; None if there are no tools and it is not an empty list; `CUT` if one is lost.
 
     >>> read_definitions('[{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]')
     {'add': {'type': 'object'}}
@@ -76,20 +76,20 @@ def read_definitions(value: Any) -> Definitions | None:
 
 
 def merged_definitions(known: Definitions | None, more: Definitions | None) -> Definitions | None:
-    """Return the tools of both; what the second knows of the parameters of one wins."""
+    """Return the tools of both; the parameters of a tool in the second take precedence."""
     if known is None or more is None or known is more:
         return known if more is None else more
     if known is CUT or more is CUT:
         return CUT
     if all(name in known and (schema is None or schema is known[name]) for name, schema in more.items()):
         return known
-    found = dict(known)
+    merged = dict(known)
     for name, schema in more.items():
-        if len(found) < _MOST_TOOLS or name in found:
-            found[name] = found.get(name) if schema is None else schema
+        if len(merged) < _MOST_TOOLS or name in merged:
+            merged[name] = merged.get(name) if schema is None else schema
         else:
             return CUT
-    return found
+    return merged
 
 
 @lru_cache(maxsize=_MOST_KEPT)
@@ -98,40 +98,40 @@ def _read_kept(value: str | tuple[str, ...]) -> Definitions | None:
 
 
 def _read(value: Any) -> Definitions | None:
-    given = _opened(value)
-    if not isinstance(given, (list, tuple, dict)):
-        return CUT if _is_cut(given) else None
-    found: dict[str, Mapping[str, Any] | None] = {}
-    for told in _defined(given, _DEEPEST):
-        if told is None or len(found) > _MOST_TOOLS:
+    content = _opened(value)
+    if not isinstance(content, (list, tuple, dict)):
+        return CUT if _is_cut(content) else None
+    definitions: dict[str, Mapping[str, Any] | None] = {}
+    for definition in _defined(content, _DEEPEST):
+        if definition is None or len(definitions) > _MOST_TOOLS:
             return CUT
-        name, schema = told
-        if 0 < len(name) <= _LONGEST_NAME and found.get(name) is None:
-            found[name] = schema
-    if len(found) > _MOST_TOOLS:
+        name, schema = definition
+        if 0 < len(name) <= _LONGEST_NAME and definitions.get(name) is None:
+            definitions[name] = schema
+    if len(definitions) > _MOST_TOOLS:
         return CUT
-    return found if found or not given else None
+    return definitions if definitions or not content else None
 
 
 def _is_cut(value: Any) -> bool:
-    """Return whether JSON text, or what Python shows of a list, ends before it is closed."""
+    """Return whether JSON text, or the repr of a list, ends before it is closed."""
     return isinstance(value, str) and (
         is_cut(value) or not value.rstrip().endswith(_CLOSING.get(value.lstrip()[:1], ""))
     )
 
 
 def _opened(value: Any) -> Any:
-    """Return what JSON text, or the text that Python shows of a list, says; text that is neither as it is."""
-    found = parsed(value)
-    if not isinstance(found, str):
-        return found
-    if found is not value:
-        found = parsed(found)  # JSON text inside JSON text
-    listed = read_repr(found) if isinstance(found, str) and found.lstrip().startswith(("[", "{")) else None
-    return found if listed is None else listed
+    """Return the value of JSON text, or of the repr of a list; other text is returned as it is."""
+    content = parsed(value)
+    if not isinstance(content, str):
+        return content
+    if content is not value:
+        content = parsed(content)  # JSON text inside JSON text
+    listed = read_repr(content) if isinstance(content, str) and content.lstrip().startswith(("[", "{")) else None
+    return content if listed is None else listed
 
 
-def _defined(value: Any, depth: int) -> Iterator[_Told]:
+def _defined(value: Any, depth: int) -> Iterator[_Definition]:
     """Yield the name of each tool with the schema of its parameters; None for one that cannot be read."""
     if depth <= 0:
         return
@@ -146,13 +146,13 @@ def _defined(value: Any, depth: int) -> Iterator[_Told]:
 
 
 def _is_unreadable(value: Any) -> bool:
-    """Return whether a value is text that was a definition once: no tool is named like that."""
+    """Return whether a value is the text of a damaged definition instead of a tool's name."""
     return isinstance(value, str) and (is_redacted(value) or value.lstrip()[:1] in _CLOSING)
 
 
-def _defined_by(fields: Mapping[str, Any], depth: int) -> Iterator[_Told]:
+def _defined_by(fields: Mapping[str, Any], depth: int) -> Iterator[_Definition]:
     name = next((fields[key] for key in _NAMES if isinstance(fields.get(key), str)), None)
-    inner = next((found for key in _INNER if isinstance(found := parsed(fields.get(key)), dict)), None)
+    inner = next((definition for key in _INNER if isinstance(definition := parsed(fields.get(key)), dict)), None)
     if inner is not None:
         yield from _defined_by(inner, depth - 1) if depth > 1 else ()
         return
@@ -175,12 +175,12 @@ def _defined_by(fields: Mapping[str, Any], depth: int) -> Iterator[_Told]:
 
 def _schema_of(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
     for key in _SCHEMAS:
-        found = fields.get(key)
-        if isinstance(found, str):
-            found = _parsed_kept(found) if len(found) <= _LONGEST_KEPT // 4 else parsed(found)
-        if isinstance(found, dict):
-            wrapped = next((inner for key in _SCHEMA_INNER if isinstance(inner := parsed(found.get(key)), dict)), None)
-            return wrapped if wrapped is not None and "type" not in found else found
+        schema = fields.get(key)
+        if isinstance(schema, str):
+            schema = _parsed_kept(schema) if len(schema) <= _LONGEST_KEPT // 4 else parsed(schema)
+        if isinstance(schema, dict):
+            wrapped = next((inner for key in _SCHEMA_INNER if isinstance(inner := parsed(schema.get(key)), dict)), None)
+            return wrapped if wrapped is not None and "type" not in schema else schema
     return None
 
 
@@ -190,7 +190,7 @@ def _parsed_kept(text: str) -> Any:
 
 
 def _is_definition(schema: Mapping[str, Any]) -> bool:
-    """Return whether what was taken for a schema is a definition: it names a tool, and a schema names only its fields."""
+    """Return whether a supposed schema is a definition: it names a tool, while a schema names only its fields."""
     if isinstance(schema.get("function"), dict):
         return True
     return isinstance(schema.get("name"), str) and "properties" not in schema

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 #: The dialect's name in `[dialects.scopes]`, in the store and in `doctor`.
 CUSTOM: Final = "custom"
-#: Where it stands in the settings.
+#: Its section of the settings.
 _SECTION: Final = "dialects.custom"
-#: What a value of the `kind` attribute may mean.
+#: The meanings that a value of the `kind` attribute may have.
 _KINDS: Final = ("agent", "maybe_agent", "model", "tool", "plan", "ignore")
 _IGNORED: Final = "ignored by [dialects.custom.kinds]"
 
 
 class Custom(TableDialect):
-    """A dialect by the user's own table. Its scopes are globs; its marks may end in an asterisk."""
+    """A dialect with the user's own table. Its scopes are globs; its marks may end in an asterisk."""
 
     name = CUSTOM
     asks_names_only = True
@@ -45,7 +45,7 @@ class Custom(TableDialect):
         super().__init__(settings)
 
     def claims(self, span: Span) -> str | None:
-        """Return which line of the settings makes the span this dialect's; None when none does."""
+        """Return the setting by which this dialect reads the span; None if it does not."""
         for glob in self.table.scopes:
             if fnmatchcase(span.scope.name, glob):
                 return f"chosen by [{_SECTION}] scopes {glob}"
@@ -55,28 +55,28 @@ class Custom(TableDialect):
         return None
 
 
-def custom_dialect(given: Mapping[str, Any], settings: ConversationSettings) -> Custom | None:
-    """Return the dialect that a table of the settings describes, None where it is empty.
+def custom_dialect(section: Mapping[str, Any], settings: ConversationSettings) -> Custom | None:
+    """Return the dialect that a section of the settings describes, or None if it is empty.
 
     Raises:
-        ConfigError: a meaning or kind is unknown, a value is of the wrong shape, or the table claims or tells nothing;
-            names the setting and what is allowed.
+        ConfigError: a meaning or kind is unknown, a value has the wrong type, or the table selects no spans or gives them no
+            meaning; contains the setting and the allowed values.
     """
-    if not given:
+    if not section:
         return None
     meanings = [field.name for field in fields(Table)]
-    for name in given:
+    for name in section:
         if name not in meanings:
             raise ConfigError(f"setting {_SECTION}.{name}: there is no such meaning; allowed: {', '.join(meanings)}")
-    paths = {name: _paths(name, value) for name, value in given.items() if name != "kinds"}
-    table = Table(kinds=_kinds(given.get("kinds", {})), **paths)
+    paths = {name: _paths(name, value) for name, value in section.items() if name != "kinds"}
+    table = Table(kinds=_kinds(section.get("kinds", {})), **paths)
     _require_use(table)
     return Custom(settings, table)
 
 
 def _paths(name: str, value: Any) -> tuple[str, ...]:
     listed = [value] if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple) or not listed or not all(isinstance(each, str) and each for each in listed):
+    if not isinstance(listed, list | tuple) or not listed or not all(isinstance(item, str) and item for item in listed):
         raise ConfigError(f'setting {_SECTION}.{name}: give a list of names, such as ["acme.text"], got {value!r}')
     return tuple(listed)
 
@@ -95,18 +95,18 @@ def _kinds(value: Any) -> dict[str, str]:
 def _require_use(table: Table) -> None:
     if not table.scopes and not table.marks:
         raise ConfigError(
-            f"setting {_SECTION}: no span is its own; give scopes (globs of instrumentation scopes) or marks (beginnings "
+            f"setting {_SECTION}: it selects no spans; set scopes (globs of instrumentation scopes) or marks (prefixes "
             "of attribute names)"
         )
     if not table.tool_name and not (table.kind and table.kinds):
         raise ConfigError(
-            f"setting {_SECTION}: nothing says what a span is; give kind (the attribute that does) with kinds (what its "
-            "values mean), or tool_name"
+            f"setting {_SECTION}: spans have no meaning; set kind (the attribute with the kind of a span) and kinds (the "
+            "meanings of its values), or tool_name"
         )
 
 
 _log = logging.getLogger(__name__)
-#: Built-in dialects in the order they are asked: the most particular first, the fallback last. Plug-ins come before.
+#: Built-in dialects in the order of selection: the most specific first, the fallback last. Plug-ins come before.
 _ORDER: Final = (
     "openinference",
     "openllmetry",
@@ -124,16 +124,16 @@ _ORDER: Final = (
     "generic",
 )
 
-#: (name of the scope, names of the attributes): the spans of one kind of one instrumentation have them in common.
+#: (name of the scope, names of the attributes): shared by the spans of one kind from one instrumentation.
 _Names = tuple[str, tuple[str, ...]]
-#: So many of these are kept with their dialect.
+#: The largest number of these that are cached with their dialect.
 _MOST_KEPT: Final = 4096
 #: The dialect name of spans that no dialect claims.
 UNKNOWN: Final = "none"
 
 
 class _Unknown(TableDialect):
-    """A span that no dialect knows: it may still carry a session, a case id, a verdict or the end mark."""
+    """A span that no dialect claims; it may still have a session, a case id, a verdict or the end mark."""
 
     name = UNKNOWN
     table = Table(kinds={}, conversation_id=("session.id", "conversation.id"))
@@ -144,7 +144,7 @@ class _Unknown(TableDialect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A span as a dialect read it, and why that dialect."""
+    """The event of a span, and the reason why its dialect was selected."""
 
     event: AgentEvent
     why: str
@@ -162,9 +162,9 @@ class Reader:
         """Bind the dialects.
 
         Args:
-            dialects: the dialects in the order they are asked.
-            settings: attribute names of the user's own.
-            overrides: the dialect of an instrumentation scope, by glob, whatever its spans look like; None reads none.
+            dialects: the dialects in the order of selection.
+            settings: the user's own attribute names.
+            overrides: the dialect of an instrumentation scope, by glob, regardless of its spans; None ignores them.
         """
         self._dialects = tuple(dialects)
         self._unknown = _Unknown(settings)
@@ -174,33 +174,33 @@ class Reader:
 
     @classmethod
     def from_settings(cls, settings: ConversationSettings, dialects: DialectSettings | None = None) -> Reader:
-        """Return a reader with every installed dialect and with what the settings say of them.
+        """Return a reader with every installed dialect and their settings.
 
         Raises:
             PluginError: two plug-ins share a name, or one fails to load.
-            ConfigError: a setting names a dialect, a meaning or a kind that is not there; names what is.
+            ConfigError: a setting names an unknown dialect, meaning or kind; contains the known ones.
         """
         chosen = dialects or DialectSettings()
-        found = plugins.find("dialects")
-        names = sorted(found, key=lambda name: (_ORDER.index(name) if name in _ORDER else -1, name))
-        asked = [found[name].load().from_settings(settings) for name in names]
+        installed = plugins.find("dialects")
+        names = sorted(installed, key=lambda name: (_ORDER.index(name) if name in _ORDER else -1, name))
+        loaded = [installed[name].load().from_settings(settings) for name in names]
         own = custom_dialect(chosen.custom, settings)
-        known: dict[str, Dialect | None] = {dialect.name: dialect for dialect in (*asked, *([own] if own else []))}
+        known: dict[str, Dialect | None] = {dialect.name: dialect for dialect in (*loaded, *([own] if own else []))}
         known[UNKNOWN] = None
-        return cls([*([own] if own else []), *asked], settings, _overrides(chosen.scopes, known))
+        return cls([*([own] if own else []), *loaded], settings, _overrides(chosen.scopes, known))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the dialects, in the order they are asked."""
+        """The names of the dialects, in the order of selection."""
         return tuple(dialect.name for dialect in self._dialects)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What went wrong inside dialects, one sentence a dialect."""
+        """The errors inside dialects, one sentence per dialect."""
         return tuple(self._faults.values())
 
     def dialect_of(self, span: Span) -> tuple[Dialect, str]:
-        """Return the dialect that reads the span, and why."""
+        """Return the dialect that reads the span, and the reason."""
         for glob, chosen in self._overrides.items():
             if fnmatchcase(span.scope.name, glob):
                 return chosen, f"chosen by [dialects.scopes] {glob}"
@@ -222,20 +222,20 @@ class Reader:
                 return dialect, why
         return self._unknown, "no dialect claims it"
 
-    def _keep(self, names: _Names, found: tuple[Dialect, str]) -> None:
+    def _keep(self, names: _Names, selection: tuple[Dialect, str]) -> None:
         if len(self._by_names) >= _MOST_KEPT:
             self._by_names.clear()
-        self._by_names[names] = found
+        self._by_names[names] = selection
 
     def _complain(self, name: str) -> None:
-        """Log the fault of a dialect once: it would come with every span."""
+        """Log the fault of a dialect once, because it would occur for every span."""
         if name not in self._faults:
-            told = f"dialect {name!r} cannot say which spans are its own and is passed over for those"
-            self._faults[name] = told
-            _log.exception(told)
+            message = f"dialect {name!r} failed to decide which spans it reads; it is skipped for these spans"
+            self._faults[name] = message
+            _log.exception(message)
 
     def read(self, span: Span, logs: Sequence[LogRecord] = ()) -> Reading:
-        """Return what a span with its log records means."""
+        """Return the reading of a span with its log records."""
         dialect, why = self.dialect_of(span)
         try:
             return Reading(event=dialect.read(span, logs), why=why)
@@ -250,7 +250,7 @@ class Reader:
 
 
 def _asks_names_only(dialect: Dialect) -> bool:
-    """Return whether the name of the scope and those of the attributes decide whether a span is the dialect's."""
+    """Return whether the dialect is selected by scope and attribute names alone."""
     return getattr(dialect, "asks_names_only", False) or type(dialect).claims is TableDialect.claims
 
 
@@ -258,7 +258,6 @@ def _overrides(scopes: Mapping[str, str], known: Mapping[str, Dialect | None]) -
     for glob, name in scopes.items():
         if name not in known:
             raise ConfigError(
-                f"setting dialects.scopes: {glob!r} is to be read by {name!r}, and there is no such dialect; allowed: "
-                f"{', '.join(known)}"
+                f"setting dialects.scopes: unknown dialect {name!r} for {glob!r}; allowed: {', '.join(known)}"
             )
     return {glob: known[name] for glob, name in scopes.items()}

@@ -1,7 +1,7 @@
-"""What a span means: the typed events between dialects and conversations.
+"""The typed events between dialects and conversations.
 
-Content that the instrumentation did not record is None, never an empty value: `messages_in is None` says *not captured*,
-`()` says that there was nothing.
+Content that the instrumentation did not record is None, never an empty value: `messages_in is None` means *not captured*, `()`
+means that there were no messages.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redacted:
-    """Text that was there and was taken out before it reached us."""
+    """Text that was removed before it was received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
-    """The model asks for a tool. `arguments` is None when they were not captured or cannot be read."""
+    """A request of the model to call a tool. `arguments` is None if they were not captured or cannot be read."""
 
     call_id: str | None
     name: str
@@ -41,7 +41,7 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """What a tool answered, as the model was told. `captured` tells a result of null from one that was left out."""
+    """The result of a tool as reported to the model. `captured` distinguishes a null result from a missing one."""
 
     call_id: str | None
     name: str | None
@@ -55,39 +55,39 @@ Part = Text | Redacted | CallRequest | CallResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message to or from a model. Parts of other kinds (images, reasoning) are left out."""
+    """One message to or from a model, without parts of other kinds (images, reasoning)."""
 
     role: Role
     parts: tuple[Part, ...]
 
     @property
     def text(self) -> str | None:
-        """The message's text parts, joined by line breaks; None when it has none."""
+        """The message's text parts, joined by line breaks; None without text parts."""
         texts = [part.content for part in self.parts if isinstance(part, Text)]
         return "\n".join(texts) if texts else None
 
     @property
     def redacted(self) -> bool:
-        """Whether some text was taken out."""
+        """Whether some text was removed."""
         return any(isinstance(part, Redacted) for part in self.parts)
 
     @property
     def requests(self) -> tuple[CallRequest, ...]:
-        """The tool calls that this message asks for."""
+        """The tool calls that this message requests."""
         return tuple(part for part in self.parts if isinstance(part, CallRequest))
 
     @property
     def results(self) -> tuple[CallResult, ...]:
-        """The tool results that this message carries."""
+        """The tool results in this message."""
         return tuple(part for part in self.parts if isinstance(part, CallResult))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What every event carries.
+    """The common fields of every event.
 
-    `conversation_id`, `case_id` and `verdict` are those written on this very span. `error` is the reason of a failed
-    span, None when it did not fail.
+    `conversation_id`, `case_id` and `verdict` are those on this span itself. `error` is the error of a failed span, None if it
+    did not fail.
     """
 
     span: Span
@@ -105,10 +105,10 @@ class Header:
 class AgentRun:
     """One run of an agent, from its input to its answer.
 
-    `certain` is False for a span that merely may be a run (a chain, a workflow node, an unknown root): it counts only
-    when nothing above it is one. `query` and `answer` are set where the span names them apart from messages.
-    `goes_on` is a run that brings no query of its own: the turn before it goes on. `definitions` are the tools that the
-    agent was given, None when not told.
+    `certain` is False for a span that may be a run (a chain, a workflow node, an unknown root): it counts as a run only if no
+    span above it is one. `query` and `answer` are set if the span has them apart from messages. `goes_on` is a run without
+    a query of its own, which continues the turn before it. `definitions` are the tools available to the agent, None if not
+    recorded.
     """
 
     header: Header
@@ -125,9 +125,9 @@ class AgentRun:
 class ModelCall:
     """One request to a model and its response.
 
-    `asks_for_tools` is what the finish reason says, None when there is none: it is known even without content. Tokens are
-    None, and so are the `definitions` of tools, when not told. `failed_tries` are the tries before the last that spans
-    inside it tell of.
+    `asks_for_tools` is whether the finish reason is a tool request, None without a finish reason: it is known even without
+    content. Tokens and the `definitions` of tools are None if not recorded. `failed_tries` is the number of earlier tries
+    recorded by spans inside it.
     """
 
     header: Header
@@ -146,8 +146,8 @@ class ModelCall:
 class ToolCall:
     """One execution of a tool.
 
-    `handoff_to` names the agent that a handoff span passes control to; `schema` is the JSON schema of the tool's parameters,
-    where its span tells it. `is_named` is False where the name is only that of the span.
+    `handoff_to` is the agent that a handoff span passes control to; `schema` is the JSON schema of the tool's parameters, if
+    recorded. `is_named` is False if the name is only that of the span.
     """
 
     header: Header
@@ -164,7 +164,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A plan that the agent wrote down."""
+    """A plan that the agent recorded."""
 
     header: Header
     text: str | None
@@ -172,7 +172,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ignored:
-    """A span that says nothing about the conversation, and why."""
+    """A span without information about the conversation, and the reason."""
 
     header: Header
     reason: str

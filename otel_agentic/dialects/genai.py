@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from otel_agentic.dialects.events import AgentRun, Header, Message, ModelCall, Role, ToolCall
     from otel_agentic.spans.model import LogRecord, Span
 
-#: One event or log record per message (releases before 1.37): its name says the role.
+#: One event or log record per message (releases before 1.37): its name contains the role.
 _MESSAGE_EVENTS: Final[Mapping[str, Role]] = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -41,7 +41,7 @@ _KNOWN_EVENTS: Final = frozenset({*_MESSAGE_EVENTS, _CHOICE_EVENT})
 #: The same events as a list in one attribute, each with its name (pydantic-ai, Logfire).
 _EVENT_LIST: Final = "events"
 _EVENT_NAME: Final = "event.name"
-#: The place of a record in the history, from senders whose clock is too coarse (pydantic-ai, Semantic Kernel).
+#: The index of a record in the history, from senders whose clock is too coarse (pydantic-ai, Semantic Kernel).
 _INDEX_KEYS: Final = ("gen_ai.message.index", "CHAT_MESSAGE_INDEX")
 _TOOL_OPERATION: Final = "execute_tool"
 
@@ -89,12 +89,12 @@ class GenAI(TableDialect):
         schema=("gen_ai.tool.json_schema",),  # strands
     )
 
-    #: Whether a span may be of a vendor that nobody wrote a table for; a subclass is such a table.
-    _of_strangers: ClassVar[bool] = True
+    #: Whether a span may come from a vendor without a table; a subclass is such a table.
+    _any_vendor: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls._of_strangers = False
+        cls._any_vendor = False
 
     def __init__(self, settings: ConversationSettings) -> None:
         """Bind the user's own attribute names."""
@@ -102,59 +102,59 @@ class GenAI(TableDialect):
         self._settings = settings
 
     def meaning(self, span: Span) -> str:
-        """Return what the operation name says; a tool name only counts where no other operation is named."""
+        """Return the meaning of the operation name; a tool name counts only if there is no other operation name."""
         operation = span.attributes.get("gen_ai.operation.name")
         if operation is None or operation == _TOOL_OPERATION:
-            # Parallel calls merged into one span for display (google-adk) are no call of their own.
+            # Parallel calls merged into one span for display (google-adk) are not a call.
             if "(merged" in str(span.attributes.get("gen_ai.tool.name", "")):
                 return "summary of parallel calls"
-            found = super().meaning(span)
-            return meaning_of(span) if self._of_strangers and found == "no operation" else found
-        known = self.table.kinds.get(str(operation)) or (kind_meant(operation)[0] if self._of_strangers else None)
+            meaning = super().meaning(span)
+            return meaning_of(span) if self._any_vendor and meaning == "no operation" else meaning
+        known = self.table.kinds.get(str(operation)) or (kind_meant(operation)[0] if self._any_vendor else None)
         return known or f"operation {operation}"
 
     def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
-        """Return the span as a run; what the conventions' attributes leave out may stand in its vendor's own."""
-        found = super().agent_run(header, span, logs, certain=certain)
-        asked, said = found.query or found.messages_in, found.answer or found.messages_out
-        if (asked and said) or not self._of_strangers:
-            return found
-        return with_common_run(found, self._common(span).agent_run(header, span, logs, certain=certain))
+        """Return the span as a run; values missing in the conventions' attributes may be in the vendor's own."""
+        run = super().agent_run(header, span, logs, certain=certain)
+        has_input, has_output = run.query or run.messages_in, run.answer or run.messages_out
+        if (has_input and has_output) or not self._any_vendor:
+            return run
+        return with_common_run(run, self._common(span).agent_run(header, span, logs, certain=certain))
 
     def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
-        """Return the span as a request to a model; what the conventions' attributes leave out as in `agent_run`."""
-        found = super().model_call(header, span, logs)
-        if not self._of_strangers:
-            return found
-        if found.asks_for_tools and not any(message.text or message.requests for message in found.messages_out or ()):
-            found = replace(found, messages_out=None)  # an empty text beside calls that were left out
-        if found.messages_in is not None and found.messages_out is not None:
-            return found
-        return with_common_model_call(found, self._common(span).model_call(header, span, logs))
+        """Return the span as a request to a model; missing values are completed as in `agent_run`."""
+        call = super().model_call(header, span, logs)
+        if not self._any_vendor:
+            return call
+        if call.asks_for_tools and not any(message.text or message.requests for message in call.messages_out or ()):
+            call = replace(call, messages_out=None)  # an empty text next to calls that were not recorded
+        if call.messages_in is not None and call.messages_out is not None:
+            return call
+        return with_common_model_call(call, self._common(span).model_call(header, span, logs))
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
-        """Return the span as an execution of a tool; what the conventions' attributes leave out as in `agent_run`."""
-        found = super().tool_call(header, span)
-        if (found.arguments is not None and found.result_captured) or not self._of_strangers:
-            return found
-        return with_common_tool_call(found, self._common(span).tool_call(header, span))
+        """Return the span as an execution of a tool; missing values are completed as in `agent_run`."""
+        call = super().tool_call(header, span)
+        if (call.arguments is not None and call.result_captured) or not self._any_vendor:
+            return call
+        return with_common_tool_call(call, self._common(span).tool_call(header, span))
 
     def _common(self, span: Span) -> CommonDialect:
         return CommonDialect(self._settings, span)
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return the input messages, from attributes or from events that hold one message each."""
-        found = super().messages_in(span, logs)
-        return found if found is not None else _from_events(span, logs, choices=False)
+        """Return the input messages, from attributes or from events with one message each."""
+        messages = super().messages_in(span, logs)
+        return messages if messages is not None else _from_events(span, logs, choices=False)
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return the output messages, from attributes or from `gen_ai.choice` events."""
-        found = super().messages_out(span, logs)
-        return found if found is not None else _from_events(span, logs, choices=True)
+        messages = super().messages_out(span, logs)
+        return messages if messages is not None else _from_events(span, logs, choices=True)
 
 
 def messages_of_events(events: Iterable[Any]) -> tuple[Message, ...]:
-    """Return the messages that a list of message events holds, what came back last.
+    """Return the messages of a list of message events, the output last.
 
     Args:
         events: the fields of each event, its name under `event.name`.
@@ -165,8 +165,8 @@ def messages_of_events(events: Iterable[Any]) -> tuple[Message, ...]:
 
 def _from_events(span: Span, logs: Sequence[LogRecord], *, choices: bool) -> tuple[Message, ...] | None:
     events = [(name, fields) for name, fields in _message_events(span, logs) if (name == _CHOICE_EVENT) == choices]
-    found = tuple(message for name, fields in events if (message := _of_event(name, fields)) is not None)
-    return found if events else None
+    messages = tuple(message for name, fields in events if (message := _of_event(name, fields)) is not None)
+    return messages if events else None
 
 
 def _of_event(name: str, fields: Mapping[str, Any]) -> Message | None:
@@ -177,37 +177,37 @@ def _of_event(name: str, fields: Mapping[str, Any]) -> Message | None:
 
 
 def _message_events(span: Span, logs: Sequence[LogRecord]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return (event name, its fields) from the one place that has them: a sender that writes two writes all twice.
+    """Return (event name, its fields) from one source only, since a sender that uses several sources repeats all events.
 
     The fields are the body of a log record, the attributes of a span event, or an item of a list in an attribute.
     """
-    found: list[tuple[str, Mapping[str, Any]]] = []
-    for log in sorted(logs, key=_place):
+    records: list[tuple[str, Mapping[str, Any]]] = []
+    for log in sorted(logs, key=_time_and_index):
         body = parsed(log.body)
         if log.event_name in _KNOWN_EVENTS and isinstance(body, Mapping):
-            found.append((log.event_name, body))
-    if not found:
-        found = [(event.name, event.attributes) for event in span.events if event.name in _KNOWN_EVENTS]
-    return found or _listed_events(parsed(span.attributes.get(_EVENT_LIST)))
+            records.append((log.event_name, body))
+    if not records:
+        records = [(event.name, event.attributes) for event in span.events if event.name in _KNOWN_EVENTS]
+    return records or _listed_events(parsed(span.attributes.get(_EVENT_LIST)))
 
 
-def _place(log: LogRecord) -> tuple[int, int]:
-    """Return the sort key of a record: its time, then the place that the sender gave it in the history."""
+def _time_and_index(log: LogRecord) -> tuple[int, int]:
+    """Return the sort key of a record: its time, then its index in the history if the sender recorded one."""
     index = next((log.attributes[key] for key in _INDEX_KEYS if isinstance(log.attributes.get(key), int)), -1)
     return (log.time_ns, index)
 
 
 def _listed_events(items: Any) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the events of a list; where none is marked as the choice, what the assistant said last is."""
+    """Return the events of a list; without a choice event, the last assistant messages are the choice."""
     events = [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
     named = [(str(event.get(_EVENT_NAME)), event) for event in events]
-    found = [(name, event) for name, event in named if name in _KNOWN_EVENTS]
-    if any(name == _CHOICE_EVENT for name, _ in found):
-        return found
-    last = len(found)
-    while last and _MESSAGE_EVENTS.get(found[last - 1][0]) == "assistant":
+    known = [(name, event) for name, event in named if name in _KNOWN_EVENTS]
+    if any(name == _CHOICE_EVENT for name, _ in known):
+        return known
+    last = len(known)
+    while last and _MESSAGE_EVENTS.get(known[last - 1][0]) == "assistant":
         last -= 1
-    return [*found[:last], *((_CHOICE_EVENT, fields) for _, fields in found[last:])]
+    return [*known[:last], *((_CHOICE_EVENT, fields) for _, fields in known[last:])]
 
 
 def _with_role(fields: Mapping[str, Any], role: Role) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from otel_agentic.dialects.payloads import (
     run_output,
 )
 from otel_agentic.dialects.values import asks_for_tools, attribute_of, first, id_of, parsed, span_error, text_of
-from otel_agentic.dialects.vocabulary import common_keys, kind_meant, name_meant, undressed
+from otel_agentic.dialects.vocabulary import bare_name, common_keys, kind_meant, name_meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,35 +32,35 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import LogRecord, Span
 
 _NO_OPERATION: Final = "no operation"
-#: How parallel calls are named that were merged into one span for display.
+#: Part of the name of a span into which parallel calls were merged for display.
 _MERGED: Final = "(merged"
 _THREAD: Final = "thread.id"
-#: How much a kind tells, the most first; the rest are reasons to ignore a span.
-_TELLING: Final = {"tool": 0, "model": 1, "agent": 2, "maybe_agent": 3}
+#: Kinds of spans, the most specific first; other kinds are reasons to ignore a span.
+_SPECIFIC: Final = {"tool": 0, "model": 1, "agent": 2, "maybe_agent": 3}
 
 
 def claim_of(span: Span) -> str | None:
-    """Return why a span looks like an agent's, in words for `doctor`; None when it does not.
+    """Return the reason why a span looks like an agent's, for `doctor`; None if it does not.
 
-    A request of a protocol (HTTP, a database, a queue) is one only where its kind says so beyond doubt.
+    A request of a protocol (HTTP, a database, a queue) is one only if its kind is unambiguous.
     """
     keys = common_keys(span.attributes)
     kind, sure = _kind(span, keys)
-    if kind in _TELLING and sure:
+    if kind in _SPECIFIC and sure:
         return "names its kind"
     if keys.is_request:
         return None
     shape, named = name_meant(span.name)
     if tool_name_of(span, keys) is not None or named:
         return "names a tool" if not named else "is named like a call or a run"
-    asked, answered = has_content(span, keys.asked), has_content(span, keys.answered)
-    if (asked or answered) and (kind in _TELLING or shape is not None):
+    has_input, has_output = has_content(span, keys.input_keys), has_content(span, keys.output_keys)
+    if (has_input or has_output) and (kind in _SPECIFIC or shape is not None):
         return "names its kind and has content"
-    return _claim_by_content(span, keys, both=asked and answered) if asked or answered else None
+    return _claim_by_content(span, keys, both=has_input and has_output) if has_input or has_output else None
 
 
 def _claim_by_content(span: Span, keys: CommonKeys, *, both: bool) -> str | None:
-    """Return why a span with content looks like an agent's although nothing says what it is."""
+    """Return the reason why a span with content but without a kind looks like an agent's; None if it does not."""
     if first(span.attributes, conversation_paths(span, keys)) is not None:
         return "has a conversation id and content"
     if first(span.attributes, keys.table.model) is not None:
@@ -69,98 +69,98 @@ def _claim_by_content(span: Span, keys: CommonKeys, *, both: bool) -> str | None
 
 
 def conversation_paths(span: Span, keys: CommonKeys) -> tuple[str, ...]:
-    """Return the paths to a conversation's id; the operating system's thread, which is a number, is no conversation."""
+    """Return the paths to a conversation's id, without the operating system's thread id, which is a number."""
     paths = keys.table.conversation_id
     is_number = isinstance(span.attributes.get(_THREAD), int)
     return tuple(path for path in paths if attribute_of(path) != _THREAD) if is_number else paths
 
 
 def meaning_of(span: Span) -> str:
-    """Return what a span means: `tool`, `model`, `agent`, `maybe_agent`, or the reason to ignore it."""
+    """Return `tool`, `model`, `agent`, `maybe_agent`, or the reason to ignore the span."""
     keys = common_keys(span.attributes)
     kind, _ = _kind(span, keys)
     tool = tool_name_of(span, keys)
     if kind in {None, "tool", "agent", "maybe_agent"} and tool is not None:
-        # Kinds lie: a tool with "agent" in its name may say that it is one.
+        # Kinds can be wrong: a tool with "agent" in its name may be marked as an agent.
         return "tool" if not tool.startswith(_MERGED) else "summary of parallel calls"
     kind = kind or name_meant(span.name)[0]
     if kind is not None:
         return kind
-    if not has_content(span, keys.asked) and not has_content(span, keys.answered):
+    if not has_content(span, keys.input_keys) and not has_content(span, keys.output_keys):
         return _NO_OPERATION
     return "model" if first(span.attributes, keys.table.model) is not None else "maybe_agent"
 
 
 def tool_name_of(span: Span, keys: CommonKeys) -> str | None:
-    """Return the name of the tool that a span is a call of, None where it names none."""
-    found = first(span.attributes, keys.table.tool_name)
-    return found if isinstance(found, str) and found else None
+    """Return the name of the tool that a span calls, or None if it names no tool."""
+    name = first(span.attributes, keys.table.tool_name)
+    return name if isinstance(name, str) and name else None
 
 
 def has_content(span: Span, names: Sequence[str]) -> bool:
-    """Return whether one of the attributes holds something that may be content; a prefix of several does."""
+    """Return whether one of the attributes may contain content; a prefix of several attributes does."""
     return any(name not in span.attributes or is_content(span.attributes[name]) for name in names)
 
 
 def _kind(span: Span, keys: CommonKeys) -> tuple[str | None, bool]:
-    """Return the kind that the span gives itself: where it gives several, the certain word, then the most telling."""
-    told = [kind_meant(parsed(span.attributes[key])) for key in keys.kinds]
-    known = [(meaning, sure) for meaning, sure in told if meaning is not None]
-    return min(known, key=lambda kind: (not kind[1], _TELLING.get(kind[0], len(_TELLING))), default=(None, False))
+    """Return the kind on the span; of several kinds, the certain one, then the most specific."""
+    meanings = [kind_meant(parsed(span.attributes[key])) for key in keys.kinds]
+    known = [(meaning, sure) for meaning, sure in meanings if meaning is not None]
+    return min(known, key=lambda kind: (not kind[1], _SPECIFIC.get(kind[0], len(_SPECIFIC))), default=(None, False))
 
 
 def is_content(value: Any) -> bool:
-    """Return whether a value may hold what somebody said."""
+    """Return whether a value may contain a message."""
     return bool(value) and isinstance(value, (str, list, Mapping))
 
 
 _RUNS: Final = frozenset({"agent", "maybe_agent"})
-#: What outcomes are called that are none.
+#: Outcomes that mean a failure.
 _FAILED: Final = frozenset({"error", "failed", "failure", "fail"})
 
 
 class CommonDialect(TableDialect):
-    """Reads spans of one set of attributes, by how their names end."""
+    """Reads spans with one set of attribute names, by the endings of these names."""
 
     name = "generic"
 
     def __init__(self, settings: ConversationSettings, span: Span) -> None:
-        """Bind the settings and what the names of the span's attributes tell."""
+        """Bind the settings and the meanings of the span's attribute names."""
         self._keys = common_keys(span.attributes)
         self.table = replace(self._keys.table, conversation_id=conversation_paths(span, self._keys))
         super().__init__(settings)
 
     def meaning(self, span: Span) -> str:
-        """Return what the span means."""
+        """Return the meaning of the span."""
         return meaning_of(span)
 
     def conversation_id(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
-        """Return the conversation id that the span names, else the one that its run was given."""
-        found = super().conversation_id(span, logs)
-        if found is not None or self.meaning(span) not in _RUNS:
-            return found
-        given = first(span.attributes, self._keys.given)
-        return id_of(given) if isinstance(given, (str, int)) and not isinstance(given, bool) else None
+        """Return the conversation id on the span, else the id among the arguments of its run."""
+        conversation_id = super().conversation_id(span, logs)
+        if conversation_id is not None or self.meaning(span) not in _RUNS:
+            return conversation_id
+        argument = first(span.attributes, self._keys.id_arguments)
+        return id_of(argument) if isinstance(argument, (str, int)) and not isinstance(argument, bool) else None
 
     def error(self, span: Span) -> str | None:
-        """Return why the span failed, None when it did not: its outcome may say so where its status does not."""
+        """Return the error of the span, or None if it did not fail; its outcome may be a failure although its status is not."""
         attributes = span.attributes
-        told = tuple(key for key in self.table.error if attributes[key] and not isinstance(attributes[key], bool))
-        found = span_error(span, told)
-        if found is not None:
-            return found
+        error_keys = tuple(key for key in self.table.error if attributes[key] and not isinstance(attributes[key], bool))
+        error = span_error(span, error_keys)
+        if error is not None:
+            return error
         failed = any(_is_failure(attributes[key]) for key in (*self._keys.failed, *self.table.error))
         return (text_of(first(attributes, self._keys.why_failed)) or "error") if failed else None
 
     def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
-        """Return the span as a run: its query and answer by name, and the messages that any attribute lists."""
+        """Return the span as a run: query and answer from named attributes, and the messages that any attribute lists."""
         table = self.table
-        asked = [run_input(value) for value in _texts(span, (*table.query, *table.input))]
-        said = [run_output(value) for value in _texts(span, (*table.answer, *table.output, *table.result))]
-        messages_in = _richest(self.messages_in(span, logs), *(each.messages for each in asked))
-        messages_out = _richest(self.messages_out(span, logs), *(each.messages for each in said))
-        query = _text(asked) if messages_in is None or has_content(span, table.query) else None
-        answer = _text(said) if messages_out is None or has_content(span, table.answer) else None
+        inputs = [run_input(value) for value in _texts(span, (*table.query, *table.input))]
+        outputs = [run_output(value) for value in _texts(span, (*table.answer, *table.output, *table.result))]
+        messages_in = _richest(self.messages_in(span, logs), *(spoken.messages for spoken in inputs))
+        messages_out = _richest(self.messages_out(span, logs), *(spoken.messages for spoken in outputs))
+        query = _text(inputs) if messages_in is None or has_content(span, table.query) else None
+        answer = _text(outputs) if messages_out is None or has_content(span, table.answer) else None
         if answer is None and messages_out is None:
             messages_in, messages_out = _divided(messages_in)
         return AgentRun(
@@ -176,9 +176,9 @@ class CommonDialect(TableDialect):
     def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
         """Return the span as a request to a model."""
         table = self.table
-        given, answered = _texts(span, (*table.input, *table.query)), _texts(span, (*table.output, *table.answer))
-        messages_in = _richest(self.messages_in(span, logs), *map(model_input, given))
-        messages_out = _richest(self.messages_out(span, logs), *map(model_output, answered))
+        inputs, outputs = _texts(span, (*table.input, *table.query)), _texts(span, (*table.output, *table.answer))
+        messages_in = _richest(self.messages_in(span, logs), *map(model_input, inputs))
+        messages_out = _richest(self.messages_out(span, logs), *map(model_output, outputs))
         if messages_out is None:
             messages_in, messages_out = _divided(messages_in)
         input_tokens, output_tokens = self.usage(span, logs)
@@ -197,14 +197,14 @@ class CommonDialect(TableDialect):
     def tool_call(self, header: Header, span: Span) -> ToolCall:
         """Return the span as an execution of a tool."""
         attributes, table = span.attributes, self.table
-        given = _values(span, (*table.arguments, *table.input))
-        given += [value for value in _values(span, self._keys.parameters) if not _is_schema(value)]
+        inputs = _values(span, (*table.arguments, *table.input))
+        inputs += [value for value in _values(span, self._keys.parameters) if not _is_schema(value)]
         output = next(map(call_output, _values(span, (*table.result, *table.output))), call_output(None))
         return ToolCall(
             header=header,
-            name=tool_name_of(span, self._keys) or text_of(first(attributes, table.name)) or undressed(span.name),
+            name=tool_name_of(span, self._keys) or text_of(first(attributes, table.name)) or bare_name(span.name),
             call_id=id_of(first(attributes, table.call_id)) or output.call_id,
-            arguments=next((found for value in given if (found := call_input(value)) is not None), None),
+            arguments=next((arguments for value in inputs if (arguments := call_input(value)) is not None), None),
             result=output.result,
             result_captured=output.captured,
             is_error=header.error is not None or output.is_error,
@@ -212,21 +212,21 @@ class CommonDialect(TableDialect):
 
 
 def with_common_run(run: AgentRun, common: AgentRun) -> AgentRun:
-    """Return a run with what only its vendor's attributes tell."""
-    asked = run.query is not None or run.messages_in
-    said = run.answer is not None or run.messages_out
+    """Return a run, completed from its vendor's attributes."""
+    has_input = run.query is not None or run.messages_in
+    has_output = run.answer is not None or run.messages_out
     return replace(
         run,
-        query=run.query if asked else common.query,
-        messages_in=run.messages_in if asked else common.messages_in or run.messages_in,
-        answer=run.answer if said else common.answer,
-        messages_out=run.messages_out if said else common.messages_out or run.messages_out,
+        query=run.query if has_input else common.query,
+        messages_in=run.messages_in if has_input else common.messages_in or run.messages_in,
+        answer=run.answer if has_output else common.answer,
+        messages_out=run.messages_out if has_output else common.messages_out or run.messages_out,
         definitions=run.definitions if run.definitions is not None else common.definitions,
     )
 
 
 def with_common_model_call(call: ModelCall, common: ModelCall) -> ModelCall:
-    """Return a request to a model with what only its vendor's attributes tell."""
+    """Return a request to a model, completed from its vendor's attributes."""
     return replace(
         call,
         messages_in=call.messages_in if call.messages_in is not None else common.messages_in,
@@ -239,13 +239,13 @@ def with_common_model_call(call: ModelCall, common: ModelCall) -> ModelCall:
 
 
 def with_common_tool_call(call: ToolCall, common: ToolCall) -> ToolCall:
-    """Return an execution of a tool with what only its vendor's attributes tell."""
-    told = call if call.result_captured else common
+    """Return an execution of a tool, completed from its vendor's attributes."""
+    source = call if call.result_captured else common
     return replace(
         call,
         arguments=call.arguments if call.arguments is not None else common.arguments,
-        result=told.result,
-        result_captured=told.result_captured,
+        result=source.result,
+        result_captured=source.result_captured,
         is_error=call.is_error or common.is_error,
     )
 
@@ -255,20 +255,22 @@ def _values(span: Span, names: Sequence[str]) -> list[Any]:
 
 
 def _texts(span: Span, names: Sequence[str]) -> list[Any]:
-    """Return what may hold words: numbers and empty texts do not."""
+    """Return the values that may contain text, without numbers and empty texts."""
     return [value for value in _values(span, names) if is_content(value)]
 
 
-def _richest(*found: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """Return the messages that tell most: many recorders spell out some, and keep the whole request as well."""
-    captured = [messages for messages in found if messages]
+def _richest(*candidates: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+    """Return the most complete messages: many recorders flatten some messages, and also record the complete request."""
+    captured = [messages for messages in candidates if messages]
     return max(
-        captured, key=lambda messages: sum(_weight(part) for each in messages for part in each.parts), default=None
+        captured,
+        key=lambda messages: sum(_weight(part) for message in messages for part in message.parts),
+        default=None,
     )
 
 
 def _weight(part: Part) -> int:
-    """Return how much a part tells: a call with its id and arguments more than its name alone."""
+    """Return how informative a part is: a call with its id and arguments counts more than its name alone."""
     if isinstance(part, CallRequest):
         return 1 + (part.call_id is not None) + (part.arguments is not None)
     if isinstance(part, CallResult):
@@ -277,15 +279,15 @@ def _weight(part: Part) -> int:
 
 
 def _text(spoken: Sequence[Spoken]) -> str | None:
-    return next((each.text for each in spoken if each.text is not None), None)
+    return next((item.text for item in spoken if item.text is not None), None)
 
 
 def _divided(messages: tuple[Message, ...] | None) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
-    """Return what went in and what came back, of a record that lists a whole conversation under one name."""
+    """Return the input and output messages of a record that lists a complete conversation under one name."""
     if not messages or messages[-1].role != "assistant" or messages[-1].requests:
         return messages, None
-    asked = next((index for index in range(len(messages) - 1, -1, -1) if messages[index].role == "user"), -1)
-    return messages[: asked + 1], messages[asked + 1 :]
+    last_query = next((index for index in range(len(messages) - 1, -1, -1) if messages[index].role == "user"), -1)
+    return messages[: last_query + 1], messages[last_query + 1 :]
 
 
 def _is_failure(value: Any) -> bool:
@@ -293,16 +295,16 @@ def _is_failure(value: Any) -> bool:
 
 
 def _is_schema(value: Any) -> bool:
-    """Return whether parameters are described rather than given."""
-    found = parsed(value)
-    return isinstance(found, Mapping) and (isinstance(found.get("properties"), Mapping) or "$schema" in found)
+    """Return whether a value is a schema of parameters instead of arguments."""
+    schema = parsed(value)
+    return isinstance(schema, Mapping) and (isinstance(schema.get("properties"), Mapping) or "$schema" in schema)
 
 
 class Generic(TableDialect):
     """Any other span tree, by the names of its attributes and spans."""
 
     name = "generic"
-    #: The names as people write them who set attributes by hand, without a prefix.
+    #: Names without a prefix, as people write them who set attributes by hand.
     table = Table(
         kind=("span.kind", "span.type", "type"),
         kinds={"tool": "tool", "llm": "model", "agent": "agent", "chain": "maybe_agent"},
@@ -319,9 +321,9 @@ class Generic(TableDialect):
         self._settings = settings
 
     def claims(self, span: Span) -> str | None:
-        """Return why the span looks like an agent's; None when it does not."""
+        """Return the reason why the span looks like an agent's; None if it does not."""
         return claim_of(span)
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
-        """Return what the span means."""
+        """Return the event of the span."""
         return CommonDialect(self._settings, span).read(span, logs)

@@ -60,37 +60,37 @@ class Langfuse(RecordedDialect):
     )
 
     def definitions(self, span: Span, logs: Sequence[LogRecord]) -> Definitions | None:  # noqa: ARG002 — the base class's
-        """Return the tools of a request to a model; LangChain's callbacks list them behind the messages, as if of role tool."""
+        """Return the tools of a request to a model; LangChain's callbacks list them after the messages, with the role tool."""
         if self.meaning(span) != "model":
             return None
-        given = parsed(span.attributes.get(_INPUT))
-        if isinstance(given, Mapping):
-            return read_definitions(given.get("tools"))
+        request = parsed(span.attributes.get(_INPUT))
+        if isinstance(request, Mapping):
+            return read_definitions(request.get("tools"))
         contents = (
-            [item.get("content") for item in given if isinstance(item, Mapping)] if isinstance(given, list) else []
+            [item.get("content") for item in request if isinstance(item, Mapping)] if isinstance(request, list) else []
         )
         listed = [content for content in contents if isinstance(content, Mapping) and content.get("type") == "function"]
         return read_definitions(listed) if listed else None
 
     def meaning(self, span: Span) -> str:
-        """Return what the type says; a graph's node is called an agent for its name only."""
-        found = super().meaning(span)
-        if found == "no operation":
-            return "maybe_agent"  # a span that was given no type
-        return "maybe_agent" if found == "agent" and _GRAPH_NODE in span.attributes else found
+        """Return the meaning of the type; a node of a graph is typed as an agent because of its name only."""
+        meaning = super().meaning(span)
+        if meaning == "no operation":
+            return "maybe_agent"  # a span without a type
+        return "maybe_agent" if meaning == "agent" and _GRAPH_NODE in span.attributes else meaning
 
     def error(self, span: Span) -> str | None:
-        """Return why the observation failed: its level says it where the span's status does not."""
+        """Return the error of the observation, or None; its level may be ERROR although the span's status is not."""
         if span.attributes.get(_LEVEL) == "ERROR":
             return text_of(span.attributes.get(_FAILURE)) or super().error(span) or "error"
         return super().error(span)
 
     def run_input(self, span: Span) -> Spoken:
-        """Return the trace's input where the application gave it one, else what the function was given."""
-        given = run_input(first(span.attributes, _TRACE_INPUT))
-        return given if given != Spoken() else super().run_input(span)
+        """Return the trace's input if the application set one, else the arguments of the function."""
+        trace_input = run_input(first(span.attributes, _TRACE_INPUT))
+        return trace_input if trace_input != Spoken() else super().run_input(span)
 
     def run_output(self, span: Span) -> Spoken:
-        """Return the trace's output where the application gave it one, else what the function returned."""
-        said = run_output(first(span.attributes, _TRACE_OUTPUT))
-        return said if said != Spoken() else super().run_output(span)
+        """Return the trace's output if the application set one, else the function's return value."""
+        trace_output = run_output(first(span.attributes, _TRACE_OUTPUT))
+        return trace_output if trace_output != Spoken() else super().run_output(span)

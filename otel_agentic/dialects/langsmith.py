@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _OUTPUT: Final = "gen_ai.completion"
 _TRACEBACK: Final = "Traceback (most recent call last)"
-#: What is recorded of a function that did not return, and of one that returned nothing.
+#: The recorded output of a function that did not return, and of one that returned None.
 _LEFT_OUT: Final[dict[str, object]] = {}
 _NOTHING: Final = {"output": None}
 
@@ -61,12 +61,12 @@ class LangSmith(RecordedDialect):
     )
 
     def error(self, span: Span) -> str | None:
-        """Return why the run failed, without the traceback that is recorded behind it."""
-        found = super().error(span)
-        return found and (found.partition(_TRACEBACK)[0].strip() or found)
+        """Return the error of the run without the traceback after it."""
+        error = super().error(span)
+        return error and (error.partition(_TRACEBACK)[0].strip() or error)
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
-        """Return the call; a function that failed has no result, one that returned nothing has None."""
+        """Return the call; a function that failed has no result, one without a return value has None."""
         call, output = super().tool_call(header, span), parsed(span.attributes.get(_OUTPUT))
         if output not in (_LEFT_OUT, _NOTHING):
             return call

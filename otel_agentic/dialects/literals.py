@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-#: Longer text is no repr worth reading.
+#: Longer text is not read.
 _MAX_LENGTH: Final = 262_144
 _MAX_DEPTH: Final = 60
 _MAX_DIGITS: Final = 1000  # Python refuses to read thousands of them
-#: A container, or a call such as `Name(a=1)`: what a repr worth reading begins with.
+#: The start of a repr that is read: a container, or a call such as `Name(a=1)`.
 _START: Final = re.compile(r"\s*(?:[\[{(]|[A-Za-z_][\w.]*\()")
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -38,15 +38,15 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 class _NotARepr(ValueError):  # noqa: N818 — never leaves this file
-    """The text is not a Python repr, or a larger one than is read."""
+    """The text is not a Python repr, or it is too large."""
 
 
 def read_repr(text: object, *, class_key: str | None = None) -> Any:
-    """Return the container that a Python repr spells, None where the text is none.
+    """Return the container in a Python repr, or None if the text is not such a repr.
 
-    Dictionaries, and lists for lists, tuples and sets; an object `Name(a=1)` becomes a dictionary of its fields, with its
-    class under `class_key` where that is given; a member of an enumeration of texts becomes its text, and other objects in
-    angle brackets are None.
+    Containers become dictionaries, and lists for lists, tuples and sets; an object `Name(a=1)` becomes a dictionary of its
+    fields, with its class under `class_key` if that is set; a member of a text enumeration becomes its text, and other
+    objects in angle brackets become None.
 
     >>> read_repr("{'city': 'Oslo', 'calm': True}")
     {'city': 'Oslo', 'calm': True}
@@ -58,10 +58,10 @@ def read_repr(text: object, *, class_key: str | None = None) -> Any:
     if not isinstance(text, str) or len(text) > _MAX_LENGTH or _START.match(text) is None:
         return None
     try:
-        found = _Reading(text.rstrip(), class_key).whole()
+        container = _Reading(text.rstrip(), class_key).container()
     except _NotARepr:
         return None
-    return found if isinstance(found, (dict, list)) else None
+    return container if isinstance(container, (dict, list)) else None
 
 
 class _Reading:
@@ -72,11 +72,11 @@ class _Reading:
         self._class_key = class_key
         self._at = 0
 
-    def whole(self) -> Any:
-        found = self._value(0)
+    def container(self) -> Any:
+        value = self._value(0)
         if self._at != len(self._text):
             raise _NotARepr
-        return found
+        return value
 
     def _take(self) -> tuple[str, str]:
         token = _TOKEN.match(self._text, self._at)
@@ -116,13 +116,13 @@ class _Reading:
         raise _NotARepr
 
     def _items(self, closing: str, depth: int) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         while not self._took(closing):
-            found.append(self._value(depth))
+            items.append(self._value(depth))
             if not self._took(","):
                 self._expect(closing)
                 break
-        return found
+        return items
 
     def _braces(self, depth: int) -> dict[str, Any] | list[Any]:
         if self._took("}"):
@@ -130,15 +130,15 @@ class _Reading:
         first = self._value(depth)
         if not self._took(":"):
             return [first, *self._rest_of_set(depth)]
-        found = {str(first): self._value(depth)}
+        fields = {str(first): self._value(depth)}
         while not self._took("}"):
             self._expect(",")
             if self._took("}"):
                 break
             key = self._value(depth)
             self._expect(":")
-            found[str(key)] = self._value(depth)
-        return found
+            fields[str(key)] = self._value(depth)
+        return fields
 
     def _rest_of_set(self, depth: int) -> list[Any]:
         if self._took(","):
@@ -151,20 +151,20 @@ class _Reading:
         return fields if self._class_key is None else {**fields, self._class_key: name}
 
     def _fields(self, depth: int) -> dict[str, Any]:
-        """Return the fields of an object; those without a name go by their number."""
-        found: dict[str, Any] = {}
+        """Return the fields of an object; fields without a name get their number."""
+        fields: dict[str, Any] = {}
         while not self._took(")"):
             start = self._at
             kind, token = self._take()
             if kind == "name" and self._took("="):
-                found[token] = self._value(depth)
+                fields[token] = self._value(depth)
             else:
                 self._at = start
-                found[str(len(found))] = self._value(depth)
+                fields[str(len(fields))] = self._value(depth)
             if not self._took(","):
                 self._expect(")")
                 break
-        return found
+        return fields
 
 
 def _number(token: str) -> int | float:
@@ -177,25 +177,25 @@ def _unescaped(token: str) -> str:
     return inner if "\\" not in inner or token[0] == "r" else _ESCAPE.sub(_escaped, inner)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = found[1] or found[2] or found[3]
+def _escaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
     if code is None:
-        return _PLAIN_ESCAPES.get(found[4], found[4])
+        return _PLAIN_ESCAPES.get(match[4], match[4])
     point = int(code, 16)
-    # Half a character (a surrogate) is nothing that could be written again.
+    # A lone surrogate could not be encoded again.
     return chr(point) if point <= _HIGHEST_CODE_POINT and point not in _SURROGATES else "�"
 
 
 _MESSAGE: Final = re.compile(r"^\w*Message\(")
-#: An object with its class, or only its fields, with blanks between them (pydantic).
+#: An object with its class, or only its fields, with spaces between them (pydantic).
 _RECORD: Final = re.compile(r"\s*[A-Za-z_][\w.]*[=(]")
 _FIELDS: Final = re.compile(r"\s*[A-Za-z_]\w*=")
-#: A quoted text, or the blank before a field.
+#: A quoted text, or the space before a field.
 _TEXT_OR_GAP: Final = re.compile(
     r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?<![,(\[{])\s+(?=[A-Za-z_]\w*=)""", re.DOTALL
 )
 _CLASS: Final = "__class__"
-#: Which part of a message a class stands for, by what its name says; the first that fits.
+#: The kind of message part of a class, by its name; the first match.
 _PARTS: Final = (
     (
         re.compile(r"ToolCallResult|ToolResult|ToolReturn|FunctionCallOutput|FunctionExecutionResult"),
@@ -207,7 +207,7 @@ _PARTS: Final = (
 
 
 def record_fields(text: object) -> Mapping[str, Any] | None:
-    """Return the fields of an object that Python shows, with its class or without; None where the text shows none.
+    """Return the fields of an object in a repr, with or without its class; None if the text is not such a repr.
 
     >>> record_fields("content='12' name='seats' tool_call_id='c1'")
     {'content': '12', 'name': 'seats', 'tool_call_id': 'c1'}
@@ -217,21 +217,21 @@ def record_fields(text: object) -> Mapping[str, Any] | None:
     if not isinstance(text, str) or _RECORD.match(text) is None:
         return None
     if _FIELDS.match(text) is not None:
-        text = f"Record({_TEXT_OR_GAP.sub(lambda found: found[1] or ', ', text.strip())})"
-    found = read_repr(text)
-    return found if isinstance(found, Mapping) else None
+        text = f"Record({_TEXT_OR_GAP.sub(lambda match: match[1] or ', ', text.strip())})"
+    fields = read_repr(text)
+    return fields if isinstance(fields, Mapping) else None
 
 
 def message_fields(text: str) -> Mapping[str, Any] | None:
-    """Return the fields of a message that a repr spells, in the words of JSON messages; None where it spells none.
+    """Return the fields of a message in a repr, with the keys of JSON messages; None if it is not a message.
 
     >>> message_fields("ChatMessage(_role=<ChatRole.USER: 'user'>, _content=[TextContent(text='Hi')])")
     {'role': 'user', 'content': [{'text': 'Hi', 'type': 'text'}]}
     """
     if _MESSAGE.match(text) is None:
         return None
-    found = plain_fields(read_repr(text, class_key=_CLASS))
-    return found if isinstance(found, Mapping) and isinstance(found.get("role"), str) else None
+    fields = plain_fields(read_repr(text, class_key=_CLASS))
+    return fields if isinstance(fields, Mapping) and isinstance(fields.get("role"), str) else None
 
 
 def called_in_text(message: Mapping[str, Any]) -> Mapping[str, Any]:

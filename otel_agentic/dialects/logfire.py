@@ -1,6 +1,6 @@
 """Logfire: its integrations of openai-agents and of model clients, and spans made by hand.
 
-Span names are templates, the filled text is `logfire.msg`. What a user's span carries, or the arguments of an instrumented
+Span names are templates, the formatted text is `logfire.msg`. The values of a user's span, or the arguments of an instrumented
 function, are top-level attributes, listed in `logfire.json_schema`.
 """
 
@@ -40,19 +40,19 @@ _AGENTS_SCOPE: Final = "logfire.openai_agents"
 _HANDOFF: Final = "Handoff:"
 _AGENT_RUN: Final = "Agent run:"
 _AGENTS: Final[Mapping[str, str]] = {
-    "OpenAI Agents trace:": "maybe_agent",  # holds one run, or all turns of a conversation
+    "OpenAI Agents trace:": "maybe_agent",  # contains one run, or all turns of a conversation
     "Task:": "agent",
     _AGENT_RUN: "agent",
     "Function:": "tool",
     "Chat completion": "model",
     "Responses API": "model",
 }
-#: What people call the spans that they make: `tool get_weather`, `agent: concierge`.
+#: Names of spans that people create by hand: `tool get_weather`, `agent: concierge`.
 _BY_HAND: Final = re.compile(
     r"(?P<kind>tool|agent)(?: run| call)?[ :]+['\"]?(?P<name>[\w.-]+)['\"]?\s*$", re.IGNORECASE
 )
 _NAMED_KINDS: Final = {"tool": "tool", "agent": "maybe_agent"}
-#: Set by instrumented clients, on the request and on the log of its streamed response; only an answered one has the second.
+#: Set by instrumented clients, on the request and on the log of its streamed response; only the latter has a response.
 _CLIENT: Final = "async"
 _ANSWERED: Final = ("gen_ai.response.model", "response_data", "gen_ai.output.messages")
 _ERRORS: Final = ("error~.data.error", "error~.message", "error")
@@ -87,7 +87,7 @@ class Logfire(GenAI):
     )
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
-        """Return what the span means; a handoff is the call of the tool that hands over."""
+        """Return the event of the span; a handoff is the call of the tool that hands over."""
         attributes = span.attributes
         if _template(span).startswith(_HANDOFF) and attributes.get(_TO_AGENT):
             header = self.header(span, logs)
@@ -95,7 +95,7 @@ class Logfire(GenAI):
         return super().read(span, logs)
 
     def meaning(self, span: Span) -> str:
-        """Return the meaning by operation, template, or what people call their spans."""
+        """Return the meaning by operation, template, or the name of a span created by hand."""
         if _OPERATION in span.attributes:
             return "request of a streamed response" if _is_streamed(span) else super().meaning(span)
         template = _template(span)
@@ -111,13 +111,13 @@ class Logfire(GenAI):
         return "maybe_agent" if self._is_turn(span) else "made by hand"
 
     def _is_turn(self, span: Span) -> bool:
-        """Return whether a span made by hand looks like a turn: any span may have a text, few a conversation or an answer."""
+        """Return whether a span created by hand looks like a turn: it has a query, and a conversation id or an answer."""
         if first(span.attributes, self.table.query) is None:
             return False
         return any(first(span.attributes, keys) is not None for keys in (self.table.conversation_id, self.table.answer))
 
     def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
-        """Return the header, an agent's name taken from where its span has it."""
+        """Return the header, with the agent's name from the attributes or the name of its span."""
         header = super().header(span, logs)
         if header.agent_name is not None or self.meaning(span) not in _RUNS:
             return header
@@ -127,45 +127,45 @@ class Logfire(GenAI):
         return replace(header, agent_name=_named(span))
 
     def conversation_id(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
-        """Return the conversation id; what may be a parameter of a tool is none."""
+        """Return the conversation id, ignoring attributes that may be parameters of a tool."""
         if not _is_by_hand(span) or self.meaning(span) != "tool":
             return super().conversation_id(span, logs)
         keys = (key for key in self._conversation_keys if not key.isidentifier())
         return id_of(first(span.attributes, keys))
 
     def error(self, span: Span) -> str | None:
-        """Return why the span failed: a level of error says so where the status does not."""
-        found = super().error(span)
+        """Return the error of the span, or None; its level may be error although the status is not."""
+        error = super().error(span)
         level = span.attributes.get(_LEVEL)
         if not isinstance(level, int) or level < _ERROR_LEVEL:
-            return found
-        return text_of(first(span.attributes, _ERRORS)) or found or text_of(span.attributes.get(_MESSAGE)) or "error"
+            return error
+        return text_of(first(span.attributes, _ERRORS)) or error or text_of(span.attributes.get(_MESSAGE)) or "error"
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
-        """Return the execution of a tool; of a function, its arguments and what it returned."""
-        found = super().tool_call(header, span)
+        """Return the execution of a tool; for a function, its arguments and return value."""
+        call = super().tool_call(header, span)
         if not _is_by_hand(span):
-            return replace(found, name=text_of(span.attributes.get(_NAME)) or found.name)
+            return replace(call, name=text_of(span.attributes.get(_NAME)) or call.name)
         if first(span.attributes, self.table.tool_name) is not None:
-            return found
-        given = _given(span)
-        result = given.pop(_RETURN, None)
+            return call
+        values = _user_values(span)
+        result = values.pop(_RETURN, None)
         return replace(
-            found,
-            name=_named(span) or found.name,
-            arguments=given or None,
+            call,
+            name=_named(span) or call.name,
+            arguments=values or None,
             result=result,
             result_captured=_RETURN in span.attributes and not is_redacted(result),
         )
 
     def run_input(self, span: Span) -> Spoken:
-        """Return what the function that runs the agent was given."""
-        given = {name: value for name, value in _given(span).items() if name != _RETURN}
-        return run_input({"args": [], "kwargs": given}) if _is_by_hand(span) else Spoken()
+        """Return the arguments of the function that runs the agent."""
+        arguments = {name: value for name, value in _user_values(span).items() if name != _RETURN}
+        return run_input({"args": [], "kwargs": arguments}) if _is_by_hand(span) else Spoken()
 
     def run_output(self, span: Span) -> Spoken:
-        """Return what the function that runs the agent returned."""
-        return run_output(_given(span).get(_RETURN))
+        """Return the return value of the function that runs the agent."""
+        return run_output(_user_values(span).get(_RETURN))
 
 
 def _template(span: Span) -> str:
@@ -183,14 +183,14 @@ def _is_by_hand(span: Span) -> bool:
 
 
 def _is_streamed(span: Span) -> bool:
-    """Return whether a client's request has its response on a log of its own, which repeats the request."""
+    """Return whether the response of a client's request is on a separate log, which repeats the request."""
     attributes = span.attributes
     failed = attributes.get(_LEVEL) == _ERROR_LEVEL
     return _CLIENT in attributes and not failed and not any(key in attributes for key in _ANSWERED)
 
 
-def _given(span: Span) -> dict[str, Any]:
-    """Return what the user put on a span; containers are JSON text there, which the schema tells from text."""
+def _user_values(span: Span) -> dict[str, Any]:
+    """Return the values that the user put on a span; by the schema, containers in JSON text are distinguished from text."""
     schema = first(span.attributes, _SCHEMA)
     if not isinstance(schema, Mapping):
         return {}

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 #: Several JSON objects in one text have this between them.
 _SEVERAL: Final = re.compile(r"\}\s*\{")
 _JSON: Final = JSONDecoder()
-#: No message has more parts.
+#: The largest number of parts that are read of a message.
 _MOST: Final = 10_000
-#: Kinds of parts that carry text, by the names of the several conventions.
+#: Kinds of parts with text, by the names of the different conventions.
 _TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text", ""})
 _REQUEST_KINDS: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call", "toolUse"})
 _RESULT_KINDS: Final = frozenset(
     {"tool_call_response", "tool-result", "tool_result", "function_call_output", "toolResult"}
 )
-#: What stands alone as a message, without a role (OpenAI Responses).
+#: Kinds that are messages by themselves, without a role (OpenAI Responses).
 CALL_KINDS: Final = _REQUEST_KINDS | _RESULT_KINDS
 #: Blocks that name their kind by the key of their content (Bedrock, Gemini, Genkit).
 _WRAPPERS: Final[Mapping[str, str]] = {
@@ -49,7 +49,7 @@ _WRAPPERS: Final[Mapping[str, str]] = {
     "toolResponse": "tool_call_response",
 }
 _RESULT_WRAPPERS: Final = frozenset(key for key, kind in _WRAPPERS.items() if kind in _RESULT_KINDS)
-#: By these keys JSON text is told to be content blocks rather than a list that somebody wrote.
+#: Keys by which JSON text is recognised as content blocks, and not as a list that a user wrote.
 _BLOCK_KEYS: Final = frozenset({"type", "text", *_WRAPPERS})
 _CALL_ID_KEYS: Final = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "ref")
 _ARGUMENT_KEYS: Final = ("arguments", "args", "input", "parameters", "tool_kwargs")
@@ -63,26 +63,26 @@ def is_result(block: Any) -> bool:
 
 def read_parts(content: Any) -> Iterable[Part]:
     """Yield the parts of a message's content: text, one block, or a list of blocks."""
-    found = _blocks(content) if isinstance(content, str) else content
-    if isinstance(found, str):
-        yield from texts(found)
-    elif isinstance(found, (list, dict)):
-        for block in found[:_MOST] if isinstance(found, list) else (found,):
+    blocks = _blocks(content) if isinstance(content, str) else content
+    if isinstance(blocks, str):
+        yield from texts(blocks)
+    elif isinstance(blocks, (list, dict)):
+        for block in blocks[:_MOST] if isinstance(blocks, list) else (blocks,):
             part = read_part(block)
             if part is not None:
                 yield part
 
 
 def _blocks(content: str) -> str | list[Any]:
-    """Return the content blocks that JSON text holds; the text itself where it holds something else."""
-    found = parsed(content) if content.lstrip().startswith("[") else None
-    if isinstance(found, list) and found and all(isinstance(b, dict) and b.keys() & _BLOCK_KEYS for b in found):
-        return found
+    """Return the content blocks in JSON text, or the text itself if it contains something else."""
+    blocks = parsed(content) if content.lstrip().startswith("[") else None
+    if isinstance(blocks, list) and blocks and all(isinstance(b, dict) and b.keys() & _BLOCK_KEYS for b in blocks):
+        return blocks
     return content
 
 
 def read_part(block: Any) -> Part | None:
-    """Return the part that a content block is; None for kinds that say nothing about the conversation."""
+    """Return the part of a content block; None for kinds that are irrelevant to the conversation."""
     if isinstance(block, str):
         return next(iter(texts(block)), None)
     if not isinstance(block, dict) or block.get("thought") is True:  # Gemini's reasoning is text with this mark
@@ -95,9 +95,9 @@ def read_part(block: Any) -> Part | None:
 
 
 def kind_of(fields: Mapping[str, Any]) -> str:
-    """Return what a block or message says that it is; empty where it does not."""
+    """Return the kind of a block or message, or the empty text."""
     kind = fields.get("type", fields.get("block_type"))
-    return "" if kind is None else str(kind)  # text, but for the hostile
+    return "" if kind is None else str(kind)  # text, except in malicious spans
 
 
 def _part_of_kind(kind: str, block: Mapping[str, Any]) -> Part | None:
@@ -110,18 +110,18 @@ def _part_of_kind(kind: str, block: Mapping[str, Any]) -> Part | None:
     text = block.get("content", block.get("text"))
     if isinstance(text, str):
         return next(iter(texts(text)), None)
-    # A text part without its text is what SDKs write when content capture is off.
+    # SDKs write a text part without its text if content capture is off.
     return Redacted() if kind else None
 
 
 def _result(block: Mapping[str, Any]) -> CallResult:
-    told = parsed(first_of(block, _RESULT_KEYS))
-    kind = told.get("type") if isinstance(told, dict) else None
+    result = parsed(first_of(block, _RESULT_KEYS))
+    kind = result.get("type") if isinstance(result, dict) else None
     return CallResult(
         call_id=_call_id(block),
         name=first_text(block, ("name", "toolName")),
-        result=result_of(unwrapped(told) if "response" in block else told),
-        captured=any(key in block for key in _RESULT_KEYS) and not is_redacted(told),
+        result=result_of(unwrapped(result) if "response" in block else result),
+        captured=any(key in block for key in _RESULT_KEYS) and not is_redacted(result),
         is_error=block.get("is_error") is True
         or block.get("error") is True
         or block.get("status") == "error"
@@ -133,9 +133,13 @@ def _request(block: Mapping[str, Any]) -> CallRequest | None:
     name = first_text(block, ("name", "toolName", "tool_name"))
     if name is None:
         return None
-    told = first_of(block, _ARGUMENT_KEYS)
-    # The arguments of several calls in one text are those of none (BeeAI joins parallel calls).
-    arguments = None if isinstance(told, str) and _SEVERAL.search(told) and _is_several(told) else arguments_of(told)
+    arguments_value = first_of(block, _ARGUMENT_KEYS)
+    # The joined arguments of several calls cannot be used (BeeAI joins parallel calls).
+    arguments = (
+        None
+        if isinstance(arguments_value, str) and _SEVERAL.search(arguments_value) and _is_several(arguments_value)
+        else arguments_of(arguments_value)
+    )
     return CallRequest(call_id=_call_id(block), name=name, arguments=arguments)
 
 
@@ -153,10 +157,10 @@ def _is_several(text: str) -> bool:
 
 
 def listed_calls_of(value: Any) -> Iterable[CallRequest]:
-    """Yield the calls of a list that stands beside the content."""
-    found = parsed(value)
-    for listed in found if isinstance(found, list) else ():
-        item = parsed(listed)  # an attribute may hold a list of texts, but none of objects (LiveKit)
+    """Yield the calls of a list next to the content."""
+    calls = parsed(value)
+    for listed in calls if isinstance(calls, list) else ():
+        item = parsed(listed)  # an attribute may be a list of texts, but not of objects (LiveKit)
         if not isinstance(item, dict):
             continue
         inner = item.get("tool_call", item)  # OpenInference nests one level more
@@ -169,7 +173,7 @@ def listed_calls_of(value: Any) -> Iterable[CallRequest]:
 
 
 def texts(text: str) -> tuple[Part, ...]:
-    """Return a text as the parts of a message: one, redacted where that is what it says."""
+    """Return a text as the parts of a message: one part, `Redacted` for a redaction mark."""
     return (Redacted(),) if is_redacted(text) else (Text(content=text),)
 
 
@@ -178,7 +182,7 @@ def _call_id(block: Mapping[str, Any]) -> str | None:
 
 
 def first_of(fields: Mapping[str, Any], keys: Iterable[str]) -> Any:
-    """Return the value of the first key that is there."""
+    """Return the value of the first key that exists."""
     for key in keys:
         if key in fields:
             return fields[key]
@@ -186,9 +190,9 @@ def first_of(fields: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def first_text(fields: Mapping[str, Any], keys: Iterable[str]) -> str | None:
-    """Return the value of the first key that is there, where it is text and not empty."""
-    found = first_of(fields, keys)
-    return found if isinstance(found, str) and found else None
+    """Return the value of the first key that exists if it is text and not empty, else None."""
+    text = first_of(fields, keys)
+    return text if isinstance(text, str) and text else None
 
 
 _ROLES: Final[Mapping[str, Role]] = {
@@ -206,15 +210,15 @@ _ROLES: Final[Mapping[str, Role]] = {
     "tool-response": "tool",
 }
 _PAIR: Final = 2
-#: By one of these a record is a message itself, whatever else it holds.
+#: A record with one of these keys is a message itself.
 _SPEAKS: Final = frozenset({"role", "parts", "content", "type"})
-#: Under which keys a message keeps its content, the surest first.
+#: The keys of a message's content, the most certain first.
 _CONTENT_KEYS: Final = ("parts", "content", "blocks")
 _ITEM_KINDS: Final = frozenset({"message", "tool_call", "tool_use", "function_call", "function_call_output"})
-#: So many messages of up to so many bytes are kept for when they come again.
+#: The number of messages that are cached, and their largest size in bytes: histories repeat messages.
 _MOST_KEPT: Final = 4096
 _SHORT: Final = 2048
-_kept: dict[tuple[bytes, Role], Message | None] = {}
+_cached: dict[tuple[bytes, Role], Message | None] = {}
 
 
 def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...] | None:
@@ -222,18 +226,18 @@ def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...
 
     Args:
         value: JSON text or a structured value: a list of messages, one message, `{"messages": […]}`, or plain text.
-        default_role: who spoke, where a message does not say.
+        default_role: the role of messages without one.
     """
-    found = parsed(value)
-    if found is None:
+    content = parsed(value)
+    if content is None:
         return None
-    if isinstance(found, dict) and isinstance(found.get("messages"), list):
-        found = found["messages"]
-    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], list):
-        found = found[0]  # LangChain batches its prompts
-    if isinstance(found, str):
-        return (Message(role=default_role, parts=texts(found)),)
-    items = found[-_MOST:] if isinstance(found, list) else [found]
+    if isinstance(content, dict) and isinstance(content.get("messages"), list):
+        content = content["messages"]
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], list):
+        content = content[0]  # LangChain batches its prompts
+    if isinstance(content, str):
+        return (Message(role=default_role, parts=texts(content)),)
+    items = content[-_MOST:] if isinstance(content, list) else [content]
     read = _read_again if isinstance(value, str) else read_message
     return tuple(message for item in items if (message := read(item, default_role)) is not None)
 
@@ -243,17 +247,17 @@ def _read_again(value: Any, default_role: Role) -> Message | None:
     text = orjson.dumps(value)
     if len(text) > _SHORT:
         return read_message(value, default_role)
-    known = _kept.get((text, default_role))
+    known = _cached.get((text, default_role))
     if known is None:
         known = read_message(value, default_role)
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        _kept[text, default_role] = known
+        if len(_cached) >= _MOST_KEPT:
+            _cached.clear()
+        _cached[text, default_role] = known
     return known
 
 
 def flattened(attributes: Mapping[str, Any], prefix: str, default_role: Role) -> tuple[Message, ...] | None:
-    """Return the messages spelled out as `prefix.0.role`, `prefix.0.content`, …; None when none of them says anything.
+    """Return the messages flattened as `prefix.0.role`, `prefix.0.content`, …; None if all of them are empty.
 
     OpenInference puts `message.` before each field, and `message_content.` before those of a content block.
     """
@@ -280,7 +284,7 @@ def _plain(message: Any) -> Any:
 
 
 def _fields(value: Any) -> Any:
-    """Return the fields of a message in the notation of its framework; the value itself where it is none."""
+    """Return the fields of a message in the notation of its framework, or the value itself if it is not a message."""
     if isinstance(value, str):
         fields = message_fields(value)
         return value if fields is None else _fields(fields)
@@ -297,7 +301,7 @@ def _fields(value: Any) -> Any:
 
 
 def is_message(value: Any) -> bool:
-    """Return whether a value is one message, or an item that stands for one (a lone call or result)."""
+    """Return whether a value is one message, or an item that replaces one (a lone call or result)."""
     fields = _fields(value)
     if not isinstance(fields, dict):
         return False
@@ -310,7 +314,7 @@ def is_message(value: Any) -> bool:
 def read_message(value: Any, default_role: Role = "user") -> Message | None:
     """Return one message; None when the value is not one.
 
-    A message of role `tool` holds results only, whatever shape its content has.
+    A message of role `tool` contains only results, in any shape of its content.
     """
     fields = _fields(value)
     if isinstance(fields, str):
@@ -318,27 +322,27 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
     if not isinstance(fields, dict):
         return None
     if "role" not in fields and kind_of(fields) in CALL_KINDS:
-        part = read_part(fields)  # a Responses item stands alone
+        part = read_part(fields)  # an item of the Responses API
         role: Role = "assistant" if isinstance(part, CallRequest) else "tool"
         return Message(role=role, parts=(part,)) if part else None
     inner = fields.get("content")
     if isinstance(inner, dict) and isinstance(inner.get("parts"), list):
-        fields = {**fields, **inner}  # Gemini's content inside a record of its own
+        fields = {**fields, **inner}  # Gemini's content inside another record
     role = _role(fields, default_role)
     if role == "tool" and ("parts" not in fields or "tool_call_id" in fields):
         return _tool_message(fields)
     parts = list(read_parts(first_of(fields, _CONTENT_KEYS)))
     listed = _listed_calls(fields)
     if listed:  # LangChain lists the calls of Anthropic's content blocks a second time
-        asked = {part.call_id for part in parts if isinstance(part, CallRequest) and part.call_id is not None}
-        parts += [request for request in listed_calls_of(listed) if request.call_id not in asked]
+        requested = {part.call_id for part in parts if isinstance(part, CallRequest) and part.call_id is not None}
+        parts += [request for request in listed_calls_of(listed) if request.call_id not in requested]
     if not parts and _role_name(fields) not in _ROLES:
         return None  # an item of another kind: reasoning, a search, a file
     return Message(role=role, parts=tuple(parts))
 
 
 def _listed_calls(fields: Mapping[str, Any]) -> Any:
-    """Return the tool calls listed beside the content; LangChain and LlamaIndex keep the provider's own elsewhere."""
+    """Return the tool calls listed next to the content; LangChain and LlamaIndex keep the provider's own elsewhere."""
     extra = fields.get("additional_kwargs")
     return (
         fields.get("tool_calls")

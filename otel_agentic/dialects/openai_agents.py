@@ -1,4 +1,4 @@
-"""opentelemetry-instrumentation-openai-agents-v2: GenAI spans whose texts hold Python reprs of the SDK's objects."""
+"""opentelemetry-instrumentation-openai-agents-v2: GenAI spans whose texts contain Python reprs of the SDK's objects."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _HANDOFF: Final = "agent_handoff"
 _OPERATION: Final = "gen_ai.operation.name"
 _TO_AGENT: Final = "gen_ai.handoff.to_agent"
 _FROM_AGENT: Final = "gen_ai.handoff.from_agent"
-#: What the repr of a message, of a content block and of an item of a response begin with.
+#: The start of the repr of a message, of a content block and of an item of a response.
 _REPR: Final = re.compile(r"\s*(?:\{['\"]|Response[A-Z]\w*\()")
-#: A repr without any of these is something that somebody said.
-_SAYS: Final = frozenset({"type", "role", "object"})
+#: A repr without any of these keys is an ordinary text.
+_MESSAGE_KEYS: Final = frozenset({"type", "role", "object"})
 
 
 class OpenAIAgents(GenAI):
@@ -38,11 +38,11 @@ class OpenAIAgents(GenAI):
         GenAI.table,
         scopes=("opentelemetry.instrumentation.openai_agents",),
         marks=("gen_ai.handoff.",),
-        kinds={**GenAI.table.kinds, _HANDOFF: "a handoff to nobody", "unknown": "a task or turn of the SDK"},
+        kinds={**GenAI.table.kinds, _HANDOFF: "a handoff without a target", "unknown": "a task or turn of the SDK"},
     )
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
-        """Return what the span means; a handoff is the call of the tool that hands over."""
+        """Return the event of the span; a handoff is the call of the tool that hands over."""
         attributes = span.attributes
         if attributes.get(_OPERATION) == _HANDOFF and attributes.get(_TO_AGENT):
             header = self.header(span, logs)
@@ -50,11 +50,11 @@ class OpenAIAgents(GenAI):
         return super().read(span, logs)
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return the input messages with reprs read."""
+        """Return the input messages, with reprs parsed."""
         return _spelled_out(super().messages_in(span, logs))
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return the output messages with reprs read."""
+        """Return the output messages, with reprs parsed."""
         return _spelled_out(super().messages_out(span, logs))
 
 
@@ -62,17 +62,17 @@ def _spelled_out(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | 
     if messages is None:
         return None
     return tuple(
-        replace(message, parts=tuple(part for each in message.parts for part in _parts(each))) for message in messages
+        replace(message, parts=tuple(piece for part in message.parts for piece in _parts(part))) for message in messages
     )
 
 
 def _parts(part: Part) -> tuple[Part, ...]:
-    """Return what the repr in a text says; the text itself where it is no repr."""
+    """Return the parts of the repr in a text, or the text itself if it is not a repr."""
     if not isinstance(part, Text) or _REPR.match(part.content) is None:
         return (part,)
-    found = read_repr(part.content)
-    if not isinstance(found, Mapping) or not found.keys() & _SAYS:
+    fields = read_repr(part.content)
+    if not isinstance(fields, Mapping) or not fields.keys() & _MESSAGE_KEYS:
         return (part,)
-    block = {"role": "assistant", "content": [found]}
-    said = model_output(found) or read_messages([block], "assistant") or ()
-    return tuple(each for message in said for each in message.parts if isinstance(each, (Text, CallRequest)))
+    block = {"role": "assistant", "content": [fields]}
+    messages = model_output(fields) or read_messages([block], "assistant") or ()
+    return tuple(piece for message in messages for piece in message.parts if isinstance(piece, (Text, CallRequest)))

@@ -11,7 +11,7 @@ from otel_agentic.dialects.definitions import read_definitions
 from otel_agentic.dialects.events import CallRequest, Header, Message, ToolCall
 from otel_agentic.dialects.payloads import model_input, model_output
 from otel_agentic.dialects.values import first, parsed, text_of
-from otel_agentic.dialects.vocabulary import undressed
+from otel_agentic.dialects.vocabulary import bare_name
 
 if TYPE_CHECKING:
     from otel_agentic.dialects.definitions import Definitions
@@ -58,12 +58,12 @@ class OpenInference(TableDialect):
     )
 
     def meaning(self, span: Span) -> str:
-        """Return what the kind says; a method of LlamaIndex that makes a request ready says that it is one."""
-        found = super().meaning(span)
-        return "makes a request ready" if found == "model" and _PREPARES in span.name else found
+        """Return the meaning of the kind; a method of LlamaIndex that prepares a request is marked as a model call."""
+        meaning = super().meaning(span)
+        return "prepares a request" if meaning == "model" and _PREPARES in span.name else meaning
 
     def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
-        """Return the header, with agent name and case id also looked for in the JSON of `metadata`."""
+        """Return the header; agent name, case id and conversation id may also be in the JSON of `metadata`."""
         header = super().header(span, logs)
         metadata = parsed(span.attributes.get(_METADATA))
         if not isinstance(metadata, Mapping):
@@ -84,19 +84,19 @@ class OpenInference(TableDialect):
         )
 
     def definitions(self, span: Span, logs: Sequence[LogRecord]) -> Definitions | None:
-        """Return the tools of a request, as listed, else as the parameters of the request hold them."""
-        found = super().definitions(span, logs)
-        return read_definitions(first(span.attributes, _REQUESTED)) if found is None else found
+        """Return the tools of a request, as listed, else from the parameters of the request."""
+        definitions = super().definitions(span, logs)
+        return read_definitions(first(span.attributes, _REQUESTED)) if definitions is None else definitions
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
-        """Return the tool call; one without a name is called after the function that its span is named after (DSPy)."""
+        """Return the tool call; without a tool name, the function in the span's name is used (DSPy)."""
         call = super().tool_call(header, span)
         return (
-            replace(call, name=undressed(call.name)) if first(span.attributes, self.table.tool_name) is None else call
+            replace(call, name=bare_name(call.name)) if first(span.attributes, self.table.tool_name) is None else call
         )
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return the flattened messages of a model call; a chain flattens the first of its many messages only."""
+        """Return the flattened messages of a model call; a chain flattens only the first of its messages."""
         return self._surer(span, super().messages_in(span, logs), model_input, self.table.input)
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
@@ -110,17 +110,19 @@ class OpenInference(TableDialect):
         read: Callable[[Any], tuple[Message, ...] | None],
         paths: tuple[str, ...],
     ) -> tuple[Message, ...] | None:
-        """Return the flattened messages, or those of the recorded value where flattening lost something."""
+        """Return the flattened messages, or those of the recorded value if flattening lost something."""
         if self.meaning(span) != "model":
             return None
         if flat is None or not any(_has_hole(message) for message in flat):
             return flat
-        whole = read(first(span.attributes, paths))
-        better = whole is not None and len(whole) >= len(flat) and not any(_has_hole(message) for message in whole)
-        return whole if better else flat
+        recorded = read(first(span.attributes, paths))
+        better = (
+            recorded is not None and len(recorded) >= len(flat) and not any(_has_hole(message) for message in recorded)
+        )
+        return recorded if better else flat
 
 
 def _has_hole(message: Message) -> bool:
-    """Return whether flattening lost something: all of a message, a result or the id of a call (Haystack)."""
+    """Return whether flattening lost something: a complete message, a result or the id of a call (Haystack)."""
     lost = [part for part in message.parts if isinstance(part, CallRequest) and part.call_id is None]
     return not message.parts or bool(lost) or any(not result.captured for result in message.results)

@@ -1,7 +1,7 @@
-"""OpenLLMetry: `traceloop.*` attributes, beside flattened messages (releases before 0.50) or the GenAI conventions.
+"""OpenLLMetry: `traceloop.*` attributes, with flattened messages (releases before 0.50) or the GenAI conventions.
 
-Its instrumentations share scope names with OpenTelemetry's own, so that attributes decide. Spans of its that carry
-GenAI attributes alone are read by the GenAI dialect to the same end.
+Its instrumentations share scope names with OpenTelemetry's own, so that attributes decide. Its spans with GenAI attributes alone
+are read by the GenAI dialect with the same result.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _HANDOFF: Final = "handoff"
 _FROM_AGENT: Final = "gen_ai.handoff.from_agent"
 _TO_AGENT: Final = "gen_ai.handoff.to_agent"
 _UNKNOWN: Final = "unknown"
-#: What the application told the SDK about the request, and in LangChain all metadata of the run. On every span.
+#: Properties of the request that the application set, and in LangChain all metadata of the run. On every span.
 _PROPERTIES: Final = "traceloop.association.properties."
-#: The SDK puts its attributes on every span of a process. They tell whose span it is only where the scope does too.
+#: The SDK puts its attributes on every span of a process, so they identify its spans only together with the scope.
 _OWN: Final = "traceloop."
 _SHARED_SCOPES: Final = ("opentelemetry.instrumentation.", "@traceloop/")
 #: Kinds of spans that are named after an agent.
 _NAMED_AFTER_AGENT: Final = frozenset({"agent", "task"})
-#: Texts that stand for nothing: what an empty text and a missing value are in JSON.
+#: Texts without content: an empty text and a missing value in JSON.
 _NOTHING: Final = frozenset({"", '""', "null"})
-#: The Haystack instrumentation writes the keys of a response where its texts belong.
+#: The Haystack instrumentation writes the keys of a response instead of its texts.
 _HAYSTACK: Final = "opentelemetry.instrumentation.haystack"
 _RESPONSE_KEYS: Final = frozenset({"replies", "meta"})
-#: A function of agno comes back as a record of these fields, in Python's notation with blanks between the fields.
+#: The result of an agno function is a record with these fields, in Python's notation with spaces between the fields.
 _FUNCTION_RECORD: Final = frozenset({"status", "result", "error"})
 _RECORD_START: Final = "status="
-#: A quoted text (to the end where its other quote is cut off), or the blank before a field.
+#: A quoted text (to the end if its closing quote is cut off), or the space before a field.
 _TEXT_OR_GAP: Final = re.compile(
     r"""('(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z))|\s(?=[A-Za-z_]\w*=)""", re.DOTALL
 )
@@ -73,7 +73,7 @@ class OpenLLMetry(GenAI):
             "response": "model",
             "embedding": "embeddings",
             "rerank": "reranking",
-            _HANDOFF: "a handoff to nobody known",
+            _HANDOFF: "a handoff without a known target",
             "execute_task": "maybe_agent",
         },
         conversation_id=("gen_ai.conversation.id", *session_keys(_PROPERTIES), "session.id"),
@@ -103,15 +103,15 @@ class OpenLLMetry(GenAI):
     )
 
     def claims(self, span: Span) -> str | None:
-        """Return why the span is OpenLLMetry's; None when it is not."""
-        found = super().claims(span)
-        if found is None and span.scope.name.startswith(_SHARED_SCOPES):
+        """Return the reason why the span is OpenLLMetry's; None if it is not."""
+        reason = super().claims(span)
+        if reason is None and span.scope.name.startswith(_SHARED_SCOPES):
             own = next((key for key in span.attributes if key.startswith(_OWN)), None)
             return f"attribute {own}" if own is not None else None
-        return found
+        return reason
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
-        """Return what the span means. A task (a function, a node of a graph) may run an agent if it got a conversation."""
+        """Return the event of the span; a task (a function, a node of a graph) is a run only if its input has messages."""
         if _handed_to(span) is not None:
             from_agent = span.attributes.get(_FROM_AGENT)
             return handoff(self.header(span, logs), from_agent=from_agent, to_agent=_handed_to(span))
@@ -121,13 +121,13 @@ class OpenLLMetry(GenAI):
         return event
 
     def meaning(self, span: Span) -> str:
-        """Return what operation, kind or request type say; a span that says nothing but has a prompt asked a model."""
-        found = super().meaning(span)
-        unclear = found in {"no operation", f"operation {_UNKNOWN}"}
-        return "model" if unclear and any(key.startswith(self.table.flat_in) for key in span.attributes) else found
+        """Return the meaning of operation, kind or request type; a span without them but with a prompt is a model call."""
+        meaning = super().meaning(span)
+        unclear = meaning in {"no operation", f"operation {_UNKNOWN}"}
+        return "model" if unclear and any(key.startswith(self.table.flat_in) for key in span.attributes) else meaning
 
     def header(self, span: Span, logs: Sequence[LogRecord]) -> Header:
-        """Return the header; the span of an agent, or of a graph in a graph, is named after it."""
+        """Return the header; the span of an agent, or of a graph in a graph, has the agent's name."""
         header = super().header(span, logs)
         name = span.attributes.get(_ENTITY_NAME)
         if header.agent_name is not None or _kind(span) not in _NAMED_AFTER_AGENT or not isinstance(name, str):
@@ -135,18 +135,18 @@ class OpenLLMetry(GenAI):
         return replace(header, agent_name=name)
 
     def run_input(self, span: Span) -> Spoken:
-        """Return what the decorated function or the run was given; an argument that is an id of the request is no query."""
-        given = parsed(first(span.attributes, self.table.input))
-        if not isinstance(given, Mapping) or not isinstance(given.get("args"), list):
-            return run_input(given)
+        """Return the arguments of the decorated function or the input of the run, without ids of the request."""
+        call = parsed(first(span.attributes, self.table.input))
+        if not isinstance(call, Mapping) or not isinstance(call.get("args"), list):
+            return run_input(call)
         ids = {str(value) for key, value in span.attributes.items() if key.startswith(_PROPERTIES)}
-        texts = [item for item in given["args"] if not (isinstance(item, str) and item in ids)]
-        return run_input({**given, "args": texts})
+        texts = [item for item in call["args"] if not (isinstance(item, str) and item in ids)]
+        return run_input({**call, "args": texts})
 
     def run_output(self, span: Span) -> Spoken:
-        """Return what the function or the run came to; one that returned nothing said nothing."""
-        said = first(span.attributes, self.table.output)
-        return Spoken() if isinstance(said, str) and said in _NOTHING else run_output(said)
+        """Return the result of the function or the run; without a return value, it is not captured."""
+        result = first(span.attributes, self.table.output)
+        return Spoken() if isinstance(result, str) and result in _NOTHING else run_output(result)
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
         """Return the span as an execution of a tool."""
@@ -158,39 +158,39 @@ class OpenLLMetry(GenAI):
         return replace(call, result=record["error" if failed else "result"], is_error=call.is_error or failed)
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what went to the model, each result under the id that its request goes by."""
-        found = super().messages_in(span, logs)
-        return None if found is None else _paired(found)
+        """Return the messages to the model, each result with the id of its request."""
+        messages = super().messages_in(span, logs)
+        return None if messages is None else _paired(messages)
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what came back; a lone empty text hides the calls that LangChain's releases before 0.50 leave out."""
-        found = super().messages_out(span, logs)
+        """Return the messages from the model; a lone empty text means calls that LangChain before 0.50 does not record."""
+        messages = super().messages_out(span, logs)
         empty = _NOTHING | _RESPONSE_KEYS if span.scope.name == _HAYSTACK else _NOTHING
-        return found if found is None or any(_says_more(message, empty) for message in found) else None
+        return messages if messages is None or any(_says_more(message, empty) for message in messages) else None
 
 
 def _kind(span: Span) -> str:
-    return str(span.attributes.get(_KIND))  # text, but for the hostile
+    return str(span.attributes.get(_KIND))  # text, except in malicious spans
 
 
 def _handed_to(span: Span) -> str | None:
-    """Return the agent that a handoff span names; None for other spans and for a handoff that names nobody."""
+    """Return the agent that a handoff span names; None for other spans and for a handoff without a target."""
     target = id_of(span.attributes.get(_TO_AGENT)) if _kind(span) == _HANDOFF else None
     return None if target == _UNKNOWN else target
 
 
 def _paired(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages with results that answer no request by id given to the waiting requests, in their order.
+    """Return the messages with each result whose id matches no request assigned to the next waiting request.
 
-    Of the two ids that a call has in OpenAI's Responses API, requests are written down with the one, results with the other.
+    A call has two ids in OpenAI's Responses API: requests are recorded with one of them, results with the other.
     """
     answered = {result.call_id for message in messages for result in message.results}
-    asked = {request.call_id for message in messages for request in message.requests}
-    known = asked | {None}
+    requested = {request.call_id for message in messages for request in message.requests}
+    known = requested | {None}
     if answered <= known:
         return tuple(messages)
     waiting: deque[str | None] = deque()
-    found: list[Message] = []
+    paired: list[Message] = []
     for message in messages:
         waiting.extend(request.call_id for request in message.requests if request.call_id not in answered)
         parts = tuple(
@@ -199,15 +199,15 @@ def _paired(messages: Sequence[Message]) -> tuple[Message, ...]:
             else part
             for part in message.parts
         )
-        found.append(replace(message, parts=parts))
-    return tuple(found)
+        paired.append(replace(message, parts=parts))
+    return tuple(paired)
 
 
 def _record(result: Any) -> Mapping[str, Any] | None:
     if not isinstance(result, str) or not result.startswith(_RECORD_START):
         return None
-    found = read_repr(f"Record({_TEXT_OR_GAP.sub(lambda part: part[1] or ', ', result)})")
-    return found if isinstance(found, Mapping) and found.keys() >= _FUNCTION_RECORD else None
+    record = read_repr(f"Record({_TEXT_OR_GAP.sub(lambda part: part[1] or ', ', result)})")
+    return record if isinstance(record, Mapping) and record.keys() >= _FUNCTION_RECORD else None
 
 
 def _says_more(message: Message, empty: frozenset[str]) -> bool:

@@ -30,14 +30,14 @@ from otel_agentic.dialects.values import (
 if TYPE_CHECKING:
     from otel_agentic.dialects.events import Message, Role
 
-#: What stands beside the arguments of a recorded function call.
+#: The keys of a recorded function call.
 CALL_KEYS: Final = frozenset({"args", "kwargs"})
-#: What BeeAI records of a call.
+#: The keys of a call that BeeAI records.
 _RUN_KEYS: Final = frozenset({"input", "options"})
-#: What LangChain's callbacks record of a call.
+#: The keys of a call that LangChain's callbacks record.
 _CALLBACK_KEYS: Final = frozenset({"inputs", "input_str", "tags", "metadata", "kwargs"})
 
-#: By these a result says whether it is an error; one of them tells a record of a result from what a tool answered.
+#: Keys that mark a result as an error or not; one of them distinguishes a record of a result from a tool's own result.
 _FAILURE_MARKS: Final = ("isError", "is_error", "state", "status")
 _RECORD_KEYS: Final = frozenset(
     {*_FAILURE_MARKS, "content", "id", "type", "toolUseId", "metadata", "meta", "_meta", "annotations"}
@@ -47,7 +47,7 @@ _RECORD_KEYS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What a tool call came to. `call_id` and `is_error` are set where the payload itself tells them."""
+    """The result of a tool call. `call_id` and `is_error` are set if the payload itself contains them."""
 
     result: Any
     captured: bool
@@ -56,12 +56,12 @@ class Output:
 
 
 def call_input(value: Any, parameters: Callable[[], Collection[str] | None] = lambda: None) -> Mapping[str, Any] | None:
-    """Return a tool call's arguments, None when not captured.
+    """Return a tool call's arguments, None if not captured.
 
     Args:
-        value: what was recorded.
-        parameters: returns the names of the tool's parameters in order, None where its span does not record them: they
-            name positional arguments, and separate arguments from a wrapper around them.
+        value: the recorded value.
+        parameters: returns the names of the tool's parameters in order, None if its span does not record them: they name
+            positional arguments, and distinguish arguments from a wrapper around them.
 
     >>> call_input('{"args": [], "kwargs": {"city": "Oslo"}}')
     {'city': 'Oslo'}
@@ -72,97 +72,99 @@ def call_input(value: Any, parameters: Callable[[], Collection[str] | None] = la
     >>> call_input({"input": {"city": "Oslo"}, "options": None})
     {'city': 'Oslo'}
     """
-    found = parsed(value)
-    if isinstance(found, Mapping):
-        kwargs = parsed(found.get("kwargs"))
-        if isinstance(kwargs, Mapping) and (found.keys() <= CALL_KEYS or found.keys() >= CALL_KEYS):
-            return _called(found.get("args"), kwargs, parameters)
-        inner = _wrapped(found, parameters)
+    content = parsed(value)
+    if isinstance(content, Mapping):
+        kwargs = parsed(content.get("kwargs"))
+        if isinstance(kwargs, Mapping) and (content.keys() <= CALL_KEYS or content.keys() >= CALL_KEYS):
+            return _called(content.get("args"), kwargs, parameters)
+        inner = _wrapped(content, parameters)
         if inner is not None:
             return inner
-        if "inputs" in found and found.keys() <= _CALLBACK_KEYS:
-            return arguments_of(found["inputs"])
-    if isinstance(found, str) and found.lstrip().startswith("{"):
-        shown = read_repr(found)  # a dictionary as Python shows it
-        if isinstance(shown, Mapping):
-            return shown
+        if "inputs" in content and content.keys() <= _CALLBACK_KEYS:
+            return arguments_of(content["inputs"])
+    if isinstance(content, str) and content.lstrip().startswith("{"):
+        literal = read_repr(content)  # the repr of a dictionary
+        if isinstance(literal, Mapping):
+            return literal
     return None if is_cut(value) else arguments_of(value)
 
 
 def call_output(value: Any) -> Output:
-    """Return what a tool answered, with whatever wrapping the recorder put around it undone.
+    """Return the result of a tool, without the recorder's wrapper around it.
 
     >>> call_output('{"response": {"result": 5.5}, "name": "add", "id": "c1"}').result
     5.5
     """
     if value is None or is_redacted(value) or is_cut(value):
         return Output(result=None, captured=False)
-    found = parsed(value)
-    message = tool_message(_inner(found)) or tool_message(record_fields(found))
-    output = _of_message(message) if message is not None else _of_record(found) or _recorded(found)
+    content = parsed(value)
+    message = tool_message(_inner(content)) or tool_message(record_fields(content))
+    output = _of_message(message) if message is not None else _of_record(content) or _recorded(content)
     if output is not None:
         return output
-    result = result_of(found)
+    result = result_of(content)
     return Output(result=result, captured=not is_redacted(result))
 
 
 def _of_message(message: Mapping[str, Any]) -> Output:
-    told = message["content"]
+    content = message["content"]
     return Output(
-        result=result_of(told),
-        captured=not is_redacted(told),
+        result=result_of(content),
+        captured=not is_redacted(content),
         call_id=id_of(message["tool_call_id"]),
         is_error=message.get("status") == "error",
     )
 
 
-def _of_record(found: Any) -> Output | None:
-    """Return what a vendor's record of an output holds; None where the value is none of those known."""
-    if not isinstance(found, Mapping):
+def _of_record(record: Any) -> Output | None:
+    """Return the result in a vendor's record of an output; None if the value is not a known record."""
+    if not isinstance(record, Mapping):
         return None
-    if isinstance(found.get("tool_output"), Mapping):  # LlamaIndex
-        return replace(call_output(found["tool_output"]), call_id=id_of(found.get("tool_id")))
-    if "raw_output" in found and "raw_input" in found:
-        return Output(result=result_of(found["raw_output"]), captured=True, is_error=found.get("is_error") is True)
-    if "response" in found and found.keys() <= {"id", "name", "response", "call_id"}:  # Gemini
-        return Output(result=unwrapped(found["response"]), captured=True, call_id=id_of(found.get("id")))
+    if isinstance(record.get("tool_output"), Mapping):  # LlamaIndex
+        return replace(call_output(record["tool_output"]), call_id=id_of(record.get("tool_id")))
+    if "raw_output" in record and "raw_input" in record:
+        return Output(result=result_of(record["raw_output"]), captured=True, is_error=record.get("is_error") is True)
+    if "response" in record and record.keys() <= {"id", "name", "response", "call_id"}:  # Gemini
+        return Output(result=unwrapped(record["response"]), captured=True, call_id=id_of(record.get("id")))
     return None
 
 
-def _recorded(found: Any) -> Output | None:
-    """Return what the record of a call says of its result; None where the value is no such record."""
-    if not isinstance(found, str):
-        return _of_blocks(found)
-    record = record_fields(found)
+def _recorded(content: Any) -> Output | None:
+    """Return the result in the record of a call; None if the value is not such a record."""
+    if not isinstance(content, str):
+        return _of_blocks(content)
+    record = record_fields(content)
     if record is None or not {"status", "result", "error"} <= record.keys():
         return _of_blocks(record)
     failed = record["error"] is not None
     return Output(result=record["error"] if failed else record["result"], captured=True, is_error=failed)
 
 
-def _of_blocks(found: Any) -> Output | None:
-    """Return what the record of a result holds in content blocks; None where the value is no such record."""
-    content = found.get("content") if isinstance(found, Mapping) else None
-    if not isinstance(content, list) or not content or not _is_record(found.keys()):
+def _of_blocks(record: Any) -> Output | None:
+    """Return the result in the content blocks of a record; None if the value is not such a record."""
+    content = record.get("content") if isinstance(record, Mapping) else None
+    if not isinstance(content, list) or not content or not _is_record(record.keys()):
         return None
     texts = [block.get("text") if isinstance(block, Mapping) else None for block in content]
-    told = [text for text in texts if isinstance(text, str)]
-    if len(told) < len(content):
+    block_texts = [text for text in texts if isinstance(text, str)]
+    if len(block_texts) < len(content):
         return None
-    failed = any(found.get(key) is True or found.get(key) == "error" for key in _FAILURE_MARKS)
-    return Output(result=parsed("\n".join(told)), captured=not any(map(is_redacted, told)), is_error=failed)
+    failed = any(record.get(key) is True or record.get(key) == "error" for key in _FAILURE_MARKS)
+    return Output(
+        result=parsed("\n".join(block_texts)), captured=not any(map(is_redacted, block_texts)), is_error=failed
+    )
 
 
 def _is_record(keys: AbstractSet[str]) -> bool:
     return not keys.isdisjoint(_FAILURE_MARKS) and keys <= _RECORD_KEYS
 
 
-def _inner(found: Any) -> Any:
-    """Return what stands in a callback's record of an output."""
-    if not isinstance(found, Mapping):
-        return found
-    inner = found.get("output", found.get("outputs"))
-    inside = parsed(inner) if isinstance(inner, (Mapping, str)) and "content" not in found else found
+def _inner(record: Any) -> Any:
+    """Return the output in a callback's record."""
+    if not isinstance(record, Mapping):
+        return record
+    inner = record.get("output", record.get("outputs"))
+    inside = parsed(inner) if isinstance(inner, (Mapping, str)) and "content" not in record else record
     return _added(inside) if isinstance(inside, Mapping) and "goto" in inside else inside
 
 
@@ -182,27 +184,27 @@ def _called(
     free = [name for name in parameters() or () if name not in named]
     if len(unnamed) <= len(free):
         return {**dict(zip(free, unnamed, strict=False)), **named}
-    # Parameter names of positional arguments are lost: the model's own request, where there is one, knows them.
+    # Parameter names of positional arguments are lost; the model's own request has them, if it was recorded.
     return {UNNAMED_ARGUMENT: unnamed[0] if len(unnamed) == 1 else unnamed, **named}
 
 
-def _wrapped(found: Mapping[str, Any], parameters: Callable[[], Collection[str] | None]) -> Mapping[str, Any] | None:
-    """Return the arguments inside a recorder's wrapper (BeeAI); None where there is no wrapper."""
-    objects = [value for value in found.values() if isinstance(value, Mapping)]
+def _wrapped(record: Mapping[str, Any], parameters: Callable[[], Collection[str] | None]) -> Mapping[str, Any] | None:
+    """Return the arguments inside a recorder's wrapper (BeeAI); None without a wrapper."""
+    objects = [value for value in record.values() if isinstance(value, Mapping)]
     if not objects:
         return None
     names = parameters()
-    if found.keys() == _RUN_KEYS and isinstance(found["input"], Mapping) and "input" not in (names or ()):
-        return found["input"]
-    if names is None or not found.keys().isdisjoint(names):
+    if record.keys() == _RUN_KEYS and isinstance(record["input"], Mapping) and "input" not in (names or ()):
+        return record["input"]
+    if names is None or not record.keys().isdisjoint(names):
         return None
     fitting = [value for value in objects if value and value.keys() <= set(names)]
     return fitting[0] if len(fitting) == 1 else None
 
 
-#: Where a request to a model, or a run's input, keeps its messages.
+#: The keys of messages in a request to a model, or in a run's input.
 _INPUT_KEYS: Final = ("messages", "input_messages", "contents", "new_message", "inputs", "input", "prompt", "prompts")
-#: Where a response of a model, or a run's output, keeps its messages.
+#: The keys of messages in a response of a model, or in a run's output.
 _OUTPUT_KEYS: Final = (
     "messages",
     "choices",
@@ -215,7 +217,7 @@ _OUTPUT_KEYS: Final = (
     "response",
     "content",
 )
-#: Where a run's input or output keeps its one interesting text, likeliest first.
+#: The keys of the query or answer in a run's input or output, the most likely first.
 _QUERY_KEYS: Final = (
     "query",
     "question",
@@ -229,67 +231,67 @@ _QUERY_KEYS: Final = (
     "content",
 )
 _ANSWER_KEYS: Final = ("answer", "output", "response", "result", "raw", "text", "content", "message", "return")
-#: Beside the text of a response: the calls that it asks for.
+#: The keys of requested calls next to the text of a response.
 _CALLS: Final = ("tool_calls", "toolCalls")
-#: `StopEvent(result=…)`: a Python object written down, which nobody said.
+#: `StopEvent(result=…)`: the repr of a Python object, which is not a message.
 _OBJECT: Final = re.compile(r"^\s*(?:<[\w.]+ object|[A-Z]\w*\((?:\w+=|\)))")
-#: Under which names recorders keep the arguments of the function that ran.
+#: The keys under which recorders keep the arguments of the function that ran.
 _ARGUMENT_KEYS: Final = ("input_args", "inputs", "arguments", "kwargs")
-#: A payload nested deeper than this says nothing.
+#: Payloads are searched to this depth.
 _DEEPEST: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """What a run was given or said: messages where it lists them, else its one text. Both None: not captured."""
+    """The input or output of a run: messages if it lists them, else its one text. Both None: not captured."""
 
     messages: tuple[Message, ...] | None = None
     text: str | None = None
 
 
 def run_input(value: Any) -> Spoken:
-    """Return what a run was given."""
+    """Return the input of a run."""
     return _spoken(value, _INPUT_KEYS, _QUERY_KEYS, "user")
 
 
 def run_output(value: Any) -> Spoken:
-    """Return what a run said in the end."""
+    """Return the final output of a run."""
     return _spoken(value, _OUTPUT_KEYS, _ANSWER_KEYS, "assistant")
 
 
 def model_input(value: Any) -> tuple[Message, ...] | None:
-    """Return the messages of a request to a model; None when not captured."""
-    found = _messages(parsed(value), _INPUT_KEYS, "user", _DEEPEST)
-    return found if found is not None else _lone_message(value, _QUERY_KEYS, "user")
+    """Return the messages of a request to a model; None if not captured."""
+    messages = _messages(parsed(value), _INPUT_KEYS, "user", _DEEPEST)
+    return messages if messages is not None else _lone_message(value, _QUERY_KEYS, "user")
 
 
 def model_output(value: Any) -> tuple[Message, ...] | None:
-    """Return the messages of a model's response; None when not captured.
+    """Return the messages of a model's response; None if not captured.
 
-    Where a record lists the whole conversation, the response is what the assistant said last; a record that ends with
-    somebody else's words is no response.
+    If a record lists the complete conversation, the response is the last assistant messages; a record that ends with a
+    message of another role is not a response.
     """
-    found = _messages(parsed(value), _OUTPUT_KEYS, "assistant", _DEEPEST)
-    if found is None:
+    messages = _messages(parsed(value), _OUTPUT_KEYS, "assistant", _DEEPEST)
+    if messages is None:
         return _lone_message(value, _ANSWER_KEYS, "assistant")
-    start = len(found)
-    while start and found[start - 1].role == "assistant":
+    start = len(messages)
+    while start and messages[start - 1].role == "assistant":
         start -= 1
-    return found[start:] or None
+    return messages[start:] or None
 
 
 def _spoken(value: Any, keys: Sequence[str], text_keys: Sequence[str], role: Role) -> Spoken:
     if value is None or is_redacted(value):
         return Spoken()
-    found = parsed(value)
-    if isinstance(found, Mapping) and found.keys() >= CALL_KEYS:
-        return Spoken(text=_spoken_in_call(found))
-    if isinstance(found, str):
-        return Spoken(text=None if _OBJECT.match(found) or is_cut(value) else found)
-    messages = _messages(found, keys, role, _DEEPEST)
+    content = parsed(value)
+    if isinstance(content, Mapping) and content.keys() >= CALL_KEYS:
+        return Spoken(text=_spoken_in_call(content))
+    if isinstance(content, str):
+        return Spoken(text=None if _OBJECT.match(content) or is_cut(value) else content)
+    messages = _messages(content, keys, role, _DEEPEST)
     if messages:
         return Spoken(messages=messages)
-    return Spoken(text=_lone_text(found, text_keys))
+    return Spoken(text=_lone_text(content, text_keys))
 
 
 def _spoken_in_call(call: Mapping[str, Any]) -> str | None:
@@ -302,20 +304,20 @@ def _spoken_in_call(call: Mapping[str, Any]) -> str | None:
     return by_name or next(iter(texts), None) or (lone[0] if lone else None)
 
 
-def _messages(found: Any, keys: Sequence[str], role: Role, depth: int) -> tuple[Message, ...] | None:
-    """Return the messages that a payload holds wherever its vendor keeps them; None when it holds none."""
-    if isinstance(found, list):
-        return _listed(found, keys, role, depth)
-    if not isinstance(found, Mapping) or depth == 0:
+def _messages(content: Any, keys: Sequence[str], role: Role, depth: int) -> tuple[Message, ...] | None:
+    """Return the messages in a payload, under any of the vendors' keys; None if there are no messages."""
+    if isinstance(content, list):
+        return _listed(content, keys, role, depth)
+    if not isinstance(content, Mapping) or depth == 0:
         return None
-    if is_message(found):
-        message = read_message(found, role)
+    if is_message(content):
+        message = read_message(content, role)
         return (message,) if message is not None and message.parts else None
-    if role == "assistant" and any(isinstance(found.get(key), list) for key in _CALLS):
-        message = read_message({"content": found.get("text"), **found}, role)
+    if role == "assistant" and any(isinstance(content.get(key), list) for key in _CALLS):
+        message = read_message({"content": content.get("text"), **content}, role)
         return (message,) if message is not None and message.parts else None
     for key in keys:
-        inner = parsed(found.get(key))
+        inner = parsed(content.get(key))
         if isinstance(inner, (Mapping, list)):
             messages = _messages(inner, keys, role, depth - 1)
             if messages:
@@ -327,7 +329,7 @@ def _listed(items: list[Any], keys: Sequence[str], role: Role, depth: int) -> tu
     if items and all(is_message(item) for item in items):
         return read_messages(items, role)
     if items and depth and isinstance(items[0], (list, Mapping)):
-        # Batches and alternatives: what came first is what the agent went on with.
+        # Batches and alternatives: the agent continued with the first.
         return _messages(items[0], keys, role, depth - 1)
     return None
 
@@ -340,7 +342,7 @@ def _lone_message(value: Any, keys: Sequence[str], role: Role) -> tuple[Message,
 
 
 def _lone_text(value: Any, keys: Sequence[str]) -> str | None:
-    """Return the one interesting text of an object: by name, else the only text there is."""
+    """Return the query or answer in an object: by key, else its only text."""
     named = _named_text(value, keys)
     if named is not None or not isinstance(value, Mapping):
         return named

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import LogRecord, Span
 
 _OPERATION: Final = "gen_ai.operation.name"
-#: The run's messages, with all that went before: today's format, and the first, of events.
+#: The run's messages, with the history before it: the current format, and the first format, of events.
 _ALL_MESSAGES: Final = "pydantic_ai.all_messages"
 _ALL_EVENTS: Final = "all_messages_events"
-#: Where the messages of this run begin in them; absent where there is no history, and in early releases.
+#: The index of this run's first message in them; absent without a history, and in early releases.
 _FIRST_NEW: Final = "pydantic_ai.new_message_index"
-#: Tools that stand for the answer in a structured form.
+#: Tools whose arguments are the answer in a structured form.
 _OUTPUT_TOOLS: Final = ("model_request_parameters~.output_tools",)
-#: How the framework ends what it tells the model of a call that failed or did not fit the tool's parameters.
+#: The end of the framework's message to the model about a call that failed or whose arguments were invalid.
 _RETRY: Final = "Fix the errors and try again."
 _RUN_KEY: Final = "agent_name"
 _RUN_NAMES: Final = ("agent run", "invoke_agent")
@@ -44,27 +44,30 @@ class PydanticAI(GenAI):
     )
 
     def meaning(self, span: Span) -> str:
-        """Return what the operation name says; early releases name none on runs."""
+        """Return the meaning of the operation name; early releases write no operation name on runs."""
         if _OPERATION not in span.attributes and _RUN_KEY in span.attributes and span.name.startswith(_RUN_NAMES):
             return "agent"
         return super().meaning(span)
 
     def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
-        """Return a run, its messages cut into what it was given and what it said."""
+        """Return a run, with its messages divided into input and output."""
         run = super().agent_run(header, span, logs, certain=certain)
         if run.messages_in is not None or run.messages_out is not None:
             return run
-        found = _all_messages(span)
-        cut = _first_new_answer(found, span.attributes.get(_FIRST_NEW)) if found else None
-        return run if found is None or cut is None else replace(run, messages_in=found[:cut], messages_out=found[cut:])
+        messages = _all_messages(span)
+        cut = _first_new_answer(messages, span.attributes.get(_FIRST_NEW)) if messages else None
+        return (
+            run
+            if messages is None or cut is None
+            else replace(run, messages_in=messages[:cut], messages_out=messages[cut:])
+        )
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what went to the model; a result that asks to try again is an error."""
-        found = super().messages_in(span, logs)
-        return _with_errors(found)
+        """Return the messages to the model; a result that asks to try again is an error."""
+        return _with_errors(super().messages_in(span, logs))
 
     def model_call(self, header: Header, span: Span, logs: Sequence[LogRecord]) -> ModelCall:
-        """Return a model call; a call of an output tool is the answer, not a call."""
+        """Return a model call without calls of output tools, which are the answer."""
         call = super().model_call(header, span, logs)
         names = _output_tools(span)
         if not names or call.messages_out is None:
@@ -80,7 +83,7 @@ def _all_messages(span: Span) -> tuple[Message, ...] | None:
 
 
 def _first_new_answer(messages: Sequence[Message], first_new: Any) -> int | None:
-    """Return where the run's own words begin; None where that cannot be told from the history before."""
+    """Return the index of the run's own first answer; None if it cannot be distinguished from the history before it."""
     if isinstance(first_new, int) and 0 <= first_new <= len(messages):
         start = first_new
     elif (
@@ -110,11 +113,11 @@ def _is_retry(part: Part) -> TypeGuard[CallResult]:
 
 
 def _output_tools(span: Span) -> frozenset[str]:
-    found = first(span.attributes, _OUTPUT_TOOLS)
-    tools = found if isinstance(found, list) else []
+    content = first(span.attributes, _OUTPUT_TOOLS)
+    tools = content if isinstance(content, list) else []
     return frozenset(str(tool.get("name")) for tool in tools if isinstance(tool, Mapping))
 
 
 def _without(message: Message, names: frozenset[str]) -> Message:
-    kept = tuple(part for part in message.parts if not (isinstance(part, CallRequest) and part.name in names))
-    return replace(message, parts=kept)
+    remaining = tuple(part for part in message.parts if not (isinstance(part, CallRequest) and part.name in names))
+    return replace(message, parts=remaining)

@@ -1,4 +1,4 @@
-"""Semantic Kernel: results as the text that Python shows of an object, and functions that no model asked for."""
+"""Semantic Kernel: results as Python reprs, and functions that the application calls itself."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class SemanticKernel(GenAI):
     )
 
     def meaning(self, span: Span) -> str:
-        """Return what the operation says; a function without a call id was called by the application (a prompt)."""
-        found = super().meaning(span)
-        return "called by the application" if found == "tool" and _CALL_ID not in span.attributes else found
+        """Return the meaning of the operation; a function without a call id was called by the application (a prompt)."""
+        meaning = super().meaning(span)
+        return "called by the application" if meaning == "tool" and _CALL_ID not in span.attributes else meaning
 
     def tool_call(self, header: Header, span: Span) -> ToolCall:
-        """Return the execution of a function, its result read."""
-        found = super().tool_call(header, span)
-        return replace(found, result=_read(found.result))
+        """Return the execution of a function, with its result parsed."""
+        call = super().tool_call(header, span)
+        return replace(call, result=_read(call.result))
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return what went to the model, results read."""
-        found = super().messages_in(span, logs)
-        return None if found is None else tuple(_with_results(message) for message in found)
+        """Return the messages to the model, with results parsed."""
+        messages = super().messages_in(span, logs)
+        return None if messages is None else tuple(_with_results(message) for message in messages)
 
 
 def _with_results(message: Message) -> Message:
@@ -55,5 +55,5 @@ def _with_results(message: Message) -> Message:
 
 
 def _read(result: Any) -> Any:
-    found = read_repr(result)
-    return result if found is None else found
+    value = read_repr(result)
+    return result if value is None else value

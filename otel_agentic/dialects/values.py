@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     from otel_agentic.spans.model import LogRecord, Span
 
-#: What SDKs put in the place of content that they removed.
+#: The marks by which SDKs replace content that they removed.
 _REDACTION: Final = re.compile(
     r"^\s*(?:__REDACTED__|\[Scrubbed due to .*\]|<elided>|\[REDACTED\]|readacted)\s*$", re.DOTALL
 )
-#: JSON text worth parsing: a container or a quoted string. Bare numbers stay text, their digits may be an identifier.
+#: JSON text that is parsed: a container or a quoted string. Bare numbers stay text, because they may be identifiers.
 _JSON_START: Final = re.compile(r'^\s*[\[{"]')
-#: JSON text nested deeper than this stays text: nobody means it, and writing it again would fail.
+#: JSON text nested deeper than this stays text, because serialising it again would fail.
 _MAX_DEPTH: Final = 100
-#: Flattened keys with more parts than this, or indices with more digits, are no message.
+#: Flattened keys with more parts than this, or indices with more digits, are not messages.
 _MAX_PATH: Final = 32
 _MAX_DIGITS: Final = 9
-#: What stands where there is no id: `<not specified>` (google-adk), and how languages write nothing.
+#: Values that replace a missing id: `<not specified>` (google-adk), and the null values of languages.
 _NO_ID: Final = re.compile(r"(?:<[^>]*>|null|none|undefined|nan)?", re.IGNORECASE)
-#: The key that holds a lone argument whose parameter name the instrumentation dropped.
+#: The key of a lone argument whose parameter name the instrumentation dropped.
 UNNAMED_ARGUMENT: Final = "input"
 #: Kinds of LangChain message dumps.
 _TOOL_MESSAGE_KEYS: Final = frozenset({"content", "tool_call_id"})
@@ -51,7 +51,7 @@ def is_redacted(value: object) -> bool:
 
 
 def parsed(value: Any) -> Any:
-    """Return the value with JSON text read once; text that is not a JSON container or string stays as it is.
+    """Return the value with JSON text parsed once; text that is not a JSON container or string stays as it is.
 
     >>> parsed('{"a": 1}'), parsed("255.0"), parsed('"quoted"')
     ({'a': 1}, '255.0', 'quoted')
@@ -59,16 +59,16 @@ def parsed(value: Any) -> Any:
     if not isinstance(value, str) or _JSON_START.match(value) is None:
         return value
     try:
-        found = orjson.loads(value)
+        content = orjson.loads(value)
     except orjson.JSONDecodeError:
         return value
-    # Few brackets cannot nest deeply, so that nearly all text is spared the walk.
+    # Few brackets cannot nest deeply, so nearly all text is not traversed.
     shallow = value.count("[") + value.count("{") <= _MAX_DEPTH
-    return found if shallow or _depth(found) <= _MAX_DEPTH else value
+    return content if shallow or _depth(content) <= _MAX_DEPTH else value
 
 
 def is_cut(value: object) -> bool:
-    """Return whether the value is JSON text whose end is missing: what a length limit leaves of it.
+    """Return whether the value is JSON text that a length limit has cut.
 
     >>> is_cut('{"args": ["Which ho'), is_cut('{"a": 1} is no JSON')
     (True, False)
@@ -114,7 +114,7 @@ def id_of(value: Any) -> str | None:
 
 
 def arguments_of(value: Any) -> Mapping[str, Any] | None:
-    """Return a call's arguments as an object, None when they were not captured.
+    """Return a call's arguments as an object, None if they were not captured.
 
     A lone value without a parameter name is kept under `input`.
 
@@ -125,21 +125,21 @@ def arguments_of(value: Any) -> Mapping[str, Any] | None:
         return None
     if isinstance(value, str) and not value.strip():
         return {}
-    found = parsed(value)
-    if isinstance(found, str):
-        found = parsed(found)  # JSON text inside JSON text
-    if isinstance(found, dict):
-        return found
-    return {UNNAMED_ARGUMENT: found}
+    content = parsed(value)
+    if isinstance(content, str):
+        content = parsed(content)  # JSON text inside JSON text
+    if isinstance(content, dict):
+        return content
+    return {UNNAMED_ARGUMENT: content}
 
 
 def has_named_arguments(arguments: Mapping[str, Any] | None) -> bool:
-    """Return whether parameter names are known, rather than one value that lost its name."""
+    """Return whether parameter names are known; they are not for a lone value without a name."""
     return arguments is not None and set(arguments) != {UNNAMED_ARGUMENT}
 
 
 def unwrap_dump(value: Any) -> Any:
-    """Return the fields of a serialised LangChain object, whichever of its three shapes it has.
+    """Return the fields of a serialised LangChain object in any of its three shapes.
 
     The shapes are `{"lc": 1, "kwargs": {…}}`, `{"type": "tool", "data": {…}}` and the fields themselves.
     """
@@ -159,7 +159,7 @@ def _class_role(path: Any) -> str:
 
 
 def tool_message(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of a serialised tool message, None when the value is not one."""
+    """Return the fields of a serialised tool message, None if the value is not one."""
     fields = unwrap_dump(value)
     if isinstance(fields, dict) and fields.keys() >= _TOOL_MESSAGE_KEYS:
         return fields
@@ -167,27 +167,27 @@ def tool_message(value: Any) -> Mapping[str, Any] | None:
 
 
 def result_of(value: Any) -> Any:
-    """Return what a tool answered, with JSON text read and a list of one text or JSON block undone.
+    """Return the result of a tool, with JSON text parsed and a list of one text or JSON block unwrapped.
 
     >>> result_of('[{"type": "text", "text": "21 °C"}]'), result_of({"type": "json", "value": [1]})
     ('21 °C', [1])
     """
-    found = parsed(value)
-    if isinstance(found, list) and len(found) == 1 and isinstance(found[0], dict):
-        block = found[0]
+    content = parsed(value)
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        block = content[0]
         if isinstance(block.get("text"), str) and set(block) <= _TEXT_BLOCK_KEYS:
             return parsed(block["text"])
         if set(block) == {"type", "content"} and block["type"] == "text" and isinstance(block["content"], str):
             return parsed(block["content"])  # a part of the GenAI conventions
         if set(block) == {"json"}:  # Bedrock
             return block["json"]
-    if isinstance(found, dict) and set(found) == {"type", "value"} and found["type"] in _VALUE_KINDS:
-        return found["value"]
-    return found
+    if isinstance(content, dict) and set(content) == {"type", "value"} and content["type"] in _VALUE_KINDS:
+        return content["value"]
+    return content
 
 
 def unwrapped(value: Any) -> Any:
-    """Return what Gemini's convention wraps, for it wants every tool result to be an object.
+    """Return the result that Gemini's convention wraps, because it requires tool results to be objects.
 
     >>> unwrapped({"result": 3}), unwrapped({"temperature": 3})
     (3, {'temperature': 3})
@@ -196,7 +196,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def flat(attributes: Mapping[str, Any], prefix: str) -> Any:
-    """Return the tree that flattened keys `prefix.0.a.b` spell, lists in numeric order; None when there is none.
+    """Return the tree of flattened keys `prefix.0.a.b`, lists in numeric order; None without such keys.
 
     >>> flat({"m.10.role": "b", "m.9.role": "a"}, "m")
     [{'role': 'a'}, {'role': 'b'}]
@@ -236,12 +236,12 @@ _INDEX: Final = re.compile(r"^-?[0-9]{1,9}$")
 
 
 def first(attributes: Mapping[str, Any], paths: Iterable[str]) -> Any:
-    """Return what the first path leads to that is there and not None; None when none does.
+    """Return the value of the first path that exists and is not None, else None.
 
     >>> first({"in": '{"kwargs": {"city": "Oslo"}}'}, ("arguments", "in~.kwargs"))
     {'city': 'Oslo'}
     """
-    read: tuple[str, Any] | None = None  # the paths of one meaning mostly lead into the same attribute
+    read: tuple[str, Any] | None = None  # the paths of one meaning are mostly in the same attribute
     for path in paths:
         if _JSON not in path:
             value = attributes.get(path)
@@ -256,7 +256,7 @@ def first(attributes: Mapping[str, Any], paths: Iterable[str]) -> Any:
 
 
 def attribute_of(path: str) -> str:
-    """Return the name of the attribute that a path begins with.
+    """Return the name of the attribute in a path.
 
     >>> attribute_of("input.value~.kwargs")
     'input.value'
@@ -265,7 +265,7 @@ def attribute_of(path: str) -> str:
 
 
 def walk(value: Any, steps: Iterable[str]) -> Any:
-    """Return what lies below a value; JSON text on the way is read; None when the way ends before."""
+    """Return the value at a path below a value, parsing JSON text on the way; None if the path does not exist."""
     for step in steps:
         value = parsed(value)
         if isinstance(value, dict):
@@ -283,15 +283,15 @@ def _split(path: str) -> tuple[str, tuple[str, ...]]:
     return attribute, tuple(step for step in rest.split(".") if step)
 
 
-#: Set by those who know better than any guess: the verdict on a conversation, written by an evaluator into its spans.
+#: The verdict on a conversation, written by an evaluator into its spans; it takes precedence over computed verdicts.
 VERDICT_EVENT: Final = "gen_ai.evaluation.result"
 VERDICT_NAME: Final = "agentic.conversation"
 
 _AGENT_VERSION_KEYS: Final = ("gen_ai.agent.version", "service.version")
-#: `tool_calls`, `tool-calls`, `tool_use`, `function_call`: each provider has its own word.
+#: `tool_calls`, `tool-calls`, `tool_use`, `function_call`: each provider has its own term.
 _TOOL_FINISH: Final = re.compile(r"tool|function", re.IGNORECASE)
 _EXCEPTION_EVENT: Final = "exception"
-#: What applications call a conversation in the metadata that they hand to a framework, the surest first.
+#: Names of a conversation id in the metadata that applications pass to a framework, the most certain first.
 _SESSION_NAMES: Final = (
     "conversation_id",
     "conversationId",
@@ -308,7 +308,7 @@ _SESSION_NAMES: Final = (
 
 
 def session_keys(prefix: str) -> tuple[str, ...]:
-    """Return the attribute names or paths under a prefix that may hold a conversation id, the surest first.
+    """Return the attribute names or paths under a prefix that may contain a conversation id, the most certain first.
 
     >>> session_keys("app.metadata.")[0]
     'app.metadata.conversation_id'
@@ -317,13 +317,13 @@ def session_keys(prefix: str) -> tuple[str, ...]:
 
 
 def asks_for_tools(reason: Any) -> bool | None:
-    """Return whether a finish reason, or a list of them, says that the model asked for tools; None when not told.
+    """Return whether a finish reason, or a list of them, is a tool request; None if not recorded.
 
     >>> asks_for_tools('["tool_calls"]'), asks_for_tools(["stop"]), asks_for_tools(None)
     (True, False, None)
     """
-    found = parsed(reason)
-    reasons = found if isinstance(found, list) else [found]
+    content = parsed(reason)
+    reasons = content if isinstance(content, list) else [content]
     texts = [item for item in reasons if isinstance(item, str) and item]
     return any(_TOOL_FINISH.search(text) for text in texts) if texts else None
 
@@ -331,22 +331,22 @@ def asks_for_tools(reason: Any) -> bool | None:
 def agent_version(span: Span) -> str | None:
     """Return `gen_ai.agent.version` of the span, else `service.version` of its resource, else None."""
     agent_key, service_key = _AGENT_VERSION_KEYS
-    found = span.attributes.get(agent_key)
-    return text_of(found if found is not None else span.resource.attributes.get(service_key))
+    version = span.attributes.get(agent_key)
+    return text_of(version if version is not None else span.resource.attributes.get(service_key))
 
 
 def span_error(span: Span, keys: Iterable[str]) -> str | None:
-    """Return the error text of a failed span: its exception, status message or error type; None when it did not fail.
+    """Return the error text of a failed span: its exception, status message or error type; None if it did not fail.
 
-    An exception event on a span whose status is not an error may be control flow (an interrupt), so it is no failure.
+    An exception event on a span whose status is not an error may be control flow (an interrupt), so it is not a failure.
     """
     kind = first(span.attributes, keys)
     if span.status != StatusCode.ERROR and kind is None:
         return None
     if span.status_message:
-        # Some write the error type into the message too.
-        said = kind is None or span.status_message.startswith(str(kind))
-        return span.status_message if said else f"{kind}: {span.status_message}"
+        # Some instrumentations write the error type into the message, too.
+        contains_kind = kind is None or span.status_message.startswith(str(kind))
+        return span.status_message if contains_kind else f"{kind}: {span.status_message}"
     for event in span.events:
         if event.name == _EXCEPTION_EVENT:
             parts = (event.attributes.get("exception.type"), event.attributes.get("exception.message"))
@@ -355,21 +355,21 @@ def span_error(span: Span, keys: Iterable[str]) -> str | None:
 
 
 def verdict_of(span: Span, logs: Sequence[LogRecord]) -> bool | None:
-    """Return the verdict that an evaluation event on the span gives, None when there is none."""
-    places = [event.attributes for event in span.events if event.name == VERDICT_EVENT]
-    places += [log.attributes for log in logs if log.event_name == VERDICT_EVENT]
-    for attributes in places:
+    """Return the verdict of an evaluation event on the span, or None without such an event."""
+    evaluations = [event.attributes for event in span.events if event.name == VERDICT_EVENT]
+    evaluations += [log.attributes for log in logs if log.event_name == VERDICT_EVENT]
+    for attributes in evaluations:
         label = attributes.get("gen_ai.evaluation.score.label")
-        # Not a set: a hostile label may be a list.
+        # Not a set: a malicious label may be a list.
         if attributes.get("gen_ai.evaluation.name") == VERDICT_NAME and label in ("pass", "fail"):
             return bool(label == "pass")
     return None
 
 
-#: No request has more; what is above is not a count.
+#: Larger values are not counts of tokens.
 _MOST: Final = 10**12
 _MOST_DIGITS: Final = 12
-#: What counts of tokens are called where one value holds both: what went in, and what came back.
+#: The keys of input and output tokens in a value with both.
 _INPUT: Final = (
     "input_tokens",
     "prompt_tokens",
@@ -393,7 +393,7 @@ _OUTPUT: Final = (
 
 
 def count_of(value: Any) -> int | None:
-    """Return a count of tokens, None for anything else: a negative number, a fraction, words.
+    """Return a count of tokens, None for any other value: a negative number, a fraction, text.
 
     >>> count_of(20), count_of("20"), count_of(20.0), count_of(-1), count_of(True), count_of("many")
     (20, 20, 20, None, None, None)
@@ -406,15 +406,15 @@ def count_of(value: Any) -> int | None:
 
 
 def usage_of(value: Any) -> tuple[int | None, int | None]:
-    """Return the counts of tokens, in and out, that one value holds: JSON text or an object.
+    """Return the input and output tokens in one value: JSON text or an object.
 
     >>> usage_of('{"prompt_tokens": 20, "completion_tokens": 7}'), usage_of({"input": 20})
     ((20, 7), (20, None))
     """
-    found = parsed(value)
-    if not isinstance(found, Mapping):
+    fields = parsed(value)
+    if not isinstance(fields, Mapping):
         return None, None
-    return _first(found, _INPUT), _first(found, _OUTPUT)
+    return _first(fields, _INPUT), _first(fields, _OUTPUT)
 
 
 def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:

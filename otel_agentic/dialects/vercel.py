@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from otel_agentic.dialects.events import Message
     from otel_agentic.spans.model import LogRecord, Span
 
-#: What a model call answered, by the names of the releases; the calls are a list of JSON.
+#: The response of a model call, by the names of the releases; the calls are a JSON list.
 _TEXT: Final = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
 _CALLS: Final = ("ai.response.toolCalls~", "ai.result.toolCalls~")
 
@@ -30,7 +30,7 @@ class Vercel(TableDialect):
         kinds={
             "ai.generateText": "agent",
             "ai.streamText": "agent",
-            # An object is mostly a step on the way (a route, a verdict), seldom what the user asked for.
+            # An object is mostly an intermediate step (a route, a verdict), rarely the user's request.
             "ai.generateObject": "maybe_agent",
             "ai.streamObject": "maybe_agent",
             "ai.generateText.doGenerate": "model",
@@ -67,9 +67,9 @@ class Vercel(TableDialect):
     )
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return a model's text and the calls that it asked for as one message.
+        """Return a model's text and requested calls as one message.
 
-        Those of a run are left out: some releases list the calls of all its steps beside the final text.
+        The calls of a run are left out: some releases list the calls of all its steps next to the final text.
         """
         if self.meaning(span) != "model":
             return super().messages_out(span, logs)
@@ -80,6 +80,6 @@ class Vercel(TableDialect):
         return (message,) if message is not None else None
 
     def run_output(self, span: Span) -> Spoken:
-        """Return the final text of a run; an empty one is what a run that ended with tool calls leaves."""
-        said = first(span.attributes, _TEXT)
-        return Spoken(text=said) if isinstance(said, str) and said else Spoken()
+        """Return the final text of a run; an empty text means that the run ended with tool calls."""
+        text = first(span.attributes, _TEXT)
+        return Spoken(text=text) if isinstance(text, str) and text else Spoken()

@@ -14,23 +14,23 @@ from otel_agentic.dialects.values import session_keys
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-#: A word of a name: `spanKind` is two, and so is `LLMCall`.
-_WORD: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-#: Nobody names an attribute or a kind at greater length.
+#: A word of a name: `spanKind` has two, and so has `LLMCall`.
+_NAME_PART: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+#: Longer names of attributes and kinds are ignored.
 MAX_NAME: Final = 200
 
 
 @lru_cache(maxsize=8192)
 def words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name in lower case; of a very long one none.
+    """Return the words of a name in lower case, no words for a very long name.
 
     >>> words_of("genkit:metadata:sessionId"), words_of("TOOL_CALL")
     (('genkit', 'metadata', 'session', 'id'), ('tool', 'call'))
     """
-    return tuple(word.lower() for word in _WORD.findall(name)) if len(name) <= MAX_NAME else ()
+    return tuple(part.lower() for part in _NAME_PART.findall(name)) if len(name) <= MAX_NAME else ()
 
 
-#: Which attributes hold a meaning: how their names end, the surest first. Any prefix may stand before.
+#: Meaning -> endings of the names of its attributes, the most certain first. Any prefix is allowed.
 ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "conversation_id": (
         "conversation id",
@@ -133,7 +133,7 @@ ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
         "args",
         "kwargs",
     ),
-    # Some keep the schema there, others the arguments: read last.
+    # Some frameworks write the schema here, others the arguments: read last.
     "parameters": ("tool parameters", "tool params", "function parameters", "parameters", "params"),
     "result": (
         "tool call result",
@@ -189,7 +189,7 @@ ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
         "thread",
     ),
 }
-#: What must not stand right before an ending: then the name is about something else (`usage.input`, `system.prompt`).
+#: Words directly before an ending that give the name another meaning (`usage.input`, `system.prompt`).
 NOT_AFTER: Final[Mapping[str, frozenset[str]]] = (
     {
         meaning: frozenset({"usage", "token", "tokens", "cost", "count", "size", "length", "price", "error", "cache"})
@@ -210,22 +210,22 @@ NOT_AFTER: Final[Mapping[str, frozenset[str]]] = (
         )
     }
 )
-#: Endings of one word that only count with little before them (`acme.type`): else they name the type of something.
+#: Endings of one word that count only after a short prefix (`acme.type`): otherwise they name the type of something.
 SHORT_ENDINGS: Final = frozenset({"kind", "type", "subtype", "operation", "op", "name"})
-#: Words before a short ending under which it still speaks of the span itself.
+#: Words before a short ending with which it still describes the span itself.
 ABOUT_THE_SPAN: Final = frozenset(
     {"span", "observation", "entity", "component", "node", "step", "task", "function", "metadata", "operation"}
 )
-#: Words before a short ending under which it does not, although nothing else stands before.
+#: Words before a short ending with which it describes something else, even without a prefix.
 ABOUT_ELSE: Final = frozenset(
     {"error", "exception", "input", "output", "content", "mime", "media", "response", "agent", "message", "token"}
     | {"usage", "auth", "cache", "index", "data", "file", "model", "schema", "memory", "user", "session", "thread"}
     | {"provider", "parent", "workflow", "conversation", "event", "tool", "environment", "project", "name"}
 )
-#: Endings that say what kind of span this is, whatever value they hold.
+#: Endings of attributes that classify a span, with any value.
 CLASSIFIERS: Final = frozenset({"span kind", "span type", "observation type", "observation kind", "run type"})
 
-#: Namespaces of the OpenTelemetry conventions that speak of other things than agents, by their first word.
+#: Namespaces of the OpenTelemetry conventions that are not about agents, by their first word.
 FOREIGN: Final = frozenset(
     {"android", "artifact", "aspnetcore", "aws", "azure", "browser", "cassandra", "celery", "cicd"}
     | {"cloud", "cloudevents", "code", "container", "cpu", "db", "deployment", "device", "disk", "dns"}
@@ -235,9 +235,9 @@ FOREIGN: Final = frozenset(
     | {"redis", "rpc", "server", "service", "signalr", "sql", "system", "telemetry", "test", "tls"}
     | {"url", "v8js", "vcs", "webengine", "zos"}
 )
-#: Those of them that say: this span is a request of a protocol.
+#: The namespaces whose attributes mark a span as a request of a protocol.
 PROTOCOLS: Final = frozenset({"http", "db", "sql", "messaging", "rpc", "grpc", "url", "graphql", "faas", "redis"})
-#: The web's word for a client.
+#: The web's term for a client.
 _USER_AGENT: Final = re.compile(r"(?i)(?:^|[._:])user[._]agent(?:[._]|$)")
 
 #: Words that occur in the names of agents' attributes, scopes and spans, and hardly in others.
@@ -248,7 +248,7 @@ AGENTIC: Final = frozenset(
 
 
 def is_foreign(name: str) -> bool:
-    """Return whether an attribute belongs to a convention that speaks of other things than agents.
+    """Return whether an attribute belongs to a convention that is not about agents.
 
     >>> is_foreign("db.query.text"), is_foreign("acme.query")
     (True, False)
@@ -258,7 +258,7 @@ def is_foreign(name: str) -> bool:
 
 
 _STEP: Final = "a step of a run"
-#: What a kind is, by its last telling word; the certain ones.
+#: The meaning of a kind, by its last significant word; words that only agents use.
 _SURE: Final[Mapping[str, str]] = {
     "tool": "tool",
     "toolcall": "tool",
@@ -267,7 +267,7 @@ _SURE: Final[Mapping[str, str]] = {
     "agent": "agent",
     "chain": "maybe_agent",
 }
-#: Words that others than agents use as well: they count on a span that has content.
+#: Words that are used outside of agents, too: they count only on a span with content.
 _LIKELY: Final[Mapping[str, str]] = {
     "function": "tool",
     "model": "model",
@@ -309,18 +309,18 @@ _LIKELY: Final[Mapping[str, str]] = {
     "evaluation": "evaluator",
     "handoff": "handoff",
 }
-#: Words behind the telling one: `tool_call`, `agent_run`, `LLMRequest`.
+#: Words after the significant one: `tool_call`, `agent_run`, `LLMRequest`.
 _TRAILING: Final = frozenset(
     {"call", "calls", "run", "execution", "invocation", "request", "span", "use", "action", "operation", "create"}
 )
 _CREATES: Final = "creates an agent, runs nothing"
 
-#: How spans of tools, agents and model calls are named; the certain forms.
+#: Forms of the names of tool, agent and model spans; forms that only agents use.
 _SURE_NAMES: Final = (
     ("tool", re.compile(r"^(?:execute_tool|tools/call|running tool:?)\s+(?P<name>\S.*)$", re.IGNORECASE)),
     ("agent", re.compile(r"^invoke_agent\s+(?P<name>\S.*)$", re.IGNORECASE)),
 )
-#: Forms that count on a span that has content.
+#: Forms that count only on a span with content.
 _LIKELY_NAMES: Final = (
     (
         "tool",
@@ -341,7 +341,7 @@ _METHOD: Final = re.compile(r"\.(?:__call__|a?call|a?invoke|a?run|execute|forwar
 
 
 def kind_meant(value: object) -> tuple[str | None, bool]:
-    """Return what a kind of span means, and whether the word is one that only agents use; None for an unknown kind.
+    """Return the meaning of a kind of span, and whether only agents use the word; None for an unknown kind.
 
     >>> kind_meant("TOOL"), kind_meant("model_generation"), kind_meant("workflow"), kind_meant("GET")
     (('tool', True), ('model', True), ('maybe_agent', False), (None, False))
@@ -359,7 +359,7 @@ def kind_meant(value: object) -> tuple[str | None, bool]:
 
 
 def name_meant(name: str) -> tuple[str | None, bool]:
-    """Return what the form of a span's name says it is, and whether only agents name spans so; None for other forms.
+    """Return the meaning of the form of a span's name, and whether only agents use the form; None for other forms.
 
     >>> name_meant("execute_tool weather"), name_meant("weather.tool"), name_meant("GET /tools")
     (('tool', True), ('tool', False), (None, False))
@@ -371,16 +371,16 @@ def name_meant(name: str) -> tuple[str | None, bool]:
     return None, False
 
 
-def undressed(name: str) -> str:
+def bare_name(name: str) -> str:
     """Return the tool or agent that a span is named after.
 
-    >>> undressed("execute_tool weather"), undressed("weather.tool"), undressed("weather.__call__")
+    >>> bare_name("execute_tool weather"), bare_name("weather.tool"), bare_name("weather.__call__")
     ('weather', 'weather', 'weather')
     """
     for _, form in (*_SURE_NAMES, *_LIKELY_NAMES):
-        found = form.search(name[:MAX_NAME])
-        if found is not None and "name" in form.groupindex and found["name"]:
-            return found["name"]
+        match = form.search(name[:MAX_NAME])
+        if match is not None and "name" in form.groupindex and match["name"]:
+            return match["name"]
     return _METHOD.sub("", name) or name
 
 
@@ -392,13 +392,13 @@ _BY_WORDS: Final[Mapping[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
     for ending in dict.fromkeys(ending for endings in ENDINGS.values() for ending in endings)
 }
 _LONGEST: Final = max(map(len, _BY_WORDS))
-#: The first of messages that are spelled out over many attributes.
+#: The first of messages that are flattened over many attributes.
 _SPELLED_OUT: Final = re.compile(r"^(.+?)\.0\.(?:message\.)?(?:role|content|contents|tool_calls)(?:\.|$)")
 _ANSWERING: Final = frozenset({"output", "outputs", "completion", "completions", "choices", "response", "generations"})
-#: Where a conversation's id stands in a JSON object of metadata, of a run's arguments.
+#: Paths to a conversation's id in the JSON of metadata, and of a run's arguments.
 _IN_METADATA: Final = ("", "metadata.", "configurable.")
 _IN_ARGUMENTS: Final = ("", "kwargs.")
-#: Names and ids, which some write as JSON text.
+#: Names and ids, which some frameworks write as JSON text.
 _QUOTED: Final = ("agent_name", "agent_id", "model", "response_id", "tool_name", "name", "call_id")
 #: The other meanings that a table has, too.
 _OF_TABLE: Final = (
@@ -417,22 +417,22 @@ _OF_TABLE: Final = (
 )
 #: A vendor's prefix and the word itself.
 _SHORT: Final = 2
-#: All but the first of messages that are spelled out: they tell nothing more, and each span has more of them.
+#: All flattened messages except the first, which is enough to recognise them.
 _LATER_ITEM: Final = re.compile(r"\.[1-9]\d*\.")
-#: Of a span with more attributes than this, or more metadata, the rest is not looked at.
+#: The largest numbers of attributes, and of metadata attributes, that are examined on a span.
 _MAX_NAMES: Final = 500
 _MAX_RECORDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonKeys:
-    """The attributes of a span that common words explain.
+    """The meanings of a span's attributes, by common words.
 
-    `table` holds the meanings a table has (its `query` and `answer` name what a run was asked and said in the end), `kinds`
-    the attributes that tell kinds of spans, `parameters` those that hold either arguments or their schema, `failed` those
-    that tell an outcome, `why_failed` the reason, `given` paths to a conversation id among what a run was given.
-    `is_classified` says that some attribute classifies the span, `is_request` that it is a request of a protocol (HTTP, a
-    database, a queue), `is_agentic` that a name has a word in it that agents use.
+    `table` has the meanings of a dialect's table (its `query` and `answer` are the attributes of a run's query and final
+    answer), `kinds` are the attributes with kinds of spans, `parameters` those with either arguments or their schema, `failed`
+    those with an outcome, `why_failed` those with its reason, `id_arguments` paths to a conversation id among a run's
+    arguments. `is_classified` is whether an attribute classifies the span, `is_request` whether it is a request of a protocol
+    (HTTP, a database, a queue), `is_agentic` whether a name contains a word that agents use.
     """
 
     table: Table
@@ -440,28 +440,28 @@ class CommonKeys:
     parameters: tuple[str, ...]
     failed: tuple[str, ...]
     why_failed: tuple[str, ...]
-    given: tuple[str, ...]
+    id_arguments: tuple[str, ...]
     is_classified: bool
     is_request: bool
     is_agentic: bool
 
     @property
-    def asked(self) -> tuple[str, ...]:
-        """The attributes that hold what a span was given; prefixes of those that are spelled out."""
+    def input_keys(self) -> tuple[str, ...]:
+        """The attributes with the input of a span; prefixes of flattened ones."""
         table = self.table
         return (*table.query, *table.input, *table.flat_in, *table.arguments, *self.parameters)
 
     @property
-    def answered(self) -> tuple[str, ...]:
-        """The attributes that hold what came of it."""
+    def output_keys(self) -> tuple[str, ...]:
+        """The attributes with the output of a span; prefixes of flattened ones."""
         return (*self.table.answer, *self.table.output, *self.table.flat_out, *self.table.result)
 
 
 def common_keys(attributes: Mapping[str, object]) -> CommonKeys:
-    """Return what the names of a span's attributes tell.
+    """Return the meanings of the names of a span's attributes.
 
     >>> keys = common_keys({"acme.span.kind": "TOOL", "acme.session_id": "s1", "acme.input": "{}", "db.query.text": "select 1"})
-    >>> keys.kinds, keys.table.conversation_id, keys.asked
+    >>> keys.kinds, keys.table.conversation_id, keys.input_keys
     (('acme.span.kind',), ('acme.session_id~',), ('acme.input',))
     """
     names = (name for name in attributes if len(name) <= MAX_NAME and _LATER_ITEM.search(name) is None)
@@ -471,43 +471,46 @@ def common_keys(attributes: Mapping[str, object]) -> CommonKeys:
 @lru_cache(maxsize=512)  # spans of one kind have attributes of the same names
 def _keys(names: tuple[str, ...]) -> CommonKeys:
     own = [name for name in names if not is_foreign(name)]
-    found = _found(own)
-    asked, answered = _spelled_out(own)
+    names_by_meaning = _names_by_meaning(own)
+    flat_in, flat_out = _spelled_out(own)
     table = Table(
         kinds={},
-        conversation_id=(*(f"{name}~" for name in found["conversation_id"]), *_inside(found["metadata"], _IN_METADATA)),
-        flat_in=asked,
-        flat_out=answered,
-        **{meaning: found[meaning] for meaning in _OF_TABLE},
-        **{meaning: tuple(f"{name}~" for name in found[meaning]) for meaning in _QUOTED},
+        conversation_id=(
+            *(f"{name}~" for name in names_by_meaning["conversation_id"]),
+            *_inside(names_by_meaning["metadata"], _IN_METADATA),
+        ),
+        flat_in=flat_in,
+        flat_out=flat_out,
+        **{meaning: names_by_meaning[meaning] for meaning in _OF_TABLE},
+        **{meaning: tuple(f"{name}~" for name in names_by_meaning[meaning]) for meaning in _QUOTED},
     )
     return CommonKeys(
         table=table,
-        kinds=found["kind"],
-        parameters=found["parameters"],
-        failed=found["failed"],
-        why_failed=found["why_failed"],
-        given=_inside(found["input"], _IN_ARGUMENTS),
+        kinds=names_by_meaning["kind"],
+        parameters=names_by_meaning["parameters"],
+        failed=names_by_meaning["failed"],
+        why_failed=names_by_meaning["why_failed"],
+        id_arguments=_inside(names_by_meaning["input"], _IN_ARGUMENTS),
         is_classified=any(" ".join(words_of(name)[-2:]) in CLASSIFIERS for name in own),
         is_request=any(words_of(name)[:1] and words_of(name)[0] in PROTOCOLS for name in names),
         is_agentic=any(not AGENTIC.isdisjoint(words_of(name)) for name in own),
     )
 
 
-def _found(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the attributes of each meaning, the surest first."""
+def _names_by_meaning(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the attributes of each meaning, the most certain first."""
     ranked: dict[str, dict[str, int]] = {meaning: {} for meaning in ENDINGS}
     for name in names:
         words = words_of(name)
         if any(part.isdecimal() for part in name.split(".")):
-            continue  # an item of something that is spelled out
+            continue  # an item of a flattened value
         for length in range(min(_LONGEST, len(words)), 0, -1):
             ending, before = words[-length:], words[:-length]
             for meaning, rank in _BY_WORDS.get(ending, ()):
                 if _fits(meaning, ending, before):
                     ranked[meaning][name] = rank
             if ending in _BY_WORDS:
-                break  # the longest ending tells most: what is called `output.messages` is no input
+                break  # the longest ending decides: `output.messages` is not an input
     return {meaning: tuple(sorted(ranks, key=ranks.__getitem__)) for meaning, ranks in ranked.items()}
 
 
@@ -519,12 +522,14 @@ def _fits(meaning: str, ending: tuple[str, ...], before: tuple[str, ...]) -> boo
 
 
 def _spelled_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the prefixes of messages that are spelled out: of what went in, of what came back."""
-    prefixes = dict.fromkeys(found[1] for name in names if (found := _SPELLED_OUT.match(name)) is not None)
+    """Return the prefixes of flattened messages: of the input, and of the output."""
+    prefixes = dict.fromkeys(match[1] for name in names if (match := _SPELLED_OUT.match(name)) is not None)
     answered = tuple(prefix for prefix in prefixes if not _ANSWERING.isdisjoint(words_of(prefix)))
     return tuple(prefix for prefix in prefixes if prefix not in answered), answered
 
 
-def _inside(names: Sequence[str], places: Iterable[str]) -> tuple[str, ...]:
+def _inside(names: Sequence[str], prefixes: Iterable[str]) -> tuple[str, ...]:
     """Return the paths to a conversation's id in the JSON of some attributes."""
-    return tuple(path for name in names[:_MAX_RECORDS] for place in places for path in session_keys(f"{name}~{place}"))
+    return tuple(
+        path for name in names[:_MAX_RECORDS] for prefix in prefixes for path in session_keys(f"{name}~{prefix}")
+    )

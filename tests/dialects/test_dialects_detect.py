@@ -143,7 +143,7 @@ def test_a_dialect_that_cannot_say_what_is_its_own_is_passed_over_and_complained
 
     assert [reading.event.header.dialect for reading in found] == ["genai", "genai"]
     assert [record.getMessage() for record in caplog.records] == snapshot(
-        ["dialect 'undecided' cannot say which spans are its own and is passed over for those"]
+        ["dialect 'undecided' failed to decide which spans it reads; it is skipped for these spans"]
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otel_agentic import plugins
-from otel_agentic.dialects.frameworks import FRAMEWORKS, Framework, framework_of
+from otel_agentic.dialects.frameworks import Framework, framework_of, frameworks
 
 
 @pytest.mark.parametrize(
@@ -49,17 +49,17 @@ def test_scope_and_dialect_tell_the_framework(scope: str | None, dialect: str | 
 def test_every_framework_is_read_by_an_installed_dialect_and_every_dialect_has_a_framework() -> None:
     installed = {name for name, found in plugins.find("dialects").items() if found.distribution == "otel-agentic"}
 
-    assert installed == {framework.dialect for framework in FRAMEWORKS}
+    assert installed == {framework.dialect for framework in frameworks()}
 
 
 def test_names_are_unique_and_fit_for_a_page() -> None:
-    names = [framework.name for framework in FRAMEWORKS]
+    names = [framework.name for framework in frameworks()]
 
     assert len(names) == len(set(names))
     assert [] == [name for name in names if not all(part.isalnum() for part in name.split("-"))]
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
+@pytest.mark.parametrize("framework", frameworks(), ids=lambda framework: framework.name)
 def test_advice_goes_into_a_sentence(framework: Framework) -> None:
     for advice in (framework.content, framework.conversation_id):
         assert advice[0].islower()

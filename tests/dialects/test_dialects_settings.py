@@ -99,7 +99,7 @@ def test_the_first_glob_that_fits_decides() -> None:
     [
         (
             {"scopes": {"a.*": "opentracing"}},
-            r"dialects\.scopes: 'a\.\*'.*'opentracing'.*allowed: .*openinference.*genai.*none",
+            r"dialects\.scopes: unknown dialect 'opentracing' for 'a\.\*'; allowed: .*openinference.*genai.*none",
         ),
         ({"custom": {**_ACME, "qeury": ["x"]}}, r"dialects\.custom\.qeury: .*allowed: scopes, marks.*query, answer"),
         (
@@ -109,8 +109,8 @@ def test_the_first_glob_that_fits_decides() -> None:
         ({"custom": {**_ACME, "kinds": "tool"}}, r"dialects\.custom\.kinds: give a table.*got 'tool'"),
         ({"custom": {**_ACME, "query": 3}}, r"dialects\.custom\.query: give a list of names.*got 3"),
         ({"custom": {**_ACME, "query": []}}, r"dialects\.custom\.query: give a list of names.*got \[\]"),
-        ({"custom": {"kind": ["a"], "kinds": {"x": "tool"}}}, r"no span is its own; give scopes.*or marks"),
-        ({"custom": {"scopes": ["a"], "query": ["q"]}}, r"nothing says what a span is; give kind.*or tool_name"),
+        ({"custom": {"kind": ["a"], "kinds": {"x": "tool"}}}, r"it selects no spans; set scopes.*or marks"),
+        ({"custom": {"scopes": ["a"], "query": ["q"]}}, r"spans have no meaning; set kind.*or tool_name"),
     ],
 )
 def test_a_name_that_is_not_there_is_refused_with_those_that_are(section: dict[str, Any], told: str) -> None:
@@ -143,7 +143,7 @@ def test_an_unknown_name_of_the_section_is_refused_with_the_known_ones(tmp_path:
     with raises(
         ConfigError,
         snapshot(
-            "setting dialects.scope: there is none of that name (from flags, OTEL_AGENTIC_* or <tmp_path>/a.toml); allowed: scopes, custom"
+            "unknown setting dialects.scope (from flags, OTEL_AGENTIC_* or <tmp_path>/a.toml); allowed: scopes, custom"
         ),
         tmp_path=tmp_path,
     ):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from inline_snapshot import snapshot
 
-from otel_agentic.dialects.frameworks import FRAMEWORKS, framework_of
+from otel_agentic.dialects.frameworks import framework_of, frameworks
 from tests.snapshots import passage
 from tools import framework_reference
 from tools.framework_reference import FOLDER, index, page, pages, problems
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def test_there_is_a_page_for_each_framework_and_an_index_of_all() -> None:
-    assert {"index.md", *(f"{framework.name}.md" for framework in FRAMEWORKS)} == {path.name for path in pages()}
-    assert [] == [each.name for each in FRAMEWORKS if f"[{each.title}]({each.name}.md)" not in index()]
+    assert {"index.md", *(f"{framework.name}.md" for framework in frameworks())} == {path.name for path in pages()}
+    assert [] == [each.name for each in frameworks() if f"[{each.title}]({each.name}.md)" not in index()]
 
 
 def test_a_page_tells_settings_places_attributes_kinds_and_limits() -> None:
@@ -27,10 +27,10 @@ def test_a_page_tells_settings_places_attributes_kinds_and_limits() -> None:
 
     assert "# Google ADK\n" in told
     assert passage(told) == snapshot(
-        "- To have content recorded, set `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY`"
+        "- To record content, set `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY`"
     )
     assert passage(told) == snapshot(
-        '- To name conversations, give `runner.run_async(..., session_id="...")` the session.\n'
+        '- To name conversations, pass the session to `runner.run_async(..., session_id="...")`.\n'
     )
     assert passage(told) == snapshot("| span `execute_tool (merged)` | a summary of parallel calls, ignored |\n")
     assert passage(told) == snapshot("| tool name | `gen_ai.tool.name` |\n")
@@ -46,8 +46,8 @@ def test_a_page_that_differs_is_named_and_so_is_one_of_nobody(tmp_path: Path, mo
 
     found = problems({})
 
-    assert found == snapshot(["left.md is of no framework; run `make docs`"])
+    assert found == snapshot(["left.md belongs to no framework; run `make docs`"])
     current = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    assert problems(current) == snapshot(["left.md is of no framework; run `make docs`"])
+    assert problems(current) == snapshot(["left.md belongs to no framework; run `make docs`"])
     stale = problems({path: text + "more\n" for path, text in list(current.items())[:1]})
     assert passage(stale[0]) == snapshot("is not current; run `make docs`")
