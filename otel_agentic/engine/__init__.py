@@ -1,1 +1,5 @@
-"""One opened store with everything that works on it: rebuilding, scoring in parallel, retention, transfer."""
+"""An opened store with everything that works on it: rebuilding, worker processes, retention, transfer."""
+
+from otel_agentic.engine.engine import Engine, EngineListener, NoListener, Progress
+
+__all__ = ["Engine", "EngineListener", "NoListener", "Progress"]

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key
     from otel_agentic.truth.model import ToolExpectation
 
+    Part = Sequence[MatchedConversation]
+
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -175,10 +177,6 @@ def _run(work: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     return work(_resources, *arguments, **keywords)
 
 
-if TYPE_CHECKING:
-    Part = Sequence[MatchedConversation]
-
-
 def packed(scores: Sequence[ConversationScore], part: Part) -> bytes:
     """Return scores of conversations as bytes that `unpacked` reads with the same conversations."""
     file = BytesIO()
@@ -262,9 +260,9 @@ def _expected(index: int, rules: ToolRules, number: int) -> CompiledCall:
 
 
 #: Conversations matched, scored and stored in one batch; the next batch is scored meanwhile.
-_PORTION: Final = 500
+_SCORING_BATCH: Final = 500
 #: Parts of a batch per worker, so that a slow part does not keep the other workers waiting.
-_PARTS: Final = 2
+_PARTS_PER_WORKER: Final = 2
 
 
 def scoring_over(engine: Engine, pool: WorkerPool | None) -> EvaluationRunner:
@@ -323,10 +321,10 @@ class PooledJudgeRun(JudgeRun):
     ) -> Iterator[list[Scored]]:
         """Yield scores in batches; see `JudgeRun.scored`."""
         pending: deque[Iterator[Scored]] = deque()
-        for start in range(0, len(keys), _PORTION):
+        for start in range(0, len(keys), _SCORING_BATCH):
             if self._stop():
                 break
-            pending.append(self._submit(match(keys[start : start + _PORTION])))
+            pending.append(self._submit(match(keys[start : start + _SCORING_BATCH])))
             if len(pending) > 1:
                 yield list(pending.popleft())
         while pending:
@@ -334,7 +332,7 @@ class PooledJudgeRun(JudgeRun):
 
     def _submit(self, matched: Part) -> Iterator[Scored]:
         """Submit conversations to the workers; return an iterator that waits for their scores, in the same order."""
-        parts = by_bucket(matched, self._pool.count * _PARTS)
+        parts = by_bucket(matched, self._pool.count * _PARTS_PER_WORKER)
         parts_at_workers = [
             (indices, self._pool.submit(score_packed, [matched[index] for index in indices])) for indices in parts
         ]
@@ -386,9 +384,9 @@ def by_bucket(matched: Part, parts: int) -> list[list[int]]:
 
 
 #: Traces, or conversations, sent to a worker together.
-_PART: Final = 250
+_REBUILD_PART: Final = 250
 #: The end of the input closes all conversations.
-_CLOSED: Final = "end_of_input"
+_END_OF_INPUT: Final = "end_of_input"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,7 +398,7 @@ class WorkerResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _PendingPart:
     """A part at a worker: its items, the conversations and traces in view, their rows, and the pending result."""
 
     items: Sequence[Any]
@@ -421,8 +419,8 @@ class PooledRebuilder(Rebuilder):
     def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> AffectedItems:
         """Read traces in workers; see `Rebuilder.read`."""
         touched, failures = AffectedItems(keys=frozenset(), loose_traces=frozenset()), list[NotRebuilt]()
-        pending: deque[_Part] = deque()
-        for ids in chunks(list(dict.fromkeys(trace_ids)), _PART):
+        pending: deque[_PendingPart] = deque()
+        for ids in chunks(list(dict.fromkeys(trace_ids)), _REBUILD_PART):
             pending.append(self._submit_read(ids))
             if len(pending) > self._pool.ahead:
                 touched |= self._save_part(pending.popleft(), failures, progress)
@@ -430,14 +428,18 @@ class PooledRebuilder(Rebuilder):
             touched |= self._save_part(pending.popleft(), failures, progress)
         return replace(touched, left_out=self._record_failures(failures))
 
-    def _submit_read(self, trace_ids: list[str]) -> _Part:
+    def _submit_read(self, trace_ids: list[str]) -> _PendingPart:
         with self._store.read() as con:
             before = links.conversations_of(con, trace_ids)
             rows = load_rows(con, trace_ids)
         future = self._pool.submit(read_rows, rows)
-        return _Part(items=trace_ids, keys=frozenset(before), traces=frozenset(trace_ids), rows=rows, future=future)
+        return _PendingPart(
+            items=trace_ids, keys=frozenset(before), traces=frozenset(trace_ids), rows=rows, future=future
+        )
 
-    def _save_part(self, part: _Part, failures: list[NotRebuilt], progress: Callable[[int], None]) -> AffectedItems:
+    def _save_part(
+        self, part: _PendingPart, failures: list[NotRebuilt], progress: Callable[[int], None]
+    ) -> AffectedItems:
         segments: list[Segment] | None = self._pool.result(part.future)
         total = AffectedItems(keys=frozenset(), loose_traces=frozenset())
         if segments is None:
@@ -469,14 +471,14 @@ class PooledRebuilder(Rebuilder):
         progress: Callable[[int], None],
     ) -> RebuildResult:
         """Rebuild loose traces, or conversations, part by part; a part that shares a trace with a pending one waits for it."""
-        total, pending = RebuildResult(), deque[_Part]()
+        total, pending = RebuildResult(), deque[_PendingPart]()
 
         def finish() -> Iterator[RebuildResult]:
             part = pending.popleft()
             yield from self._save_rebuilt(what, part, closed_by, failures)
             progress(len(part.items))
 
-        for chunk in chunks(items, _PART):
+        for chunk in chunks(items, _REBUILD_PART):
             named, loose = ((), chunk) if what == "trace" else (chunk, ())
             loaded = self._load(named, loose)
             if any(loaded.traces & other.traces for other in pending):
@@ -492,13 +494,13 @@ class PooledRebuilder(Rebuilder):
             total = sum(finish(), total)
         return total
 
-    def _load(self, named: Sequence[Key], loose: Sequence[str]) -> _Part:
+    def _load(self, named: Sequence[Key], loose: Sequence[str]) -> _PendingPart:
         with self._store.read() as con:
             keys, traces = self._in_view(con, named, loose)
-            return _Part(items=(), keys=keys, traces=frozenset(traces), rows=load_rows(con, traces), future=None)
+            return _PendingPart(items=(), keys=keys, traces=frozenset(traces), rows=load_rows(con, traces), future=None)
 
     def _save_rebuilt(
-        self, what: str, part: _Part, closed_by: Callable[[Key], ClosedBy | None], failures: list[NotRebuilt]
+        self, what: str, part: _PendingPart, closed_by: Callable[[Key], ClosedBy | None], failures: list[NotRebuilt]
     ) -> Iterator[RebuildResult]:
         result: WorkerResult | None = self._pool.result(part.future)
         if result is None:
@@ -520,7 +522,7 @@ class PooledRebuilder(Rebuilder):
 
     def _assemble(self, linked: Linked, closed_by: ClosedBy | None) -> Conversation:
         ready = self._ready.get((linked.environment, str(linked.conversation_id)))
-        return ready if ready is not None and closed_by == _CLOSED else super()._assemble(linked, closed_by)
+        return ready if ready is not None and closed_by == _END_OF_INPUT else super()._assemble(linked, closed_by)
 
 
 def rebuilding_over(engine: Engine, pool: WorkerPool | None) -> None:
@@ -554,7 +556,7 @@ def rebuild_rows(resources: WorkerResources, rows: TraceRows, keys: frozenset[Ke
             replace(linked, segments=tuple(map(_light, linked.segments)), echoes=tuple(map(_light, linked.echoes)))
             for linked in conversations
         ],
-        conversations=[assemble(linked, settings, closed_by=_CLOSED) for linked in conversations],
+        conversations=[assemble(linked, settings, closed_by=_END_OF_INPUT) for linked in conversations],
     )
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from otel_agentic.store import Store
     from otel_agentic.store.table import Key
 
+    Answer = Verdict | JudgeFailure
+
 
 class MemoryCache:
     """Verdicts of earlier evaluations in this process; pass the same cache to every `evaluate` to pay for each only once."""
@@ -85,10 +87,6 @@ class RunBudget:
     def used_up(self) -> str | None:
         """A message with the limit that was reached, or None."""
         return None if self._reached is None else f"the budget of this evaluation is used up ({self._reached})"
-
-
-if TYPE_CHECKING:
-    Answer = Verdict | JudgeFailure
 
 
 class StoppableBudget:

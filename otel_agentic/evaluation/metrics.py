@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from otel_agentic.store.selection import Scored
     from otel_agentic.truth.match import Match
 
-if TYPE_CHECKING:
     AnyEvaluator = Evaluator | AskingEvaluator
 
 #: Scores written in one transaction, and how long they wait for further scores, seconds.

@@ -1,4 +1,4 @@
-"""The state of a running collector: what it has received, whether it accepts spans, and how much work is waiting."""
+"""The state of a running collector: the received spans, whether it accepts spans, and how much work is waiting."""
 
 from __future__ import annotations
 
