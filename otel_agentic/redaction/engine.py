@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import re2  # type: ignore[import-untyped] # the package ships no types
@@ -399,11 +400,11 @@ class Redactor:
         self.rules = tuple(rules)
         self._key = key
         self._keep_fields = tuple(keep_fields)
-        self._search = Search(self.rules, self._keep_fields)
+        self._search = _search(self.rules, self._keep_fields)
         own = [rule for rule in self.rules if rule.group == CUSTOM]
         self._names = any(rule.named for rule in self.rules)
         self._first, self._sure, self._near, self._personal, self._numbers_first, self._numbers_near = _glances(
-            self.rules, [naming_hint()] if self._names else []
+            self.rules, (naming_hint(),) if self._names else ()
         )
         self._own = Patterns([rule.pattern for rule in own])
         self._numbers = {
@@ -648,7 +649,13 @@ class Redactor:
         return mark_of(rule.kind, rule.same(value), self._key())
 
 
-def _glances(rules: Sequence[Rule], more: Sequence[str]) -> tuple[Glance, ...]:
+@lru_cache(maxsize=8)  # compiling takes most of the time of opening a small store, and a process may open several
+def _search(rules: tuple[Rule, ...], keep_fields: tuple[str, ...]) -> Search:
+    return Search(rules, keep_fields)
+
+
+@lru_cache(maxsize=8)
+def _glances(rules: tuple[Rule, ...], more: tuple[str, ...]) -> tuple[Glance, ...]:
     """Return the pre-filters that match every text in which a rule could match.
 
     There is one pre-filter for all credentials and two that confirm it (for most rules, and for words near values); the same

@@ -47,7 +47,7 @@ _COMMENTED_COLUMN: Final = {
     "VIEW": re.compile(r'^    (?:[^\n]* AS |\w+\.)?"?(?P<name>\w+)"?,? -- (?P<text>[^\n]+)$', re.MULTILINE),
 }
 _END: Final = {"TABLE": "\n);", "VIEW": ";\n"}
-_COLUMNS: Final = "SELECT column_name FROM duckdb_columns() WHERE table_name = 'schema_migrations'"
+_COLUMNS: Final = "SELECT name FROM pragma_table_info('schema_migrations')"  # duckdb_columns() would bind every view
 _MIGRATION_COMMENTS: Final = (
     "COMMENT ON TABLE schema_migrations IS 'One row is an applied part of this schema: schema.sql, then migrations.'",
     "COMMENT ON COLUMN schema_migrations.name IS 'schema.sql or a migration file'",
@@ -117,8 +117,9 @@ def pending_migrations(
             changed after it was applied.
     """
     known = all_migrations() if known is None else known
-    columns = {name for (name,) in con.execute(_COLUMNS).fetchall()}
-    if not columns:
+    try:
+        columns = {name for (name,) in con.execute(_COLUMNS).fetchall()}
+    except duckdb.CatalogException:  # there is no such table
         return list(known), False
     by_name = {migration.name: migration for migration in known}
     applied: dict[str, str] = {}
