@@ -33,7 +33,7 @@ from otel_agentic.store.conversations import (
 )
 from otel_agentic.store.scores import Measured
 from otel_agentic.truth.formats import native_lines
-from otel_agentic.truth.formats.foreign import made_conversation
+from otel_agentic.truth.formats.foreign import recorded_conversation
 from otel_agentic.truth.load import redacted_case
 from otel_agentic.truth.match import Match
 
@@ -240,7 +240,7 @@ def _aligned(row: Attempt, made: Conversation) -> Mapping[int, int]:
 
 def _measured(ran: Ran, row: Attempt) -> Measured:
     return Measured(
-        conversation=row.conversation or made_conversation(row.name, ()),
+        conversation=row.conversation or recorded_conversation(row.name, ()),
         case_id=row.case.case_id,
         evaluator=ran.evaluator,
         evaluation_id="",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.errors import CaseError, UsageError
 from otel_agentic.regular_files import read_regular
 from otel_agentic.truth.formats import native_lines, read_document, read_rows, write_document, write_rows
-from otel_agentic.truth.formats.base import shown
+from otel_agentic.truth.formats.base import first_problems
 from otel_agentic.truth.formats.table import COLUMNS
 from otel_agentic.truth.load import MAX_FILE_BYTES, decoded
 
@@ -82,7 +82,7 @@ def require(documents: list[Document]) -> list[Document]:
     """
     problems = [problem for document in documents for problem in document.problems]
     if problems:
-        raise CaseError("\n".join(shown(problems)))
+        raise CaseError("\n".join(first_problems(problems)))
     return documents
 
 

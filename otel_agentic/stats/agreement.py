@@ -36,7 +36,7 @@ _ADDED: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictPair:
-    """What a judge and a person say of the same thing, True for a pass; `case` is what repeats it, see `Attempts`."""
+    """The verdicts of a judge and of a person on the same thing, True for a pass; `case` identifies repetitions, see `Attempts`."""
 
     judge: bool
     human: bool
@@ -86,7 +86,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint:
-    """What a threshold would do: a score at or above it passes. None where people gave no verdict of that class."""
+    """The effect of a threshold: a score at or above it passes. None if people gave no verdict of that class."""
 
     threshold: float
     agreement: float
@@ -107,12 +107,12 @@ def confusion_of(pairs: Iterable[VerdictPair]) -> Confusion:
     >>> confusion_of([VerdictPair(judge=True, human=False, case="a")]).false_pass
     1
     """
-    said = [(pair.judge, pair.human) for pair in pairs]
+    verdicts = [(pair.judge, pair.human) for pair in pairs]
     return Confusion(
-        both_pass=said.count((True, True)),
-        false_pass=said.count((True, False)),
-        false_fail=said.count((False, True)),
-        both_fail=said.count((False, False)),
+        both_pass=verdicts.count((True, True)),
+        false_pass=verdicts.count((True, False)),
+        false_fail=verdicts.count((False, True)),
+        both_fail=verdicts.count((False, False)),
     )
 
 
@@ -139,7 +139,7 @@ def agreement_of(pairs: Sequence[VerdictPair], level: float) -> Agreement:
 
 
 def kappa(confusion: Confusion) -> float | None:
-    """Return Cohen's kappa, agreement beyond chance: 1 is perfect, 0 is chance. None where both always say the same.
+    """Return Cohen's kappa, agreement beyond chance: 1 is perfect, 0 is chance. None if both always give the same verdict.
 
     >>> round(kappa(Confusion(both_pass=20, false_pass=5, false_fail=10, both_fail=15)), 3)
     0.4
@@ -154,7 +154,7 @@ def kappa(confusion: Confusion) -> float | None:
 
 
 def kappa_standard_error(confusion: Confusion) -> float:
-    """Return the large-sample standard error of kappa, for a table in which both classes occur.
+    """Return the large-sample standard error of kappa; both classes must occur in the table.
 
     Ref: Fleiss, Cohen and Everitt 1969, eq. 13.
 
@@ -173,26 +173,26 @@ def kappa_standard_error(confusion: Confusion) -> float:
 
 
 def threshold_curve(scored: Iterable[tuple[float, bool]], also: Iterable[float] = ()) -> list[CurvePoint]:
-    """Return what each distinct score would do as the threshold, ascending; the lowest passes everything.
+    """Return the effect of each distinct score as the threshold, ascending; the lowest passes everything.
 
     Args:
         scored: a judge's score in [0, 1] and the person's verdict, True for a pass.
-        also: further thresholds to tell about.
+        also: further thresholds to include.
 
     >>> [(point.threshold, point.agreement) for point in threshold_curve([(0.2, False), (0.6, False), (0.9, True)])]
     [(0.2, 0.3333333333333333), (0.6, 0.6666666666666666), (0.9, 1.0)]
     """
-    given = list(scored)
-    passes = sum(human for _, human in given)
-    if not given:
+    scores = list(scored)
+    passes = sum(human for _, human in scores)
+    if not scores:
         return []
-    return [_point(threshold, given, passes) for threshold in sorted({*also, *(score for score, _ in given)})]
+    return [_point(threshold, scores, passes) for threshold in sorted({*also, *(score for score, _ in scores)})]
 
 
 def best_threshold(curve: Iterable[CurvePoint], current: float) -> CurvePoint | None:
     """Return the point with the highest Youden index; of equal ones the nearest to the current threshold.
 
-    None where no point has one, for people then gave verdicts of one class only. It is chosen on the very labels that it
+    None if no point has one, because people gave verdicts of one class only. It is chosen on the very labels that it
     is measured on: on others it will do worse.
 
     >>> best_threshold(threshold_curve([(0.2, False), (0.6, False), (0.9, True)]), 0.7).threshold
@@ -201,17 +201,17 @@ def best_threshold(curve: Iterable[CurvePoint], current: float) -> CurvePoint | 
     rated = [(point.youden, point) for point in curve if point.youden is not None]
     if not rated:
         return None
-    return max(rated, key=lambda each: (each[0], -abs(each[1].threshold - current), -each[1].threshold))[1]
+    return max(rated, key=lambda item: (item[0], -abs(item[1].threshold - current), -item[1].threshold))[1]
 
 
-def _point(threshold: float, given: Sequence[tuple[float, bool]], passes: int) -> CurvePoint:
-    fails = len(given) - passes
-    kept = sum(human and score >= threshold for score, human in given)
-    refused = sum(not human and score < threshold for score, human in given)
+def _point(threshold: float, scores: Sequence[tuple[float, bool]], passes: int) -> CurvePoint:
+    fails = len(scores) - passes
+    true_passes = sum(human and score >= threshold for score, human in scores)
+    refused = sum(not human and score < threshold for score, human in scores)
     return CurvePoint(
         threshold=threshold,
-        agreement=(kept + refused) / len(given),
-        sensitivity=kept / passes if passes else None,
+        agreement=(true_passes + refused) / len(scores),
+        sensitivity=true_passes / passes if passes else None,
         specificity=refused / fails if fails else None,
     )
 

@@ -27,8 +27,8 @@ def beta_pass_at_mean(a: npt.ArrayLike, b: npt.ArrayLike, k: npt.ArrayLike) -> F
     [0.6667, 0.9451]
     """
     successes, failures = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    whole = successes + failures
-    return np.where(np.equal(k, 1), successes / whole, 1.0 - rising_ratio(failures, whole, k))
+    total = successes + failures
+    return np.where(np.equal(k, 1), successes / total, 1.0 - rising_ratio(failures, total, k))
 
 
 def beta_pass_pow_mean(a: npt.ArrayLike, b: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
@@ -63,7 +63,7 @@ def beta_quantiles(a: npt.ArrayLike, b: npt.ArrayLike, tail: npt.ArrayLike) -> F
     >>> beta_quantiles([8.0, 1.0], [4.0, 1.0], [0.025, 0.1]).round(4).tolist()
     [[0.3903, 0.8907], [0.1, 0.9]]
     """
-    successes, failures, beyond = (np.asarray(each, dtype=np.float64) for each in (a, b, tail))
+    successes, failures, beyond = (np.asarray(value, dtype=np.float64) for value in (a, b, tail))
     ends = [betaincinv(successes, failures, probability) for probability in (beyond, 1.0 - beyond)]
     return np.stack(ends, axis=-1, dtype=np.float64)
 
@@ -101,7 +101,7 @@ class BetaPosterior:
         return Interval(lower, upper)
 
 
-#: A density is cut off where its logarithm is this far below the top: what is left out is below 1e-17.
+#: A density is cut off where its logarithm is this far below the top: the omitted part is below 1e-17.
 _DROP: Final = 45.0
 #: Halvings of the bracket that holds an end.
 _HALVINGS: Final = 60

@@ -39,7 +39,7 @@ class Repeats:
 
 
 def repeats_of(influences: Sequence[Influence], labelled: Sequence[str | CaseKey]) -> Repeats:
-    """Return the design effect of an estimate; none where each case is there once, or all is of one case.
+    """Return the design effect of an estimate; no effect if each case occurs once, or only one case occurs.
 
     Args:
         influences: of all conversations.
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 Design = Literal["independent", "one_case", "clustered"]
 DESIGNS: Final[tuple[Design, ...]] = get_args(Design)
 _INDEPENDENT, _ONE_CASE, _CLUSTERED = range(3)
-#: A variance no larger is none: cases whose rates are apart by less than 1e-12 are so by rounding only.
+#: A variance no larger counts as 0: cases whose rates are apart by less than 1e-12 are so by rounding only.
 _NO_VARIANCE: Final = 1e-24
 #: A mean square or a sum of squares no larger is rounding.
 _ROUNDING: Final = 1e-13
@@ -84,7 +84,7 @@ class EffectiveSample:
     """A rate and the independent attempts it is worth.
 
     Attributes:
-        p: the rate that the interval is about: the mean over cases, weighted as this page says.
+        p: the rate that the interval is about: the mean over cases, weighted as described above.
         n: the independent attempts it is worth.
         observed: the pooled rate, correct attempts / attempts; equal to p where all cases have equally many attempts.
         degrees: degrees of freedom of the t quantile, None for the normal one.
@@ -120,14 +120,14 @@ class EffectiveSamples:
     degrees: FloatArray
 
     def of(self, group: int) -> EffectiveSample | None:
-        """Return the sample of one group, None where it has no attempts."""
-        p, n, observed, degrees = (float(each[group]) for each in (self.p, self.n, self.observed, self.degrees))
+        """Return the sample of one group, or None if it has no attempts."""
+        p, n, observed, degrees = (float(item[group]) for item in (self.p, self.n, self.observed, self.degrees))
         if np.isnan(n):
             return None
         return EffectiveSample(p=p, n=n, observed=observed, degrees=None if np.isnan(degrees) else degrees)
 
     def scaled(self, factor: FloatArray | float) -> EffectiveSamples:
-        """Return the samples that `factor` times as many conversations, alike in rate and make-up, would give.
+        """Return the samples that `factor` times as many conversations, equal in rate and composition, would give.
 
         >>> one = EffectiveSamples(
         ...     p=np.array([0.5]),
@@ -184,8 +184,8 @@ def methods(grouped: GroupedAttempts, names: Mapping[Design, str]) -> list[str]:
     >>> methods(GroupedAttempts.of([Attempts.of([("a", True), ("a", True)])]), names)
     ['wilson_one_case']
     """
-    by_place = [names[each] for each in DESIGNS]
-    return [by_place[place] for place in designs(grouped).tolist()]
+    by_index = [names[item] for item in DESIGNS]
+    return [by_index[index] for index in designs(grouped).tolist()]
 
 
 def pooled_sample(attempts: Attempts) -> EffectiveSample | None:
@@ -217,7 +217,7 @@ def pooled_samples(grouped: GroupedAttempts) -> EffectiveSamples:
         residuals = weights[:, 1] * total[grouped.group] - weights[:, 0] * correct[grouped.group]
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = grouped.total(residuals**2) / total**4
-        n = np.where(unequal, effective_n(observed, variance, attempts=worth, alike=worth), worth)
+        n = np.where(unequal, effective_n(observed, variance, attempts=worth, fallback=worth), worth)
     attempts = np.where(np.isnan(observed), np.nan, grouped.total(grouped.n))
     samples = EffectiveSamples(
         p=observed, n=n, observed=observed, attempts=attempts, degrees=np.full(grouped.size, np.nan)
@@ -225,12 +225,12 @@ def pooled_samples(grouped: GroupedAttempts) -> EffectiveSamples:
     clustered = designs(grouped) == _CLUSTERED
     if not clustered.any():
         return samples
-    found = _means(grouped.where(clustered[grouped.group]), weights[clustered[grouped.group]], unequal)
+    means = _means(grouped.where(clustered[grouped.group]), weights[clustered[grouped.group]], unequal)
     return replace(
         samples,
-        p=np.where(clustered, found.p, observed),
-        n=np.where(clustered, np.minimum(found.n, worth), n),
-        degrees=np.where(clustered, found.degrees, np.nan),
+        p=np.where(clustered, means.p, observed),
+        n=np.where(clustered, np.minimum(means.n, worth), n),
+        degrees=np.where(clustered, means.degrees, np.nan),
     )
 
 
@@ -252,17 +252,17 @@ def mean_samples(grouped: GroupedAttempts, values: FloatArray, *, traffic_weight
     """
     total, _, squares = row_weights(grouped).T
     share = _shares(grouped, total if traffic_weighted else np.ones_like(total))
-    found = _Means.of(grouped, share, values)
+    means = _Means.of(grouped, share, values)
     with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts
         worth = grouped.total(total) ** 2 / grouped.total(squares)
-    attempts = np.broadcast_to(grouped.total(grouped.n)[:, None], found.p.shape)
+    attempts = np.broadcast_to(grouped.total(grouped.n)[:, None], means.p.shape)
     return EffectiveSamples(
-        p=found.p, n=np.minimum(found.n, worth[:, None]), observed=found.p, attempts=attempts, degrees=found.degrees
+        p=means.p, n=np.minimum(means.n, worth[:, None]), observed=means.p, attempts=attempts, degrees=means.degrees
     )
 
 
 def effective_n(
-    p: npt.ArrayLike, variance: npt.ArrayLike, *, attempts: npt.ArrayLike, alike: npt.ArrayLike
+    p: npt.ArrayLike, variance: npt.ArrayLike, *, attempts: npt.ArrayLike, fallback: npt.ArrayLike
 ) -> FloatArray:
     """Return the number of independent attempts that would give the same variance, elementwise.
 
@@ -270,20 +270,20 @@ def effective_n(
         p: the rate.
         variance: its variance.
         attempts: the most that is returned.
-        alike: what is returned where there is no variance, or the rate is 0 or 1.
+        fallback: the result if there is no variance, or the rate is 0 or 1.
 
-    >>> effective_n([0.5, 1.0], [0.25 / 30, 0.0], attempts=40, alike=10).tolist()
+    >>> effective_n([0.5, 1.0], [0.25 / 30, 0.0], attempts=40, fallback=10).tolist()
     [30.0, 10.0]
     """
     rate, spread = np.asarray(p, dtype=np.float64), np.asarray(variance, dtype=np.float64)
     none = (spread <= _NO_VARIANCE) | (rate <= 0.0) | (rate >= 1.0)
     worth = rate * (1.0 - rate) / np.where(none, 1.0, spread)
-    return np.asarray(np.minimum(attempts, np.where(none, alike, worth)), dtype=np.float64)
+    return np.asarray(np.minimum(attempts, np.where(none, fallback, worth)), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Means:
-    """Means over cases with what they are worth: (size, columns) each; NaN for a group that is not clustered.
+    """Means over cases with their effective sample sizes: (size, columns) each; NaN for a group that is not clustered.
 
     Attributes:
         p: the means.
@@ -309,12 +309,12 @@ class _Means:
             estimated = evidence * robust
             variance = estimated + (1.0 - evidence) * largest
             degrees = variance / estimated / (squares + added**2 - added_squares)
-            n = effective_n(mean, variance, attempts=np.inf, alike=1.0 / squares)
+            n = effective_n(mean, variance, attempts=np.inf, fallback=1.0 / squares)
         return cls(p=mean, n=n, degrees=np.where(estimated > _NO_VARIANCE, degrees, np.nan))
 
 
 def _means(grouped: GroupedAttempts, weights: FloatArray, unequal: BoolArray) -> _Means:
-    """Return the mean success rate over cases, weighted as this page says: (size,) each.
+    """Return the mean success rate over cases, weighted as described above: (size,) each.
 
     Args:
         grouped: the rows of clustered groups.
@@ -330,8 +330,8 @@ def _means(grouped: GroupedAttempts, weights: FloatArray, unequal: BoolArray) ->
         evidence = np.where(unequal, 1.0, known[:, 0])
         rho = evidence * rho + 1.0 - evidence
         share = _shares(grouped, total / (1.0 + rho[grouped.group] * (total - 1.0)))
-    found = _Means.of(grouped, share, rates)
-    return _Means(p=found.p[:, 0], n=found.n[:, 0], degrees=found.degrees[:, 0])
+    means = _Means.of(grouped, share, rates)
+    return _Means(p=means.p[:, 0], n=means.n[:, 0], degrees=means.degrees[:, 0])
 
 
 def _shares(grouped: GroupedAttempts, weights: FloatArray) -> FloatArray:
@@ -346,9 +346,9 @@ def _correlation(grouped: GroupedAttempts) -> FloatArray:
     """
     n, c = grouped.n.astype(np.float64), grouped.c.astype(np.float64)
     columns = np.stack((n, c, n * n, c * c / n, np.ones_like(n)), axis=1)
-    attempts, correct, squares, alike, cases = grouped.total(columns).T
-    between = (alike - correct * correct / attempts) / (cases - 1.0)
-    within = (correct - alike) / (attempts - cases)
+    attempts, correct, squares, explained, cases = grouped.total(columns).T
+    between = (explained - correct * correct / attempts) / (cases - 1.0)
+    within = (correct - explained) / (attempts - cases)
     size = (attempts - squares / attempts) / (cases - 1.0)
     spread = between + (size - 1.0) * within
     return np.asarray(np.where(spread > _ROUNDING, np.clip((between - within) / spread, 0.0, 1.0), 1.0))
@@ -357,8 +357,8 @@ def _correlation(grouped: GroupedAttempts) -> FloatArray:
 def _moments(grouped: GroupedAttempts, share: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the mean square of values over cases: (size, columns) each."""
     weighted = share[:, None] * values
-    found = grouped.total(np.concatenate((weighted, weighted * values), axis=1))
-    return found[:, : values.shape[1]], found[:, values.shape[1] :]
+    means = grouped.total(np.concatenate((weighted, weighted * values), axis=1))
+    return means[:, : values.shape[1]], means[:, values.shape[1] :]
 
 
 def _evidence(mean: FloatArray, square: FloatArray, squares: FloatArray) -> FloatArray:
@@ -376,8 +376,8 @@ def _evidence(mean: FloatArray, square: FloatArray, squares: FloatArray) -> Floa
     """
     failing, both_failing = 1.0 - mean, 1.0 - 2.0 * mean + square
     ratios = [
-        np.where(low > _ROUNDING, each * each / np.where(low > _ROUNDING, low, 1.0), 0.0)
-        for each, low in ((mean, square), (failing, both_failing))
+        np.where(low > _ROUNDING, item * item / np.where(low > _ROUNDING, low, 1.0), 0.0)
+        for item, low in ((mean, square), (failing, both_failing))
     ]
     spread = np.minimum(*ratios)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -387,9 +387,9 @@ def _evidence(mean: FloatArray, square: FloatArray, squares: FloatArray) -> Floa
 
 #: How bounds from here are named in `Estimates.interval_method`.
 INTERVAL_METHOD: Final = "cluster_bootstrap"
-#: Resamples where none are asked for: the 2.5 % quantile then rests on 50 of them.
+#: Default number of resamples: the 2.5 % quantile is then based on 50 of them.
 RESAMPLES: Final = 2_000
-#: A narrower interval than this has collapsed: what is left is rounding.
+#: A narrower interval than this has collapsed: the remaining width is rounding.
 _NO_WIDTH: Final = 1e-9
 
 
@@ -399,7 +399,7 @@ def with_bootstrap(
     """Return the estimates of an estimator, points unchanged, with cluster bootstrap bounds at the level it has.
 
     Bounds are the percentiles of the points of the resamples in which the estimator is defined, stretched to hold the
-    point. What is undefined stays so.
+    point. Undefined values stay undefined.
 
     Args:
         estimator: any.
@@ -420,20 +420,24 @@ def with_bootstrap(
     """
     if resamples < 1:
         raise UsageError(f"resamples={resamples!r}: a bootstrap needs 1 resample or more, e.g. {RESAMPLES}")
-    found = estimator.estimate(attempts, k)
+    estimates = estimator.estimate(attempts, k)
     if attempts.cases:
         drawn = estimate_groups(estimator, _resampled(GroupedAttempts.of([attempts]), resamples), k)
-        places = range(len(k))
-        at = {k[place]: _rebounded(found.pass_at_k[k[place]], drawn.pass_at_k[:, place, 0], found) for place in places}
-        power = {
-            k[place]: _rebounded(found.pass_pow_k[k[place]], drawn.pass_pow_k[:, place, 0], found) for place in places
+        indices = range(len(k))
+        at = {
+            k[index]: _rebounded(estimates.pass_at_k[k[index]], drawn.pass_at_k[:, index, 0], estimates)
+            for index in indices
         }
-        found = replace(found, pass_at_k=at, pass_pow_k=power)
-    return replace(found, interval_method=INTERVAL_METHOD)
+        power = {
+            k[index]: _rebounded(estimates.pass_pow_k[k[index]], drawn.pass_pow_k[:, index, 0], estimates)
+            for index in indices
+        }
+        estimates = replace(estimates, pass_at_k=at, pass_pow_k=power)
+    return replace(estimates, interval_method=INTERVAL_METHOD)
 
 
 def collapsed(estimates: Estimates) -> bool:
-    """Return True where an interval has no width: resampling changed nothing, and its bounds say nothing.
+    """Return True if an interval has no width: resampling changed nothing, and its bounds are meaningless.
 
     >>> from otel_agentic.stats import Attempts, PluginEstimator
     >>> collapsed(with_bootstrap(PluginEstimator(), Attempts.of([("a", True), ("b", True)]), [1, 3]))
@@ -441,7 +445,7 @@ def collapsed(estimates: Estimates) -> bool:
     """
     every = (*estimates.pass_at_k.values(), *estimates.pass_pow_k.values())
     return any(
-        each.upper - each.lower < _NO_WIDTH for each in every if each.lower is not None and each.upper is not None
+        bound.upper - bound.lower < _NO_WIDTH for bound in every if bound.lower is not None and bound.upper is not None
     )
 
 
@@ -467,10 +471,10 @@ def _seed(group: GroupedAttempts) -> int:
     return int.from_bytes(blake2b(counts + weights, digest_size=16).digest(), "little")
 
 
-def _rebounded(point: Estimate, drawn: FloatArray, found: Estimates) -> Estimate:
+def _rebounded(point: Estimate, drawn: FloatArray, estimates: Estimates) -> Estimate:
     if point.value is None:
         return point
     defined = drawn[~np.isnan(drawn)]
-    tail = (1.0 - found.level) / 2.0
+    tail = (1.0 - estimates.level) / 2.0
     ends = np.quantile(defined, [tail, 1.0 - tail]) if len(defined) else np.full(2, point.value)
     return replace(point, lower=min(float(ends[0]), point.value), upper=max(float(ends[1]), point.value))

@@ -78,14 +78,16 @@ class _Pairs:
     def of(cls, a: Attempts, b: Attempts) -> _Pairs:
         others = {(case.dataset, case.case_id): case for case in b.cases}
         both = [(case, others[key]) for case in a.cases if (key := (case.dataset, case.case_id)) in others]
-        rows = np.array([(*_counts(one), *_counts(other)) for one, other in both], dtype=np.float64).reshape(-1, 4)
+        rows = np.array([(*_counts(first), *_counts(second)) for first, second in both], dtype=np.float64).reshape(
+            -1, 4
+        )
         return cls(n_a=rows[:, 0], c_a=rows[:, 1], n_b=rows[:, 2], c_b=rows[:, 3])
 
     def __len__(self) -> int:
         return len(self.n_a)
 
     def correlation(self) -> float:
-        """Return how much the rates of the two groups go together by case, one standard error below what is observed."""
+        """Return how much the rates of the two groups go together by case, one standard error below the observed value."""
         a, b = (c - c.sum() / n.sum() * n for n, c in ((self.n_a, self.c_a), (self.n_b, self.c_b)))
         spread = float((a @ a) * (b @ b)) ** 0.5
         if len(self) <= _FISHER_CASES or spread < _NO_SPREAD:
@@ -95,8 +97,8 @@ class _Pairs:
 
     def with_attempts(self, k: int) -> _Pairs:
         """Return those with k attempts or more in both groups."""
-        kept = (self.n_a >= k) & (self.n_b >= k)
-        return _Pairs(n_a=self.n_a[kept], c_a=self.c_a[kept], n_b=self.n_b[kept], c_b=self.c_b[kept])
+        common = (self.n_a >= k) & (self.n_b >= k)
+        return _Pairs(n_a=self.n_a[common], c_a=self.c_a[common], n_b=self.n_b[common], c_b=self.c_b[common])
 
 
 def compare(
@@ -109,7 +111,7 @@ def compare(
         b: attempts of the other, at least one.
         k: the k of pass@k and pass^k.
         level: of the intervals.
-        prior: Beta prior of each rate, for the probability of an unpaired comparison.
+        prior: Beta prior of each rate; used in the probability of an unpaired comparison.
 
     Raises:
         UsageError: a group has no attempts.
@@ -133,9 +135,9 @@ def compare(
         only_a=len(a.cases) - len(pairs),
         only_b=len(b.cases) - len(pairs),
         worse=_worse_paired(pairs) if paired else _worse_unpaired(samples[0], samples[1], level, prior),
-        pooled={each: _pooled(pairs, samples, each, level, paired=paired) for each in k},
+        pooled={item: _pooled(pairs, samples, item, level, paired=paired) for item in k},
         per_case={
-            each: _per_case(kept, each, level) for each in k if len(kept := pairs.with_attempts(each)) >= MIN_PAIRS
+            item: _per_case(common, item, level) for item in k if len(common := pairs.with_attempts(item)) >= MIN_PAIRS
         },
     )
 
@@ -168,8 +170,8 @@ def square_and_add(a: Bounded, b: Bounded, correlation: float = 0.0) -> Bounded:
     """
     value = b.value - a.value
     below, above = (
-        (one**2 + other**2 - 2.0 * correlation * one * other) ** 0.5
-        for one, other in ((b.value - b.lower, a.upper - a.value), (b.upper - b.value, a.value - a.lower))
+        (first**2 + second**2 - 2.0 * correlation * first * second) ** 0.5
+        for first, second in ((b.value - b.lower, a.upper - a.value), (b.upper - b.value, a.value - a.lower))
     )
     return Bounded(value, value - below, value + above)
 
@@ -185,12 +187,12 @@ def _pooled(pairs: _Pairs, samples: Sequence[EffectiveSample], k: int, level: fl
     )
 
 
-def _per_case(kept: _Pairs, k: int, level: float) -> Difference:
+def _per_case(common: _Pairs, k: int, level: float) -> Difference:
     at, pow_ = (
-        paired_difference(_values(kept, formula, k), _added(kept, k), level)
+        paired_difference(_values(common, formula, k), _added(common, k), level)
         for formula in (unbiased_pass_at_k, unbiased_pass_pow_k)
     )
-    return Difference(method="paired", cases=len(kept), pass_at_k=Estimate.of(at), pass_pow_k=Estimate.of(pow_))
+    return Difference(method="paired", cases=len(common), pass_at_k=Estimate.of(at), pass_pow_k=Estimate.of(pow_))
 
 
 def _values(pairs: _Pairs, formula: Formula, k: int) -> FloatArray:
@@ -220,7 +222,7 @@ def _worse_unpaired(a: EffectiveSample, b: EffectiveSample, level: float, prior:
 
 
 def _posterior(sample: EffectiveSample, level: float, prior: tuple[float, float]) -> BetaPosterior:
-    """Return the posterior of a rate; as in `BayesianEstimator`, fewer effective attempts stand for the t quantile."""
+    """Return the posterior of a rate; as in `BayesianEstimator`, fewer effective attempts replace the t quantile."""
     caution = 1.0 if sample.degrees is None else (quantile(level) / quantile(level, sample.degrees)) ** 2
     n = sample.n * caution
     return BetaPosterior(a=prior[0] + sample.p * n, b=prior[1] + (1.0 - sample.p) * n)
@@ -231,21 +233,21 @@ def _pooled_difference(
 ) -> Bounded:
     """Return the difference of the observed rates; its interval is that of the rates the samples are about, stretched."""
     a, b = (_transformed(sample, transform, k, level) for sample in samples)
-    found = square_and_add(a, b, correlation)
+    limits = square_and_add(a, b, correlation)
     observed = transform(np.array([sample.observed for sample in samples]), k)
     value = float(observed[1] - observed[0])
-    return Bounded(value, min(found.lower, value), max(found.upper, value))
+    return Bounded(value, min(limits.lower, value), max(limits.upper, value))
 
 
 def _transformed(sample: EffectiveSample, transform: Transform, k: int, level: float) -> Bounded:
     interval = wilson(sample.p, sample.n, quantile(level, sample.degrees))
-    value, lower, upper = (float(each) for each in transform(np.array([sample.p, *interval]), k))
+    value, lower, upper = (float(item) for item in transform(np.array([sample.p, *interval]), k))
     return Bounded(value, lower, upper)
 
 
-def _of_cases_of(group: Attempts, other: Attempts) -> Attempts:
+def _of_cases_of(group: Attempts, second: Attempts) -> Attempts:
     """Return the attempts of the cases that the other group has attempts of, too."""
-    keys = {(case.dataset, case.case_id) for case in other.cases}
+    keys = {(case.dataset, case.case_id) for case in second.cases}
     return Attempts(cases=tuple(case for case in group.cases if (case.dataset, case.case_id) in keys))
 
 
@@ -276,7 +278,7 @@ class Values:
 
     @classmethod
     def of(cls, values: Iterable[tuple[CaseKey | None, float]]) -> Values | None:
-        """Return what values say, each with its case (None: it has none); None without any.
+        """Return the statistics of values, each with its case (None: without a case); None without values.
 
         >>> made = Values.of([(("d", "a"), 1.0), (("d", "a"), 2.0), (None, 3.5)])
         >>> made.n, made.units, made.mean, made.variance
@@ -286,7 +288,7 @@ class Values:
         alone: list[float] = []
         for case, value in values:
             (alone if case is None else by_case.setdefault(case, [])).append(value)
-        cases = {case: (float(np.mean(found)), len(found)) for case, found in sorted(by_case.items())}
+        cases = {case: (float(np.mean(members)), len(members)) for case, members in sorted(by_case.items())}
         units = np.array([*(mean for mean, _ in cases.values()), *alone], dtype=np.float64)
         if not units.size:
             return None
@@ -297,7 +299,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanDifference:
-    """B - A of two means; `lower` and `upper` are None where there are too few units to tell change from chance."""
+    """B - A of two means; `lower` and `upper` are None if there are too few units to distinguish change from chance."""
 
     method: Literal["paired", "unpaired"]
     units: int
@@ -313,7 +315,7 @@ def mean_difference(a: Values, b: Values, level: float, *, width: float | None =
         a: the values of the one side.
         b: the values of the other.
         level: of the interval.
-        width: the greatest value there can be minus the least, None where there is no such.
+        width: the greatest possible value minus the least, or None if unbounded.
 
     >>> a = Values.of([(("d", name), value) for name, value in zip("xyz", (1.0, 2.0, 3.0))])
     >>> b = Values.of([(("d", name), value) for name, value in zip("xyz", (2.0, 3.5, 3.5))])
@@ -354,4 +356,4 @@ def _welch(parts: tuple[float, float], degrees: tuple[int, int]) -> float:
     total = sum(parts)
     if not total:
         return float(min(degrees))
-    return total**2 / sum(part**2 / each for part, each in zip(parts, degrees, strict=True))
+    return total**2 / sum(part**2 / item for part, item in zip(parts, degrees, strict=True))

@@ -93,7 +93,7 @@ class UnbiasedEstimator:
     Gamma function: a continuation, exact at equal weights, that is not unbiased itself.
 
     With very few attempts the point can lie past the transformed interval of the rate (n = 3, c = 2, k = 3: pass^3
-    is 0). The interval is then stretched to hold it: an interval without its own estimate helps nobody, and
+    is 0). The interval is then stretched to hold it: an interval without its own estimate is of no use, and
     stretching only adds coverage.
 
     >>> from otel_agentic.stats.model import Attempts
@@ -135,8 +135,8 @@ class PerCaseEstimator:
 
     A case with fewer than k attempts is left out and counted in `cases_left_out`. `traffic_weighted` weighs a case by
     its attempts, or their weights; otherwise each case counts once. Where attempts weigh unequally, a case's estimate is
-    that of its weighted rate, as `unbiased` has it; where no case has two attempts, each is a conversation that stands for
-    as many as its weight says, and the mean is weighted. Intervals are Wilson's on the mean itself with the effective sample
+    that of its weighted rate, as `unbiased` has it; where no case has two attempts, each is a conversation that represents
+    as many as its weight, and the mean is weighted. Intervals are Wilson's on the mean itself with the effective sample
     size of the per-case values; where a single case is left, it is the `unbiased` interval of that case.
 
     >>> from otel_agentic.stats.model import Attempts
@@ -161,7 +161,7 @@ class PerCaseEstimator:
 
     def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
         """Return the estimates of every group for each k; NaN where no case has k attempts."""
-        pass_at, pass_pow = zip(*(self._coherent(grouped, each, k) for each in k), strict=True)
+        pass_at, pass_pow = zip(*(self._coherent(grouped, item, k) for item in k), strict=True)
         left_out = grouped.total(grouped.n[:, None] < np.asarray(k))
         return GroupedEstimates(
             estimator=self.name,
@@ -173,34 +173,34 @@ class PerCaseEstimator:
             cases_left_out=left_out.astype(np.int64),
         )
 
-    def _coherent(self, grouped: GroupedAttempts, k: int, asked: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    def _coherent(self, grouped: GroupedAttempts, k: int, requested: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         """Return pass@k and pass^k over the cases with k attempts or more, with ends that smaller k allow: (size, 3).
 
         Of the same cases pass@k is at least pass@j for every j < k, and pass^k at most pass^j: what bounds one bounds
         the other. Without this, five cases whose pass@3 is all 1 have no variance left and a wider interval than
         pass@1 has.
         """
-        kept = grouped.where(grouped.n >= k)
-        if not kept.n.size:  # of traffic that repeats no case, every k above 1
+        remaining = grouped.where(grouped.n >= k)
+        if not remaining.n.size:  # of traffic that repeats no case, every k above 1
             return np.full((grouped.size, 3), np.nan), np.full((grouped.size, 3), np.nan)
-        up_to_k = [*(each for each in sorted({1, *asked}) if each < k), k]
-        at, power = self._means(kept, up_to_k)
+        up_to_k = [*(item for item in sorted({1, *requested}) if item < k), k]
+        at, power = self._means(remaining, up_to_k)
         pass_at, pass_pow = at[:, -1].copy(), power[:, -1].copy()
         pass_at[:, 1], pass_pow[:, 2] = at[:, :, 1].max(axis=1), power[:, :, 2].min(axis=1)
         return pass_at, pass_pow
 
-    def _means(self, kept: GroupedAttempts, k: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    def _means(self, remaining: GroupedAttempts, k: Sequence[int]) -> tuple[FloatArray, FloatArray]:
         """Return pass@k and pass^k over cases that all have every k attempts: (size, len(k), 3)."""
-        clustered = (designs(kept) == DESIGNS.index("clustered"))[:, None, None]
+        clustered = (designs(remaining) == DESIGNS.index("clustered"))[:, None, None]
         # One attempt a case (k = 1), or one case: the mean is the pooled estimate.
-        pooled = _pooled_subsets(kept, k, self.level)
+        pooled = _pooled_subsets(remaining, k, self.level)
         if not clustered.any():
             return pooled
         # Cases of many groups are of few kinds: each is computed once. The complex number is the pair (n, c).
-        kinds, kind = np.unique(kept.n + 1j * correct_counts(kept), return_inverse=True)
+        kinds, kind = np.unique(remaining.n + 1j * correct_counts(remaining), return_inverse=True)
         n, c = kinds.real[:, None], kinds.imag[:, None]
         values = np.concatenate((unbiased_pass_at_k(n, c, k), unbiased_pass_pow_k(n, c, k)), axis=1)
-        samples = mean_samples(kept, values[kind], traffic_weighted=self.traffic_weighted)
+        samples = mean_samples(remaining, values[kind], traffic_weighted=self.traffic_weighted)
         means = np.split(bounded(samples.observed, _rates(samples, self.level)), 2, axis=1)
         return np.where(clustered, means[0], pooled[0]), np.where(clustered, means[1], pooled[1])
 
@@ -235,9 +235,9 @@ _NO_TAIL: Final = 1e-100
 class BayesianEstimator:
     """Posterior means under a Beta prior, with equal-tailed intervals: transforms of the Beta quantiles.
 
-    The mean is that of the counts and the prior, whatever the design. The interval assumes independent conversations;
+    The mean is that of the counts and the prior, for every design. The interval assumes independent conversations;
     where a case has several attempts, it is that of a posterior with the effective attempts of `cluster`, read as far out as
-    Student's t says: between the quantiles at the probabilities Phi(-t) and Phi(t), which are .025 and .975 for the normal
+    Student's t requires: between the quantiles at the probabilities Phi(-t) and Phi(t), which are .025 and .975 for the normal
     quantile. Intervals are then about new cases like those seen.
     The mean is not a quantile: for a large k and few attempts the posterior of pass^k is so skewed that its mean lies
     above the interval, which is then stretched to hold it.
@@ -302,7 +302,7 @@ class BayesianEstimator:
         return beta_quantiles(*self._posterior(samples.p, samples.n), beyond)
 
 
-#: What is estimated: at least one of k attempts is right, or all k are.
+#: The estimated event: at least one of k attempts is right, or all k are.
 Kind = Literal["pass_at_k", "pass_pow_k"]
 
 _POOLED: Final = frozenset({PluginEstimator.name, UnbiasedEstimator.name, BayesianEstimator.name})
@@ -328,7 +328,7 @@ def exact_rate(sample: EffectiveSample, level: float) -> Interval:
 def exact_bounds(estimator: str, attempts: Attempts, kind: Kind, k: int, level: float) -> Interval | None:
     """Return the exact bounds of pass@k or pass^k as an estimator estimates it.
 
-    None where the estimator is none of those that this page is about, or has no estimate: no attempts, or for `per_case`
+    None if the estimator is not one of those described above, or has no estimate: no attempts, or for `per_case`
     no case with k attempts.
 
     >>> from otel_agentic.stats.model import Attempts
@@ -341,16 +341,16 @@ def exact_bounds(estimator: str, attempts: Attempts, kind: Kind, k: int, level: 
         return _pooled(grouped, kind, k, level)
     if estimator != PerCaseEstimator.name:
         return None
-    kept = grouped.where(grouped.n >= k)
-    if DESIGNS[int(designs(kept)[0])] != "clustered":
-        return _pooled(kept, kind, k, level)
-    return _mean(kept, kind, k, level)
+    remaining = grouped.where(grouped.n >= k)
+    if DESIGNS[int(designs(remaining)[0])] != "clustered":
+        return _pooled(remaining, kind, k, level)
+    return _mean(remaining, kind, k, level)
 
 
-def more_needed(attempts: Attempts, kind: Kind, k: int, wanted: float, level: float) -> int | None:
-    """Return how many more conversations at the observed rate would lift the exact lower bound to what is wanted.
+def more_needed(attempts: Attempts, kind: Kind, k: int, target: float, level: float) -> int | None:
+    """Return how many more conversations at the observed rate would lift the exact lower bound to the target.
 
-    The pooled rate is meant. 0 where the bound is there already; None where no number up to 100,000 would do, or there
+    The pooled rate is meant. 0 if the bound is reached already; None if no number up to 100,000 suffices, or there
     are no attempts.
 
     >>> from otel_agentic.stats.model import Attempts
@@ -363,12 +363,12 @@ def more_needed(attempts: Attempts, kind: Kind, k: int, wanted: float, level: fl
 
     def reaches(more: int) -> bool:
         sample = samples.scaled((attempts.n + more) / attempts.n).of(0)
-        return sample is not None and _transformed(exact_rate(sample, level), kind, k).lower >= wanted
+        return sample is not None and _transformed(exact_rate(sample, level), kind, k).lower >= target
 
     if reaches(0):
         return 0
-    found = smallest_for_each(lambda _, more: np.array([reaches(int(each)) for each in more]), 1, MOST_NEEDED)
-    return int(found[0]) or None
+    smallest = smallest_for_each(lambda _, more: np.array([reaches(int(value)) for value in more]), 1, MOST_NEEDED)
+    return int(smallest[0]) or None
 
 
 def _pooled(grouped: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval | None:
@@ -376,20 +376,20 @@ def _pooled(grouped: GroupedAttempts, kind: Kind, k: int, level: float) -> Inter
     return None if sample is None else _transformed(exact_rate(sample, level), kind, k)
 
 
-def _mean(kept: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval:
+def _mean(remaining: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval:
     """Return the bounds of a mean over cases. Of the same cases pass@k is at least pass@1, pass^k at most."""
     ks = np.array(sorted({1, k}))
-    values = _SUBSETS[kind](kept.n[:, None], correct_counts(kept)[:, None], ks)
-    means = mean_samples(kept, values)
-    ends = [exact_rate(_column(means, place), level) for place in range(len(ks))]
+    values = _SUBSETS[kind](remaining.n[:, None], correct_counts(remaining)[:, None], ks)
+    means = mean_samples(remaining, values)
+    ends = [exact_rate(_column(means, index), level) for index in range(len(ks))]
     if kind == "pass_at_k":
         return Interval(max(end.lower for end in ends), ends[-1].upper)
     return Interval(ends[-1].lower, min(end.upper for end in ends))
 
 
-def _column(means: EffectiveSamples, place: int) -> EffectiveSample:
+def _column(means: EffectiveSamples, index: int) -> EffectiveSample:
     """Return the sample of one column of the means of a single group."""
-    p, n, degrees = (float(each[0, place]) for each in (means.p, means.n, means.degrees))
+    p, n, degrees = (float(value[0, index]) for value in (means.p, means.n, means.degrees))
     return EffectiveSample(p=p, n=n, observed=p, degrees=None if np.isnan(degrees) else degrees)
 
 
@@ -401,7 +401,7 @@ def _transformed(rate: Interval, kind: Kind, k: int) -> Interval:
 #: The pooled estimator of each statistical mode. The frequentist one is `plugin`, not `unbiased`: it is the paper's,
 #: and it is defined for every k.
 POOLED: Final = {"bayesian": BayesianEstimator.name, "frequentist": PluginEstimator.name}
-#: Those that take any two conversations of a group for alike.
+#: Those that treat all conversations of a group as equivalent.
 _POOLED_NAMES: Final = frozenset({PluginEstimator.name, UnbiasedEstimator.name, BayesianEstimator.name})
 
 
@@ -409,16 +409,16 @@ def validate_k(k: Iterable[object]) -> tuple[int, ...]:
     """Return the k to estimate, ascending and without repeats.
 
     Raises:
-        UsageError: there is none, or one is not a whole number of at least 1; names it.
+        UsageError: `k` is empty, or one is not a whole number of at least 1; names it.
 
     >>> validate_k([5, 1, 3, 3])
     (1, 3, 5)
     """
     chosen: set[int] = set()
-    for each in k:
-        if not isinstance(each, int) or isinstance(each, bool) or each < 1:
-            raise UsageError(f"k={each!r}: each k must be a whole number of attempts, 1 or more, e.g. 1,3,5")
-        chosen.add(each)
+    for item in k:
+        if not isinstance(item, int) or isinstance(item, bool) or item < 1:
+            raise UsageError(f"k={item!r}: each k must be a whole number of attempts, 1 or more, e.g. 1,3,5")
+        chosen.add(item)
     if not chosen:
         raise UsageError("k is empty: give at least one whole number of attempts, e.g. 1,3,5")
     return tuple(sorted(chosen))
@@ -470,17 +470,17 @@ def shown_estimators(settings: StatsSettings) -> tuple[str, ...]:
 
 
 def headline_among(estimators: Sequence[Estimator], settings: StatsSettings) -> tuple[str, Estimator | None]:
-    """Return the name of the headline estimator, or what stands in for it among some, and that estimator if it is there.
+    """Return the name of the headline estimator, or its substitute among some, and that estimator if it is there.
 
     >>> from otel_agentic.config import StatsSettings
     >>> headline_among([PluginEstimator(level=0.9)], StatsSettings())
     ('plugin', PluginEstimator(level=0.9))
     """
-    name = default_among([each.name for each in estimators], headline_estimator(settings), settings)
-    return name, next((each for each in estimators if each.name == name), None)
+    name = default_among([item.name for item in estimators], headline_estimator(settings), settings)
+    return name, next((item for item in estimators if item.name == name), None)
 
 
-def default_among(names: Collection[str], wanted: str, settings: StatsSettings) -> str:
+def default_among(names: Collection[str], preferred: str, settings: StatsSettings) -> str:
     """Return the wanted estimator if it is among the given ones, else the pooled one of the mode, else the first given.
 
     With none given it stays the wanted one.
@@ -489,7 +489,7 @@ def default_among(names: Collection[str], wanted: str, settings: StatsSettings) 
     >>> default_among(["plugin", "bayesian"], "per_case", StatsSettings())
     'bayesian'
     """
-    for name in (wanted, POOLED[settings.mode]):
+    for name in (preferred, POOLED[settings.mode]):
         if name in names:
             return name
-    return next(iter(names), wanted)
+    return next(iter(names), preferred)

@@ -54,13 +54,13 @@ class GroupedAttempts:
         ([1, 1], [0, 1], [1, 2])
         """
         kinds = Counter(
-            (place, case.n, case.c, *(case.weights or (case.n, case.c, case.n)))
-            for place, group in enumerate(groups)
+            (index, case.n, case.c, *(case.weights or (case.n, case.c, case.n)))
+            for index, group in enumerate(groups)
             for case in group.cases
         )
         rows = np.array([(*kind, kinds[kind]) for kind in sorted(kinds)], dtype=np.float64).reshape(-1, 7)
         group, n, c, cases = rows[:, [0, 1, 2, 6]].astype(np.int64).T
-        weighted = any(case.weights for each in groups for case in each.cases)
+        weighted = any(case.weights for item in groups for case in item.cases)
         return cls(size=len(groups), group=group, n=n, c=c, cases=cases, weights=rows[:, 3:6] if weighted else None)
 
     def where(self, rows: BoolArray) -> GroupedAttempts:
@@ -83,7 +83,7 @@ class GroupedAttempts:
         """Return the sum over the cases of each group of some value a case: (size, ...) from (rows, ...)."""
         columns = np.asarray(values, dtype=np.float64)
         if columns.ndim > 1:
-            return np.stack([self.total(columns[:, place]) for place in range(columns.shape[1])], axis=1)
+            return np.stack([self.total(columns[:, index]) for index in range(columns.shape[1])], axis=1)
         summed = np.bincount(self.group, weights=columns * self.cases, minlength=self.size)
         return np.asarray(summed, dtype=np.float64)
 
@@ -98,8 +98,8 @@ class GroupedAttempts:
         kinds = [row for row in range(first, beyond) for _ in range(self.cases[row])]
         return Attempts(
             cases=tuple(
-                case_count(("", f"{place:09}"), int(self.n[row]), int(self.c[row]), CaseWeights(*weights[row].tolist()))
-                for place, row in enumerate(kinds)
+                case_count(("", f"{index:09}"), int(self.n[row]), int(self.c[row]), CaseWeights(*weights[row].tolist()))
+                for index, row in enumerate(kinds)
             )
         )
 
@@ -115,7 +115,7 @@ class GroupedEstimates:
         interval_methods: how the interval of each group was made.
         pass_at_k: (groups, len(k), 3) value, lower, upper.
         pass_pow_k: (groups, len(k), 3) the same.
-        cases_left_out: (groups, len(k)) cases with fewer than k attempts; None where the estimator leaves none out.
+        cases_left_out: (groups, len(k)) cases with fewer than k attempts; None if the estimator includes all cases.
     """
 
     estimator: str
@@ -134,15 +134,15 @@ class GroupedEstimates:
             estimates: by one estimator, each with all the k.
             k: the k, ascending.
         """
-        left_out = [[found.cases_left_out.get(each, 0) for each in k] for found in estimates]
+        left_out = [[result.cases_left_out.get(item, 0) for item in k] for result in estimates]
         return cls(
             estimator=estimates[0].estimator,
             level=estimates[0].level,
             k=tuple(k),
-            interval_methods=[found.interval_method for found in estimates],
-            pass_at_k=np.array([[_numbers(found.pass_at_k[each]) for each in k] for found in estimates]),
-            pass_pow_k=np.array([[_numbers(found.pass_pow_k[each]) for each in k] for found in estimates]),
-            cases_left_out=np.array(left_out) if any(found.cases_left_out for found in estimates) else None,
+            interval_methods=[result.interval_method for result in estimates],
+            pass_at_k=np.array([[_numbers(result.pass_at_k[item]) for item in k] for result in estimates]),
+            pass_pow_k=np.array([[_numbers(result.pass_pow_k[item]) for item in k] for result in estimates]),
+            cases_left_out=np.array(left_out) if any(result.cases_left_out for result in estimates) else None,
         )
 
     def of(self, group: int) -> Estimates:
@@ -185,13 +185,13 @@ def estimate_groups(estimator: Estimator, grouped: GroupedAttempts, k: Sequence[
 
 
 def _numbers(estimate: Estimate) -> tuple[float, float, float]:
-    return tuple(np.nan if each is None else each for each in (estimate.value, estimate.lower, estimate.upper))  # type: ignore[return-value]  # of three come three
+    return tuple(np.nan if item is None else item for item in (estimate.value, estimate.lower, estimate.upper))  # type: ignore[return-value]  # of three come three
 
 
 def _by_k(k: Sequence[int], numbers: FloatArray) -> dict[int, Estimate]:
     return {
-        each: Estimate(value=None) if np.isnan(row[0]) else Estimate(value=row[0], lower=row[1], upper=row[2])
-        for each, row in zip(k, numbers.tolist(), strict=True)
+        item: Estimate(value=None) if np.isnan(row[0]) else Estimate(value=row[0], lower=row[1], upper=row[2])
+        for item, row in zip(k, numbers.tolist(), strict=True)
     }
 
 
@@ -206,8 +206,8 @@ def row_weights(grouped: GroupedAttempts) -> FloatArray:
 
     >>> from otel_agentic.stats.grouped import GroupedAttempts
     >>> from otel_agentic.stats.model import Attempts
-    >>> alike, unlike = [("a", True, 5.0), ("b", False, 5.0)], [("a", True, 5.0), ("b", False, 1.0)]
-    >>> row_weights(GroupedAttempts.of([Attempts.of(alike), Attempts.of(unlike)])).tolist()
+    >>> equal, unequal = [("a", True, 5.0), ("b", False, 5.0)], [("a", True, 5.0), ("b", False, 1.0)]
+    >>> row_weights(GroupedAttempts.of([Attempts.of(equal), Attempts.of(unequal)])).tolist()
     [[1.0, 0.0, 1.0], [1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [5.0, 5.0, 25.0]]
     """
     plain = np.stack((grouped.n, grouped.c, grouped.n), axis=1).astype(np.float64)

@@ -61,10 +61,10 @@ class RisingFactorials:
         np.add.at(factors, grouped.group, (m[:, None] > written) * grouped.cases[:, None])
         many = np.flatnonzero(m > _WRITTEN_OUT)
         group = grouped.group[many]
-        place = np.arange(len(many)) - np.searchsorted(group, group)
-        width = int(place.max(initial=-1)) + 1
+        index = np.arange(len(many)) - np.searchsorted(group, group)
+        width = int(index.max(initial=-1)) + 1
         beyond, cases = np.full((grouped.size, width), float(_WRITTEN_OUT)), np.zeros((grouped.size, width))
-        beyond[group, place], cases[group, place] = m[many], grouped.cases[many]
+        beyond[group, index], cases[group, index] = m[many], grouped.cases[many]
         return cls(factors=factors, beyond=beyond, cases=cases)
 
     def log(self, a: FloatArray) -> FloatArray:
@@ -99,7 +99,7 @@ class BetaBinomial:
 
     passed: RisingFactorials
     failed: RisingFactorials
-    made: RisingFactorials
+    rising_factorials: RisingFactorials
 
     @classmethod
     def of(cls, grouped: GroupedAttempts) -> BetaBinomial:
@@ -107,20 +107,20 @@ class BetaBinomial:
         return cls(
             passed=RisingFactorials.of(grouped, grouped.c),
             failed=RisingFactorials.of(grouped, grouped.n - grouped.c),
-            made=RisingFactorials.of(grouped, grouped.n),
+            rising_factorials=RisingFactorials.of(grouped, grouped.n),
         )
 
     def log(self, mu: FloatArray, kappa: FloatArray) -> FloatArray:
         """Return the log-likelihood at mu in [0, 1] and kappa above 0, all (groups, points)."""
         passed, failed = self.passed.log(mu * kappa), self.failed.log((1.0 - mu) * kappa)
-        return passed + failed - self.made.log(kappa)
+        return passed + failed - self.rising_factorials.log(kappa)
 
     def mode(self, kappa: FloatArray) -> FloatArray:
         """Return the mu of highest likelihood for each kappa: (groups, points), to 1e-9.
 
         >>> from otel_agentic.stats import Attempts, GroupedAttempts
         >>> likelihood = BetaBinomial.of(GroupedAttempts.of([Attempts.of([("a", True), ("b", True), ("c", False)])]))
-        >>> likelihood.mode(np.array([[1.0, 50.0]])).round(6).tolist()  # one attempt a case: c / n, whatever kappa is
+        >>> likelihood.mode(np.array([[1.0, 50.0]])).round(6).tolist()  # one attempt a case: c / n, for any kappa
         [[0.666667, 0.666667]]
         """
 
@@ -200,9 +200,9 @@ _GRID: Final[FloatArray] = np.linspace(_LOWEST, _HIGHEST, _FIRST)
 class HierarchicalEstimator:
     """Posterior predictive of a new case under a Beta-binomial model of cases, bounds by profile likelihood.
 
-    For cases with few attempts each, where `per_case` has to leave cases out and a pooled estimate takes cases for
-    alike. Undefined without attempts. Weights of attempts are not used: in a sample by chance a case's rate is that of
-    its sampled attempts, whatever their number.
+    For cases with few attempts each, where `per_case` has to leave cases out and a pooled estimate treats cases as
+    equal. Undefined without attempts. Weights of attempts are not used: in a sample by chance a case's rate is that of
+    its sampled attempts, for any number of them.
 
     >>> from otel_agentic.stats.model import Attempts
     >>> cases = [(f"case {i}", attempt < i % 3) for i in range(12) for attempt in range(2)]
@@ -243,12 +243,12 @@ class HierarchicalEstimator:
         """Return (pass@k and pass^k, groups, k, value and bounds) of groups that all have attempts."""
         posterior = Posterior.of(grouped)
         mu, log_kappa, weight = posterior.nodes()
-        values = np.array([(functionals(mu, log_kappa, each) * weight).sum(axis=-1) for each in k])
+        values = np.array([(functionals(mu, log_kappa, item) * weight).sum(axis=-1) for item in k])
         degrees = np.maximum(grouped.total(np.ones(len(grouped.n))) - 1.0, 1.0)
         drop = critical_values(self.level, degrees)[:, None] ** 2 / 2.0
         log_kappas, lower, upper = posterior.boundary(drop)
-        lows = np.array([-_crest(-functionals(lower, log_kappas, each)) for each in k])
-        highs = np.array([_crest(functionals(upper, log_kappas, each)) for each in k])
+        lows = np.array([-_crest(-functionals(lower, log_kappas, item)) for item in k])
+        highs = np.array([_crest(functionals(upper, log_kappas, item)) for item in k])
         stacked = np.stack([values, np.minimum(lows, values), np.maximum(highs, values)], axis=-1)
         return np.asarray(stacked.clip(0.0, 1.0).transpose(1, 2, 0, 3) + 0.0)  # + 0.0: no -0.0
 
@@ -308,7 +308,7 @@ class Posterior:
         """
         middle, half = _halves(*self._within(drop))
         log_kappa = middle - half * np.cos(np.linspace(0.0, np.pi, _ALONG))
-        # A region in two parts: the points between them are no part of it. The peak stands in, which bounds nothing.
+        # A region in two parts: the points between them are no part of it. The peak replaces them, which bounds nothing.
         inside = _ridge(self.likelihood, log_kappa)[1] >= self.top - drop - 1e-9
         log_kappa = np.where(inside, log_kappa, self.peak)
         return log_kappa, *self._ends(log_kappa, drop)
@@ -323,9 +323,9 @@ class Posterior:
         def likely(log_kappa: FloatArray) -> BoolArray:
             return np.asarray(_ridge(self.likelihood, log_kappa)[1] >= self.top - drop)
 
-        seen = self.first >= self.top - drop
-        lowest = np.minimum(self.peak, np.where(seen, _GRID, np.inf).min(axis=-1, keepdims=True))
-        highest = np.maximum(self.peak, np.where(seen, _GRID, -np.inf).max(axis=-1, keepdims=True))
+        inside_drop = self.first >= self.top - drop
+        lowest = np.minimum(self.peak, np.where(inside_drop, _GRID, np.inf).min(axis=-1, keepdims=True))
+        highest = np.maximum(self.peak, np.where(inside_drop, _GRID, -np.inf).max(axis=-1, keepdims=True))
         below = _GRID[np.maximum(np.searchsorted(_GRID, lowest) - 1, 0)]
         above = _GRID[np.minimum(np.searchsorted(_GRID, highest, side="right"), _FIRST - 1)]
         ends = bisected(likely, np.hstack([lowest, highest]), np.hstack([below, above]), _TO_THE_END)
@@ -454,17 +454,17 @@ def targets_of(attempts: Attempts, this_traffic: Estimates, estimates: Mapping[s
         estimates: by estimator; `per_case` and `hierarchical` are used where they are there.
     """
     sizes = [case.n for case in attempts.cases]
-    traffic = {k: _one(this_traffic, k) for k in this_traffic.pass_pow_k}
+    traffic = {k: _target_estimate(this_traffic, k) for k in this_traffic.pass_pow_k}
     new_case = {}
     for k in traffic:
         name = PerCaseEstimator.name if k <= min(sizes) else HierarchicalEstimator.name
         if name in estimates:
-            new_case[k] = _one(estimates[name], k)
+            new_case[k] = _target_estimate(estimates[name], k)
     return Targets(cases=len(sizes), fewest=min(sizes), most=max(sizes), this_traffic=traffic, new_case=new_case)
 
 
 def _attempts_within(grouped: GroupedAttempts, rate: FloatArray) -> FloatArray:
-    """Return how many independent attempts would tell as much of the rate of these very cases: (size,)."""
+    """Return how many independent attempts would give the same information about the rate of these very cases: (size,)."""
     n, c = grouped.n.astype(np.float64), grouped.c.astype(np.float64)
     own, cases, attempts = grouped.total(np.stack((c * (n - c) / n, np.ones_like(n), n), axis=1)).T
     total, _, squares = grouped.total(row_weights(grouped)).T
@@ -474,7 +474,7 @@ def _attempts_within(grouped: GroupedAttempts, rate: FloatArray) -> FloatArray:
         return np.asarray(np.where(unequal_weights(grouped), total * total / squares, worth))
 
 
-def _one(estimates: Estimates, k: int) -> TargetEstimate:
+def _target_estimate(estimates: Estimates, k: int) -> TargetEstimate:
     return TargetEstimate(
         estimator=estimates.estimator, pass_at_k=estimates.pass_at_k[k], pass_pow_k=estimates.pass_pow_k[k]
     )

@@ -34,7 +34,7 @@ class Bounded(NamedTuple):
 
 
 def lower_tail(level: float) -> float:
-    """Return what an equal-tailed interval of a level leaves out on either side.
+    """Return the probability outside an equal-tailed interval of a level, on either side.
 
     Raises:
         UsageError: the level is not between 0 and 1.
@@ -70,8 +70,8 @@ def critical_values(level: float, degrees: npt.ArrayLike) -> FloatArray:
     """
     upper = 1.0 - lower_tail(level)
     # Of many groups few have other degrees of freedom, and Student's quantile is slow.
-    freedom, place = np.unique(np.asarray(degrees, dtype=np.float64), return_inverse=True)
-    return np.asarray(np.where(np.isnan(freedom), ndtri(upper), stdtrit(freedom, upper))[place])
+    freedom, inverse = np.unique(np.asarray(degrees, dtype=np.float64), return_inverse=True)
+    return np.asarray(np.where(np.isnan(freedom), ndtri(upper), stdtrit(freedom, upper))[inverse])
 
 
 def wilson(p: float, n: float, critical: float) -> Interval:
@@ -132,16 +132,16 @@ def clopper_pearson_bounds(p: npt.ArrayLike, n: npt.ArrayLike, level: float) -> 
     """
     tail, rate, attempts = lower_tail(level), np.asarray(p, dtype=np.float64), np.asarray(n, dtype=np.float64)
     right = rate * attempts
-    wrong = attempts - right
-    lower = np.where(rate <= 0.0, 0.0, betaincinv(right, wrong + 1.0, tail))
-    upper = np.where(rate >= 1.0, 1.0, betaincinv(right + 1.0, np.maximum(wrong, 0.0), 1.0 - tail))
+    failures = attempts - right
+    lower = np.where(rate <= 0.0, 0.0, betaincinv(right, failures + 1.0, tail))
+    upper = np.where(rate >= 1.0, 1.0, betaincinv(right + 1.0, np.maximum(failures, 0.0), 1.0 - tail))
     return np.stack((lower, upper), axis=-1)
 
 
 def bounded(values: FloatArray, bounds: FloatArray) -> FloatArray:
     """Return points with their intervals: (groups, k, 3), NaN all three where the point is NaN.
 
-    An interval that misses its point is stretched to hold it: an interval without its own estimate helps nobody, and
+    An interval that misses its point is stretched to hold it: an interval without its own estimate is of no use, and
     stretching only adds coverage.
 
     Args:
@@ -176,16 +176,16 @@ def smallest_for_each(holds: Callable[[IntArray, IntArray], BoolArray], size: in
     [37, 1, 0]
     """
     below, above = np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.int64)
-    asked = np.arange(size)
-    while asked.size:
-        asked = asked[~holds(asked, above[asked])]
-        below[asked] = above[asked]
-        above[asked] = np.where(above[asked] == most, 0, np.minimum(2 * above[asked], most))
-        asked = asked[above[asked] > 0]
-    asked = np.flatnonzero(above - below > 1)
-    while asked.size:
-        middle = (below[asked] + above[asked]) // 2
-        held = holds(asked, middle)
-        above[asked[held]], below[asked[~held]] = middle[held], middle[~held]
-        asked = asked[above[asked] - below[asked] > 1]
+    open_ = np.arange(size)
+    while open_.size:
+        open_ = open_[~holds(open_, above[open_])]
+        below[open_] = above[open_]
+        above[open_] = np.where(above[open_] == most, 0, np.minimum(2 * above[open_], most))
+        open_ = open_[above[open_] > 0]
+    open_ = np.flatnonzero(above - below > 1)
+    while open_.size:
+        middle = (below[open_] + above[open_]) // 2
+        held = holds(open_, middle)
+        above[open_[held]], below[open_[~held]] = middle[held], middle[~held]
+        open_ = open_[above[open_] - below[open_] > 1]
     return above

@@ -24,22 +24,22 @@ _ADDED: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What the judge said of the conversations that nobody labelled: it passed `passed` of `n`."""
+class Unlabelled:
+    """The judge's verdicts on the unlabelled conversations: it passed `passed` of `n`."""
 
     n: float
     passed: float
 
     @property
     def rate(self) -> float:
-        """The share that it passed; 0 without any, where nothing rests on it."""
+        """The share that it passed; 0 without any, when it has no effect."""
         return self.passed / self.n if self.n else 0.0
 
 
-def tuned_power(confusion: Confusion, judged: Judged) -> float:
+def tuned_power(confusion: Confusion, unlabelled: Unlabelled) -> float:
     """Return the lambda of PPI++ that makes its variance smallest, within [0, 1].
 
-    lambda = cov(human, judge) / ((1 + n / N) var(judge)), n labelled and N not; 0 where the judge always says the same.
+    lambda = cov(human, judge) / ((1 + n / N) var(judge)), n labelled and N not; 0 if the judge always gives the same verdict.
 
     Ref: Angelopoulos, Duchi and Zrnic 2023, power tuning of a mean.
 
@@ -49,14 +49,14 @@ def tuned_power(confusion: Confusion, judged: Judged) -> float:
     >>> tuned_power(Confusion(both_pass=5, false_pass=5, false_fail=0, both_fail=0), Judged(n=9, passed=9))
     0.0
     """
-    if not judged.n or not confusion.n:
+    if not unlabelled.n or not confusion.n:
         return 0.0
-    rate = (confusion.both_pass + confusion.false_pass + judged.passed) / (confusion.n + judged.n)
-    spread = (1.0 + confusion.n / judged.n) * rate * (1.0 - rate)
+    rate = (confusion.both_pass + confusion.false_pass + unlabelled.passed) / (confusion.n + unlabelled.n)
+    spread = (1.0 + confusion.n / unlabelled.n) * rate * (1.0 - rate)
     return min(1.0, max(0.0, _covariance(confusion) / spread)) if spread > 0.0 else 0.0
 
 
-def ppi_rate(confusion: Confusion, judged: Judged, power: float) -> float:
+def ppi_rate(confusion: Confusion, unlabelled: Unlabelled, power: float) -> float:
     """Return the PPI++ estimate at a lambda, which may lie outside of [0, 1] by a little.
 
     Ref: Angelopoulos, Duchi and Zrnic 2023, mean estimation.
@@ -67,10 +67,10 @@ def ppi_rate(confusion: Confusion, judged: Judged, power: float) -> float:
     [0.72, 0.67, 0.62]
     """
     judge, human = _margins(confusion)
-    return power * judged.rate + human - power * judge
+    return power * unlabelled.rate + human - power * judge
 
 
-def ppi_variance(confusion: Confusion, judged: Judged, power: float) -> float:
+def ppi_variance(confusion: Confusion, unlabelled: Unlabelled, power: float) -> float:
     """Return the estimated variance of the PPI++ estimate at a lambda, independent conversations.
 
     Ref: Angelopoulos, Duchi and Zrnic 2023, mean estimation: lambda^2 var(judge) / N + var(human - lambda judge) / n.
@@ -82,11 +82,17 @@ def ppi_variance(confusion: Confusion, judged: Judged, power: float) -> float:
     """
     judge, human = _margins(confusion)
     rest = human * (1.0 - human) + power**2 * judge * (1.0 - judge) - 2.0 * power * _covariance(confusion)
-    many = power**2 * judged.rate * (1.0 - judged.rate) / judged.n if judged.n else 0.0
+    many = power**2 * unlabelled.rate * (1.0 - unlabelled.rate) / unlabelled.n if unlabelled.n else 0.0
     return many + max(0.0, rest) / confusion.n
 
 
-def ppi(confusion: Confusion, judged: Judged, power: float, level: float, repeats: Repeats = Repeats()) -> Estimate:  # noqa: B008 — frozen
+def ppi(
+    confusion: Confusion,
+    unlabelled: Unlabelled,
+    power: float,
+    level: float,
+    repeats: Repeats = Repeats(),  # noqa: B008 — frozen
+) -> Estimate:
     """Return the PPI++ estimate with its interval, clipped to [0, 1]; None without labels.
 
     The interval is made with 1/2 added to each cell of the labels and stretched to hold the estimate, see above.
@@ -102,32 +108,34 @@ def ppi(confusion: Confusion, judged: Judged, power: float, level: float, repeat
     if not confusion.n:
         return Estimate.of(None)
     softened = confusion.scaled(1.0 / repeats.clusters_only, _ADDED)
-    value, centre = ppi_rate(confusion, judged, power), ppi_rate(softened, judged, power)
-    half = quantile(level, repeats.degrees) * (ppi_variance(softened, judged, power) * repeats.effect) ** 0.5
+    value, centre = ppi_rate(confusion, unlabelled, power), ppi_rate(softened, unlabelled, power)
+    half = quantile(level, repeats.degrees) * (ppi_variance(softened, unlabelled, power) * repeats.effect) ** 0.5
     return Estimate(value=_clip(value), lower=_clip(min(value, centre - half)), upper=_clip(max(value, centre + half)))
 
 
 def ppi_repeats(
     pairs: Sequence[VerdictPair],
-    judged: Sequence[tuple[CaseKey, bool]],
+    unlabelled: Sequence[tuple[CaseKey, bool]],
     confusion: Confusion,
-    rest: Judged,
+    rest: Unlabelled,
     power: float,
 ) -> Repeats:
     """Return the design effect of the PPI++ estimate."""
     judge, human = _margins(confusion)
     mean = human - power * judge
     influences = [(pair.case, (pair.human - power * pair.judge - mean) / confusion.n) for pair in pairs]
-    return repeats_of([*influences, *influences_of_judged(judged, rest, power)], labelled=[pair.case for pair in pairs])
+    return repeats_of(
+        [*influences, *influences_of_judged(unlabelled, rest, power)], labelled=[pair.case for pair in pairs]
+    )
 
 
-def influences_of_judged(judged: Sequence[tuple[CaseKey, bool]], rest: Judged, power: float) -> list[Influence]:
-    """Return what each conversation that only the judge looked at adds to `power` times their mean.
+def influences_of_judged(unlabelled: Sequence[tuple[CaseKey, bool]], rest: Unlabelled, power: float) -> list[Influence]:
+    """Return the amount that each conversation that only the judge evaluated adds to `power` times their mean.
 
     >>> influences_of_judged([(("", "a"), True), (("", "b"), False)], Judged(n=2, passed=1), 1.0)
     [(('', 'a'), 0.25), (('', 'b'), -0.25)]
     """
-    return [(case, power * (passed - rest.rate) / rest.n) for case, passed in judged]
+    return [(case, power * (passed - rest.rate) / rest.n) for case, passed in unlabelled]
 
 
 def _margins(confusion: Confusion) -> tuple[float, float]:
@@ -163,39 +171,39 @@ def rogan_gladen_rate(q: float, sensitivity: float, specificity: float) -> float
     return None if youden <= 0.0 else min(1.0, max(0.0, (q + specificity - 1.0) / youden))
 
 
-def rogan_gladen(confusion: Confusion, judged: Judged, level: float, repeats: Repeats = Repeats()) -> Estimate:  # noqa: B008 — frozen
+def rogan_gladen(confusion: Confusion, unlabelled: Unlabelled, level: float, repeats: Repeats = Repeats()) -> Estimate:  # noqa: B008 — frozen
     """Return the Rogan-Gladen estimate with its interval, both within [0, 1]; stretched to hold the estimate.
 
-    None where the judge knows nothing, where the labels hold one class only, and where everything is labelled.
+    None if the judge has no information, if the labels are of one class only, or if everything is labelled.
 
     Ref: Lang and Reiczigel 2014, section 2.
 
     Args:
         confusion: the labels.
-        judged: what was not labelled; independent of the labels.
+        unlabelled: the unlabelled conversations; independent of the labels.
         level: of the interval.
         repeats: how much more the attempts of one case vary.
 
     >>> from otel_agentic.stats.agreement import Confusion
-    >>> from otel_agentic.stats.judge_error import Judged
+    >>> from otel_agentic.stats.judge_error import Unlabelled
     >>> labels = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
-    >>> found = rogan_gladen(labels, Judged(n=1000, passed=800), 0.95)
+    >>> found = rogan_gladen(labels, Unlabelled(n=1000, passed=800), 0.95)
     >>> round(found.value, 3), round(found.lower, 3), round(found.upper, 3)
     (0.72, 0.611, 0.821)
     """
     sensitivity = sensitivity_of(confusion)
     specificity = specificity_of(confusion)
-    if sensitivity is None or specificity is None or not judged.n:
+    if sensitivity is None or specificity is None or not unlabelled.n:
         return Estimate.of(None)
-    value = rogan_gladen_rate(judged.rate, sensitivity, specificity)
+    value = rogan_gladen_rate(unlabelled.rate, sensitivity, specificity)
     if value is None:
         return Estimate.of(None)
-    lower, upper = _lang_reiczigel(confusion, judged, level, repeats)
+    lower, upper = _lang_reiczigel(confusion, unlabelled, level, repeats)
     return Estimate(value=value, lower=max(0.0, min(value, lower)), upper=min(1.0, max(value, upper)))
 
 
 def sensitivity_of(confusion: Confusion) -> float | None:
-    """Return the share of what people pass that the judge passes too; None where people pass nothing.
+    """Return the share of what people pass that the judge passes too; None if people pass nothing.
 
     >>> from otel_agentic.stats.agreement import Confusion
     >>> sensitivity_of(Confusion(both_pass=3, false_pass=0, false_fail=1, both_fail=0))
@@ -205,7 +213,7 @@ def sensitivity_of(confusion: Confusion) -> float | None:
 
 
 def specificity_of(confusion: Confusion) -> float | None:
-    """Return the share of what people fail that the judge fails too; None where people fail nothing.
+    """Return the share of what people fail that the judge fails too; None if people fail nothing.
 
     >>> from otel_agentic.stats.agreement import Confusion
     >>> specificity_of(Confusion(both_pass=3, false_pass=0, false_fail=1, both_fail=0)) is None
@@ -215,7 +223,7 @@ def specificity_of(confusion: Confusion) -> float | None:
 
 
 def repeats_of_rogan_gladen(
-    pairs: Sequence[VerdictPair], judged: Sequence[tuple[CaseKey, bool]], confusion: Confusion, rest: Judged
+    pairs: Sequence[VerdictPair], unlabelled: Sequence[tuple[CaseKey, bool]], confusion: Confusion, rest: Unlabelled
 ) -> Repeats:
     """Return the design effect of (q + sp - 1) / (se + sp - 1), linearised."""
     passes, fails = confusion.both_pass + confusion.false_fail, confusion.both_fail + confusion.false_pass
@@ -229,17 +237,21 @@ def repeats_of_rogan_gladen(
     influences += [
         (pair.case, (1.0 - p) * (1.0 - pair.judge - specificity) / fails) for pair in pairs if not pair.human
     ]
-    return repeats_of([*influences, *influences_of_judged(judged, rest, 1.0)], labelled=[pair.case for pair in pairs])
+    return repeats_of(
+        [*influences, *influences_of_judged(unlabelled, rest, 1.0)], labelled=[pair.case for pair in pairs]
+    )
 
 
-def _lang_reiczigel(confusion: Confusion, judged: Judged, level: float, repeats: Repeats) -> tuple[float, float]:
+def _lang_reiczigel(
+    confusion: Confusion, unlabelled: Unlabelled, level: float, repeats: Repeats
+) -> tuple[float, float]:
     """Return the adjusted limits, not clipped; [0, 1] where so few labels leave even the adjusted judge without knowledge."""
     z = quantile(level)
     few = confusion.scaled(1.0 / repeats.clusters_only)
     passes, fails = few.both_pass + few.false_fail + _PLUS, few.both_fail + few.false_pass + _PLUS
     sensitivity, specificity = (few.both_pass + _PLUS / 2) / passes, (few.both_fail + _PLUS / 2) / fails
-    n = judged.n + z * z
-    q = (judged.passed + z * z / 2) / n
+    n = unlabelled.n + z * z
+    q = (unlabelled.passed + z * z / 2) / n
     youden = sensitivity + specificity - 1.0
     if youden <= 0.0:
         return 0.0, 1.0
@@ -252,15 +264,15 @@ def _lang_reiczigel(confusion: Confusion, judged: Judged, level: float, repeats:
     return centre - half, centre + half
 
 
-def _share(right: float, wrong: float) -> float | None:
-    return right / (right + wrong) if right + wrong else None
+def _share(right: float, other: float) -> float | None:
+    return right / (right + other) if right + other else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrected:
     """A pass rate as the judge has it, as the labels alone have it, and corrected.
 
-    `n_human` labelled conversations, `n_judge` that only the judge looked at. What is undefined is None, never 0.
+    `n_human` labelled conversations, `n_judge` that only the judge looked at. Undefined values are None, never 0.
     `sensitivity` and `specificity` are those of the labels. `power` is the lambda of PPI++.
     """
 
@@ -276,34 +288,34 @@ class Corrected:
     power: float
 
 
-def corrected(pairs: Sequence[VerdictPair], judged: Sequence[tuple[CaseKey, bool]], level: float) -> Corrected:
+def corrected(pairs: Sequence[VerdictPair], unlabelled: Sequence[tuple[CaseKey, bool]], level: float) -> Corrected:
     """Return the pass rate of some conversations, corrected for the judge's errors in both ways.
 
     Args:
         pairs: the labelled ones, a random sample of all; at least one.
-        judged: the other ones: the case, and whether the judge passed it.
+        unlabelled: the other ones: the case, and whether the judge passed it.
         level: of the intervals.
 
     >>> from otel_agentic.stats.agreement import VerdictPair
-    >>> said = [(True, True)] * 70 + [(True, False)] * 10 + [(False, True)] * 2 + [(False, False)] * 18
-    >>> pairs = [VerdictPair(judge=j, human=h, case=str(i)) for i, (j, h) in enumerate(said)]
+    >>> verdicts = [(True, True)] * 70 + [(True, False)] * 10 + [(False, True)] * 2 + [(False, False)] * 18
+    >>> pairs = [VerdictPair(judge=j, human=h, case=str(i)) for i, (j, h) in enumerate(verdicts)]
     >>> found = corrected(pairs, [(("", f"other {i}"), i < 800) for i in range(1000)], 0.95)
     >>> [round(one.value, 3) for one in (found.raw, found.human, found.rogan_gladen, found.ppi)]
     [0.8, 0.72, 0.72, 0.72]
     """
     confusion = confusion_of(pairs)
-    rest = Judged(n=len(judged), passed=sum(passed for _, passed in judged))
+    rest = Unlabelled(n=len(unlabelled), passed=sum(passed for _, passed in unlabelled))
     power = tuned_power(confusion, rest)
-    every = [*((pair.case, pair.judge) for pair in pairs), *judged]
+    every = [*((pair.case, pair.judge) for pair in pairs), *unlabelled]
     return Corrected(
         level=level,
         n_human=len(pairs),
-        n_judge=len(judged),
+        n_judge=len(unlabelled),
         raw=pooled_rate(Attempts.of(every), level),
         human=pooled_rate(Attempts.of((pair.case, pair.human) for pair in pairs), level),
         sensitivity=sensitivity_of(confusion),
         specificity=specificity_of(confusion),
-        rogan_gladen=rogan_gladen(confusion, rest, level, repeats_of_rogan_gladen(pairs, judged, confusion, rest)),
-        ppi=ppi(confusion, rest, power, level, ppi_repeats(pairs, judged, confusion, rest, power)),
+        rogan_gladen=rogan_gladen(confusion, rest, level, repeats_of_rogan_gladen(pairs, unlabelled, confusion, rest)),
+        ppi=ppi(confusion, rest, power, level, ppi_repeats(pairs, unlabelled, confusion, rest, power)),
         power=power,
     )

@@ -1,4 +1,4 @@
-"""Evidence that the mean rate over cases is above, or below, a value: valid at every look, whatever the cases are like.
+"""Evidence that the mean rate over cases is above, or below, a value: valid at every look, for any distribution of cases.
 
 Case j has a rate p_j, drawn from some distribution G of rates, and c_j of its n_j attempts are correct. Against "the mean
 of G is at most p0" the e-value is
@@ -38,14 +38,14 @@ Side = Literal["above", "below"]
 #: What a group's cases are like: (attempts, correct ones, how many cases), each (attempts, correct) once, sorted.
 CaseKinds = tuple[tuple[int, int, int], ...]
 
-#: Alternatives: means at the nodes of a Gauss-Jacobi quadrature between p0 and the end of the scale, and how alike cases are.
+#: Alternatives: means at the nodes of a Gauss-Jacobi quadrature between p0 and the end of the scale, and how similar cases are.
 _MEANS: Final = 24
 _CONCENTRATIONS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
 #: Rates that G may put mass on, besides the observed rates of the cases, spread evenly in arcsine scale.
 _RATES: Final = 200
 #: Every so many of them the search begins with.
 _FIRST: Final = 8
-#: The maximum is bracketed to so much of its logarithm; the upper end counts, so that what is left makes no claim.
+#: The maximum is bracketed to so much of its logarithm; the upper end counts, so that the remainder makes no claim.
 _TOLERANCE: Final = 1e-3
 _ROUNDS: Final = 100
 #: Log-likelihoods of a case are no further than this below its largest one: no rate makes an outcome impossible.
@@ -105,8 +105,8 @@ class MeanEvidence:
 
     def _numerator(self, factor: float) -> float:
         bets = alternatives(self.p0)
-        found = self._likelihoods[: bets.count] * factor + bets.log_prior
-        return float(logsumexp(found))
+        value = self._likelihoods[: bets.count] * factor + bets.log_prior
+        return float(logsumexp(value))
 
     @cached_property
     def _likelihoods(self) -> FloatArray:
@@ -132,31 +132,31 @@ class Alternatives:
         every = np.concatenate((np.repeat(means, like.size), np.full(like.size, p0)))
         kappa = np.concatenate((np.tile(like, means.size), like))
         self.a, self.b = every * kappa, (1.0 - every) * kappa
-        self._tables = [np.zeros((each.size, 1)) for each in (self.a, self.b, kappa)]
+        self._tables = [np.zeros((item.size, 1)) for item in (self.a, self.b, kappa)]
         self._parameters = (self.a, self.b, kappa)
 
     def log_likelihood(self, n: IntArray, c: IntArray) -> FloatArray:
         """Return log B(a + c, b + n - c) / B(a, b): (distributions, kinds)."""
-        a, b, both = (self._rising(place, counts) for place, counts in enumerate((c, n - c, n)))
+        a, b, both = (self._rising(index, counts) for index, counts in enumerate((c, n - c, n)))
         return np.asarray(a + b - both)
 
-    def _rising(self, place: int, counts: IntArray) -> FloatArray:
+    def _rising(self, index: int, counts: IntArray) -> FloatArray:
         """Return log of x (x+1) ... (x+count-1) for each parameter x of one kind."""
-        x = self._parameters[place][:, np.newaxis]
+        x = self._parameters[index][:, np.newaxis]
         most = int(counts.max())
         if most > _LOOKED_UP:
             return np.asarray(gammaln(x + counts) - gammaln(x))
-        table = self._tables[place]
+        table = self._tables[index]
         if table.shape[1] <= most:
             logs = np.log(x + np.arange(2 * most))
             table = np.concatenate((np.zeros_like(x), np.cumsum(logs, axis=1)), axis=1)
-            self._tables[place] = table
+            self._tables[index] = table
         return np.asarray(table[:, counts])
 
 
 @lru_cache(maxsize=64)
 def alternatives(p0: float) -> Alternatives:
-    """Return what is bet on against a mean of p0 or less."""
+    """Return the alternatives to a mean of p0 or less."""
     return Alternatives(p0)
 
 
@@ -203,8 +203,8 @@ class _Parts:
         low, high = len(self.low), len(self.high)
         best_low = set(self.of_low.argmax(axis=1)[:: 1 + len(self.of_low) // _FIRST**2].tolist())
         best_high = set(self.of_high.argmax(axis=1)[:: 1 + len(self.of_high) // _FIRST**2].tolist())
-        parts = [(place, high - 1) for place in sorted(best_low.union(range(0, low, _FIRST)))]
-        parts += [(0, place) for place in sorted(best_high.union(range(0, high, _FIRST)))]
+        parts = [(index, high - 1) for index in sorted(best_low.union(range(0, low, _FIRST)))]
+        parts += [(0, index) for index in sorted(best_high.union(range(0, high, _FIRST)))]
         return list(dict.fromkeys([*parts, (low - 1, 0)]))
 
     def gains(self, per_case: FloatArray) -> tuple[float, set[tuple[int, int]]]:
@@ -216,10 +216,10 @@ class _Parts:
         low, high = self.of_low.T @ per_case, self.of_high.T @ per_case
         pairs = self.share * low[:, np.newaxis] + (1.0 - self.share) * high
         best_low, best_high = pairs.argmax(axis=0), pairs.argmax(axis=1)
-        found = {(int(best_low[place]), place) for place in _peaks(pairs.max(axis=0))}
-        found |= {(place, int(best_high[place])) for place in _peaks(pairs.max(axis=1))}
-        found |= {(place, -1) for place in _peaks(low)}
-        return float(max(pairs.max(), low.max())), found
+        value = {(int(best_low[index]), index) for index in _peaks(pairs.max(axis=0))}
+        value |= {(index, int(best_high[index])) for index in _peaks(pairs.max(axis=1))}
+        value |= {(index, -1) for index in _peaks(low)}
+        return float(max(pairs.max(), low.max())), value
 
 
 def _largest_likelihood(n: IntArray, c: IntArray, cases: FloatArray, p0: float) -> float:
@@ -227,7 +227,7 @@ def _largest_likelihood(n: IntArray, c: IntArray, cases: FloatArray, p0: float) 
 
     By the constrained Newton method over the parts of G: parts at the peaks of the gradient join, weights are those of a
     non-negative least squares problem, and parts of weight 0 leave. The likelihood is concave in G, so that the largest
-    gradient bounds what is left: log-likelihood + N log(gradient / N).
+    gradient bounds the remainder: log-likelihood + N log(gradient / N).
     """
     rates = np.unique(np.concatenate((np.sin(np.linspace(0.0, np.pi / 2.0, _RATES)) ** 2, c / n)))
     with np.errstate(divide="ignore"):
@@ -236,7 +236,7 @@ def _largest_likelihood(n: IntArray, c: IntArray, cases: FloatArray, p0: float) 
     parts = _Parts.of(rates, np.exp(np.maximum(log_likelihood - highest[:, np.newaxis], _LEAST)), p0)
     total, root = float(cases.sum()), np.sqrt(cases)
     chosen = parts.first()
-    columns = np.stack([parts.column(each) for each in chosen], axis=1)
+    columns = np.stack([parts.column(item) for item in chosen], axis=1)
     weights = np.full(len(chosen), 1.0 / len(chosen))
     now = columns @ weights
     for _ in range(_ROUNDS):
@@ -246,18 +246,18 @@ def _largest_likelihood(n: IntArray, c: IntArray, cases: FloatArray, p0: float) 
             break
         new = sorted(peaks.difference(chosen))
         chosen += new
-        columns = np.concatenate((columns, *(parts.column(each)[:, np.newaxis] for each in new)), axis=1)
+        columns = np.concatenate((columns, *(parts.column(item)[:, np.newaxis] for item in new)), axis=1)
         scaled = columns * (root / now)[:, np.newaxis]
         # The second-order expansion of log-likelihood - N (sum of weights - 1) - N (sum of weights - 1)^2 / 2.
-        wanted, _ = nnls(
+        optimum, _ = nnls(
             np.vstack((scaled, np.full(len(chosen), math.sqrt(total)))), np.concatenate((2.0 * root, [0.0]))
         )
-        wanted /= wanted.sum()
-        step = _step(now, columns @ wanted - now, cases)
-        weights = np.concatenate((weights, np.zeros(len(new)))) * (1.0 - step) + step * wanted
-        kept = weights > 1e-12  # noqa: PLR2004 — nothing
-        chosen = [each for each, stays in zip(chosen, kept, strict=True) if stays]
-        columns, weights = columns[:, kept], weights[kept] / weights[kept].sum()
+        optimum /= optimum.sum()
+        step = _step(now, columns @ optimum - now, cases)
+        weights = np.concatenate((weights, np.zeros(len(new)))) * (1.0 - step) + step * optimum
+        positive = weights > 1e-12  # noqa: PLR2004 — nothing
+        chosen = [item for item, stays in zip(chosen, positive, strict=True) if stays]
+        columns, weights = columns[:, positive], weights[positive] / weights[positive].sum()
         now = columns @ weights
     else:
         left = math.inf if left > 1.0 else left  # no claim from a search that has not come to its end

@@ -1,4 +1,4 @@
-"""What estimators take and give, and the tiers that rest on them."""
+"""Inputs and results of estimators, and the tiers that are based on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import StatsSettings
 
 Tier = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row"]
-#: What tells cases apart: dataset and case id.
+#: The identity of a case: dataset and case id.
 CaseKey = tuple[str, str]
 TIERS: Final[tuple[Tier, ...]] = (
     "ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row",
@@ -44,7 +44,7 @@ class CaseWeights(NamedTuple):
 class CaseCount:
     """Attempts of one case: `n` evaluated, `c` of them correct. Equal case ids of two datasets are two cases.
 
-    `dataset` is "" where the case is of none; `weights` is None where every attempt has the weight 1.
+    `dataset` is "" if the case has no dataset; `weights` is None if every attempt has the weight 1.
     """
 
     dataset: str = ""
@@ -83,11 +83,11 @@ class Attempts:
         n: Counter[CaseKey] = Counter()
         c: Counter[CaseKey] = Counter()
         weighted: dict[CaseKey, tuple[float, float, float]] = defaultdict(lambda: (0.0, 0.0, 0.0))
-        for case, correct, *given in outcomes:
+        for case, correct, *optional in outcomes:
             key = ("", case) if isinstance(case, str) else case
             n[key] += 1
             c[key] += correct
-            weight = _checked(given[0], key) if given else 1.0
+            weight = _checked(optional[0], key) if optional else 1.0
             total, right, squares = weighted[key]
             weighted[key] = (total + weight, right + weight * correct, squares + weight * weight)
         return cls(cases=tuple(case_count(key, n[key], c[key], CaseWeights(*weighted[key])) for key in sorted(n)))
@@ -105,7 +105,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A point and its interval; all None where the estimator is undefined."""
+    """A point and its interval; all None if the estimator is undefined."""
 
     value: float | None
     lower: float | None = None

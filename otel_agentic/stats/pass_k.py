@@ -41,7 +41,7 @@ def log_rising(x: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     return np.asarray(np.where(start < _LARGE, gammaln(start + steps) - gammaln(start), series))
 
 
-def rising_ratio(part: npt.ArrayLike, whole: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
+def rising_ratio(part: npt.ArrayLike, total: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     """Return (part)_k / (whole)_k, elementwise, for 0 < part <= whole: in [0, 1].
 
     Up to k = 16 the factors are multiplied: of small whole numbers the ratio is then the nearest double, so that a tier whose
@@ -51,10 +51,10 @@ def rising_ratio(part: npt.ArrayLike, whole: npt.ArrayLike, k: npt.ArrayLike) ->
     0.3297
     """
     steps = np.asarray(k)
-    few = _rising(part, steps) / _rising(whole, steps)
+    few = _rising(part, steps) / _rising(total, steps)
     if np.all(steps <= _FEW):
         return np.asarray(few)
-    many = np.exp(np.minimum(log_rising(part, steps) - log_rising(whole, steps), 0.0))
+    many = np.exp(np.minimum(log_rising(part, steps) - log_rising(total, steps), 0.0))
     return np.where(steps <= _FEW, few, many)
 
 
@@ -162,13 +162,13 @@ def unbiased_pass_pow_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) ->
     return _subset_ratio(correct, attempts, k)
 
 
-def _subset_ratio(part: FloatArray, whole: FloatArray, k: npt.ArrayLike) -> FloatArray:
+def _subset_ratio(part: FloatArray, total: FloatArray, k: npt.ArrayLike) -> FloatArray:
     """Return C(part, k) / C(whole, k): 0 where part <= k - 1, NaN where whole < k."""
     _require_k(k)
     last = np.asarray(k) - 1.0
-    # The factors are positive where they are needed; elsewhere 1 stands in, for the ratio is decided without them.
-    none, undefined = part <= last, whole <= last
-    ratio = rising_ratio(np.where(none, 1.0, part - last), np.where(undefined, 1.0, whole - last), k)
+    # The factors are positive where they are needed; elsewhere they are replaced by 1, because the ratio is decided without them.
+    none, undefined = part <= last, total <= last
+    ratio = rising_ratio(np.where(none, 1.0, part - last), np.where(undefined, 1.0, total - last), k)
     return np.asarray(np.where(undefined, np.nan, np.where(none, 0.0, ratio)))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: (a, b) of the Beta on [0, p0] that the bets are spread over: the quickest over 13 pairs of promised and true rates
 #: among the priors tried; the table is in docs/monitoring.md.
 PRIOR: Final = (3.0, 0.5)
-#: Bounds of an e-value that is told as a number; beyond them its logarithm is told.
+#: Bounds of an e-value that is reported as a number; beyond them its logarithm is reported.
 LEAST, LARGEST = 1e-300, 1e300
 #: Below this the regularised incomplete beta is close to underflow and a continued fraction takes over.
 _SMALL: Final = 1e-250
@@ -55,7 +55,7 @@ def log_e_value(
     >>> log_e_value(0, 0, 0.9).item(), round(float(np.exp(log_e_value(10, 5, 0.9))), 1)
     (0.0, 54.9)
     """
-    n, c, p0 = np.broadcast_arrays(*(np.asarray(each, dtype=np.float64) for each in (n, c, p0)))
+    n, c, p0 = np.broadcast_arrays(*(np.asarray(value, dtype=np.float64) for value in (n, c, p0)))
     _require_counts(n, c, p0, prior)
     a, b = prior
     with np.errstate(divide="ignore"):
@@ -63,7 +63,7 @@ def log_e_value(
         log_e = np.asarray(betaln(a + c, b + n - c) + np.log(share) - c * np.log(p0) - (n - c) * np.log1p(-p0))
     small = share < _SMALL
     if small.any():
-        # Powers of p0 and 1-p0 cancel here by hand: what is left neither under- nor overflows.
+        # Powers of p0 and 1-p0 cancel here by hand: the remainder neither under- nor overflows.
         powers = a * np.log(p0[small]) + b * np.log1p(-p0[small])
         log_e[small] = powers + _log_tail(a + c[small], b + n[small] - c[small], p0[small])
     return np.asarray(np.where(n == 0, 0.0, log_e - betaln(a, b) - np.log(betainc(a, b, p0))), dtype=np.float64)
@@ -88,7 +88,7 @@ def log_e_path(outcomes: npt.ArrayLike, p0: npt.ArrayLike, prior: tuple[float, f
 
 
 def first_alarm(log_e: npt.ArrayLike, alpha: float) -> IntArray:
-    """Return how many conversations the first alarm took in each stream, 0 where there was none.
+    """Return how many conversations the first alarm took in each stream, 0 without an alarm.
 
     Args:
         log_e: (..., looks) log e-values.
@@ -145,18 +145,18 @@ def _require_counts(n: FloatArray, c: FloatArray, p0: FloatArray, prior: tuple[f
         raise UsageError(f"prior Beta{prior}: both parameters must be above 0")
 
 
-#: When a sum that is kept up to date by differences is added up anew: after so many of them, or once it is so small a part
-#: of what it was, or so large.
+#: When a sum that is updated by differences is computed again: after so many of them, or once it is so small a part
+#: of its former value, or so large.
 _ADD_UP_AFTER: Final = 1_000
 _LOST, _GREAT = 1e-3, 1e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """The e-process of one stream so far; it goes on where it stopped. Cases may have bets of their own.
+    """The e-process of one stream so far; it continues where it stopped. Cases may have bets of their own.
 
     With several cases the e-value is the mean over them of each one's e-process, in which a case that joins late counts
-    with the e-value at that moment as its stake. So the wealth is shared anew at each arrival and the whole stays a
+    with the e-value at that moment as its stake. So the wealth is shared again at each arrival and the process stays a
     betting game; a plain mean, in which each newcomer brings 1, would let a lost bet be made good for nothing.
 
     Attributes:
@@ -234,10 +234,10 @@ def _shared(
     fund = _Fund((before.log_stake + log_now[: before.n.size]).tolist())
     stakes, joined, log_e = log_stake.tolist(), before.n.size, before.log_e
     path = []
-    for each, log_of_case in zip(case.tolist(), log_each.tolist(), strict=True):
-        if each >= joined:
-            stakes[each], joined = log_e, each + 1
-        log_e = fund.put(each, stakes[each] + log_of_case)
+    for row, log_of_case in zip(case.tolist(), log_each.tolist(), strict=True):
+        if row >= joined:
+            stakes[row], joined = log_e, row + 1
+        log_e = fund.store(row, stakes[row] + log_of_case)
         path.append(log_e)
     return np.array(stakes), np.array(path, dtype=np.float64)
 
@@ -253,16 +253,16 @@ class _Fund:
         if logs:
             self._add_up()
 
-    def put(self, place: int, log: float) -> float:
+    def store(self, position: int, log: float) -> float:
         """Set what a case has, the next case where the place is the first free one; return the log of the mean."""
-        if place == len(self._logs):
+        if position == len(self._logs):
             self._logs.append(log)
             self._add_up()
         else:
-            self._logs[place] = log
+            self._logs[position] = log
             share = math.exp(min(log - self._top, 700.0))
-            self._total += share - self._shares[place]
-            self._shares[place] = share
+            self._total += share - self._shares[position]
+            self._shares[position] = share
             self._largest = max(self._largest, self._total)
             self._steps += 1
             if self._steps >= _ADD_UP_AFTER or not self._largest * _LOST < self._total < _GREAT:
@@ -270,7 +270,7 @@ class _Fund:
         return self._top + math.log(self._total / len(self._logs))
 
     def _add_up(self) -> None:
-        """Start anew from the logarithms, so that no rounding error grows."""
+        """Compute the sum again from the logarithms, so that no rounding error grows."""
         self._top = max(self._logs)
         self._shares = [math.exp(log - self._top) for log in self._logs]
         self._total = self._largest = math.fsum(self._shares)
@@ -378,7 +378,7 @@ class ChangeDetector:
         return np.asarray((1.0 + values) * np.exp(np.where(correct, self.log_pass, self.log_fail)))
 
     def watch(self, values: FloatArray, outcomes: npt.ArrayLike) -> tuple[FloatArray, list[int]]:
-        """Return the values after a stretch of one stream, and the places of its alarms; each alarm starts it anew.
+        """Return the values after a stretch of one stream, and the positions of its alarms; each alarm restarts the detector.
 
         Args:
             values: (rates,) values before.
@@ -392,19 +392,19 @@ class ChangeDetector:
         steepest = float(max(-self.log_pass.min(), self.log_fail.max()))
         portion = max(1, min(_PORTION, int(_EXPONENT / steepest)))
         alarms: list[int] = []
-        place = 0
-        while place < correct.size:
-            path = self._portion(values, correct[place : place + portion])
+        position = 0
+        while position < correct.size:
+            path = self._portion(values, correct[position : position + portion])
             reached = np.flatnonzero(self.value(path) >= self.target_run_length)
             if reached.size:
-                alarms.append(place + int(reached[0]))
-                place, values = alarms[-1] + 1, self.start()
+                alarms.append(position + int(reached[0]))
+                position, values = alarms[-1] + 1, self.start()
             else:
-                place, values = place + len(path), path[-1]
+                position, values = position + len(path), path[-1]
         return values, alarms
 
     def run_lengths(self, outcomes: npt.ArrayLike) -> IntArray:
-        """Return how many conversations the first alarm took in each of many streams, 0 where there was none.
+        """Return how many conversations the first alarm took in each of many streams, 0 without an alarm.
 
         Args:
             outcomes: (streams, looks) true where correct.
@@ -485,14 +485,14 @@ class BlockEvidence:
 
 @lru_cache(maxsize=64)
 def _bets(p0: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return what each bet gets back at a block that passes and at one that fails, and the log of its stake."""
+    """Return the payoff of each bet at a block that passes and at one that fails, and the log of its stake."""
     parts = []
     for a, b in (PRIOR, _LARGE_STAKES):
         nodes, weights = roots_jacobi(_BLOCK_NODES, 0.0, a - 1.0)
         rates = p0 * (nodes + 1.0) / 2.0
         weights = weights * (1.0 - rates) ** (b - 1.0)
         parts.append((rates, weights / weights.sum() / 2.0))
-    rates, stakes = (np.concatenate(each) for each in zip(*parts, strict=True))
+    rates, stakes = (np.concatenate(column) for column in zip(*parts, strict=True))
     return rates / p0, (1.0 - rates) / (1.0 - p0), np.log(stakes)
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
     _Rule = Sequence[tuple[npt.NDArray[np.bool_], Tier]]
 
-#: Probability that a claim is ever made which is not true, at most, whatever level the report shows.
+#: Maximum probability that a false claim is ever made, independent of the level that the report shows.
 CLAIM_ALPHA: Final = 0.05
 #: A claim is made from this e-value on.
 E_VALUE_NEEDED: Final = 1.0 / CLAIM_ALPHA
@@ -83,12 +83,12 @@ _RATES: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierEvidence:
-    """What a tier rests on.
+    """The basis of a tier.
 
     Attributes:
         rule: the rule of the settings.
         estimator: whose rates the rule looks at.
-        rates: the estimates pass_at_1, pass_at_3 and pass_pow_3 that it looks at, None where undefined.
+        rates: the estimates pass_at_1, pass_at_3 and pass_pow_3 that it looks at, None if undefined.
         n: conversations.
         c: correct ones.
         cases: cases; a conversation without a case is one of its own.
@@ -112,9 +112,9 @@ class TierEvidence:
 class TierClaim:
     """A tier and, where the evidence does not suffice, what it leans to and how many more conversations settle it.
 
-    `leaning` is given with `insufficient_evidence` only. `needed` is 0 where the interval rule claims a tier, and None
-    where it is above 100,000, or unknown: without attempts, by a table that asks for no evidence, or where a claim is
-    `withheld`, for the reason that is given there.
+    `leaning` is given with `insufficient_evidence` only. `needed` is 0 if the interval rule claims a tier, and None
+    if it is above 100,000, or unknown: without attempts, by a table that asks for no evidence, or if a claim is
+    `withheld` (which states the reason).
     """
 
     tier: Tier
@@ -136,9 +136,11 @@ class _Points:
     def of(cls, estimator: Estimator, grouped: GroupedAttempts) -> _Points:
         if not grouped.size:
             return cls(pass_at_1=np.zeros(0), pass_at_3=np.zeros(0), pass_pow_3=np.zeros(0))
-        found = estimate_groups(estimator, grouped, (1, 3))
+        result = estimate_groups(estimator, grouped, (1, 3))
         return cls(
-            pass_at_1=found.pass_at_k[:, 0, 0], pass_at_3=found.pass_at_k[:, 1, 0], pass_pow_3=found.pass_pow_k[:, 1, 0]
+            pass_at_1=result.pass_at_k[:, 0, 0],
+            pass_at_3=result.pass_at_k[:, 1, 0],
+            pass_pow_3=result.pass_pow_k[:, 1, 0],
         )
 
     def known(self, rule: str) -> npt.NDArray[np.bool_]:
@@ -187,10 +189,10 @@ def claim_tiers(
     Args:
         grouped: the counts, all from a beginning that does not depend on the outcomes.
         settings: rule, mode and prior.
-        needed: whether to look for the conversations that would settle it, and to tell the e-value; if not, `needed` is None
-            where evidence lacks.
+        needed: whether to look for the conversations that would settle it, and to report the e-value; if not, `needed` is None
+            without sufficient evidence.
         estimator: the one whose rates are looked at; None: the pooled one of the statistical mode.
-        withheld: of each group why nothing may be claimed of it, None where it may.
+        withheld: of each group the reason why nothing may be claimed of it, or None.
 
     >>> from otel_agentic.config import StatsSettings
     >>> from otel_agentic.stats.model import Attempts
@@ -213,9 +215,9 @@ def claim_tiers(
             claim = TierClaim(tier=of_table, leaning=None, needed=None)
         elif known[group]:
             tier = None if reason else _claimed(kinds, rates)
-            shown = _shown(kinds, tier or of_table) if needed else None
-            if shown:
-                statement, e = shown
+            claims_shown = _claim_and_evidence(kinds, tier or of_table) if needed else None
+            if claims_shown:
+                statement, e = claims_shown
             more = _needed(kinds, n, c / n) if needed and tier is None and not reason else None
             claim = (
                 TierClaim(tier="insufficient_evidence", leaning=of_table, needed=more, withheld=reason)
@@ -240,7 +242,7 @@ def claim_tiers(
 def leaning_tiers(
     grouped: GroupedAttempts, settings: StatsSettings, estimator: Estimator | None = None
 ) -> list[Tier | None]:
-    """Return what the estimates of each group lean to by the published table, None where they are undefined.
+    """Return the tier of each group by the published table, or None if its estimates are undefined.
 
     It claims nothing: in a window that rolls, no claim holds at every look.
 
@@ -251,7 +253,7 @@ def leaning_tiers(
     """
     points = _Points.of(mode_estimator(settings) if estimator is None else estimator, grouped)
     known, table = points.known(settings.tier_rule), _table(points, settings.tier_rule)
-    return [TIERS[each] if there else None for each, there in zip(table.tolist(), known.tolist(), strict=True)]
+    return [TIERS[item] if there else None for item, there in zip(table.tolist(), known.tolist(), strict=True)]
 
 
 def paper_tier(pass_at_1: float, pass_pow_3: float) -> Tier:
@@ -295,33 +297,33 @@ def docs_tier(pass_at_3: float, pass_pow_3: float) -> Tier:
 
 
 def _kinds(grouped: GroupedAttempts) -> list[CaseKinds]:
-    """Return what the cases of each group are like; those that differ in weights alone are alike."""
-    found: list[dict[tuple[int, int], int]] = [{} for _ in range(grouped.size)]
+    """Return the kinds of cases of each group; cases that differ in weights alone are of one kind."""
+    result: list[dict[tuple[int, int], int]] = [{} for _ in range(grouped.size)]
     columns = (grouped.group, grouped.n, grouped.c, grouped.cases)
-    for group, n, c, cases in zip(*(each.tolist() for each in columns), strict=True):
-        found[group][n, c] = found[group].get((n, c), 0) + cases
-    return [tuple((n, c, cases) for (n, c), cases in sorted(each.items())) for each in found]
+    for group, n, c, cases in zip(*(item.tolist() for item in columns), strict=True):
+        result[group][n, c] = result[group].get((n, c), 0) + cases
+    return [tuple((n, c, cases) for (n, c), cases in sorted(item.items())) for item in result]
 
 
 def _claimed(kinds: CaseKinds, rates: Mapping[str, float]) -> Tier | None:
-    """Return the tier that the evidence supports, None where none."""
+    """Return the tier that the evidence supports, or None."""
     allowed = {"ready": rates["pass_at_1"] > HIGH_PASS_AT_1, "inconsistent": rates["pass_at_3"] > HIGH_PASS_AT_3}
     for tier, statements in _STATEMENTS.items():
         if allowed.get(tier, True) and any(
-            found.most >= _LOG_NEEDED and found.log_e >= _LOG_NEEDED for found in _evidence(kinds, statements)
+            result.most >= _LOG_NEEDED and result.log_e >= _LOG_NEEDED for result in _evidence(kinds, statements)
         ):
             return tier
     return None
 
 
-def _shown(kinds: CaseKinds, tier: Tier) -> tuple[str, float] | None:
-    """Return what a tier claims of the mean rate over cases, and the e-value of that."""
+def _claim_and_evidence(kinds: CaseKinds, tier: Tier) -> tuple[str, float] | None:
+    """Return the claim of a tier about the mean rate over cases, and its e-value."""
     statements = _STATEMENTS.get(tier)
     if statements is None:
         return None
-    found = {statement: each.log_e for statement, each in zip(statements, _evidence(kinds, statements), strict=True)}
-    side, p0 = max(found, key=lambda statement: found[statement])
-    return f"mean rate over cases {side} {p0:.3g}", e_value(found[side, p0])
+    result = {statement: item.log_e for statement, item in zip(statements, _evidence(kinds, statements), strict=True)}
+    side, p0 = max(result, key=lambda statement: result[statement])
+    return f"mean rate over cases {side} {p0:.3g}", e_value(result[side, p0])
 
 
 def _evidence(kinds: CaseKinds, statements: Sequence[tuple[Side, float]]) -> list[MeanEvidence]:
@@ -329,20 +331,20 @@ def _evidence(kinds: CaseKinds, statements: Sequence[tuple[Side, float]]) -> lis
 
 
 def _needed(kinds: CaseKinds, n: int, rate: float) -> int | None:
-    """Return how many more conversations of such cases at the observed rate settle a tier, None where too many."""
+    """Return how many more conversations of such cases at the observed rate settle a tier, or None if too many."""
     allowed = {"ready": rate > HIGH_PASS_AT_1, "inconsistent": 1.0 - (1.0 - rate) ** 3 > HIGH_PASS_AT_3}
-    statements = {each for tier, found in _STATEMENTS.items() if allowed.get(tier, True) for each in found}
+    statements = {item for tier, result in _STATEMENTS.items() if allowed.get(tier, True) for item in result}
     evidence = _evidence(kinds, sorted(statements))
 
     def settles(_: IntArray, more: IntArray) -> npt.NDArray[np.bool_]:
         factor = (n + int(more[0])) / n
-        return np.array([any(each.grown(factor) >= _LOG_NEEDED for each in evidence)])
+        return np.array([any(item.grown(factor) >= _LOG_NEEDED for item in evidence)])
 
     return int(smallest_for_each(settles, 1, MOST_NEEDED)[0]) or None
 
 
 def _table(points: _Points, rule: str) -> IntArray:
-    """Return what the points lean to: the row of the table of the rule, as a place in `TIERS`."""
+    """Return the row of the rule's table for the points, as an index into `TIERS`."""
     return _docs(points) if rule == "docs" else _paper(points)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from otel_agentic.errors import CaseError, TooLargeError
 from otel_agentic.redaction.fields import MARK, MARK_START
 from otel_agentic.regular_files import read_regular
-from otel_agentic.truth.formats.base import Native, shown
+from otel_agentic.truth.formats.base import Native, first_problems
 from otel_agentic.truth.formats.located import parse_lines
 from otel_agentic.truth.model import Case
 
@@ -41,7 +41,7 @@ class CaseFile:
             CaseError: the file has problems; the message lists them, one per line.
         """
         if self.problems:
-            raise CaseError("\n".join(shown(self.problems)))
+            raise CaseError("\n".join(first_problems(self.problems)))
         return self.cases
 
 

@@ -131,7 +131,7 @@ def test_nothing_to_export_is_told(db: Path) -> None:
 def test_fields_without_a_place_in_a_case_are_told_on_import_and_check(db: Path, tmp_path: Path) -> None:
     rows = [{"user_input": "Hi", "reference": "Hello", "retrieved_contexts": ["x"]}] * 2
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    left_out = "retrieved_contexts left out of 2 cases: a case has no place for it"
+    left_out = "retrieved_contexts left out of 2 cases: cases do not have this field"
     assert whole(done("truth", "validate", "rows.jsonl").out, left_out=left_out) == snapshot(
         "rows.jsonl: 2 cases (ragas), ok\n  <left_out>\n"
     )
@@ -143,7 +143,7 @@ def test_fields_without_a_place_in_a_case_are_told_on_import_and_check(db: Path,
 def test_a_format_is_forced_where_the_shape_does_not_tell(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"case_id": "a", "user_input": "Hi"}\n', encoding="utf-8")
     assert passage(run("truth", "validate", "x.jsonl").err) == snapshot(
-        "x.jsonl: the records look like native and ragas; say which it is, with --file-format NAME"
+        "x.jsonl: the records look like native and ragas; choose one with --file-format NAME"
     )
     (checked,) = done("truth", "validate", "x.jsonl", "--file-format", "ragas", "--format", "json").json
     assert ("ragas", 1, []) == (checked["format"], checked["count"], checked["problems"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from otel_agentic.stats.agreement import Confusion, VerdictPair
 from otel_agentic.stats.cluster import Repeats, repeats_of
 from otel_agentic.stats.judge_error import (
-    Judged,
+    Unlabelled,
     corrected,
     ppi,
     ppi_rate,
@@ -42,11 +42,11 @@ class World:
         p, se, sp = self.p, self.sensitivity, self.specificity
         return [p * se, (1 - p) * (1 - sp), p * (1 - se), (1 - p) * sp]
 
-    def drawn(self, rng: np.random.Generator, humans: int, others: int) -> tuple[Confusion, Judged]:
+    def drawn(self, rng: np.random.Generator, humans: int, others: int) -> tuple[Confusion, Unlabelled]:
         """Return labels of `humans` conversations, and what the judge says of `others`."""
         counts = [int(count) for count in rng.multinomial(humans, self.cells)]
         labels = Confusion(both_pass=counts[0], false_pass=counts[1], false_fail=counts[2], both_fail=counts[3])
-        return labels, Judged(n=others, passed=int(rng.binomial(others, self.cells[0] + self.cells[1])))
+        return labels, Unlabelled(n=others, passed=int(rng.binomial(others, self.cells[0] + self.cells[1])))
 
 
 def holds(found: Estimate, truth: float) -> bool:
@@ -54,7 +54,7 @@ def holds(found: Estimate, truth: float) -> bool:
     return found.lower is not None and found.upper is not None and found.lower <= truth <= found.upper
 
 
-def wilson_holds(judged: Judged, truth: float) -> bool:
+def wilson_holds(judged: Unlabelled, truth: float) -> bool:
     """Return whether Wilson's interval of what the judge alone says holds the truth."""
     z2 = 1.959964**2
     return bool(abs(judged.rate - truth) <= (z2 / judged.n * truth * (1 - truth)) ** 0.5)
@@ -134,7 +134,7 @@ def test_tuning_never_does_worse_than_the_labels_alone_nor_than_trusting_the_jud
 ) -> None:
     cells = [round(10_000 * share) for share in World(p=world[0], sensitivity=world[1], specificity=world[2]).cells]
     labels = Confusion(both_pass=cells[0], false_pass=cells[1], false_fail=cells[2], both_fail=cells[3])
-    judged = Judged(n=100_000, passed=10 * (cells[0] + cells[1]))
+    judged = Unlabelled(n=100_000, passed=10 * (cells[0] + cells[1]))
     tuned = ppi_variance(labels, judged, tuned_power(labels, judged))
 
     assert tuned <= ppi_variance(labels, judged, 0.0)
@@ -154,7 +154,7 @@ def test_the_variance_is_that_of_repeated_samples() -> None:
 
 
 def test_a_power_of_zero_is_the_mean_of_peoples_verdicts_and_one_adds_the_judges_error_to_its_rate() -> None:
-    judged = Judged(n=1_000, passed=700)
+    judged = Unlabelled(n=1_000, passed=700)
     mean_error = (LABELS.false_pass - LABELS.false_fail) / LABELS.n
 
     assert 0.72 == pytest.approx(ppi_rate(LABELS, judged, 0.0))
@@ -164,7 +164,7 @@ def test_a_power_of_zero_is_the_mean_of_peoples_verdicts_and_one_adds_the_judges
 def test_the_interval_is_that_of_lang_and_reiczigel() -> None:
     """Values by the formulas of the paper, step by step on paper: 23 of 150 positive, 48 of 50 and 89 of 100."""
     labels = Confusion(both_pass=48, false_pass=11, false_fail=2, both_fail=89)
-    found = rogan_gladen(labels, Judged(n=150, passed=23), 0.95)
+    found = rogan_gladen(labels, Unlabelled(n=150, passed=23), 0.95)
 
     z = 1.959963984540054
     n, nse, nsp = 150 + z**2, 52, 102
@@ -186,7 +186,7 @@ def test_the_interval_is_that_of_lang_and_reiczigel() -> None:
     ],
 )
 def test_a_judge_that_tells_nothing_and_labels_of_one_class_give_no_rogan_gladen(labels: Confusion) -> None:
-    assert Estimate(value=None) == rogan_gladen(labels, Judged(n=100, passed=60), 0.95)
+    assert Estimate(value=None) == rogan_gladen(labels, Unlabelled(n=100, passed=60), 0.95)
 
 
 def test_where_everything_is_labelled_the_rate_is_that_of_people() -> None:
@@ -232,11 +232,11 @@ def test_the_design_effect_is_one_where_no_case_repeats() -> None:
 
 counts = st.integers(0, 200)
 tables = st.builds(Confusion, both_pass=counts, false_pass=counts, false_fail=counts, both_fail=counts)
-unlabelled = st.integers(0, 5_000).flatmap(lambda n: st.builds(Judged, n=st.just(n), passed=st.integers(0, n)))
+unlabelled = st.integers(0, 5_000).flatmap(lambda n: st.builds(Unlabelled, n=st.just(n), passed=st.integers(0, n)))
 
 
 @given(tables.filter(lambda table: table.n > 0), unlabelled)
-def test_corrected_rates_are_rates_within_their_intervals(labels: Confusion, judged: Judged) -> None:
+def test_corrected_rates_are_rates_within_their_intervals(labels: Confusion, judged: Unlabelled) -> None:
     power = tuned_power(labels, judged)
     assert 0.0 <= power <= 1.0
     for found in (ppi(labels, judged, power, 0.95), rogan_gladen(labels, judged, 0.95)):

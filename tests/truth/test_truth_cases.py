@@ -141,7 +141,9 @@ def test_all_problems_of_a_file_are_collected_and_the_good_cases_kept() -> None:
 
 def test_a_case_id_that_stands_twice_in_a_dataset_names_both_lines() -> None:
     assert problems_of({"case_id": "a"}, {"case_id": "b"}, {"case_id": "a"}) == snapshot(
-        ["cases.jsonl:3: case_id: 'a' of dataset 'cases' stands on line 1 already; a case_id occurs once in a dataset"]
+        [
+            "cases.jsonl:3: case_id: 'a' of dataset 'cases' is already used on line 1; a case_id is unique within a dataset"
+        ]
     )
     assert problems_of({"case_id": "a", "dataset": "x"}, {"case_id": "a", "dataset": "y"}) == []
 

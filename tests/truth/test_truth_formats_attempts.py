@@ -47,7 +47,7 @@ def test_an_id_of_two_different_references_is_told() -> None:
     with pytest.raises(CaseError) as told:
         read_attempts("set.jsonl", lines({**ASKED, "id": "a"}, {**ASKED, "id": "a", "reference": "Lyon"}))
     assert str(told.value) == snapshot(
-        "set.jsonl:2: id: 'a' stands on line 1 already, with other queries, or another reference or dataset; "
+        "set.jsonl:2: id: 'a' is already used on line 1, with other queries, or another reference or dataset; "
         "give each row its own"
     )
 

@@ -113,7 +113,7 @@ def test_fields_of_fair_forge_without_a_place_are_told_and_empty_ones_are_not() 
         session("s", "bot", batch("x", observation="easy", logprobs={}), language="german", context="Be kind.")
     )
     assert ["context", "conversation.observation", "language"] == sorted(lost(found))
-    assert {loss.reason for loss in found.losses} == snapshot({"a case has no place for it"})
+    assert {loss.reason for loss in found.losses} == snapshot({"cases do not have this field"})
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_problems_of_a_json_document_have_the_line_of_the_field() -> None:
     assert found.problems == snapshot(
         (
             'c.json:7: tools.calls.0.required: found "no"; allowed: true or false',
-            "c.json:10: goal: the key 'goal' stands twice; keep one",
+            "c.json:10: goal: duplicate key 'goal'; keep one",
             "c.json:12: outputs.0: NaN is not JSON; leave the field out or give a number",
             "c.json:13: not JSON: Expecting property name enclosed in double quotes at column 21; nothing after it was read",
         )
@@ -78,18 +78,18 @@ def test_problems_of_a_json_document_have_the_line_of_the_field() -> None:
 def test_what_stands_beside_the_cases_is_checked_too() -> None:
     assert read("c.json", '{"cases": [{"case_id": "a"}],\n "colour": 1,\n "dataset": 3}').problems == snapshot(
         (
-            "c.json:2: colour: unknown field beside the cases; allowed: cases, dataset, $schema",
+            "c.json:2: colour: unknown field next to the cases; allowed: cases, dataset, $schema",
             "c.json:3: dataset: found 3; allowed: a text that is not empty",
         )
     )
     assert read("c.yaml", "cases: [{case_id: a}]\ncolour: 1").problems == snapshot(
-        ("c.yaml:2: colour: unknown field beside the cases; allowed: cases, dataset, $schema",)
+        ("c.yaml:2: colour: unknown field next to the cases; allowed: cases, dataset, $schema",)
     )
 
 
 def test_a_key_that_stands_twice_on_a_line_is_told() -> None:
     assert read("c.jsonl", '{"case_id": "a", "tags": [], "tags": ["x"]}\n{"case_id": "b"}').problems == snapshot(
-        ("c.jsonl:1: tags: the key 'tags' stands twice; keep one",)
+        ("c.jsonl:1: tags: duplicate key 'tags'; keep one",)
     )
 
 
@@ -161,11 +161,11 @@ def test_problems_of_yaml_have_the_line_of_the_field() -> None:
     assert found.problems == snapshot(
         (
             'c.yaml:4: turns.0.anwser: unknown field, found "Hello"; allowed: answer, not_answer, query, reference_topics, tools',
-            "c.yaml:7: goal: the key 'goal' stands twice; keep one",
+            "c.yaml:7: goal: duplicate key 'goal'; keep one",
             'c.yaml:9: reviewed: found "no"; allowed: true or false',
             'c.yaml:10: a case is a JSON object, found "just text"',
             "c.yaml:13: tags: unknown tag !local; write plain YAML",
-            "c.yaml:14: notes: 'five' is not what its tag tag:yaml.org,2002:int says",
+            "c.yaml:14: notes: 'five' does not have the type of its tag tag:yaml.org,2002:int",
         )
     )
 
@@ -225,7 +225,7 @@ def test_a_row_of_csv_is_a_turn_and_an_empty_cell_says_nothing() -> None:
             "2: turn_tools: not JSON: Expecting property name enclosed in double quotes at column 2; found '{nope'",
         ),
         ('case_id,query,tags\na,x,\na,y,"[1]"', "3: tags.0: found 1; allowed: a text"),
-        ("case_id,goal\na,x\na,y", "3: goal: says something else than line 2; say it on one row of the case"),
+        ("case_id,goal\na,x\na,y", "3: goal: differs from line 2; set it on one row of the case"),
         (
             "case_id,turn,query\na,1,x\na,1,y",
             "2: turn: found 1, 1; allowed: 1 to 2, each once, or no number on any row of the case",
@@ -234,12 +234,12 @@ def test_a_row_of_csv_is_a_turn_and_an_empty_cell_says_nothing() -> None:
             "case_id,turn,query\na,1,x\na,,y",
             "2: turn: found 1, nothing; allowed: 1 to 2, each once, or no number on any row of the case",
         ),
-        ("case_id,query\n,x", "2: case_id: empty; every row names the case that it belongs to"),
-        ("case_id,query\na,x,y", "2: 3 cells, the header names 2; quote a cell that holds a separator"),
-        ("case_id,query,query\na,x,y", "1: query: the column stands twice; keep one"),
+        ("case_id,query\n,x", "2: case_id: empty; every row needs the case that it belongs to"),
+        ("case_id,query\na,x,y", "2: 3 cells, but 2 columns in the header; quote a cell that contains a separator"),
+        ("case_id,query,query\na,x,y", "1: query: duplicate column; keep one"),
         (
             'case_id,query\na,"x"y',
-            "2: not readable as CSV: ',' expected after '\"'; quote cells as RFC 4180 says; nothing after it was read",
+            "2: not readable as CSV: ',' expected after '\"'; quote cells according to RFC 4180; nothing after it was read",
         ),
         ("case_id,minimum_steps\na,1.5", "2: minimum_steps: found 1.5; allowed: a whole number"),
         ("case_id,reviewed\na,yes", '2: reviewed: found "yes"; allowed: true or false'),
@@ -257,7 +257,7 @@ def test_a_csv_without_case_ids_is_told_what_it_lacks() -> None:
         "c.csv:1: case_id: column missing, found query, answer; allowed: case_id, dataset, turn"
     )
     assert read_document("c.csv", "conversation_id,verdict\nx,pass\n", "csv").problems == snapshot(
-        ("c.csv:1: these are labels of conversations, no cases; give the file as --labels",)
+        ("c.csv:1: these are labels of conversations, not cases; give the file as --labels",)
     )
 
 
@@ -309,21 +309,21 @@ def test_the_flat_layout_has_a_column_for_every_field() -> None:
 
 def test_a_case_id_that_stands_twice_names_the_first_place() -> None:
     assert read("c.yaml", "- case_id: a\n- case_id: b\n- case_id: a").problems == snapshot(
-        ("c.yaml:3: case_id: 'a' of dataset 'c' stands on line 1 already; a case_id occurs once in a dataset",)
+        ("c.yaml:3: case_id: 'a' of dataset 'c' is already used on line 1; a case_id is unique within a dataset",)
     )
 
 
 def test_a_shape_that_two_formats_have_is_asked_about() -> None:
     text = '{"case_id": "a", "user_input": "Hi"}'
     assert read("c.jsonl", text).problems == snapshot(
-        ("c.jsonl: the records look like native and ragas; say which it is, with --file-format NAME",)
+        ("c.jsonl: the records look like native and ragas; choose one with --file-format NAME",)
     )
     assert "ragas" == read("c.jsonl", text, "ragas").format
 
 
 def test_a_format_that_does_not_exist_is_refused() -> None:
-    with raises(UsageError, snapshot("no case format 'xml'; there are native, yaml, csv, parquet, fair-forge")):
+    with raises(UsageError, snapshot("unknown case format 'xml'; allowed: native, yaml, csv, parquet, fair-forge")):
         read("c.jsonl", "", "xml")
-    with raises(UsageError, snapshot("c.jsonl: Parquet is no text; give the file itself, or its rows")):
+    with raises(UsageError, snapshot("c.jsonl: Parquet is not text; give the file itself, or its rows")):
         read("c.jsonl", "", "parquet")
     assert ["native", "yaml", "csv", "parquet", "fair-forge", "ragas", "outcome", "adk", "tau-bench"] == list(FORMATS)

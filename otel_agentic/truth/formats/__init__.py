@@ -1,6 +1,6 @@
 """Case formats: files of other tools become cases, and cases become files of other tools.
 
-The formats of other tools are loaded when a name is first used: whoever reads native JSON lines does not need them.
+The formats of other tools are loaded when a name is first used: reading native JSON lines does not need them.
 """
 
 from __future__ import annotations

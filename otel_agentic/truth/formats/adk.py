@@ -44,7 +44,7 @@ class _Adk(Record):
 
 
 class ToolUse(_Adk):
-    """A call that should be made."""
+    """An expected call."""
 
     name: Name
     args: Arguments = Field(default_factory=dict)
@@ -65,7 +65,7 @@ class Content(_Adk, Silent):
 
     @property
     def text(self) -> str | None:
-        """The text of all parts, None where none has any."""
+        """The text of all parts, or None if no part has text."""
         texts = [part.text for part in self.parts if part.text is not None]
         return "\n".join(filter(None, texts)) if texts else None
 
@@ -77,7 +77,7 @@ class Event(_Adk, Silent):
 
 
 class Intermediate(_Adk):
-    """What the agent should do before it answers: calls in their order, or the events that hold them."""
+    """The expected actions before the answer: calls in order, or the events that contain them."""
 
     tool_uses: list[ToolUse] | None = None
     invocation_events: list[Event] | None = None
@@ -85,7 +85,7 @@ class Intermediate(_Adk):
 
     @property
     def calls(self) -> list[ToolUse] | None:
-        """The calls, None where the data do not say."""
+        """The calls, or None if they are not specified."""
         if self.tool_uses is not None or self.invocation_events is None:
             return self.tool_uses
         contents = [event.content for event in self.invocation_events if event.content is not None]
@@ -102,14 +102,14 @@ class Invocation(_Adk):
 
 
 class Scenario(_Adk):
-    """A conversation that a simulated user plays."""
+    """A conversation with a simulated user."""
 
     starting_prompt: str
     conversation_plan: str
 
 
 class SessionInput(_Adk):
-    """The session that the agent starts from."""
+    """The initial session of the agent."""
 
     state: dict[str, Any] | None = None
     ignored: ClassVar[frozenset[str]] = frozenset(
@@ -119,7 +119,7 @@ class SessionInput(_Adk):
 
 
 class EvalCase(_Adk):
-    """A case of the present form; `dataset` is ours."""
+    """A case of the current form; `dataset` is an extension of this project."""
 
     eval_id: Id
     conversation: list[Invocation] | None = None
@@ -152,7 +152,7 @@ class OldTurn(_Adk):
 
 
 class OldCase(_Adk):
-    """A case of the older form: a name, and its turns as `data`."""
+    """A case of an older form: a name, and its turns as `data`."""
 
     name: Id
     data: Annotated[list[OldTurn], Field()]
@@ -168,9 +168,9 @@ class Adk(Format):
     name = "adk"
     reasons: ClassVar[Mapping[str, str]] = {
         "": "an eval case has no field for it",
-        "goal": "an eval case has a plan of the conversation only where nothing but the first query is given",
+        "goal": "an eval case has a plan of the conversation only if it contains nothing but the first query",
         "tools": "ADK expects calls of an invocation, not of the conversation",
-        "expected_state": "an empty final state says nothing",
+        "expected_state": "an empty final state means no expectation",
         "turns.answer": "an invocation has one final response: the first accepted answer",
         "turns.tools": "calls expected of the conversation become calls expected of its only turn",
         **call_reasons("turns.tools", order="ADK compares the exact order"),
@@ -186,18 +186,18 @@ class Adk(Format):
         )
 
     def items(self, items: Sequence[Item], name: str) -> Sequence[Item]:
-        """Return the records; bare turns are one case, called like the file."""
+        """Return the records; bare turns are one case, named after the file."""
         if not items or not all(isinstance(item.value, dict) and _is_bare_turn(item.value) for item in items):
             return items
 
-        def place_of(path: Path) -> int:
+        def line_of(path: Path) -> int:
             match path:
                 case ("data", int(number), *rest) if number < len(items):
-                    return items[number].place_of(tuple(rest))
-            return items[0].place_of(())
+                    return items[number].line_of(tuple(rest))
+            return items[0].line_of(())
 
         value = {"name": stem(name) or "case", "data": [item.value for item in items]}
-        return [Item(value=value, place_of=place_of, header=items[0].header)]
+        return [Item(value=value, line_of=line_of, header=items[0].header)]
 
     def dataset_of(self, item: Item) -> str | None:
         """Return the id of the eval set."""
@@ -212,21 +212,21 @@ class Adk(Format):
                 fields={"case_id": old.name, "turns": [_old_turn(turn) for turn in old.data]},
                 left_out=tuple(old.left_out()),
             )
-        found = EvalCase.of(item.value)
-        fields: dict[str, Any] = {"case_id": found.eval_id}
-        if found.conversation_scenario is not None:
-            fields["turns"] = [{"query": found.conversation_scenario.starting_prompt}]
-            fields["goal"] = found.conversation_scenario.conversation_plan
+        eval_case = EvalCase.of(item.value)
+        fields: dict[str, Any] = {"case_id": eval_case.eval_id}
+        if eval_case.conversation_scenario is not None:
+            fields["turns"] = [{"query": eval_case.conversation_scenario.starting_prompt}]
+            fields["goal"] = eval_case.conversation_scenario.conversation_plan
         else:
-            fields["turns"] = [_turn(invocation) for invocation in found.conversation or ()]
-        if found.final_session_state:
-            fields["expected_state"] = found.final_session_state
-        if found.dataset:
-            fields["dataset"] = found.dataset
-        return Reading(fields=fields, left_out=tuple(found.left_out()))
+            fields["turns"] = [_turn(invocation) for invocation in eval_case.conversation or ()]
+        if eval_case.final_session_state:
+            fields["expected_state"] = eval_case.final_session_state
+        if eval_case.dataset:
+            fields["dataset"] = eval_case.dataset
+        return Reading(fields=fields, left_out=tuple(eval_case.left_out()))
 
     def document(self, cases: Sequence[Case]) -> str:
-        """Return the cases as one eval set, called like their dataset; of several datasets each case names its own."""
+        """Return the cases as one eval set, named after their dataset; with several datasets each case names its own."""
         datasets = sorted({case.dataset for case in cases})
         name = datasets[0] if len(datasets) == 1 else "cases"
         eval_set = {"eval_set_id": name, "name": name, "eval_cases": [_eval_case(case, name) for case in cases]}
@@ -240,14 +240,14 @@ def _is_bare_turn(record: Mapping[str, Any]) -> bool:
 def _turn(invocation: Invocation) -> dict[str, Any]:
     response = invocation.final_response.text if invocation.final_response is not None else None
     calls = invocation.intermediate_data.calls if invocation.intermediate_data is not None else None
-    made = None if calls is None else [(call.name, call.args) for call in calls]
-    return _turn_of(invocation.user_content.text, response, made)
+    expected = None if calls is None else [(call.name, call.args) for call in calls]
+    return _turn_of(invocation.user_content.text, response, expected)
 
 
 def _old_turn(turn: OldTurn) -> dict[str, Any]:
     calls = turn.expected_tool_use
-    made = None if calls is None else [(call.tool_name, call.tool_input) for call in calls]
-    return _turn_of(turn.query, turn.reference, made)
+    expected = None if calls is None else [(call.tool_name, call.tool_input) for call in calls]
+    return _turn_of(turn.query, turn.reference, expected)
 
 
 def _turn_of(
@@ -263,19 +263,19 @@ def _turn_of(
 
 
 def _eval_case(case: Case, eval_set: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"eval_id": case.case_id}
+    record: dict[str, Any] = {"eval_id": case.case_id}
     if case.dataset != eval_set:
-        told["dataset"] = case.dataset
+        record["dataset"] = case.dataset
     if case.goal is not None and _only_a_query(case):
-        told["conversation_scenario"] = {"starting_prompt": case.turns[0].query, "conversation_plan": case.goal}
+        record["conversation_scenario"] = {"starting_prompt": case.turns[0].query, "conversation_plan": case.goal}
     else:
-        told["conversation"] = [
-            _invocation(turn, tools_of_turn(case, turn), f"{case.case_id}-{place}")
-            for place, turn in enumerate(case.turns, start=1)
+        record["conversation"] = [
+            _invocation(turn, tools_of_turn(case, turn), f"{case.case_id}-{number}")
+            for number, turn in enumerate(case.turns, start=1)
         ]
     if case.expected_state:
-        told["final_session_state"] = case.expected_state
-    return told
+        record["final_session_state"] = case.expected_state
+    return record
 
 
 def _only_a_query(case: Case) -> bool:
@@ -287,11 +287,11 @@ def _only_a_query(case: Case) -> bool:
 
 
 def _invocation(turn: CaseTurn, tools: ToolExpectation | None, name: str) -> dict[str, Any]:
-    said = [] if turn.query is None else [{"text": turn.query}]
-    told: dict[str, Any] = {"invocation_id": name, "user_content": {"role": "user", "parts": said}}
+    parts = [] if turn.query is None else [{"text": turn.query}]
+    record: dict[str, Any] = {"invocation_id": name, "user_content": {"role": "user", "parts": parts}}
     if turn.first_answer is not None:
-        told["final_response"] = {"role": "model", "parts": [{"text": turn.first_answer}]}
+        record["final_response"] = {"role": "model", "parts": [{"text": turn.first_answer}]}
     if tools is not None:
         calls = [{"name": call.tool_name, "args": literal_arguments(call)} for call in required_calls(tools)]
-        told["intermediate_data"] = {"tool_uses": calls}
-    return told
+        record["intermediate_data"] = {"tool_uses": calls}
+    return record

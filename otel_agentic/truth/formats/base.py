@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from otel_agentic.conversations.model import ConversationId
 from otel_agentic.errors import CaseError
-from otel_agentic.truth.formats.located import Item, Parsed, Trouble, located
+from otel_agentic.truth.formats.located import Item, Parsed, Problem, located
 from otel_agentic.truth.model import Case, describe, found_text
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.truth.formats.located import Unit
 
-#: Problems told of one file; past that their number is enough.
-_TOLD: int = 1000
+#: Maximum number of problems reported for one file, followed by the number of further ones.
+_MAX_PROBLEMS: int = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A field that did not come along: of which case, and why."""
+    """A field that was lost: its case, and the reason."""
 
     dataset: str
     case_id: str
@@ -36,10 +36,10 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a file holds, in its order.
+    """The content of a file, in its order.
 
-    `conversations` are there where a foreign file holds what an agent did beside what it should have done; each names its
-    case. `problems` are sentences with file, line and field; `losses` what a case has no place for.
+    `conversations` are present if a foreign file contains the agent's actions in addition to the expectations; each names its
+    case. `problems` are sentences with file, line and field; `losses` are fields that a case cannot represent.
     """
 
     name: str
@@ -53,18 +53,18 @@ class Document:
         """Return the cases.
 
         Raises:
-            CaseError: the file has problems; the message lists them, one a line.
+            CaseError: the file has problems; the message lists them, one per line.
         """
         if self.problems:
-            raise CaseError("\n".join(shown(self.problems)))
+            raise CaseError("\n".join(first_problems(self.problems)))
         return self.cases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One record, read: the case as a native record, the conversation that it tells of, and what has no place.
+    """One record, read: the case as a native record, its conversation, and the fields that were skipped.
 
-    `other_id` is the case id where another record has the first one and expects something else.
+    `other_id` is the case id to use if another record has the same id with other expectations.
     """
 
     fields: Mapping[str, Any]
@@ -74,7 +74,7 @@ class Reading:
 
 
 class Format(ABC):
-    """A shape of records. `reasons` says of fields that it cannot hold why; the longest path that fits counts."""
+    """A format of records. `reasons` explain why fields cannot be represented, by path; the longest matching path counts."""
 
     name: ClassVar[str]
     reasons: ClassVar[Mapping[str, str]] = {}
@@ -89,62 +89,62 @@ class Format(ABC):
 
         Args:
             item: the record.
-            number: its place among the records of the file, 0-based.
+            number: index of the record in the file, 0-based.
 
         Raises:
-            ValidationError: the record breaks the format.
+            ValidationError: the record violates the format.
         """
 
     @abstractmethod
     def document(self, cases: Sequence[Case]) -> str:
-        """Return the text of a file that holds as much of the cases as the format can."""
+        """Return the text of a file with the cases, as far as the format can represent them."""
 
     def sniff(self, document: Sequence[Any]) -> bool:
         """Return whether at least half of the records of a file look like this format."""
         fitting = sum(isinstance(record, dict) and self.fits(record) for record in document)
         return 0 < fitting and len(document) <= 2 * fitting
 
-    def items(self, items: Sequence[Item], name: str) -> Sequence[Item]:  # noqa: ARG002 — a file of one case is called like it
-        """Return the records of a file, one a case: a format may spread a case over several."""
+    def items(self, items: Sequence[Item], name: str) -> Sequence[Item]:  # noqa: ARG002 — a file with one case is named after it
+        """Return the records of a file, one per case: a format may spread a case over several."""
         return items
 
     def dataset_of(self, item: Item) -> str | None:
-        """Return the dataset that the file itself names for a record, None where it names none."""
+        """Return the dataset that the file names for a record, or None."""
         named = item.header.get("dataset")
         return named if isinstance(named, str) and named else None
 
-    def troubles(self, items: Sequence[Item]) -> Iterator[Trouble]:  # noqa: ARG002 — some formats look
-        """Yield what is wrong with what stands around the records."""
+    def header_problems(self, items: Sequence[Item]) -> Iterator[Problem]:  # noqa: ARG002 — some formats check it
+        """Yield the problems of the fields around the records."""
         return iter(())
 
     def read(self, parsed: Parsed, name: str) -> Document:
-        """Return what the records of a file hold; `name` stands in the messages."""
+        """Return the content of parsed records; `name` identifies the file in messages."""
         collected = _Collected(name=name, unit=parsed.unit)
-        for item, reading, case in self.readings(parsed, name, collected.troubles):
-            collected.take(case, reading, item.place_of(("case_id",)))
+        for item, reading, case in self.readings(parsed, name, collected.problems):
+            collected.take(case, reading, item.line_of(("case_id",)))
         return collected.document(self.name)
 
-    def readings(self, parsed: Parsed, name: str, troubles: list[Trouble]) -> Iterator[tuple[Item, Reading, Case]]:
-        """Yield each record that can be read, with the case that it is; what is wrong with others joins the troubles.
+    def readings(self, parsed: Parsed, name: str, problems: list[Problem]) -> Iterator[tuple[Item, Reading, Case]]:
+        """Yield each valid record with its case; the problems of the others are appended to `problems`.
 
         Args:
             parsed: the records of a file.
-            name: that of the file.
-            troubles: is added to.
+            name: name of the file.
+            problems: is extended.
         """
-        troubles += [*parsed.troubles, *self.troubles(parsed.items)]
+        problems += [*parsed.problems, *self.header_problems(parsed.items)]
         for number, item in enumerate(self.items(parsed.items, name)):
             if not isinstance(item.value, dict):
-                told = f"a case is a JSON object, found {found_text(item.value)}"
-                troubles.append(Trouble(place=item.place_of(()), text=told))
+                message = f"a case is a JSON object, found {found_text(item.value)}"
+                problems.append(Problem(line=item.line_of(()), text=message))
                 continue
             try:
                 reading = self.reading(item, number)
                 case = case_of({"dataset": self.dataset_of(item) or stem(name) or "default", **reading.fields})
-            except ValidationError as error:
-                troubles += [
-                    Trouble(place=item.place_of(told.path), text=located(item.name_of(told.path), told.sentence))
-                    for told in describe(error)
+            except ValidationError as invalid:
+                problems += [
+                    Problem(line=item.line_of(error.path), text=located(item.name_of(error.path), error.sentence))
+                    for error in describe(invalid)
                 ]
                 continue
             yield item, reading, case
@@ -156,73 +156,73 @@ class _Collected:
 
     name: str
     unit: Unit
-    troubles: list[Trouble] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
-    found: dict[tuple[str, str], tuple[int, Case]] = field(default_factory=dict)
+    cases: dict[tuple[str, str], tuple[int, Case]] = field(default_factory=dict)
     attempted: dict[tuple[str, str], Case] = field(default_factory=dict)
     conversations: dict[str, Conversation] = field(default_factory=dict)
 
-    def take(self, case: Case, reading: Reading, place: int) -> None:
-        """Take a case and the conversation that came with it."""
-        made = reading.conversation
-        if made is not None:
-            # Attempts at one task are told as records of their own: they differ in nothing that a case says.
+    def take(self, case: Case, reading: Reading, line: int) -> None:
+        """Add a case and the conversation of the same record."""
+        conversation = reading.conversation
+        if conversation is not None:
+            # Attempts at one task are separate records: everything that a case contains is equal.
             content = (case.dataset, case.model_copy(update={"case_id": "-"}).version)
             known = self.attempted.setdefault(content, case)
             if known is not case:
-                self._attempt(known, made)
+                self._attempt(known, conversation)
                 return
-        if case.key in self.found and reading.other_id is not None:
+        if case.key in self.cases and reading.other_id is not None:
             case = case.model_copy(update={"case_id": reading.other_id})
-        if case.key in self.found:
-            told = (
-                f"case_id: {case.case_id!r} of dataset {case.dataset!r} stands on {self.unit} "
-                f"{self.found[case.key][0]} already; a case_id occurs once in a dataset"
+        if case.key in self.cases:
+            message = (
+                f"case_id: {case.case_id!r} of dataset {case.dataset!r} is already used on {self.unit} "
+                f"{self.cases[case.key][0]}; a case_id is unique within a dataset"
             )
-            self.troubles.append(Trouble(place=place, text=told))
+            self.problems.append(Problem(line=line, text=message))
             return
-        self.found[case.key] = (place, case)
+        self.cases[case.key] = (line, case)
         self.losses += [
-            Loss(dataset=case.dataset, case_id=case.case_id, field=name, reason="a case has no place for it")
+            Loss(dataset=case.dataset, case_id=case.case_id, field=name, reason="cases do not have this field")
             for name in dict.fromkeys(reading.left_out)
         ]
-        if made is not None:
+        if conversation is not None:
             self.attempted[content] = case
-            self._attempt(case, made)
+            self._attempt(case, conversation)
 
-    def _attempt(self, case: Case, made: Conversation) -> None:
-        name, number = str(made.conversation_id), 1
-        if name in self.conversations and made.agent_name:
-            name = f"{name}/{made.agent_name}"
+    def _attempt(self, case: Case, conversation: Conversation) -> None:
+        name, number = str(conversation.conversation_id), 1
+        if name in self.conversations and conversation.agent_name:
+            name = f"{name}/{conversation.agent_name}"
         while name in self.conversations:
             number += 1
-            name = f"{made.conversation_id}#{number}"
-        self.conversations[name] = replace(made, conversation_id=ConversationId(name), case_id=case.case_id)
+            name = f"{conversation.conversation_id}#{number}"
+        self.conversations[name] = replace(conversation, conversation_id=ConversationId(name), case_id=case.case_id)
 
     def document(self, format_name: str) -> Document:
-        """Return what was collected."""
-        self.troubles.sort(key=lambda trouble: trouble.place)
+        """Return the collected document."""
+        self.problems.sort(key=lambda problem: problem.line)
         return Document(
             name=self.name,
             format=format_name,
-            cases=tuple(case for _, case in self.found.values()),
+            cases=tuple(case for _, case in self.cases.values()),
             conversations=tuple(self.conversations.values()),
-            problems=tuple(said(self.name, trouble, self.unit) for trouble in self.troubles),
+            problems=tuple(problem_text(self.name, problem, self.unit) for problem in self.problems),
             losses=tuple(self.losses),
         )
 
 
 def case_of(fields: Mapping[str, Any]) -> Case:
-    """Return a case made of a record.
+    """Return the case of a record.
 
     Raises:
-        ValidationError: the record breaks the case format.
+        ValidationError: the record violates the case format.
     """
     return Case.model_validate_json(json.dumps(fields))
 
 
 def record_of(case: Case) -> dict[str, Any]:
-    """Return a case as a native record: what says nothing is left out, its dataset stands in it."""
+    """Return a case as a native record, without default values, with its dataset."""
     fields = case.model_dump(mode="json", exclude_defaults=True)
     return {"case_id": case.case_id, "dataset": case.dataset, **fields}
 
@@ -233,7 +233,7 @@ def native_lines(cases: Sequence[Case]) -> str:
 
 
 def stem(name: str) -> str:
-    """Return what a file is called, without folder and ending: the dataset of cases that name none.
+    """Return the name of a file without folder and extension: the dataset of cases that name none.
 
     >>> stem("data/airline.v2.jsonl")
     'airline'
@@ -241,19 +241,19 @@ def stem(name: str) -> str:
     return name.replace("\\", "/").rsplit("/", 1)[-1].split(".", 1)[0]
 
 
-def said(name: str, trouble: Trouble, unit: Unit) -> str:
-    """Return a problem as it is told: with file, and line or row."""
-    place = f":{'row ' if unit == 'row' else ''}{trouble.place}" if trouble.place else ""
-    return f"{name}{place}: {trouble.text}"
+def problem_text(name: str, problem: Problem, unit: Unit) -> str:
+    """Return the message of a problem, with file and line or row."""
+    position = f":{'row ' if unit == 'row' else ''}{problem.line}" if problem.line else ""
+    return f"{name}{position}: {problem.text}"
 
 
-def shown(problems: Sequence[str]) -> list[str]:
-    """Return the first problems, and how many more there are."""
-    more = len(problems) - _TOLD
-    return [*problems[:_TOLD], *([f"… and {more:,} more problems of this kind"] if more > 0 else [])]
+def first_problems(problems: Sequence[str]) -> list[str]:
+    """Return the first problems, and the number of further ones."""
+    more = len(problems) - _MAX_PROBLEMS
+    return [*problems[:_MAX_PROBLEMS], *([f"… and {more:,} more problems"] if more > 0 else [])]
 
 
-#: What may stand beside the list of cases.
+#: Fields allowed next to the list of cases.
 _HEADER: Final = ("cases", "dataset", "$schema")
 
 
@@ -270,17 +270,17 @@ class Native(Format):
         """Return the record as it is."""
         return Reading(fields=item.value)
 
-    def troubles(self, items: Sequence[Item]) -> Iterator[Trouble]:
-        """Yield the fields beside the list of cases that mean nothing."""
+    def header_problems(self, items: Sequence[Item]) -> Iterator[Problem]:
+        """Yield the invalid fields next to the list of cases."""
         for item in {id(item.header): item for item in items}.values():
             for key in item.header:
                 if key not in _HEADER:
-                    told = f"{key}: unknown field beside the cases; allowed: {', '.join(_HEADER)}"
-                    yield Trouble(place=item.header_place((key,)), text=told)
+                    message = f"{key}: unknown field next to the cases; allowed: {', '.join(_HEADER)}"
+                    yield Problem(line=item.header_line((key,)), text=message)
             dataset = item.header.get("dataset", "-")
             if not (isinstance(dataset, str) and dataset):
-                told = f"dataset: found {found_text(dataset)}; allowed: a text that is not empty"
-                yield Trouble(place=item.header_place(("dataset",)), text=told)
+                message = f"dataset: found {found_text(dataset)}; allowed: a text that is not empty"
+                yield Problem(line=item.header_line(("dataset",)), text=message)
 
     def document(self, cases: Sequence[Case]) -> str:
         """Return the cases as JSON lines."""
@@ -299,64 +299,64 @@ class Yaml(Native):
         return write_yaml([record_of(case) for case in cases])
 
 
-#: What a schema cannot say about the models, said beside their fields.
+#: Descriptions of the fields of the models.
 FIELDS: Final = {
     "Case": {
         "case_id": "name of the case; occurs once in a dataset",
-        "dataset": "dataset that it belongs to; unless given, the one called like the file",
+        "dataset": "dataset of the case; by default named after the file",
         "tags": "words to group cases by, such as capability, regression, production",
-        "agent": "name or glob of the agents that it is for; unless given, all",
-        "turns": "what is expected of each turn, in their order",
-        "tools": "calls that are expected of the conversation, in whichever turn",
-        "outputs": "texts and numbers, each to be said in some answer; numbers compare by value",
-        "effects": "whether a tool reads or writes, by name or glob; the most specific pattern wins, write where none fits",
-        "goal": "what the user wants to reach",
+        "agent": "name or glob of the agents that the case is for; by default all",
+        "turns": "expectations of each turn, in order",
+        "tools": "calls expected in the conversation, in any turn",
+        "outputs": "texts and numbers that must occur in some answer; numbers compare by value",
+        "effects": "whether a tool reads or writes, by name or glob; the most specific pattern wins, otherwise write",
+        "goal": "the goal of the user",
         "expected_state": "fields that the end state must have",
-        "plan": "tools of a good plan, in their order",
-        "minimum_steps": "calls that the task takes at least",
-        "verdict": "a given label: pass, fail, or a reward, which passes at a threshold",
-        "answer_threshold": "answer score at which a turn passes, in place of the setting",
-        "tool_threshold": "tool score at which tools are correct, in place of the setting",
-        "tool_weights": "weights of the tool dimensions, in place of the setting; those not named weigh nothing",
-        "reviewed": "false for a draft made from what an agent did: nothing passes or fails by it",
-        "promoted_from": "conversations that a draft was made from",
-        "notes": "for people",
+        "plan": "tools of a good plan, in order",
+        "minimum_steps": "minimum number of calls for the task",
+        "verdict": "fixed label: pass, fail, or a reward, which passes at a threshold",
+        "answer_threshold": "answer score at which a turn passes; overrides the setting",
+        "tool_threshold": "tool score at which tools are correct; overrides the setting",
+        "tool_weights": "weights of the tool dimensions; overrides the setting; dimensions without a weight weigh 0",
+        "reviewed": "false for a draft created from an agent's actions: no conversation passes or fails by it",
+        "promoted_from": "conversations that the draft was created from",
+        "notes": "notes for people",
     },
     "CaseTurn": {
-        "query": "what the user says; conversations are matched by it",
-        "answer": "expected answer, or a list of accepted answers, the best of which counts; unless given, the answer is not judged",
-        "tools": "calls expected in this turn; unless given, they are not judged",
+        "query": "query of the user; conversations are matched by it",
+        "answer": "expected answer, or a list of accepted answers, the best of which counts; without it the answer is not judged",
+        "tools": "calls expected in this turn; without it they are not judged",
         "reference_topics": "topics that the agent may talk about",
-        "not_answer": "a text that must not be said",
+        "not_answer": "a text that the answer must not contain",
     },
     "ToolExpectation": {
         "calls": "expected calls; an empty list expects none beyond what extra_calls allows",
         "order": "whether their order matters: any, relative to one another, or exact",
-        "extra_calls": "what another call means; one rule, or one an effect",
+        "extra_calls": "rule for other calls; one rule, or one per effect",
         "forbidden": "names or globs of tools that must not be called",
-        "alternatives": "other ways to be right, the best of which counts",
+        "alternatives": "other correct ways, the best of which counts",
     },
     "ExpectedCall": {
         "tool_name": "name of the tool",
         "parameters": "expected arguments",
-        "step": "calls of equal steps belong together; unless given, the place in the list",
-        "required": "false for a call that may be made",
-        "match": "how a parameter compares; exact unless given",
-        "ignore_extra_parameters": "whether arguments beyond the expected ones do not matter",
+        "step": "calls with equal steps belong together; by default the position in the list",
+        "required": "false for an optional call",
+        "match": "how a parameter is compared; exact by default",
+        "ignore_extra_parameters": "whether arguments beyond the expected ones are ignored",
     },
     "MatchRule": {
         "mode": "how to compare; the value, pattern, list of choices or schema is the parameter's expected value",
-        "tolerance": "how far a number may be off, either way",
+        "tolerance": "maximum absolute difference of numbers",
     },
 }
 _ID: Final = "urn:otel-agentic:case:1"
 
 
 def case_schema() -> dict[str, Any]:
-    """Return the schema of a file of cases: of one case, a list of them, or an object whose `cases` is one.
+    """Return the schema of a file of cases: one case, a list of cases, or an object with the list `cases`.
 
-    What it allows the models may still refuse: that a parameter has a match mode but no value, that its value does not
-    fit the mode, that a tool is both expected and forbidden. Beyond that both agree.
+    The models check more than the schema can: a parameter with a match mode but no value, a value that does not fit its mode, a
+    tool that is both expected and forbidden. Otherwise both agree.
 
     Ref: JSON Schema, draft 2020-12.
     """
@@ -369,7 +369,7 @@ def case_schema() -> dict[str, Any]:
             value["description"] = FIELDS[name][field_name]
     _refine(records)
     listed = {"type": "array", "items": {"$ref": "#/$defs/Case"}}
-    held = {
+    wrapped = {
         "type": "object",
         "properties": {
             "cases": listed,
@@ -386,7 +386,7 @@ def case_schema() -> dict[str, Any]:
         "then": listed,
         "else": {
             "if": {"type": "object", "required": ["cases"]},
-            "then": held,
+            "then": wrapped,
             "else": {"$ref": "#/$defs/Case"},
         },
         "$defs": records,
@@ -394,19 +394,19 @@ def case_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the schema as it is published."""
+    """Return the schema as published."""
     return json.dumps(case_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _refine(records: dict[str, Any]) -> None:
-    """Say what the models check in code."""
+    """Add the rules that the models check in code."""
     expectation = records["ToolExpectation"]
     alternative = {
         **expectation,
         "properties": {name: rule for name, rule in expectation["properties"].items() if name != "alternatives"},
-        "description": "Another way to be right; alternatives have none of their own.",
+        "description": "Another correct way; alternatives cannot have alternatives.",
     }
-    # A list of no alternatives is allowed where one with some is not.
+    # An empty list of alternatives is allowed here, a non-empty one is not.
     alternative["properties"]["alternatives"] = {"type": "array", "maxItems": 0}
     expectation["properties"]["alternatives"]["items"] = {"$ref": "#/$defs/Alternative"}
     records["Alternative"] = alternative

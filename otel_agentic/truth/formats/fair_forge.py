@@ -1,6 +1,6 @@
-"""Fair Forge datasets: sessions of an assistant, each turn with its answer and the one it should have given.
+"""Fair Forge datasets: sessions of an assistant, each turn with its actual and expected answer.
 
-A dataset is a session (`session_id`) of one assistant; sessions that expect the same are attempts at one case.
+A dataset is a session (`session_id`) of one assistant; sessions with equal expectations are attempts at one case.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from otel_agentic.truth.formats.foreign import (
     Id,
     Listed,
     Record,
-    Said,
     Silent,
+    TextOrNumber,
     call_reasons,
     literal_arguments,
-    made_call,
-    made_conversation,
-    made_turn,
+    recorded_call,
+    recorded_conversation,
+    recorded_turn,
     required_calls,
     tools_of_turn,
 )
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class _Tool(Record):
-    """A call; `result` is there for made ones."""
+    """A call; actual ones have a `result`."""
 
     tool_name: Name
     parameters: Arguments = Field(default_factory=dict)
@@ -46,16 +46,16 @@ class _Tool(Record):
 
 
 class _Agentic(Silent):
-    """What the assistant did, among other metadata."""
+    """The actual calls of the assistant, among other metadata."""
 
     tools_used: Annotated[list[_Tool], Listed] = Field(default_factory=list)
     final_answer_uses_tools: Any = None
 
 
 class _Expected(Record):
-    """What it should have done; without a list of tools nothing is expected of them.
+    """The expected calls; without a list of tools there is no expectation.
 
-    Their sequence matters unless it is said that it does not.
+    Their sequence matters unless stated otherwise.
     """
 
     expected_tools: list[_Tool] | None = None
@@ -65,19 +65,19 @@ class _Expected(Record):
 class _Batch(Record):
     """A turn."""
 
-    query: Said | None
-    assistant: Said | None = None
-    ground_truth_assistant: Said | None = None
+    query: TextOrNumber | None
+    assistant: TextOrNumber | None = None
+    ground_truth_assistant: TextOrNumber | None = None
     agentic: _Agentic | None = None
     ground_truth_agentic: _Expected | None = None
     qa_id: Any = None
 
 
 class _Session(Record):
-    """A conversation; `dataset` is ours, and ignored by Fair Forge."""
+    """A conversation; `dataset` is an extension, ignored by Fair Forge."""
 
     session_id: Id
-    assistant_id: Said | None = None
+    assistant_id: TextOrNumber | None = None
     conversation: list[_Batch]
     dataset: Name | None = None
 
@@ -91,9 +91,9 @@ class FairForge(Format):
         "tools": "Fair Forge expects calls of a turn, not of the conversation",
         "turns.answer": "a turn has one ground_truth_assistant: the first accepted answer",
         "turns.tools": "calls expected of the conversation become calls expected of its only turn",
-        "agent": "an assistant_id names one recording, not which agents a case is for",
+        "agent": "an assistant_id names one recording, not the agents that a case is for",
         **call_reasons(
-            "turns.tools", order="Fair Forge says only whether the sequence matters, read as any or relative"
+            "turns.tools", order="Fair Forge states only whether the sequence matters, read as any or relative"
         ),
     }
 
@@ -102,7 +102,7 @@ class FairForge(Format):
         return "session_id" in record and isinstance(record.get("conversation"), list)
 
     def reading(self, item: Item, number: int) -> Reading:  # noqa: ARG002 — the signature of a format
-        """Return a session as a case, with the conversation where the assistant said or did anything."""
+        """Return a session as a case, with the conversation if the session contains agent output."""
         session = _Session.of(item.value)
         fields: dict[str, Any] = {
             "case_id": session.session_id,
@@ -118,7 +118,7 @@ class FairForge(Format):
         )
 
     def document(self, cases: Sequence[Case]) -> str:
-        """Return sessions without answers: templates that Fair Forge fills by running the assistant."""
+        """Return sessions without answers: templates that Fair Forge completes by running the assistant."""
         return json.dumps([_session(case) for case in cases], indent=2, ensure_ascii=False) + "\n"
 
 
@@ -144,10 +144,10 @@ def _conversation(session: _Session) -> Conversation | None:
     if not any(batch.assistant or (batch.agentic and batch.agentic.tools_used) for batch in session.conversation):
         return None
     turns = [
-        made_turn(index, batch.query or None, batch.assistant or None, _calls(batch.agentic))
+        recorded_turn(index, batch.query or None, batch.assistant or None, _calls(batch.agentic))
         for index, batch in enumerate(session.conversation)
     ]
-    return made_conversation(session.session_id, turns, agent_name=session.assistant_id or None)
+    return recorded_conversation(session.session_id, turns, agent_name=session.assistant_id or None)
 
 
 def _calls(agentic: _Agentic | None) -> list[ToolCall]:
@@ -155,15 +155,15 @@ def _calls(agentic: _Agentic | None) -> list[ToolCall]:
         return []
     used = agentic.final_answer_uses_tools if isinstance(agentic.final_answer_uses_tools, bool) else None
     return [
-        made_call(
+        recorded_call(
             tool.tool_name,
             tool.parameters,
-            step=tool.step if tool.step is not None else place + 1,
-            position=place,
+            step=tool.step if tool.step is not None else index + 1,
+            position=index,
             used=used,
             **({"result": tool.result} if "result" in tool.model_fields_set else {}),
         )
-        for place, tool in enumerate(agentic.tools_used)
+        for index, tool in enumerate(agentic.tools_used)
     ]
 
 
@@ -174,14 +174,14 @@ def _session(case: Case) -> dict[str, Any]:
         "dataset": case.dataset,
         "context": "",
         "conversation": [
-            _batch(turn, tools_of_turn(case, turn), place) for place, turn in enumerate(case.turns, start=1)
+            _batch(turn, tools_of_turn(case, turn), number) for number, turn in enumerate(case.turns, start=1)
         ],
     }
 
 
-def _batch(turn: CaseTurn, tools: ToolExpectation | None, place: int) -> dict[str, Any]:
+def _batch(turn: CaseTurn, tools: ToolExpectation | None, number: int) -> dict[str, Any]:
     return {
-        "qa_id": f"q{place}",
+        "qa_id": f"q{number}",
         "query": turn.query or "",
         "assistant": "",
         "ground_truth_assistant": turn.first_answer or "",

@@ -13,7 +13,7 @@ from otel_agentic.config import ConversationSettings
 from otel_agentic.config.patterns import OwnPattern, own_pattern
 from otel_agentic.conversations.calls import error_in
 from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
-from otel_agentic.truth.formats.located import faults, whole
+from otel_agentic.truth.formats.located import faults, parse_value
 from otel_agentic.truth.model import Name
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, ToolExpectation
 
-#: What says nothing: leaving it out loses nothing.
+#: Values that count as absent: omitting them loses nothing.
 NOTHING: tuple[Any, ...] = (None, "", [], {})
 
 
 class Record(BaseModel):
-    """A record of a foreign file. Fields that are not declared are kept, and told as left out.
+    """A record of a foreign file. Undeclared fields are kept, and reported as skipped.
 
-    `no_place` names declared fields that a case has no place for, `ignored` fields that nobody misses.
+    `no_place` names declared fields that cases do not have, `ignored` fields that need not be reported.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
@@ -40,12 +40,12 @@ class Record(BaseModel):
         """Return a record.
 
         Raises:
-            ValidationError: it breaks the format.
+            ValidationError: it violates the format.
         """
         return cls.model_validate_json(json.dumps(value))
 
     def left_out(self, path: str = "") -> Iterator[str]:
-        """Yield the fields that say something and have no place in a case; places in lists are not told."""
+        """Yield the fields with a value that cases do not have; indices of lists are omitted."""
         for name in (*(self.model_extra or {}), *type(self).model_fields):
             value = getattr(self, name)
             if name in self.no_place or name in (self.model_extra or {}):
@@ -58,7 +58,7 @@ class Record(BaseModel):
 
 
 class Silent(Record):
-    """A record of what an agent did: nothing of it belongs into a case."""
+    """A record of the agent's actions: no part of it belongs in a case."""
 
     def left_out(self, path: str = "") -> Iterator[str]:  # noqa: ARG002 — the signature of a record
         """Yield nothing."""
@@ -66,13 +66,13 @@ class Silent(Record):
 
 
 def _object(value: Any) -> Any:
-    """Return the object that a JSON text says, a blank one none; anything else as it is."""
+    """Return the object in a JSON text, {} for blank text; any other value unchanged."""
     if isinstance(value, str) and value.strip():
         try:
-            found = whole(value)
+            parsed = parse_value(value)
         except ValueError:
             return value
-        return value if any(faults(found)) else found
+        return value if any(faults(parsed)) else parsed
     return {} if value is None or isinstance(value, str) else value
 
 
@@ -88,32 +88,32 @@ def _text(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-#: Arguments of a call: an object, also as JSON text as OpenAI has it; null and a blank text mean none.
+#: Arguments of a call: an object, also as JSON text as in OpenAI's format; null and blank text mean no arguments.
 Arguments = Annotated[dict[str, Any], BeforeValidator(_object)]
 #: A list that may be null.
 Listed = BeforeValidator(_listed)
-#: An id: a text, or a whole number, which becomes one.
+#: An id: a text, or a whole number, which is converted.
 Id = Annotated[Name, BeforeValidator(_named)]
-#: What somebody says: a text, or a number, which becomes one.
-Said = Annotated[str, BeforeValidator(_text)]
+#: A text, or a number, which is converted.
+TextOrNumber = Annotated[str, BeforeValidator(_text)]
 
 
 def first_of(record: dict[str, Any], *names: str) -> Any:
-    """Return the first of several fields that is there and not null, None where none is."""
+    """Return the first of several fields that is present and not null, or None."""
     return next((record[name] for name in names if record.get(name) is not None), None)
 
 
-#: Modes whose expected value is itself a right value; of the others (a pattern, a list of choices) it is none.
+#: Modes whose expected value is itself a correct value; for the others (a pattern, a list of choices) it is not.
 _LITERAL_MODES: Final = frozenset({"exact", "unordered", "casefold", "number", "judge"})
 
 
 def required_calls(tools: ToolExpectation) -> Iterator[ExpectedCall]:
-    """Yield the calls that must be made: a format without optional calls would demand the others too."""
+    """Yield the required calls: a format without optional calls would require the others as well."""
     return (call for call in tools.calls if call.required)
 
 
 def calls_of_conversation(case: Case) -> list[ExpectedCall] | None:
-    """Return the calls expected of the conversation, or else those of its turns one after the other; None for none."""
+    """Return the calls expected of the conversation, or those of its turns one after the other; None without expectations."""
     if case.tools is not None:
         return list(case.tools.calls)
     expected = [turn.tools for turn in case.turns if turn.tools is not None]
@@ -121,36 +121,36 @@ def calls_of_conversation(case: Case) -> list[ExpectedCall] | None:
 
 
 def tools_of_turn(case: Case, turn: CaseTurn) -> ToolExpectation | None:
-    """Return what is expected of a turn, or else of the conversation where it is the only one."""
+    """Return the expectation of a turn, or that of the conversation if it has no other turn."""
     return case.tools if turn.tools is None and len(case.turns) == 1 else turn.tools
 
 
 def literal_arguments(call: ExpectedCall) -> dict[str, Any]:
-    """Return the parameters whose expected value is one that an agent may pass."""
+    """Return the parameters whose expected value may be passed as an argument."""
     return {key: value for key, value in call.parameters.items() if call.rules[key].mode in _LITERAL_MODES}
 
 
-#: Why fields of an expectation are lost in formats that list calls with arguments.
+#: Reasons why fields of an expectation are lost in formats that list calls with arguments.
 _REASONS: Final = {
     "calls": "only required calls can be listed there",
-    "calls.match": "arguments compare exactly there",
-    "calls.parameters": "a pattern or a choice is no argument, so the parameter is left out",
+    "calls.match": "arguments are compared exactly there",
+    "calls.parameters": "a pattern or a choice is not an argument, so the parameter is omitted",
     "calls.required": "whether a call is required follows from its name there",
-    "calls.ignore_extra_parameters": "that further arguments do not matter cannot be said there",
+    "calls.ignore_extra_parameters": "extra arguments cannot be ignored there",
     "calls.step": "calls have no steps there, only an order",
-    "order": "the order that matters cannot be chosen there",
-    "extra_calls": "what else may be called cannot be said there",
-    "forbidden": "forbidden tools cannot be said there",
-    "alternatives": "other ways to be right cannot be said there",
+    "order": "the order cannot be chosen there",
+    "extra_calls": "rules for extra calls cannot be expressed there",
+    "forbidden": "forbidden tools cannot be expressed there",
+    "alternatives": "alternatives cannot be expressed there",
 }
 
 
 def call_reasons(prefix: str, **others: str) -> dict[str, str]:
-    """Return why fields of the expectation at `prefix` are lost; `others` replace the usual reasons."""
+    """Return the reasons why fields of the expectation at `prefix` are lost; `others` override the defaults."""
     return {f"{prefix}.{name}": reason for name, reason in {**_REASONS, **others}.items()}
 
 
-def made_call(
+def recorded_call(
     name: str,
     arguments: Mapping[str, Any],
     *,
@@ -160,9 +160,9 @@ def made_call(
     used: bool | None = None,
     **result: Any,
 ) -> ToolCall:
-    """Return a call of a file; give `result` only where the file holds one. `used` says whether the answer used it.
+    """Return a call of a file; pass `result` only if the file has one. `used` is whether the answer used it.
 
-    A result that looks like an error is one, as in spans.
+    A result that looks like an error is treated as one, as for spans.
     """
     return ToolCall(
         name=name,
@@ -188,8 +188,8 @@ def _error_patterns() -> list[OwnPattern]:
     return [own_pattern(pattern, ignore_case=True) for pattern in ConversationSettings().error_patterns]
 
 
-def made_turn(index: int, query: str | None, answer: str | None, calls: Sequence[ToolCall]) -> Turn:
-    """Return a turn of a file; an answer or query of None was not given."""
+def recorded_turn(index: int, query: str | None, answer: str | None, calls: Sequence[ToolCall]) -> Turn:
+    """Return a turn of a file; None for a missing answer or query."""
     return Turn(
         index=index,
         query=query,
@@ -205,8 +205,8 @@ def made_turn(index: int, query: str | None, answer: str | None, calls: Sequence
     )
 
 
-def made_conversation(name: str, turns: Sequence[Turn], *, agent_name: str | None = None) -> Conversation:
-    """Return a conversation of a file: complete, of no service, at no time (0)."""
+def recorded_conversation(name: str, turns: Sequence[Turn], *, agent_name: str | None = None) -> Conversation:
+    """Return a conversation of a file: complete, without a service or a time (0)."""
     return Conversation(
         environment="",
         conversation_id=ConversationId(name),
@@ -224,7 +224,7 @@ def made_conversation(name: str, turns: Sequence[Turn], *, agent_name: str | Non
     )
 
 
-#: Who speaks, by either form's word.
+#: Speakers by the words of either form.
 _SPEAKERS: Final = {
     **dict.fromkeys(("human", "user"), "user"),
     **dict.fromkeys(("ai", "assistant"), "agent"),
@@ -271,11 +271,11 @@ class Message(Silent):
     def _one_form(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        said = [word for word in (value.get("type"), value.get("role")) if isinstance(word, str)]
-        speaker = next((_SPEAKERS[word] for word in said if word in _SPEAKERS), None)
+        words = [word for word in (value.get("type"), value.get("role")) if isinstance(word, str)]
+        speaker = next((_SPEAKERS[word] for word in words if word in _SPEAKERS), None)
         if speaker is None:
             raise ValueError(
-                f"found type or role {' and '.join(map(repr, said)) or 'nothing'}; allowed: {', '.join(_SPEAKERS)}"
+                f"found type or role {' and '.join(map(repr, words)) or 'nothing'}; allowed: {', '.join(_SPEAKERS)}"
             )
         content = value.get("content")
         inner = content.get("tool_calls") if isinstance(content, dict) else None
@@ -288,7 +288,7 @@ class Message(Silent):
 
 
 def _content_text(content: Any) -> Any:
-    """Return the text of a message: given as text, as parts, or beside its calls."""
+    """Return the text of a message: a text, parts, or an object with text and calls."""
     if isinstance(content, list):
         parts = [part.get("text") if isinstance(part, dict) else part for part in content]
         return "\n".join(part for part in parts if isinstance(part, str))
@@ -298,14 +298,14 @@ def _content_text(content: Any) -> Any:
 
 
 def _result_text(content: Any) -> Any:
-    """Return the text of a tool's message: JSON where its content is a value of another kind."""
+    """Return the text of a tool's message: JSON if its content is another value."""
     text = _content_text(content)
     return text if isinstance(text, str) and (text or content in NOTHING) else json.dumps(content)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """A turn while its messages are read. Of several answers the last counts; text beside calls only where no other is."""
+    """A turn while its messages are read. The last answer counts; text along with calls only if there is no other."""
 
     query: str | None
     answer: str | None = None
@@ -314,8 +314,8 @@ class _Draft:
     results: dict[int, Any] = field(default_factory=dict)
     step: int = 0
 
-    def say(self, message: Message) -> None:
-        """Take a message of the agent."""
+    def add_agent_message(self, message: Message) -> None:
+        """Add a message of the agent."""
         if message.tool_calls:
             self.step += 1
             self.calls += [(self.step, call) for call in message.tool_calls]
@@ -323,52 +323,52 @@ class _Draft:
         elif message.content:
             self.answer = message.content
 
-    def answered(self, message: Message) -> None:
-        """Take the result of a call: of the one it names, else of the first that has none yet."""
-        open_ = [place for place in range(len(self.calls)) if place not in self.results]
+    def add_result(self, message: Message) -> None:
+        """Add the result of a call: of the one that it names, or of the first without a result."""
+        open_ = [index for index in range(len(self.calls)) if index not in self.results]
         named = [
-            place
-            for place in open_
-            if message.tool_call_id is not None and self.calls[place][1].id == message.tool_call_id
+            index
+            for index in open_
+            if message.tool_call_id is not None and self.calls[index][1].id == message.tool_call_id
         ]
-        for place in (named or open_)[:1]:
-            self.results[place] = _result(message.content)
+        for index in (named or open_)[:1]:
+            self.results[index] = _result(message.content)
 
     def turn(self, index: int) -> Turn:
         """Return the turn."""
         calls = [
-            made_call(
+            recorded_call(
                 call.name,
                 call.args,
                 step=step,
-                position=place,
+                position=index,
                 call_id=call.id,
-                **({"result": self.results[place]} if place in self.results else {}),
+                **({"result": self.results[index]} if index in self.results else {}),
             )
-            for place, (step, call) in enumerate(self.calls)
+            for index, (step, call) in enumerate(self.calls)
         ]
-        return made_turn(index, self.query, self.answer if self.answer is not None else self.aside, calls)
+        return recorded_turn(index, self.query, self.answer if self.answer is not None else self.aside, calls)
 
 
 def turns_of(messages: Iterable[Message]) -> list[Turn]:
-    """Return the turns of a conversation: each begins with what the user says; a greeting before it belongs to none."""
+    """Return the turns of a conversation, each beginning with a user message; a greeting before the first is omitted."""
     drafts: list[_Draft] = []
     for message in messages:
         if message.speaker == "user" or (message.speaker == "agent" and message.tool_calls and not drafts):
             drafts.append(_Draft(query=(message.content or None) if message.speaker == "user" else None))
         if message.speaker == "agent" and drafts:
-            drafts[-1].say(message)
+            drafts[-1].add_agent_message(message)
         elif message.speaker == "tool" and drafts:
-            drafts[-1].answered(message)
+            drafts[-1].add_result(message)
     return [draft.turn(index) for index, draft in enumerate(drafts)]
 
 
 def _result(content: str) -> Any:
-    """Return what a tool answered: the JSON value where the text is an object or a list, else the text."""
+    """Return the result of a tool: the JSON value if the text is an object or a list, otherwise the text."""
     if not content.lstrip().startswith(("{", "[")):
         return content
     try:
-        value = whole(content)
+        value = parse_value(content)
     except ValueError:
         return content
     return content if any(faults(value)) else value

@@ -29,51 +29,51 @@ if TYPE_CHECKING:
 
     from yaml import SafeDumper, ScalarNode, YAMLError
 
-#: The way from a record to one of its fields: keys and places, such as `("turns", 0, "query")`.
+#: The path from a record to one of its fields: keys and indices, such as `("turns", 0, "query")`.
 Path = tuple[str | int, ...]
 Unit = Literal["line", "row"]
 
-#: Objects and lists inside one another, at most; deeper ones are built to break readers.
+#: Maximum nesting of objects and lists; deeper ones are attacks on the reader.
 MAX_DEPTH: Final = 128
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-#: Keys of an object whose list holds the records of a file.
+#: Keys of an object that may contain the list of records of a file.
 WRAPPERS: Final = frozenset({"cases", "eval_cases", "evalCases", "samples", "tasks", "datasets"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One record of a file, as JSON has it.
+    """One record of a file, as JSON.
 
-    `place_of` tells the line (or row, 1-based) of a field, `name_of` what it is called in the file. `header` is what stands
-    around the list that the record is in, `header_place` tells the line of a field of that.
+    `line_of` returns the line (or row, 1-based) of a field, `name_of` its path in the file. `header` are the fields around the
+    list that contains the record, `header_line` returns the line of one of these.
     """
 
     value: Any
-    place_of: Callable[[Path], int]
+    line_of: Callable[[Path], int]
     name_of: Callable[[Path], Path] = lambda path: path
     header: Mapping[str, Any] = field(default_factory=dict)
-    header_place: Callable[[Path], int] = lambda _: 0
+    header_line: Callable[[Path], int] = lambda _: 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Something of a file that cannot be read: the line or row (0: the file as a whole), and what is wrong there."""
+class Problem:
+    """A part of a file that cannot be read: the line or row (0: the whole file), and the reason."""
 
-    place: int
+    line: int
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """The records of a text, in its order, and what is wrong with the places that hold none."""
+    """The records of a text, in order, and the problems of the invalid ones."""
 
     items: tuple[Item, ...]
-    troubles: tuple[Trouble, ...]
+    problems: tuple[Problem, ...]
     unit: Unit = "line"
 
 
 class Faulty:
-    """Stands in a value for something that was there and means nothing; `reason` is a sentence."""
+    """A placeholder for an invalid value; `reason` is a sentence."""
 
     __slots__ = ("reason",)
 
@@ -82,7 +82,7 @@ class Faulty:
 
 
 def dotted(path: Path) -> str:
-    """Return a path as messages show it.
+    """Return a path as displayed in messages.
 
     >>> dotted(("turns", 0, "query"))
     'turns.0.query'
@@ -91,18 +91,18 @@ def dotted(path: Path) -> str:
 
 
 def located(path: Path, reason: str) -> str:
-    """Return what is wrong with a field, or with the record itself where the path is empty."""
+    """Return the message of a problem with a field, or with the record itself if the path is empty."""
     return f"{dotted(path)}: {reason}" if path else reason
 
 
-def twice(key: str) -> Faulty:
-    """Return what stands for the value of a key that an object has twice."""
-    return Faulty(f"the key {key!r} stands twice; keep one")
+def duplicate(key: str) -> Faulty:
+    """Return the placeholder for the value of a duplicate key."""
+    return Faulty(f"duplicate key {key!r}; keep one")
 
 
 @dataclass(frozen=True, slots=True)
 class LineStarts:
-    """Where the lines of a text begin."""
+    """The offsets of the lines of a text."""
 
     offsets: list[int]
 
@@ -112,7 +112,7 @@ class LineStarts:
 
 
 def line_starts(text: str) -> LineStarts:
-    r"""Return where the lines of a text begin.
+    r"""Return the offsets of the lines of a text.
 
     >>> line_starts("a\nb").line(2)
     2
@@ -124,31 +124,31 @@ def line_starts(text: str) -> LineStarts:
 
 
 def faults(value: Any) -> Iterator[tuple[Path, str]]:
-    """Yield where a value is faulty, nested too deep, or no text, and why; it is walked without recursion."""
+    """Yield path and reason of each value that is faulty, nested too deep, or no text; iterative, without recursion."""
     waiting: list[tuple[Path, Any]] = [((), value)]
     while waiting:
-        path, found = waiting.pop()
-        if isinstance(found, Faulty):
-            yield path, found.reason
-        elif isinstance(found, str):
-            if _SURROGATE.search(found):
-                yield path, "half of a surrogate pair stands in the text; it is no character"
+        path, item = waiting.pop()
+        if isinstance(item, Faulty):
+            yield path, item.reason
+        elif isinstance(item, str):
+            if _SURROGATE.search(item):
+                yield path, "half of a surrogate pair in the text; it is no character"
         elif len(path) > MAX_DEPTH:
             yield path[:3], f"nested deeper than {MAX_DEPTH} levels; no case needs that"
             return
-        elif isinstance(found, dict):
-            waiting.extend((path, key) for key in found if _SURROGATE.search(key))
-            waiting.extend(((*path, key), inner) for key, inner in reversed(found.items()))
-        elif isinstance(found, list):
-            waiting.extend(((*path, place), inner) for place, inner in reversed(list(enumerate(found))))
+        elif isinstance(item, dict):
+            waiting.extend((path, key) for key in item if _SURROGATE.search(key))
+            waiting.extend(((*path, key), inner) for key, inner in reversed(item.items()))
+        elif isinstance(item, list):
+            waiting.extend(((*path, index), inner) for index, inner in reversed(list(enumerate(item))))
 
 
-#: White space as JSON has it.
+#: White space of JSON.
 BLANK: Final = " \t\r\n"
 
 
 class Cursor:
-    """A place in a JSON text. Whoever takes a member or an element from it reads its value before the next."""
+    """A position in a JSON text. The caller reads the value of each member or element before the next one."""
 
     __slots__ = ("_text", "at")
 
@@ -158,29 +158,29 @@ class Cursor:
         self._skip()
 
     def value(self) -> Any:
-        """Return the value here and go past it.
+        """Return the value at the cursor and move past it.
 
         Raises:
-            JSONDecodeError: there is none.
-            RecursionError: it is nested too deep.
+            JSONDecodeError: there is no valid value.
+            RecursionError: the value is nested too deep.
         """
         value, self.at = DECODER.raw_decode(self._text, self.at)
         self._skip()
         return value
 
     def sees(self, mark: str) -> bool:
-        """Return whether a mark stands here."""
+        """Return whether a mark is at the cursor."""
         return self._text.startswith(mark, self.at)
 
     def ended(self) -> bool:
-        """Return whether nothing but white space follows."""
+        """Return whether only white space follows."""
         return self.at >= len(self._text)
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of the object here, each with the cursor at its value; end behind the object.
+        """Yield the keys of the object at the cursor, with the cursor at the value of each; end after the object.
 
         Raises:
-            JSONDecodeError: the text is none.
+            JSONDecodeError: the object is malformed.
         """
         for _ in self._parts("{", "}"):
             if not self.sees('"'):
@@ -190,10 +190,10 @@ class Cursor:
             yield key
 
     def elements(self) -> Iterator[int]:
-        """Yield where the elements of the list here begin, each with the cursor at it; end behind the list.
+        """Yield the offsets of the elements of the list at the cursor, with the cursor at each; end after the list.
 
         Raises:
-            JSONDecodeError: the text is none.
+            JSONDecodeError: the list is malformed.
         """
         return self._parts("[", "]")
 
@@ -220,39 +220,39 @@ class Cursor:
 
 
 def offset_of(text: str, start: int, path: Path) -> int:
-    """Return where a field of the value at `start` begins; of one that is not there, where its holder begins."""
+    """Return the offset of a field of the value at `start`; of a missing field, the offset of its container."""
     for part in path:
         start = _part_of(Cursor(text, start), part)
     return start
 
 
 def _part_of(cursor: Cursor, part: str | int) -> int:
-    start, found = cursor.at, None
+    start, position = cursor.at, None
     keys = cursor.members() if cursor.sees("{") else cursor.elements() if cursor.sees("[") else iter(())
-    with suppress(json.JSONDecodeError):  # the text may break off inside
-        for place, key in enumerate(keys):
-            # Of a key that stands twice the second is the one too many.
-            if part == (place if isinstance(part, int) else key):
-                found = cursor.at
+    with suppress(json.JSONDecodeError):  # the text may be truncated
+        for index, key in enumerate(keys):
+            # The second of two equal keys is the duplicate.
+            if part == (index if isinstance(part, int) else key):
+                position = cursor.at
             cursor.value()
-    return start if found is None else found
+    return start if position is None else position
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        known: set[str] = set()
         for key, _ in pairs:
-            if key in seen:
-                found[key] = twice(key)
-            seen.add(key)
-    return found
+            if key in known:
+                mapping[key] = duplicate(key)
+            known.add(key)
+    return mapping
 
 
 def _whole_number(digits: str) -> Any:
     try:
         return int(digits)
-    except ValueError:  # Python's own limit, against numbers that take forever
+    except ValueError:  # Python's own limit against quadratic conversion times
         return Faulty(f"a number of {len(digits):,} digits; write it as a text")
 
 
@@ -270,49 +270,49 @@ DECODER: Final = json.JSONDecoder(
 )
 
 
-#: Endings of files of JSON lines.
+#: Extensions of files of JSON lines.
 LINES: Final = (".jsonl", ".ndjson")
 _TOO_DEEP: Final = "nested too deep to be read; no case needs that"
 
 
 def parse_lines(text: str) -> Parsed:
-    """Return the records of JSON lines: one a line; a bad line loses no other."""
+    """Return the records of JSON lines, one per line; an invalid line does not affect others."""
     items: list[Item] = []
-    troubles: list[Trouble] = []
-    # Not splitlines(): U+2028 and its like are ordinary characters inside a JSON text.
+    problems: list[Problem] = []
+    # Not splitlines(): U+2028 and similar are ordinary characters inside a JSON text.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip(BLANK):
             continue
         try:
-            value = whole(line)
+            value = parse_value(line)
         except ValueError as error:
-            told = f"not JSON: {error}; a line holds one case as a JSON object"
-            troubles.append(Trouble(place=number, text=told))
+            message = f"not JSON: {error}; a line holds one case as a JSON object"
+            problems.append(Problem(line=number, text=message))
             continue
-        wrong = [Trouble(place=number, text=located(path, reason)) for path, reason in faults(value)]
-        troubles += wrong
-        if not wrong:
-            items.append(Item(value=value, place_of=partial(_same, number)))
-    return Parsed(items=tuple(items), troubles=tuple(troubles))
+        invalid = [Problem(line=number, text=located(path, reason)) for path, reason in faults(value)]
+        problems += invalid
+        if not invalid:
+            items.append(Item(value=value, line_of=partial(_same, number)))
+    return Parsed(items=tuple(items), problems=tuple(problems))
 
 
 def parse_document(text: str) -> Parsed:
-    """Return the records of one JSON document: a list, an object that holds one, or a single record.
+    """Return the records of one JSON document: a list, an object with a list of records, or a single record.
 
-    Past an error of syntax nothing can be read; what stands before it is kept.
+    After a syntax error nothing can be read; the records before it are returned.
     """
     return _Document(text).parsed()
 
 
 def parse_json(name: str, text: str) -> Parsed:
-    """Return the records of a JSON text: the look decides between lines and a document, the ending where it cannot.
+    """Return the records of a JSON text: its content decides between lines and a document, otherwise its extension.
 
     Args:
-        name: of the file, in small letters.
-        text: what stands in it.
+        name: name of the file, in lower case.
+        text: content of the file.
     """
     if not text.strip():
-        return Parsed(items=(), troubles=())
+        return Parsed(items=(), problems=())
     if is_lines(text) or (name.endswith(LINES) and not reads(text)):
         return parse_lines(text)
     return parse_document(text)
@@ -327,17 +327,17 @@ def is_lines(text: str) -> bool:
 def reads(text: str) -> bool:
     """Return whether a text is one JSON value."""
     try:
-        whole(text)
+        parse_value(text)
     except ValueError:
         return False
     return True
 
 
-def whole(text: str) -> Any:
-    """Return the one JSON value of a text; what means nothing in it is `Faulty`.
+def parse_value(text: str) -> Any:
+    """Return the only JSON value of a text; invalid parts of it are `Faulty`.
 
     Raises:
-        ValueError: the text is no JSON value; says what is wrong, and in which column.
+        ValueError: the text is not one JSON value; the message names the reason and the column.
     """
     cursor = Cursor(text)
     try:
@@ -352,25 +352,25 @@ def whole(text: str) -> Any:
 
 
 class _Document:
-    """A JSON document, read member by member so that each knows its place."""
+    """A JSON document, read member by member so that the position of each is known."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts = line_starts(text)
         self._items: list[Item] = []
-        self._troubles: list[Trouble] = []
+        self._problems: list[Problem] = []
 
     def parsed(self) -> Parsed:
         cursor = Cursor(self._text)
         try:
             self._read_top(cursor)
             if not cursor.ended():
-                self._troubled(cursor.at, "more text after the document; of several values each has a line of its own")
+                self._report(cursor.at, "more text after the document; of several values, write each on its own line")
         except json.JSONDecodeError as error:
-            self._troubled(error.pos, f"not JSON: {error.msg} at column {error.colno}; nothing after it was read")
+            self._report(error.pos, f"not JSON: {error.msg} at column {error.colno}; nothing after it was read")
         except RecursionError:
-            self._troubled(cursor.at, f"not JSON: {_TOO_DEEP}")
-        return Parsed(items=tuple(self._items), troubles=tuple(self._troubles))
+            self._report(cursor.at, f"not JSON: {_TOO_DEEP}")
+        return Parsed(items=tuple(self._items), problems=tuple(self._problems))
 
     def _read_top(self, cursor: Cursor) -> None:
         top = cursor.at
@@ -382,16 +382,16 @@ class _Document:
             self._add(top, cursor.value(), top, {})
 
     def _read_object(self, cursor: Cursor, top: int) -> None:
-        """Read an object whose list holds the records, or that is the one record."""
+        """Read an object that contains the list of records, or is the only record."""
         header = dict[str, Any]()
         wraps = False
         for key in cursor.members():
             if key in WRAPPERS and cursor.sees("["):
                 wraps = True
-                self._read_list(cursor, top, header)  # the header is complete when the items are looked at
+                self._read_list(cursor, top, header)  # items are used after the header is complete
             else:
                 value = cursor.value()
-                header[key] = twice(key) if key in header else value
+                header[key] = duplicate(key) if key in header else value
         if wraps:
             self._sound(top, header)
         else:
@@ -402,23 +402,23 @@ class _Document:
             self._add(start, cursor.value(), top, header)
 
     def _add(self, start: int, value: Any, top: int, header: dict[str, Any]) -> None:
-        """Add the record that begins at `start`; `header` are the fields around it, of the object at `top`."""
+        """Add the record at offset `start`; `header` are the fields around it, of the object at `top`."""
         if self._sound(start, value):
-            place_of, header_place = partial(self._place_of, start), partial(self._place_of, top)
-            self._items.append(Item(value=value, place_of=place_of, header=header, header_place=header_place))
+            line_of, header_line = partial(self._line_of, start), partial(self._line_of, top)
+            self._items.append(Item(value=value, line_of=line_of, header=header, header_line=header_line))
 
     def _sound(self, start: int, value: Any) -> bool:
-        """Return whether nothing in a value is faulty; tell what is."""
-        wrong = list(faults(value))
-        for path, reason in wrong:
-            self._troubled(offset_of(self._text, start, path), located(path, reason))
-        return not wrong
+        """Return whether a value has no faults; report them."""
+        invalid = list(faults(value))
+        for path, reason in invalid:
+            self._report(offset_of(self._text, start, path), located(path, reason))
+        return not invalid
 
-    def _place_of(self, start: int, path: Path) -> int:
+    def _line_of(self, start: int, path: Path) -> int:
         return self._starts.line(offset_of(self._text, start, path))
 
-    def _troubled(self, offset: int, text: str) -> None:
-        self._troubles.append(Trouble(place=self._starts.line(offset), text=text))
+    def _report(self, offset: int, text: str) -> None:
+        self._problems.append(Problem(line=self._starts.line(offset), text=text))
 
 
 def _same(number: int, _: Path) -> int:
@@ -426,7 +426,7 @@ def _same(number: int, _: Path) -> int:
 
 
 def _filled_lines(text: str) -> Iterator[str]:
-    """Yield the lines that are not blank, without cutting up the whole text."""
+    """Yield the lines that are not blank, without splitting the whole text."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -436,23 +436,23 @@ def _filled_lines(text: str) -> Iterator[str]:
         start = end + 1
 
 
-#: Values in a file, those that aliases repeat included.
+#: Maximum number of values in a file, including those repeated by aliases.
 MAX_VALUES: Final = 1_000_000
-#: Plain scalars that are no text, beside numbers.
+#: Plain scalars that are not text, besides numbers.
 CONSTANTS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-#: A number as JSON writes it; what looks otherwise (007, 0x1f, 1_000, 12:30) is text.
+#: A number as in JSON; other notations (007, 0x1f, 1_000, 12:30) are text.
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$")
 _TAGS: Final = "tag:yaml.org,2002:"
-#: A key that, without quotes, asks to merge what it names into the object.
+#: An unquoted key that merges the named object into this one.
 MERGE: Final = "<<"
 
 
 class GivenUpError(Exception):
-    """The rest of the text is not read: it is beyond a limit, or makes no sense from `line` on."""
+    """The rest of the text is not read: it exceeds a limit, or is malformed from `line` on."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
@@ -461,9 +461,9 @@ class GivenUpError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A value with its line; `parts` are those of a container, `size` counts the values in it and itself.
+    """A value with its line; `parts` are the nodes of a container, `size` counts its values and itself.
 
-    A container is `open` until its end was read.
+    A container is `open` until its end has been read.
     """
 
     line: int
@@ -474,8 +474,8 @@ class Node:
     key: str | None = None
     merges: bool = False
 
-    def place_of(self, path: Path) -> int:
-        """Return the line of a field; of one that is not there, of what should hold it."""
+    def line_of(self, path: Path) -> int:
+        """Return the line of a field; of a missing field, that of its container."""
         node = self
         for part in path:
             if part not in node.parts:
@@ -485,7 +485,7 @@ class Node:
 
 
 class Builder:
-    """Makes nodes of events. `tops` are the documents, as far as they were read."""
+    """Builds nodes from events. `tops` are the documents read so far."""
 
     def __init__(self) -> None:
         self.tops: list[Node] = []
@@ -494,10 +494,10 @@ class Builder:
         self._values = 0
 
     def take(self, event: Event) -> None:
-        """Take the next event of the text.
+        """Process the next event.
 
         Raises:
-            GivenUpError: the text is beyond a limit.
+            GivenUpError: the text exceeds a limit.
         """
         line = event.start_mark.line + 1 if event.start_mark is not None else 1
         match event:
@@ -531,7 +531,7 @@ class Builder:
         if event.tag in {None, "!", f"{_TAGS}map", f"{_TAGS}seq"}:
             self._remember(event, node)
             self._attach(node)
-        else:  # what it holds goes nowhere
+        else:  # its content is discarded
             self._attach(Node(line=node.line, value=_unknown(event.tag)))
         self._stack.append(node)
         if len(self._stack) > MAX_DEPTH:
@@ -544,7 +544,7 @@ class Builder:
         if self._wants_key():
             self._stack[-1].key = str(target.value)
         elif target.open:
-            self._attach(Node(line=line, value=Faulty(f"alias *{event.anchor} holds itself; write the value out")))
+            self._attach(Node(line=line, value=Faulty(f"alias *{event.anchor} contains itself; write the value out")))
         else:
             self._attach(Node(line=line, value=target.value, parts=target.parts, size=target.size))
 
@@ -559,7 +559,7 @@ class Builder:
         self._values += node.size
         if self._values > MAX_VALUES:
             raise GivenUpError(
-                node.line, f"more than {MAX_VALUES:,} values, those that aliases repeat included; split it"
+                node.line, f"more than {MAX_VALUES:,} values, including those repeated by aliases; split it"
             )
         if not self._stack:
             self.tops.append(node)
@@ -571,7 +571,7 @@ class Builder:
             return
         key, holder.key = str(holder.key), None
         if key in holder.value:
-            node = Node(line=node.line, value=twice(key))
+            node = Node(line=node.line, value=duplicate(key))
         elif holder.merges:
             node = Node(line=node.line, value=Faulty("merging (<<) is not supported; write the fields out"))
         holder.parts[key] = node
@@ -590,11 +590,11 @@ def _value(event: ScalarEvent) -> Any:
         return _unknown(event.tag)
     if type(value) is kinds[event.tag] or isinstance(value, Faulty):
         return value
-    return Faulty(f"{event.value!r} is not what its tag {event.tag} says")
+    return Faulty(f"{event.value!r} does not have the type of its tag {event.tag}")
 
 
 def _plain(text: str) -> Any:
-    """Return what a scalar without quotes stands for."""
+    """Return the value of an unquoted scalar."""
     if text in CONSTANTS:
         return CONSTANTS[text]
     return DECODER.decode(text) if NUMBER.match(text) else text
@@ -606,36 +606,36 @@ def _unknown(tag: str | None) -> Faulty:
 
 _WIDTH: Final = 120
 _REST: Final = "nothing after it was read"
-#: Line breaks to YAML 1.1 and the byte order mark, which unquoted would not come back, and characters that steer a terminal,
+#: Line breaks of YAML 1.1 and the byte order mark, which would be lost without quotes, and control characters of terminals,
 #: which have escapes in double quotes only.
-_ODD: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_ESCAPED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def parse_yaml(text: str) -> Parsed:
-    """Return the records of a YAML text: of each document the list, the object that holds one, or the record itself.
+    """Return the records of a YAML text: of each document the list, the object with a list of records, or the record itself.
 
-    Past an error of syntax nothing can be read; what stands before it is kept.
+    After a syntax error nothing can be read; the records before it are returned.
     """
     builder = Builder()
-    troubles: list[Trouble] = []
+    problems: list[Problem] = []
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             builder.take(event)
     except GivenUpError as error:
-        troubles.append(Trouble(place=error.line, text=str(error)))
+        problems.append(Problem(line=error.line, text=str(error)))
     except yaml.YAMLError as error:
-        troubles.append(_told(error, text))
-    items = [item for top in builder.tops for item in _records(top, troubles)]
-    return Parsed(items=tuple(items), troubles=tuple(sorted(troubles, key=lambda trouble: trouble.place)))
+        problems.append(_syntax_problem(error, text))
+    items = [item for top in builder.tops for item in _records(top, problems)]
+    return Parsed(items=tuple(items), problems=tuple(sorted(problems, key=lambda problem: problem.line)))
 
 
 def write_yaml(document: Any) -> str:
-    """Return a JSON value as YAML that `parse_yaml` reads back as it was."""
+    """Return a JSON value as YAML that `parse_yaml` reads back unchanged."""
     return str(yaml.dump(document, Dumper=_dumper(), allow_unicode=True, sort_keys=False, width=_WIDTH))
 
 
-def _records(top: Node, troubles: list[Trouble]) -> Iterator[Item]:
-    """Yield the records of a document, each with what stands around the list that it is in."""
+def _records(top: Node, problems: list[Problem]) -> Iterator[Item]:
+    """Yield the records of a document, each with the fields around the list that contains it."""
     if isinstance(top.value, list):
         lists, header = [top], {}
     elif isinstance(top.value, dict):
@@ -645,31 +645,31 @@ def _records(top: Node, troubles: list[Trouble]) -> Iterator[Item]:
         return
     else:
         lists, header = [], {}
-    _sound(top, header, troubles)
+    _sound(top, header, problems)
     for node in [part for held in lists for part in held.parts.values()] if lists else [top]:
-        if _sound(node, node.value, troubles) and not node.open:
-            yield Item(value=node.value, place_of=node.place_of, header=header, header_place=top.place_of)
+        if _sound(node, node.value, problems) and not node.open:
+            yield Item(value=node.value, line_of=node.line_of, header=header, header_line=top.line_of)
 
 
-def _sound(node: Node, value: Any, troubles: list[Trouble]) -> bool:
-    """Return whether nothing in a value is faulty; tell what is."""
-    wrong = list(faults(value))
-    troubles += [Trouble(place=node.place_of(path), text=located(path, reason)) for path, reason in wrong]
-    return not wrong
+def _sound(node: Node, value: Any, problems: list[Problem]) -> bool:
+    """Return whether a value has no faults; report them."""
+    invalid = list(faults(value))
+    problems += [Problem(line=node.line_of(path), text=located(path, reason)) for path, reason in invalid]
+    return not invalid
 
 
-def _told(error: YAMLError, text: str) -> Trouble:
+def _syntax_problem(error: YAMLError, text: str) -> Problem:
     mark = getattr(error, "problem_mark", None)
     if mark is not None:
         problem = getattr(error, "problem", None) or getattr(error, "context", None) or "it makes no sense"
-        return Trouble(place=mark.line + 1, text=f"not YAML: {problem} at column {mark.column + 1}; {_REST}")
+        return Problem(line=mark.line + 1, text=f"not YAML: {problem} at column {mark.column + 1}; {_REST}")
     position = getattr(error, "position", None)
-    place = line_starts(text).line(position) if isinstance(position, int) else 0
-    return Trouble(place=place, text=f"not YAML: a character that YAML does not allow; write it as an escape; {_REST}")
+    line = line_starts(text).line(position) if isinstance(position, int) else 0
+    return Problem(line=line, text=f"not YAML: a character that YAML does not allow; write it as an escape; {_REST}")
 
 
 def _dumper() -> type[SafeDumper]:
-    """Return a dumper that leaves a text without quotes only where every reader takes it for text.
+    """Return a dumper that omits quotes only if every reader takes the text for text.
 
     PyYAML itself knows what YAML 1.1 takes for something else; what we take for something else is added.
     """
@@ -692,7 +692,7 @@ def _dumper() -> type[SafeDumper]:
 
 
 def _written(dumper: SafeDumper, text: str) -> ScalarNode:
-    """Return a text as it is written: over several lines where it has some, escaped where it is odd."""
-    plain = not _ODD.search(text)
+    """Return a text as a scalar node: a block if it has several lines, escaped if it has special characters."""
+    plain = not _ESCAPED.search(text)
     style = ("|" if "\n" in text else None) if plain else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)

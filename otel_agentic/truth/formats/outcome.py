@@ -1,7 +1,7 @@
-"""Outcome-style evaluation cases: a task, and an expected outcome of tools called and fields of the end state.
+"""Outcome-style evaluation cases: a task, and an expected outcome of called tools and fields of the end state.
 
-Graded by the outcome, not the path: a tool that is only named may be called with any arguments, in any order, and what
-else is called does not matter.
+Graded by the outcome, not the path: a tool without arguments may be called with any arguments, in any order, and other calls
+are ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from otel_agentic.truth.formats.foreign import (
     Id,
     Listed,
     Record,
-    Said,
+    TextOrNumber,
     call_reasons,
     calls_of_conversation,
     first_of,
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from otel_agentic.truth.formats.located import Item
     from otel_agentic.truth.model import Case, ExpectedCall
 
-#: Where the task stands: in a field of the case, or in one of its inputs.
+#: Names of the field with the task, in the case or in one of its inputs.
 _TASKS: Final = ("query", "input", "task", "question", "prompt", "message", "user_input")
 _INPUTS: Final = ("inputs", "input")
 
 
 class _Called(Record):
-    """A tool that should be called; without arguments any will do."""
+    """A tool that should be called; without arguments any are accepted."""
 
     name: Name
     arguments: Arguments | None = None
@@ -53,20 +53,20 @@ class _Called(Record):
         known = ("name", "tool_name", "tool", "arguments", "args", "parameters")
         name, arguments = first_of(value, *known[:3]), first_of(value, *known[3:])
         return {
-            **{key: found for key, found in value.items() if key not in known},
+            **{key: field for key, field in value.items() if key not in known},
             **({} if name is None else {"name": name}),
             **({} if arguments is None else {"arguments": arguments}),
         }
 
 
 class _Expected(Record):
-    """The outcome; fields that are not declared are fields of the end state."""
+    """The outcome; undeclared fields are fields of the end state."""
 
     tools_called: list[_Called] | None = None
     tools_not_called: Annotated[list[Name], Listed] = Field(default_factory=list)
     answer: (
         Annotated[
-            Annotated[Said, Tag("[text]")] | Annotated[list[Said], Tag("[list]")],
+            Annotated[TextOrNumber, Tag("[text]")] | Annotated[list[TextOrNumber], Tag("[list]")],
             Discriminator(lambda value: "[list]" if isinstance(value, list) else "[text]"),
         ]
         | None
@@ -79,7 +79,7 @@ class _Expected(Record):
 
     @property
     def state(self) -> dict[str, Any] | None:
-        """The expected end state, None where the outcome tells of none."""
+        """The expected end state, or None if the outcome has no state."""
         own = self.model_extra or {}
         return {**(self.final_state or {}), **own} if own or self.final_state is not None else None
 
@@ -102,11 +102,11 @@ class _Outcome(Record):
     dataset: Name | None = None
 
     def task(self) -> str | None:
-        """Return what the agent is asked."""
+        """Return the task of the agent."""
         return next((text for _, text in self._tasks()), None)
 
     def _tasks(self) -> Iterator[tuple[str, str]]:
-        """Yield the fields that may hold the task and do, the first of which is it."""
+        """Yield the fields that may hold the task and do; the first one is used."""
         own = self.model_extra or {}
         for name in _TASKS:
             if isinstance(own.get(name), str):
@@ -119,12 +119,12 @@ class _Outcome(Record):
                 yield from ((f"{holder}.{name}", held[name]) for name in _TASKS if isinstance(held.get(name), str))
 
     def left_out(self, path: str = "") -> Iterator[str]:
-        """Yield the fields that have no place in a case; the task has."""
+        """Yield the fields that cases do not have, without the task."""
         task = next(iter(self._tasks()), ("", ""))[0]
         for name, value in (self.model_extra or {}).items():
             inner = value if name in _INPUTS and isinstance(value, dict) else None
-            places = {f"{name}.{key}": held for key, held in inner.items()} if inner is not None else {name: value}
-            yield from (f"{path}{place}" for place, held in places.items() if place != task and held not in NOTHING)
+            fields = {f"{name}.{key}": held for key, held in inner.items()} if inner is not None else {name: value}
+            yield from (f"{path}{field}" for field, held in fields.items() if field != task and held not in NOTHING)
         for called in getattr(self.expected_outcome, "tools_called", None) or ():
             yield from called.left_out(f"{path}expected_outcome.tools_called.")
 
@@ -151,25 +151,25 @@ class Outcome(Format):
 
     def reading(self, item: Item, number: int) -> Reading:
         """Return a case."""
-        found = _Outcome.of(item.value)
-        expected = found.expected_outcome
+        outcome_case = _Outcome.of(item.value)
+        expected = outcome_case.expected_outcome
         outcome = _Expected(goal=expected) if isinstance(expected, str) else expected
-        turn = {name: said for name, said in (("query", found.task()), ("answer", outcome.answer)) if said}
+        turn = {name: text for name, text in (("query", outcome_case.task()), ("answer", outcome.answer)) if text}
         fields = {
-            "case_id": found.id or f"case-{number + 1}",
-            "dataset": found.dataset,
-            "notes": found.description,
-            "tags": found.tags,
-            "agent": found.agent,
-            "minimum_steps": found.minimum_steps,
+            "case_id": outcome_case.id or f"case-{number + 1}",
+            "dataset": outcome_case.dataset,
+            "notes": outcome_case.description,
+            "tags": outcome_case.tags,
+            "agent": outcome_case.agent,
+            "minimum_steps": outcome_case.minimum_steps,
             "goal": outcome.goal,
             "turns": [turn] if turn else [],
             "outputs": outcome.outputs,
             "expected_state": outcome.state,
             "tools": _tools(outcome),
         }
-        said = {name: value for name, value in fields.items() if value is not None}
-        return Reading(fields=said, left_out=tuple(found.left_out()))
+        present = {name: value for name, value in fields.items() if value is not None}
+        return Reading(fields=present, left_out=tuple(outcome_case.left_out()))
 
     def document(self, cases: Sequence[Case]) -> str:
         """Return the cases as a JSON list."""
@@ -208,8 +208,8 @@ def _outcome(case: Case) -> dict[str, Any]:
         "minimum_steps": case.minimum_steps,
         "inputs": {"task": turn.query} if turn is not None and turn.query is not None else None,
     }
-    kept = {name: value for name, value in own.items() if value is not None}
-    return {**kept, "expected_outcome": {name: value for name, value in expected.items() if value is not None}}
+    present = {name: value for name, value in own.items() if value is not None}
+    return {**present, "expected_outcome": {name: value for name, value in expected.items() if value is not None}}
 
 
 def _called(call: ExpectedCall) -> str | dict[str, Any]:

@@ -1,4 +1,4 @@
-"""RAGAS and NeMo Evaluator rows: what the user said (a question or a conversation), and the reference for it.
+"""RAGAS and NeMo Evaluator rows: the user's input (a question or a conversation), and its reference.
 
 The reference of a question is its answer; that of a conversation is the outcome that the user wanted. Reference calls and
 topics belong to the conversation as a whole.
@@ -18,13 +18,13 @@ from otel_agentic.truth.formats.foreign import (
     Id,
     Message,
     Record,
-    Said,
+    TextOrNumber,
     call_reasons,
     calls_of_conversation,
     literal_arguments,
-    made_call,
-    made_conversation,
-    made_turn,
+    recorded_call,
+    recorded_conversation,
+    recorded_turn,
     turns_of,
 )
 from otel_agentic.truth.model import (
@@ -44,24 +44,24 @@ def _form(value: Any) -> str:
     return "[messages]" if isinstance(value, list) else "[text]"
 
 
-def _said(value: Any) -> Any:
+def _text_or_messages(value: Any) -> Any:
     if not isinstance(value, str | list):
         raise ValueError(f"found {found_text(value)}; allowed: a text or a list of messages")  # noqa: TRY004 — pydantic's own
     return value
 
 
 class _Row(Record):
-    """A row; `id` and `dataset` are ours, and ignored by RAGAS. `tool_calls` are those made for a question."""
+    """A row; `id` and `dataset` are extensions, ignored by RAGAS. `tool_calls` are the actual calls for a question."""
 
     user_input: Annotated[
         Annotated[str, Tag("[text]")] | Annotated[list[Message], Tag("[messages]")],
         Discriminator(_form),
-        BeforeValidator(_said),
+        BeforeValidator(_text_or_messages),
     ]
-    reference: Said | None = None
+    reference: TextOrNumber | None = None
     reference_tool_calls: list[Call] | None = None
     reference_topics: list[Name] | None = None
-    response: Said | None = None
+    response: TextOrNumber | None = None
     tool_calls: list[Call] | None = None
     id: Id | None = None
     dataset: Name | None = None
@@ -73,11 +73,11 @@ class Ragas(Format):
     name = "ragas"
     reasons: ClassVar[Mapping[str, str]] = {
         "": "RAGAS has no field for it",
-        "goal": "the one reference holds the answer",
-        "turns.answer": "the one reference is the first accepted answer of a question, or the outcome of a conversation",
+        "goal": "the only reference holds the answer",
+        "turns.answer": "the only reference is the first accepted answer of a question, or the outcome of a conversation",
         "turns.tools": "RAGAS expects calls of the conversation, not of a turn",
         "tools": "calls expected of turns become calls expected of the conversation",
-        "turns.query": "a question without text is none",
+        "turns.query": "a question without text is no question",
         "turns.reference_topics": "RAGAS has topics of the conversation, so all turns must have the same",
         **call_reasons("tools", order="RAGAS lists calls in their order, read as relative"),
     }
@@ -87,15 +87,15 @@ class Ragas(Format):
         return "user_input" in record
 
     def reading(self, item: Item, number: int) -> Reading:
-        """Return a row as a case, with the conversation where the agent said or did anything in it."""
+        """Return a row as a case, with the conversation if the row contains agent output."""
         row = _Row.of(item.value)
-        asked = [row.user_input] if isinstance(row.user_input, str) else None
-        made = turns_of(row.user_input) if not isinstance(row.user_input, str) else []
-        queries = [text or None for text in asked] if asked else [turn.query for turn in made]
+        question = [row.user_input] if isinstance(row.user_input, str) else None
+        turns_read = turns_of(row.user_input) if not isinstance(row.user_input, str) else []
+        queries = [text or None for text in question] if question else [turn.query for turn in turns_read]
         topics = {"reference_topics": row.reference_topics} if row.reference_topics else {}
         turns = [{**({} if query is None else {"query": query}), **topics} for query in queries]
         fields: dict[str, Any] = {"case_id": row.id or f"row-{number + 1}", "turns": turns}
-        if row.reference and asked:
+        if row.reference and question:
             turns[0]["answer"] = row.reference
         elif row.reference:
             fields["goal"] = row.reference
@@ -105,28 +105,28 @@ class Ragas(Format):
         if row.dataset:
             fields["dataset"] = row.dataset
         name = fields["case_id"]
-        return Reading(fields=fields, conversation=_conversation(name, row, made), left_out=tuple(row.left_out()))
+        return Reading(fields=fields, conversation=_conversation(name, row, turns_read), left_out=tuple(row.left_out()))
 
     def document(self, cases: Sequence[Case]) -> str:
-        """Return rows without an agent's part: inputs for a run."""
+        """Return rows without agent output: inputs for a run."""
         return "".join(json.dumps(_row(case), ensure_ascii=False) + "\n" for case in cases)
 
 
-def _conversation(name: str, row: _Row, made: list[Turn]) -> Conversation | None:
-    """Return what the row tells of an agent; None where it tells nothing."""
+def _conversation(name: str, row: _Row, turns: list[Turn]) -> Conversation | None:
+    """Return the agent's conversation in a row, or None if there is no agent output."""
     if isinstance(row.user_input, str):
         if row.response is None and not row.tool_calls:
             return None
         calls = [
-            made_call(call.name, call.args, step=place + 1, position=place, call_id=call.id)
-            for place, call in enumerate(row.tool_calls or ())
+            recorded_call(call.name, call.args, step=index + 1, position=index, call_id=call.id)
+            for index, call in enumerate(row.tool_calls or ())
         ]
-        return made_conversation(name, [made_turn(0, row.user_input or None, row.response or None, calls)])
-    if made and row.response and made[-1].answer is None:
-        made = [*made[:-1], replace(made[-1], answer=row.response)]
-    if not any(turn.answer is not None or turn.calls for turn in made):
+        return recorded_conversation(name, [recorded_turn(0, row.user_input or None, row.response or None, calls)])
+    if turns and row.response and turns[-1].answer is None:
+        turns = [*turns[:-1], replace(turns[-1], answer=row.response)]
+    if not any(turn.answer is not None or turn.calls for turn in turns):
         return None
-    return made_conversation(name, made)
+    return recorded_conversation(name, turns)
 
 
 def _row(case: Case) -> dict[str, Any]:

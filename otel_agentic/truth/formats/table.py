@@ -19,7 +19,7 @@ from uuid import UUID
 
 from otel_agentic.errors import UsageError
 from otel_agentic.truth.formats.base import Native, record_of
-from otel_agentic.truth.formats.located import Faulty, Item, Parsed, Path, Trouble, faults, located, whole
+from otel_agentic.truth.formats.located import Faulty, Item, Parsed, Path, Problem, faults, located, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["text", "answers", "texts", "values", "json", "number", "flag", "verdict"]
 
-#: Columns of a case: said on one of its rows, or the same on several.
+#: Columns of a case: set on one of its rows, or equal on several.
 CASE_COLUMNS: Final[Mapping[str, Kind]] = {
     "case_id": "text",
     "dataset": "text",
@@ -50,7 +50,7 @@ CASE_COLUMNS: Final[Mapping[str, Kind]] = {
     "promoted_from": "texts",
     "notes": "text",
 }
-#: Columns of a turn, and the field of the turn that each is.
+#: Columns of a turn, with the field of the turn for each.
 TURN_COLUMNS: Final[Mapping[str, tuple[str, Kind]]] = {
     "query": ("query", "text"),
     "answer": ("answer", "answers"),
@@ -58,7 +58,7 @@ TURN_COLUMNS: Final[Mapping[str, tuple[str, Kind]]] = {
     "turn_tools": ("tools", "json"),
     "reference_topics": ("reference_topics", "texts"),
 }
-#: The number of the row's turn, 1-based: for turns that say nothing else, and for rows that a person has sorted.
+#: The number of the row's turn, 1-based: for turns without other values, and for rows that a person has sorted.
 TURN: Final = "turn"
 COLUMNS: Final = (
     "case_id",
@@ -68,39 +68,39 @@ COLUMNS: Final = (
     *(name for name in CASE_COLUMNS if name not in {"case_id", "dataset"}),
 )
 
-#: A text that a spreadsheet would take for a formula is written behind an apostrophe, and read without it.
+#: A text that a spreadsheet would take for a formula is written with a leading apostrophe, and read without it.
 _GUARDED: Final = re.compile(r"'+[=+\-@\t\r]")
 _FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
 
 
 def is_empty(cell: Any) -> bool:
-    """Return whether a cell says nothing: null, no number, or a text without a visible character."""
+    """Return whether a cell has no value: null, NaN, or a text without a visible character."""
     if isinstance(cell, float):
         return math.isnan(cell)
     return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
 def cell_value(kind: Kind, cell: Any) -> Any:
-    """Return what a cell that is not empty says, as JSON has it; `Faulty` where it cannot be read.
+    """Return the JSON value of a cell that is not empty; `Faulty` if it is invalid.
 
-    What is no text already (numbers, lists and objects of Parquet) stays what it is.
+    Values that are not text (numbers, lists and objects of Parquet) are unchanged.
     """
     if not isinstance(cell, str):
-        return _whole(_plain(cell)) if kind == "number" else _plain(cell)
+        return _integral(_plain(cell)) if kind == "number" else _plain(cell)
     if kind in {"text", "answers"}:
         return (kind == "answers" and listed_texts(cell)) or unguarded(cell)
     if kind == "json" or (kind in {"texts", "values"} and cell.lstrip().startswith("[")):
         try:
-            return whole(cell)
+            return parse_value(cell)
         except ValueError as error:
             return Faulty(f"not JSON: {error}; found {cell[:60]!r}")
     if kind in {"texts", "values"}:
         return [unguarded(cell)]
-    return _word(kind, unguarded(cell).strip())
+    return _scalar(kind, unguarded(cell).strip())
 
 
 def listed_texts(cell: str) -> list[Any] | None:
-    """Return the list that a cell of answers holds, None where it is one text: a JSON list without any text is one.
+    """Return the list in a cell of answers, or None if the cell is one text; a JSON list without texts is one text.
 
     >>> listed_texts('["Paris", "City of Light"]'), listed_texts("[17, 18]"), listed_texts("Paris")
     (['Paris', 'City of Light'], None, None)
@@ -108,7 +108,7 @@ def listed_texts(cell: str) -> list[Any] | None:
     if not cell.lstrip().startswith("["):
         return None
     try:
-        value = whole(cell)
+        value = parse_value(cell)
     except ValueError:
         return None
     return value if isinstance(value, list) and any(isinstance(part, str) for part in value) else None
@@ -124,33 +124,33 @@ def guarded(text: str) -> str:
 
 
 def unguarded(cell: str) -> str:
-    """Return the text of a cell: without the apostrophe that hides a formula."""
+    """Return the text of a cell, without the apostrophe that hides a formula."""
     return cell[1:] if _GUARDED.match(cell) else cell
 
 
-def _word(kind: Kind, text: str) -> Any:
-    """Return a number, flag or verdict; what is none stays text, and the case format says what is allowed."""
+def _scalar(kind: Kind, text: str) -> Any:
+    """Return a number, flag or verdict; other values stay text, and the case format reports the allowed ones."""
     lower = text.lower()
     if kind == "flag":
         return {"true": True, "false": False}.get(lower, text)
     if kind == "verdict" and lower in {"pass", "fail"}:
         return lower
     try:
-        value = whole(text)
+        value = parse_value(text)
     except ValueError:
         return text
     if isinstance(value, (int, float, Faulty)) and not isinstance(value, bool):
-        return _whole(value) if kind == "number" else value
+        return _integral(value) if kind == "number" else value
     return text
 
 
-def _whole(value: Any) -> Any:
-    """Return 3.0 as 3: a column of numbers with empty cells comes as fractions."""
+def _integral(value: Any) -> Any:
+    """Return 3.0 as 3: a column of numbers with empty cells is read as fractions."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _plain(cell: Any) -> Any:  # noqa: PLR0911 — one return a type
-    """Return a value of Parquet as JSON has it; a field of a struct that is null is one that is absent."""
+    """Return a value of Parquet as JSON; null fields of a struct are absent."""
     match cell:
         case Mapping():
             return {str(key): _plain(value) for key, value in cell.items() if value is not None}
@@ -163,111 +163,113 @@ def _plain(cell: Any) -> Any:  # noqa: PLR0911 — one return a type
         case UUID():
             return str(cell)
         case float() if not math.isfinite(cell):
-            return Faulty(f"{cell} is no JSON; leave the field out or give a number")
+            return Faulty(f"{cell} is not JSON; leave the field out or give a number")
         case str() | bool() | int() | float() | None:
             return cell
     return Faulty(f"found a value of type {type(cell).__name__}; allowed: text, number, true or false, list, object")
 
 
-#: A row of a table: its place (line or row, 1-based) and its cells by column.
+#: A row of a table: its line or row number, 1-based, and its cells by column.
 Row = tuple[int, Mapping[str, Any]]
 
-#: Cells of other formats that hold a list or an object begin like this.
+#: Beginnings of cells of other formats that contain a list or an object.
 _NESTED: Final = ("{", "[")
 
 
-def flat_records(header: Sequence[str], rows: Sequence[Row], unit: Unit, header_place: int) -> Parsed:
+def flat_records(header: Sequence[str], rows: Sequence[Row], unit: Unit, header_line: int) -> Parsed:
     """Return the cases of a table in the flat layout, as records, in the order of their first rows."""
-    wrong = [Trouble(place=header_place, text=problem) for problem in _header_problems(header)]
-    if wrong:
-        return Parsed(items=(), troubles=tuple(wrong), unit=unit)
+    problems = [Problem(line=header_line, text=problem) for problem in _header_problems(header)]
+    if problems:
+        return Parsed(items=(), problems=tuple(problems), unit=unit)
     drafts: dict[tuple[str, str], _Draft] = {}
-    for place, cells in rows:
+    for line, cells in rows:
         if is_empty(cells.get("case_id")):
             if not all(is_empty(cell) for cell in cells.values()):
-                wrong.append(Trouble(place=place, text="case_id: empty; every row names the case that it belongs to"))
+                problems.append(Problem(line=line, text="case_id: empty; every row needs the case that it belongs to"))
             continue
         key = (str(cells.get("dataset")), str(cells["case_id"]))
-        drafts.setdefault(key, _Draft(place=place, unit=unit)).take(place, cells)
+        drafts.setdefault(key, _Draft(line=line, unit=unit)).add(line, cells)
     items = []
     for draft in drafts.values():
         value = draft.record()
-        bad = [Trouble(place=draft.place_of(path), text=located(_column_of(path), why)) for path, why in faults(value)]
-        wrong += bad
+        bad = [Problem(line=draft.line_of(path), text=located(_column_of(path), why)) for path, why in faults(value)]
+        problems += bad
         if not bad:
-            items.append(Item(value=value, place_of=draft.place_of, name_of=_column_of))
-    return Parsed(items=tuple(items), troubles=tuple(wrong), unit=unit)
+            items.append(Item(value=value, line_of=draft.line_of, name_of=_column_of))
+    return Parsed(items=tuple(items), problems=tuple(problems), unit=unit)
 
 
 def row_records(rows: Sequence[Row], unit: Unit) -> Parsed:
-    """Return each row as a record, its empty cells left out; a cell that says a list or an object is one."""
+    """Return each row as a record without its empty cells; a cell with the text of a list or an object is parsed."""
     items: list[Item] = []
-    troubles: list[Trouble] = []
-    for place, cells in rows:
+    problems: list[Problem] = []
+    for line, cells in rows:
         value = {column: _loose(cell) for column, cell in cells.items() if not is_empty(cell)}
-        bad = [Trouble(place=place, text=located(path, why)) for path, why in faults(value)]
-        troubles += bad
+        bad = [Problem(line=line, text=located(path, why)) for path, why in faults(value)]
+        problems += bad
         if value and not bad:
-            items.append(Item(value=value, place_of=partial(_same, place)))
-    return Parsed(items=tuple(items), troubles=tuple(troubles), unit=unit)
+            items.append(Item(value=value, line_of=partial(_same, line)))
+    return Parsed(items=tuple(items), problems=tuple(problems), unit=unit)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """A case as its rows tell it."""
+    """A case, collected from its rows."""
 
-    place: int
+    line: int
     unit: Unit
     fields: dict[str, Any] = field(default_factory=dict)
-    places: dict[str, int] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
     turns: list[tuple[int, Any, dict[str, Any]]] = field(default_factory=list)
 
-    def take(self, place: int, cells: Mapping[str, Any]) -> None:
-        """Take a row: what it says of the case, and its turn if it has one."""
+    def add(self, line: int, cells: Mapping[str, Any]) -> None:
+        """Add a row: its values of the case, and its turn if it has one."""
         for column, kind in CASE_COLUMNS.items():
             if not is_empty(cells.get(column)):
-                self._say(column, cell_value(kind, cells[column]), place)
-        said = {
+                self._set(column, cell_value(kind, cells[column]), line)
+        turn = {
             name: cell_value(kind, cells[column])
             for column, (name, kind) in TURN_COLUMNS.items()
             if not is_empty(cells.get(column))
         }
         number = None if is_empty(cells.get(TURN)) else cell_value("number", cells[TURN])
-        if said or number is not None:
-            self.turns.append((place, number, said))
+        if turn or number is not None:
+            self.turns.append((line, number, turn))
 
-    def _say(self, column: str, value: Any, place: int) -> None:
+    def _set(self, column: str, value: Any, line: int) -> None:
         if column not in self.fields:
-            self.fields[column], self.places[column] = value, place
+            self.fields[column], self.lines[column] = value, line
         elif not isinstance(value, Faulty) and value != self.fields[column]:
-            first = self.places[column]
-            self.fields[column] = Faulty(f"says something else than {self.unit} {first}; say it on one row of the case")
-            self.places[column] = place
+            first = self.lines[column]
+            self.fields[column] = Faulty(f"differs from {self.unit} {first}; set it on one row of the case")
+            self.lines[column] = line
 
     def record(self) -> dict[str, Any]:
-        """Return the case as a record, its turns in the order of their numbers, or else of their rows."""
+        """Return the case as a record, with its turns in the order of their numbers, or of their rows."""
         numbers = [number for _, number, _ in self.turns]
         if any(number is not None for number in numbers):
-            wanted = list(range(1, len(numbers) + 1))
-            if any(type(number) is not int for number in numbers) or sorted(numbers) != wanted:
-                found = ", ".join("nothing" if number is None else str(number) for number in numbers)
-                told = f"found {found}; allowed: 1 to {len(numbers)}, each once, or no number on any row of the case"
-                return {**self.fields, TURN: Faulty(told)}
+            expected = list(range(1, len(numbers) + 1))
+            if any(type(number) is not int for number in numbers) or sorted(numbers) != expected:
+                listed = ", ".join("nothing" if number is None else str(number) for number in numbers)
+                message = (
+                    f"found {listed}; allowed: 1 to {len(numbers)}, each once, or no number on any row of the case"
+                )
+                return {**self.fields, TURN: Faulty(message)}
             self.turns.sort(key=lambda turn: int(turn[1]))
-        return {**self.fields, **({"turns": [said for _, _, said in self.turns]} if self.turns else {})}
+        return {**self.fields, **({"turns": [turn for _, _, turn in self.turns]} if self.turns else {})}
 
-    def place_of(self, path: Path) -> int:
-        """Return the place of a field: of the row that says it."""
+    def line_of(self, path: Path) -> int:
+        """Return the line of a field: that of the row that sets it."""
         match path:
             case ("turns", int(number), *_) if number < len(self.turns):
                 return self.turns[number][0]
             case (str(column), *_):
-                return self.places.get(column, self.place)
-        return self.place
+                return self.lines.get(column, self.line)
+        return self.line
 
 
 def _column_of(path: Path) -> Path:
-    """Return a field as the table calls it: a turn's by its column."""
+    """Return the path of a field in the table: fields of turns by column."""
     columns = {name: column for column, (name, _) in TURN_COLUMNS.items()}
     match path:
         case ("turns", int(), str(name), *rest) if name in columns:
@@ -280,7 +282,7 @@ def _header_problems(header: Sequence[str]) -> Iterator[str]:
     for column in sorted({column for column in header if column not in COLUMNS}):
         yield f"{column or 'a column without a name'}: unknown column; allowed: {allowed}"
     for column in sorted({column for column in header if list(header).count(column) > 1}):
-        yield f"{column}: the column stands twice; keep one"
+        yield f"{column}: duplicate column; keep one"
 
 
 def _loose(cell: Any) -> Any:
@@ -290,7 +292,7 @@ def _loose(cell: Any) -> Any:
 
 
 def _literal(cell: str) -> Any:
-    """Return the list or object that a cell says in Python's spelling, as RAGAS writes CSV; else it is a text."""
+    """Return a list or object in Python notation, as RAGAS writes CSV; otherwise the text."""
     try:
         with warnings.catch_warnings(action="ignore"):
             value = ast.literal_eval(cell.strip())
@@ -299,11 +301,11 @@ def _literal(cell: str) -> Any:
     return cell_value("json", value)
 
 
-def _same(place: int, _: Path) -> int:
-    return place
+def _same(line: int, _: Path) -> int:
+    return line
 
 
-#: What separates cells where the first line has no comma: spreadsheets of some countries, and pasted tables.
+#: Separators to try if the first line has no comma: spreadsheets of some countries, and pasted tables.
 _OTHER_SEPARATORS: Final = ";\t"
 _SPECIAL: Final = re.compile("""[,;\t"\r\n]|^ | $""")
 
@@ -313,21 +315,21 @@ def parse_csv(text: str, *, flat: bool | None = None) -> Parsed:
 
     Args:
         text: the text, with a line of column names.
-        flat: whether it has the flat layout of cases; unless given, where there is a column `case_id`.
+        flat: whether it has the flat layout of cases; by default, if there is a column `case_id`.
     """
-    header, rows, troubles = _read(text)
+    header, rows, problems = _read(text)
     flat = "case_id" in header if flat is None else flat
     if flat and header and "case_id" not in header:
-        told = f"case_id: column missing, found {', '.join(header)}; allowed: {', '.join(COLUMNS)}"
+        message = f"case_id: column missing, found {', '.join(header)}; allowed: {', '.join(COLUMNS)}"
         if "conversation_id" in header:
-            told = "these are labels of conversations, no cases; give the file as --labels"
-        return Parsed(items=(), troubles=(Trouble(place=1, text=told), *troubles))
+            message = "these are labels of conversations, not cases; give the file as --labels"
+        return Parsed(items=(), problems=(Problem(line=1, text=message), *problems))
     parsed = flat_records(header, rows, "line", 1) if flat else row_records(rows, "line")
-    return Parsed(items=parsed.items, troubles=(*parsed.troubles, *troubles))
+    return Parsed(items=parsed.items, problems=(*parsed.problems, *problems))
 
 
 def write_csv(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return rows of the flat layout, texts and numbers, as CSV: the columns that any row uses, in their order."""
+    """Return rows of the flat layout, texts and numbers, as CSV: the columns that any row uses, in order."""
     listed = list(rows)
     used = [column for column in COLUMNS if any(row.get(column) is not None for row in listed)] or ["case_id"]
     lines = [used, *([_cell(row.get(column)) for column in used] for row in listed)]
@@ -345,12 +347,12 @@ def _quoted(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell
 
 
-def _read(text: str) -> tuple[list[str], list[Row], list[Trouble]]:
+def _read(text: str) -> tuple[list[str], list[Row], list[Problem]]:
     first = text.lstrip().split("\n", 1)[0]
     separator = next((mark for mark in _OTHER_SEPARATORS if "," not in first and mark in first), ",")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     rows: list[Row] = []
-    troubles: list[Trouble] = []
+    problems: list[Problem] = []
     header: list[str] = []
     began = 1
     try:
@@ -360,15 +362,15 @@ def _read(text: str) -> tuple[list[str], list[Row], list[Trouble]]:
             elif not header:
                 header = [cell.strip().lower() for cell in cells]
             elif len(cells) > len(header):
-                told = f"{len(cells)} cells, the header names {len(header)}; quote a cell that holds a separator"
-                troubles.append(Trouble(place=began, text=told))
+                message = f"{len(cells)} cells, but {len(header)} columns in the header; quote a cell that contains a separator"
+                problems.append(Problem(line=began, text=message))
             else:
                 rows.append((began, dict(zip(header, cells, strict=False))))
             began = reader.line_num + 1
     except csv.Error as error:
-        told = f"not readable as CSV: {error}; quote cells as RFC 4180 says; nothing after it was read"
-        troubles.append(Trouble(place=began, text=told))
-    return header, rows, troubles
+        message = f"not readable as CSV: {error}; quote cells according to RFC 4180; nothing after it was read"
+        problems.append(Problem(line=began, text=message))
+    return header, rows, problems
 
 
 _BLANK: Final = "a cell cannot hold a NUL character, nor a text without a visible one"
@@ -386,27 +388,27 @@ class Csv(Native):
 
 
 def flat_rows(cases: Sequence[Case]) -> list[dict[str, Any]]:
-    """Return the rows of cases: texts, numbers and truth values by column; lists and objects as JSON text.
+    """Return the rows of cases: texts, numbers and booleans by column; lists and objects as JSON text.
 
-    What is said of the case as a whole stands on its first row. A case whose name no cell can hold has none.
+    Values of the case as a whole are on its first row. A case whose name no cell can hold has no rows.
     """
     return [row for case in cases if _holds(case.case_id) and _holds(case.dataset) for row in _rows(record_of(case))]
 
 
 def _rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    said = {column: _cell_of_kind(kind, record[column]) for column, kind in CASE_COLUMNS.items() if column in record}
+    fields = {column: _cell_of_kind(kind, record[column]) for column, kind in CASE_COLUMNS.items() if column in record}
     identity = {"case_id": record["case_id"], "dataset": record["dataset"]}
-    for place, turn in enumerate(record.get("turns") or [None]):
+    for index, turn in enumerate(record.get("turns") or [None]):
         own: dict[str, Any] = {}
         if turn is not None:
             own = {
                 column: _cell_of_kind(kind, turn[name]) for column, (name, kind) in TURN_COLUMNS.items() if name in turn
-            } | {TURN: place + 1}
-        yield {**(identity if place else said), **own}
+            } | {TURN: index + 1}
+        yield {**(identity if index else fields), **own}
 
 
 def _holds(text: str) -> bool:
-    """Return whether a cell can hold a text: one of blanks says nothing, and NUL ends the text to many readers."""
+    """Return whether a cell can hold a text: white space alone is empty, and NUL ends the text for many readers."""
     return not is_empty(text) and "\x00" not in text
 
 
@@ -426,9 +428,9 @@ class Parquet(Csv):
     name = "parquet"
 
     def document(self, cases: Sequence[Case]) -> str:  # noqa: ARG002 — the signature of a format
-        """Raise: Parquet is no text.
+        """Raise: Parquet is not text.
 
         Raises:
             UsageError: always.
         """
-        raise UsageError("Parquet is no text; write its rows")
+        raise UsageError("Parquet is not text; write its rows")

@@ -1,7 +1,7 @@
-"""tau-bench tasks: what the simulated user wants, the actions that reach the right end state, and what must be said.
+"""tau-bench tasks: the goal of the simulated user, the actions that reach the expected end state, and required outputs.
 
-The reward compares the end state of a database, so only actions that write are required; what reads is free. The name of a
-tool tells the two apart. Tasks of tau2-bench are read as well.
+The reward compares the end state of a database, so only actions that write are required; reading is always allowed. Both are
+distinguished by the name of the tool. Tasks of tau2-bench are read as well.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from otel_agentic.truth.formats.located import Item
     from otel_agentic.truth.model import Case
 
-#: Tools that read, by name; everything else writes.
+#: Tools that read, by name; all others write.
 READS: Final = ("get_*", "find_*", "list_*", "search_*", "calculate", "think", "transfer_to_human_agents")
-#: An action that says something to the user; it calls no tool.
+#: An action that is a message to the user, not a tool call.
 _RESPOND: Final = "respond"
-#: What the user of tau2-bench is told, in the order of a story.
+#: Instructions for the user of tau2-bench, in narrative order.
 _STORY: Final = ("reason_for_call", "known_info", "unknown_info", "task_instructions")
 
 
 class _Action(Call):
-    """An action; of tau2-bench it may name the arguments that are compared, and others do not matter."""
+    """An action; in tau2-bench it may name the arguments to compare, so that others are ignored."""
 
     compare_args: list[Name] | None = None
 
     def as_expected(self) -> dict[str, Any]:
-        """Return it as an expected call."""
+        """Return the action as an expected call."""
         compared = {key: value for key, value in self.args.items() if key in (self.compare_args or ())}
         return {
             "tool_name": self.name,
@@ -55,7 +55,7 @@ class _Action(Call):
 
 
 class _Task(Record):
-    """A task; `id` and `dataset` are ours, and ignored by tau-bench."""
+    """A task; `id` and `dataset` are extensions, ignored by tau-bench."""
 
     instruction: str
     actions: Annotated[list[_Action], Listed]
@@ -68,7 +68,7 @@ class _Task(Record):
 
 
 class _Criteria(Record):
-    """How tau2-bench rewards a task."""
+    """The reward criteria of a tau2-bench task."""
 
     actions: Annotated[list[_Action], Listed] = Field(default_factory=list)
     communicate_info: Annotated[list[Name | int | float], Listed] = Field(default_factory=list)
@@ -76,17 +76,17 @@ class _Criteria(Record):
 
 
 class _Scenario(Record):
-    """What the simulated user of tau2-bench wants: a text, or fields that tell a story."""
+    """The goal of the simulated user of tau2-bench: a text, or narrative fields."""
 
     instructions: str | dict[str, Any] | None = None
 
     @property
     def story(self) -> str:
-        """All of it as one text."""
+        """The instructions as one text."""
         if not isinstance(self.instructions, dict):
             return self.instructions or ""
-        told = [self.instructions.get(name) for name in _STORY]
-        return "\n\n".join(text.strip() for text in told if isinstance(text, str) and text.strip())
+        texts = [self.instructions.get(name) for name in _STORY]
+        return "\n\n".join(text.strip() for text in texts if isinstance(text, str) and text.strip())
 
 
 class _Task2(Record):
@@ -106,14 +106,14 @@ class TauBench(Format):
         "": "a tau-bench task has no field for it",
         "goal": "a task without an instruction has an empty one",
         "turns": "the simulated user has an instruction, not fixed queries; answers are not compared",
-        "tools": "a task expects an end state: that of the calls expected of turns, or else that nothing is written",
-        "effects": "tau-bench tells what reads by the name of the tool",
+        "tools": "a task expects an end state: that of the calls expected of turns, or that nothing is written",
+        "effects": "tau-bench infers from the name of a tool whether it reads",
         "outputs": "outputs are texts there",
         **call_reasons(
             "tools",
             calls="an optional call that writes would be required there",
             order="only the end state counts, read as any",
-            extra_calls="only the end state counts, read as: what reads is allowed, what writes is forbidden",
+            extra_calls="only the end state counts, read as: reading is allowed, writing is forbidden",
         ),
     }
 
@@ -122,7 +122,7 @@ class TauBench(Format):
         return ("instruction" in record and "actions" in record) or "evaluation_criteria" in record
 
     def reading(self, item: Item, number: int) -> Reading:
-        """Return a task as a case; one without an id has its place among the tasks, from 0, as its name."""
+        """Return a task as a case; without an id it is named by its index, from 0."""
         if "evaluation_criteria" in item.value:
             return _second(item.value)
         task = _Task.of(item.value)
@@ -137,7 +137,7 @@ class TauBench(Format):
 
 
 def is_read(tool_name: str) -> bool:
-    """Return whether a tool only reads, judged by its name.
+    """Return whether a tool only reads, according to its name.
 
     >>> is_read("get_user_details"), is_read("cancel_reservation")
     (True, False)
@@ -148,13 +148,17 @@ def is_read(tool_name: str) -> bool:
 def _second(value: Mapping[str, Any]) -> Reading:
     criteria = value["evaluation_criteria"]
     if isinstance(criteria, dict) and isinstance(criteria.get("actions"), list):
-        # What the simulated user does with own tools is no call of the agent.
-        actions = [one for one in criteria["actions"] if not (isinstance(one, dict) and one.get("requestor") == "user")]
+        # The simulated user's own tool calls are not calls of the agent.
+        actions = [
+            action
+            for action in criteria["actions"]
+            if not (isinstance(action, dict) and action.get("requestor") == "user")
+        ]
         value = {**value, "evaluation_criteria": {**criteria, "actions": actions}}
     task = _Task2.of(value)
-    wanted = task.evaluation_criteria or _Criteria()
+    reward = task.evaluation_criteria or _Criteria()
     story = task.user_scenario.story if task.user_scenario is not None else ""
-    fields = _fields(task.id, story, wanted.actions, wanted.communicate_info)
+    fields = _fields(task.id, story, reward.actions, reward.communicate_info)
     return Reading(fields=fields, left_out=tuple(task.left_out()))
 
 
