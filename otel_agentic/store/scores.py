@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from otel_agentic.evaluators.base import CORE
 from otel_agentic.evaluators.registry import core_score_id, score_ids_of, target_of
 from otel_agentic.scoring.dimensions import tool_counts
-from otel_agentic.scoring.model import DIMENSIONS, OPEN_REASONS, effect_of, faulty, impacts_of, judged_calls
+from otel_agentic.scoring.model import (
+    DIMENSIONS,
+    OPEN_REASONS,
+    ConversationScore,
+    TurnScore,
+    effect_of,
+    faulty,
+    impacts_of,
+    judged_calls,
+)
 from otel_agentic.store.results import save_results
 from otel_agentic.store.selection import BOUNDS, DEFAULT, bounds
-from otel_agentic.store.table import Raw, Table, key_columns, rows_with
+from otel_agentic.store.table import Raw, RowMap, Table, key_columns, rows_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, MetricScore
-    from otel_agentic.scoring.model import ConversationScore, Dimension, FaultKind, ToolFault, ToolScore
+    from otel_agentic.scoring.model import Dimension, FaultKind, ToolFault, ToolScore
     from otel_agentic.store.selection import Scored, Selection
     from otel_agentic.store.table import Key
     from otel_agentic.truth.match import Match
@@ -309,6 +318,13 @@ _DELETE: Final = tuple(
 )
 
 
+#: Adding a field to one of these classes and a column with its name to `schema.sql` stores and loads it.
+CONVERSATION_SCORE_ROW: Final = RowMap(
+    "conversation_scores", ConversationScore, read={"missing_outputs": tuple, "partial": bool}
+)
+TURN_SCORE_ROW: Final = RowMap("turn_scores", TurnScore)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """A version of an evaluator: everything that a score depends on, apart from the conversation.
@@ -431,32 +447,12 @@ def _insert_conversations(
     con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored], now_ns: int
 ) -> None:
     scores = _scores(scored)
-    names = (
-        "dataset",
-        "case_id",
-        "case_version",
-        "outcome",
-        "reason",
-        "outcome_source",
-        "computed_outcome",
-        "computed_reason",
-        "answer_outcome",
-        "tool_outcome",
-        "both_outcome",
-        "match_method",
-        "warning",
-        "explanation",
-        "partial",
-        "known_failure",
-        "pass_probability",
-    )
     Table(con, "conversation_scores").insert(
         con,
         {
             **identity,
-            **fields_of(scores, *names),
+            **CONVERSATION_SCORE_ROW.columns(con, scores),
             "superseded": [False] * len(scores),
-            "missing_outputs": [list(score.missing_outputs) for score in scores],
             "sample_ratio": [item.sample_ratio for item in scored],
             "scored_at": [now_ns] * len(scores),
         },
@@ -465,12 +461,11 @@ def _insert_conversations(
 
 def _insert_turns(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[ConversationScore]) -> None:
     rows = [(score, turn) for score in scores for turn in score.turns]
-    names = ("turn_index", "case_turn_index", "outcome", "reason", "answer_score", "answer_outcome", "tool_outcome")
     Table(con, "turn_scores").insert(
         con,
         {
             **identity_of(evaluation_id, [score for score, _ in rows]),
-            **fields_of([turn for _, turn in rows], *names, "answer_reason", "explanation"),
+            **TURN_SCORE_ROW.columns(con, [turn for _, turn in rows]),
         },
     )
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from otel_agentic.windows.columns import Tallies, WindowTable
     from otel_agentic.windows.objectives import Monitor
 
+    FloatArray = npt.NDArray[np.float64]
+    Columns = dict[str, np.ndarray[Any, Any]]
+
 _READ: Final = "SELECT DISTINCT epoch_ns(window_time), live FROM window_changes ORDER BY ALL"
 _UPTO: Final = "SELECT coalesce(max(serial), 0) FROM window_changes"
 _FORGET: Final = "DELETE FROM window_changes WHERE serial <= $upto"
@@ -67,10 +70,6 @@ def forget_changes(con: DuckDBPyConnection, changes: Changes) -> None:
     if changes.upto:
         con.execute(_FORGET, {"upto": changes.upto})
 
-
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-    Columns = dict[str, np.ndarray[Any, Any]]
 
 _GROUP: Final = ("agent", "agent_version", "environment", "service", "tag")
 _ENDS_OF: Final = ("", "_lower", "_upper")

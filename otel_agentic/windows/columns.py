@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from otel_agentic.stats.model import Tier
     from otel_agentic.windows.model import ScoredConversation
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from otel_agentic.config.quality import Block, Objective
     from otel_agentic.windows.model import GroupKey
 
-if TYPE_CHECKING:
     BoolArray = npt.NDArray[np.bool_]
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
     Hashes = npt.NDArray[np.uint64]
+
 
 #: The case number of a conversation without a case: all of these count as one case.
 NO_CASE: Final = -1

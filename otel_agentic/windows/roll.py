@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from otel_agentic.windows.model import GroupKey
     from otel_agentic.windows.rolling import Window
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
+    #: The tier claimed for a group at an end, ns.
+    Claims = Mapping[tuple[GroupKey, int], Tier]
 
 
 class Slot(NamedTuple):
@@ -218,11 +219,6 @@ def _at(attempts: GroupedAttempts, indices: IntArray) -> GroupedAttempts:
         cases=attempts.cases,
         weights=attempts.weights,
     )
-
-
-if TYPE_CHECKING:
-    #: The tier claimed for a group at an end, ns.
-    Claims = Mapping[tuple[GroupKey, int], Tier]
 
 
 def window_table(

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from otel_agentic.windows.columns import Results
     from otel_agentic.windows.rolling import Window
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
+    BoolArray = npt.NDArray[np.bool_]
+
 
 _ROOM: Final = 2**62
 
@@ -225,9 +226,6 @@ def runs_of(keys: Sequence[IntArray], first: IntArray, beyond: IntArray, values:
     some = np.any(held != 0, axis=1) & (begin < ends)
     return Runs(key=key[some], first=begin[some], beyond=np.minimum(beyond_run, ends)[some], values=held[some])
 
-
-if TYPE_CHECKING:
-    BoolArray = npt.NDArray[np.bool_]
 
 #: The number of tool dimensions: see `DIMENSIONS`.
 _DIMENSIONS: Final = 4

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import Member, MetricScore
-from otel_agentic.scoring.model import DIMENSIONS, OPEN_REASONS, ConversationScore, TurnScore
+from otel_agentic.scoring.model import DIMENSIONS, OPEN_REASONS
+from otel_agentic.store.scores import CONVERSATION_SCORE_ROW, TURN_SCORE_ROW
 from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, bounds
 from otel_agentic.store.table import key_columns, rows_with
 
@@ -18,16 +19,13 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import Threshold
-    from otel_agentic.scoring.model import Outcome, ToolScore
+    from otel_agentic.scoring.model import ConversationScore, Outcome, ToolScore, TurnScore
     from otel_agentic.store.selection import Scored, Selection
     from otel_agentic.store.table import Key
 
 #: Of the newest conversation revision, even if another evaluation's score is current.
 _SCORES: Final = """
-SELECT
-    s.environment, s.conversation_id, s.revision, s.dataset, s.case_id, s.case_version, s.match_method, m.confidence,
-    s.warning, s.outcome, s.reason, s.outcome_source, s.computed_outcome, s.computed_reason, s.answer_outcome,
-    s.tool_outcome, s.both_outcome, s.missing_outputs, s.explanation, s.known_failure
+SELECT m.confidence, {columns}
 FROM conversation_scores s
 JOIN conversations c USING (environment, conversation_id, revision)
 LEFT JOIN matches m USING (evaluation_id, environment, conversation_id, revision)
@@ -35,9 +33,7 @@ SEMI JOIN requested USING (environment, conversation_id)
 WHERE s.evaluation_id = $id AND NOT c.superseded
 """
 _TURNS: Final = """
-SELECT
-    t.environment, t.conversation_id, t.turn_index, t.case_turn_index, t.outcome, t.reason, t.answer_score,
-    t.answer_outcome, t.answer_reason, t.tool_outcome, t.explanation
+SELECT t.environment, t.conversation_id, {columns}
 FROM turn_scores t
 JOIN conversations c USING (environment, conversation_id, revision)
 SEMI JOIN requested USING (environment, conversation_id)
@@ -106,59 +102,23 @@ def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Ke
     """
     requested, evaluation = key_columns(keys), {"id": evaluation_id}
     turns: dict[Key, list[TurnScore]] = {}
-    for row in rows_with(con, requested, _TURNS, evaluation):
-        turns.setdefault((row[0], row[1]), []).append(_turn(row))
-    return {
-        (row[0], row[1]): _conversation(row, tuple(turns.get((row[0], row[1]), ())))
-        for row in rows_with(con, requested, _SCORES, evaluation)
-    }
+    columns = TURN_SCORE_ROW.select(con, "t")
+    for environment, name, *values in rows_with(con, requested, _TURNS.format(columns=columns), evaluation):
+        turns.setdefault((environment, name), []).append(TURN_SCORE_ROW.build(values))
+    columns = CONVERSATION_SCORE_ROW.select(con, "s")
+    scores: dict[Key, ConversationScore] = {}
+    for confidence, *values in rows_with(con, requested, _SCORES.format(columns=columns), evaluation):
+        key = (values[0], values[1])
+        scores[key] = CONVERSATION_SCORE_ROW.build(
+            values, match_confidence=confidence, turns=tuple(turns.get(key, ())), tools=()
+        )
+    return scores
 
 
 def newest_model(con: DuckDBPyConnection, judge: str, version: str) -> str | None:
     """Return the model that last answered for a version of a judge, or None."""
     rows = con.execute(_MODEL, {"judge": judge, "version": version}).fetchall()
     return str(rows[0][0]) if rows else None
-
-
-def _turn(row: tuple[Any, ...]) -> TurnScore:
-    return TurnScore(
-        turn_index=row[2],
-        case_turn_index=row[3],
-        outcome=row[4],
-        reason=row[5],
-        answer_score=row[6],
-        answer_outcome=row[7],
-        answer_reason=row[8],
-        tool_outcome=row[9],
-        explanation=row[10],
-    )
-
-
-def _conversation(row: tuple[Any, ...], turns: tuple[TurnScore, ...]) -> ConversationScore:
-    return ConversationScore(
-        environment=row[0],
-        conversation_id=row[1],
-        revision=row[2],
-        dataset=row[3],
-        case_id=row[4],
-        case_version=row[5],
-        match_method=row[6],
-        match_confidence=row[7],
-        warning=row[8],
-        outcome=row[9],
-        reason=row[10],
-        outcome_source=row[11],
-        computed_outcome=row[12],
-        computed_reason=row[13],
-        answer_outcome=row[14],
-        tool_outcome=row[15],
-        both_outcome=row[16],
-        turns=turns,
-        tools=(),
-        missing_outputs=tuple(row[17]),
-        explanation=row[18],
-        known_failure=row[19],
-    )
 
 
 _OF_CONVERSATION: Final = (

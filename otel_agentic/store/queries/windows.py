@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from otel_agentic.windows.columns import Tallies
     from otel_agentic.windows.rolling import Window
 
-if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
+    _Kind = tuple[int, int]
+
 
 _DIMENSIONS: Final = ", ".join(
     f"coalesce(sum({name}), 0.0) AS {name}, count({name}) AS {name}_n" for name in DIMENSIONS
@@ -193,9 +194,6 @@ def _part(rows: _BandRows, group: IntArray, case_group: IntArray, reasons: Mappi
         failed=cases["failed"],
     )
 
-
-if TYPE_CHECKING:
-    _Kind = tuple[int, int]
 
 #: The tier claimed for a group at an end, ns.
 Claims = dict[tuple[GroupKey, int], "Tier"]
