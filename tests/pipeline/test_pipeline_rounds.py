@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("otel_agentic.live.of_a_test")
 FULL, HELD = StoreUnusableError("the disk is full"), StoreBusyError("process 7 holds it")
 OBJECTIVE = {"objectives": [{"target": 0.5}]}
-THREADS = ("windowing", "livescoring", "monitoring")
+THREADS = ("window_loop", "scoring_loop", "monitors")
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, bool]]:
