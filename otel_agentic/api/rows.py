@@ -52,16 +52,16 @@ if TYPE_CHECKING:
     from otel_agentic.truth import Case
     from otel_agentic.truth.formats.files import Attempt
 
-#: What is computed unless metrics are named: what those who have such rows know them by.
+#: The metrics that are computed by default: those that users of such datasets know.
 DEFAULT: Final = ("ragas",)
-#: Problems of all files that are told.
-_TOLD: Final = 1000
-_NO_AGENT: Final = "the row tells nothing of an agent: neither a response, nor messages or calls of one"
+#: Maximum number of problems in a message.
+_MOST_PROBLEMS: Final = 1000
+_NO_AGENT: Final = "the row has no agent output: no response, messages or calls"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowScores:
-    """A row and what was said of it: the scores, and abstentions, of the metrics that were asked for."""
+    """A row with the scores and abstentions of the requested metrics."""
 
     row: Attempt
     scores: tuple[MetricScore, ...]
@@ -71,8 +71,8 @@ class RowScores:
 class RowsEvaluated:
     """Rows in the order of their files, with their scores.
 
-    `metrics` counts what was said; `names` are the metrics that were asked for, `unasked` those that were left out because
-    the judge asks no model. `left_out` counts the rows with a field that nothing here looks at.
+    `metrics` summarises the scores; `names` are the requested metrics, `unasked` those that were skipped because the judge
+    calls no model. `left_out` counts the rows with a field that is ignored.
     """
 
     rows: tuple[RowScores, ...]
@@ -86,11 +86,11 @@ class RowsEvaluated:
 
 
 def read_rows_files(paths: Sequence[Path]) -> list[Attempt]:
-    """Return the rows of several files, in their order.
+    """Return the rows of several files, in order.
 
     Raises:
         UsageError: a file cannot be read.
-        CaseError: rows cannot be read; lists the problems of all files, with file, line and field.
+        CaseError: rows are malformed; the message lists the problems of all files, with file, line and field.
     """
     rows: list[Attempt] = []
     problems: list[str] = []
@@ -100,7 +100,7 @@ def read_rows_files(paths: Sequence[Path]) -> list[Attempt]:
         except CaseError as error:
             problems += str(error).split("\n")
     if problems:
-        raise CaseError("\n".join(problems[:_TOLD]))
+        raise CaseError("\n".join(problems[:_MOST_PROBLEMS]))
     return rows
 
 
@@ -111,20 +111,20 @@ def evaluate_rows(
     *,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> RowsEvaluated:
-    """Return what evaluators say of the rows of some files.
+    """Return the rows of files with their metric scores.
 
-    What the settings' redaction takes out of a store is taken out here, too, before a judge is shown anything.
+    Rows are redacted by the settings, as in a store, before a judge receives them.
 
     Args:
         paths: the datasets.
-        settings: the judge, what it may spend, evaluators of your own.
-        names: the metrics, as `--metrics` has them; None takes those of RAGAS, without those that ask a judge where the
-            judge of the settings asks no model.
-        progress: told how many rows are done, and how many there are.
+        settings: the judge, its budget, and custom evaluators.
+        names: the metrics, as in `--metrics`; None for those of RAGAS, without those that need a model if the judge of the
+            settings calls none.
+        progress: called with the number of finished rows and of all rows.
 
     Raises:
-        CaseError: rows cannot be read; lists the problems of all files.
-        UsageError: a metric is unknown or ambiguous, or needs a judge that asks a model; names it.
+        CaseError: rows are malformed; the message lists the problems of all files.
+        UsageError: a metric is unknown or ambiguous, or needs a judge that calls a model; the message names it.
         PluginError: an evaluator or the judge does not load.
     """
     rows = read_rows_files(paths)
@@ -142,23 +142,24 @@ def _evaluated(
     names: Sequence[str] | None,
     progress: Callable[[int, int], None],
 ) -> RowsEvaluated:
-    wanted, unasked = _chosen(settings, names, judge)
+    selected, unasked = _chosen(settings, names, judge)
     redacting = CountingRedactor(settings.redaction)
     clean = [_redacted(row, redacting) for row in rows]
     budget, tally, metrics = RunBudget(settings.judge), Tally(), MetricTally()
-    said: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in clean]
+    scores: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in clean]
     done = 0
-    for ran in _run(clean, wanted, AskingJudge(judge, budget=budget), tally, settings.scoring):
-        metrics.add([_measured(ran, clean[ran.place])])
-        metrics.faults.update(ran.faults)
-        said[ran.place][ran.evaluator.name] = ran.scores
-        done += len(said[ran.place]) == len(wanted.evaluators)
+    for run in _run(clean, selected, AskingJudge(judge, budget=budget), tally, settings.scoring):
+        metrics.add([_measured(run, clean[run.place])])
+        metrics.faults.update(run.faults)
+        scores[run.place][run.evaluator.name] = run.scores
+        done += len(scores[run.place]) == len(selected.evaluators)
         progress(done, len(clean))
     return RowsEvaluated(
         rows=tuple(
-            RowScores(row=row, scores=_asked_for(wanted, scores)) for row, scores in zip(clean, said, strict=True)
+            RowScores(row=row, scores=_requested(selected, by_evaluator))
+            for row, by_evaluator in zip(clean, scores, strict=True)
         ),
-        names=wanted.metrics,
+        names=selected.metrics,
         unasked=unasked,
         metrics=metrics,
         judge=judge,
@@ -169,54 +170,61 @@ def _evaluated(
 
 
 def _chosen(settings: Settings, names: Sequence[str] | None, judge: Judge) -> tuple[Chosen, tuple[str, ...]]:
-    """Return the evaluators that were chosen, and the metrics left out because the judge asks no model."""
-    found = chosen(settings.evaluators, (*DEFAULT, *settings.evaluators.files) if names is None else names)
+    """Return the selected evaluators, and the metrics that are skipped because the judge calls no model."""
+    selected = chosen(settings.evaluators, (*DEFAULT, *settings.evaluators.files) if names is None else names)
     if names is None and "rubric" not in kinds_of(judge):
-        plain = [one for one in found.evaluators if not asks(one)]
-        kept = frozenset(metric.name for one in plain for metric in one.metrics)
-        return chosen_of(plain, kept), tuple(sorted(found.metrics - kept))
-    rest = require_judge(found, judge)
+        plain = [evaluator for evaluator in selected.evaluators if not asks(evaluator)]
+        computed = frozenset(metric.name for evaluator in plain for metric in evaluator.metrics)
+        return chosen_of(plain, computed), tuple(sorted(selected.metrics - computed))
+    rest = require_judge(selected, judge)
     return rest, tuple(sorted(rest.unasked))
 
 
 def _redacted(row: Attempt, redacting: CountingRedactor) -> Attempt:
-    made = None if row.conversation is None else redacting.record(row.conversation)
-    return replace(row, case=redacted_case(row.case, redacting), conversation=made)
+    conversation = None if row.conversation is None else redacting.record(row.conversation)
+    return replace(row, case=redacted_case(row.case, redacting), conversation=conversation)
 
 
 def _run(
-    rows: Sequence[Attempt], wanted: Chosen, asking: AskingJudge, tally: Tally, settings: ScoringSettings
+    rows: Sequence[Attempt], selected: Chosen, judge: AskingJudge, tally: Tally, settings: ScoringSettings
 ) -> Iterator[Ran]:
-    """Yield what each evaluator says of each row; the places are those of the rows."""
-    told: list[tuple[int, Attempt, Conversation]] = []
-    for place, row in enumerate(rows):
+    """Yield the result of each evaluator for each row; `place` is the index of the row."""
+    with_output: list[tuple[int, Attempt, Conversation]] = []
+    for index, row in enumerate(rows):
         if row.conversation is not None:
-            told.append((place, row, row.conversation))
+            with_output.append((index, row, row.conversation))
             continue
-        for evaluator in wanted.evaluators:
-            yield Ran(place, evaluator, abstentions(evaluator, "no_data", _NO_AGENT))
-    subjects = _subjects([(row, made) for _, row, made in told], wanted, asking, tally, settings)
-    for ran in evaluate(wanted.evaluators, subjects, lambda questions: answers_to(questions, asking, tally=tally)):
-        yield ran._replace(place=told[ran.place][0])
+        for evaluator in selected.evaluators:
+            yield Ran(index, evaluator, abstentions(evaluator, "no_data", _NO_AGENT))
+    pairs = [(row, conversation) for _, row, conversation in with_output]
+    subjects = _subjects(pairs, selected, judge, tally, settings)
+    for run in evaluate(selected.evaluators, subjects, lambda questions: answers_to(questions, judge, tally=tally)):
+        yield run._replace(place=with_output[run.place][0])
 
 
 def _subjects(
-    told: Sequence[tuple[Attempt, Conversation]],
-    wanted: Chosen,
-    asking: AskingJudge,
+    pairs: Sequence[tuple[Attempt, Conversation]],
+    selected: Chosen,
+    judge: AskingJudge,
     tally: Tally,
     settings: ScoringSettings,
 ) -> list[Subject]:
-    """Return what evaluators look at; core scores are made only for evaluators that look at them: they may cost calls."""
-    matched = [MatchedConversation(conversation=made, match=_match(row)) for row, made in told]
+    """Return the subjects of evaluators; core scores are computed only if an evaluator needs them, as they may cost calls."""
+    matched = [MatchedConversation(conversation=conversation, match=_match(row)) for row, conversation in pairs]
     scores: list[ConversationScore | None] = [None] * len(matched)
-    if any("score" in evaluator.needs for evaluator in wanted.evaluators):
+    if any("score" in evaluator.needs for evaluator in selected.evaluators):
         score = partial(_core_scores, settings=settings)
-        for place, found in score_asking(matched, asking, score, tally=tally):
-            scores[place] = found
+        for index, result in score_asking(matched, judge, score, tally=tally):
+            scores[index] = result
     return [
-        Subject(conversation=made, case=row.case, score=score, aligned=_aligned(row, made), settings=settings)
-        for (row, made), score in zip(told, scores, strict=True)
+        Subject(
+            conversation=conversation,
+            case=row.case,
+            score=score,
+            aligned=_aligned(row, conversation),
+            settings=settings,
+        )
+        for (row, conversation), score in zip(pairs, scores, strict=True)
     ]
 
 
@@ -227,47 +235,47 @@ def _core_scores(
 
 
 def _match(row: Attempt) -> Match:
-    """Return the match of a row with its own reference: there is nothing to be found."""
+    """Return the match of a row with its own reference; no search is needed."""
     return Match(
         case=row.case, method="case_id", confidence=1.0, candidates=(row.case.case_id,), warning=None, reason=None
     )
 
 
-def _aligned(row: Attempt, made: Conversation) -> Mapping[int, int]:
-    places = align_turns([turn.query for turn in row.case.turns], [turn.query for turn in made.turns])
-    return {made.turns[place].index: index for place, index in places.items()}
+def _aligned(row: Attempt, conversation: Conversation) -> Mapping[int, int]:
+    aligned = align_turns([turn.query for turn in row.case.turns], [turn.query for turn in conversation.turns])
+    return {conversation.turns[position].index: index for position, index in aligned.items()}
 
 
-def _measured(ran: Ran, row: Attempt) -> Measured:
+def _measured(run: Ran, row: Attempt) -> Measured:
     return Measured(
         conversation=row.conversation or recorded_conversation(row.name, ()),
         case_id=row.case.case_id,
-        evaluator=ran.evaluator,
+        evaluator=run.evaluator,
         evaluation_id="",
-        scores=ran.scores,
+        scores=run.scores,
     )
 
 
-def _asked_for(wanted: Chosen, said: Mapping[str, tuple[MetricScore, ...]]) -> tuple[MetricScore, ...]:
-    """Return the scores of the metrics that were asked for, in the order of the evaluators."""
-    found = (score for evaluator in wanted.evaluators for score in said.get(evaluator.name, ()))
-    return tuple(score for score in found if score.name in wanted.metrics)
+def _requested(selected: Chosen, scores: Mapping[str, tuple[MetricScore, ...]]) -> tuple[MetricScore, ...]:
+    """Return the scores of the requested metrics, in the order of the evaluators."""
+    in_order = (score for evaluator in selected.evaluators for score in scores.get(evaluator.name, ()))
+    return tuple(score for score in in_order if score.name in selected.metrics)
 
 
-def rows_json(found: RowsEvaluated) -> dict[str, Any]:
-    """Return all of it as JSON can say it: one record a row, the metrics summed up, and what the judge was asked."""
-    told = found.metrics.to_json(found.names)
-    use = found.judge_use
+def rows_json(result: RowsEvaluated) -> dict[str, Any]:
+    """Return the result as a JSON object: one record per row, the summary of metrics, and the use of the judge."""
+    metrics = result.metrics.to_json(result.names)
+    use = result.judge_use
     return {
-        "rows": [_row_json(one) for one in found.rows],
-        "metrics": told["metrics"],
-        "faults": told["faults"],
-        "left_out": dict(found.left_out),
-        "metrics_left_out": list(found.unasked),
+        "rows": [_row_json(row) for row in result.rows],
+        "metrics": metrics["metrics"],
+        "faults": metrics["faults"],
+        "left_out": dict(result.left_out),
+        "metrics_left_out": list(result.unasked),
         "judge": {
-            "name": found.judge.name,
-            "version": found.judge.version,
-            "models": judge_models(found.judge, use),
+            "name": result.judge.name,
+            "version": result.judge.version,
+            "models": judge_models(result.judge, use),
             "calls": use.calls,
             "judged": use.verdicts,
             "cached": use.cached,
@@ -277,16 +285,16 @@ def rows_json(found: RowsEvaluated) -> dict[str, Any]:
             "input_tokens": use.input_tokens,
             "output_tokens": use.output_tokens,
             "cost_usd": use.cost_usd,
-            "used_up": found.used_up,
+            "used_up": result.used_up,
         },
     }
 
 
-def _row_json(one: RowScores) -> dict[str, Any]:
+def _row_json(scored: RowScores) -> dict[str, Any]:
     return {
-        "file": one.row.file,
-        "line": one.row.line,
-        "row": one.row.name,
+        "file": scored.row.file,
+        "line": scored.row.line,
+        "row": scored.row.name,
         "scores": [
             {
                 "name": score.name,
@@ -298,15 +306,13 @@ def _row_json(one: RowScores) -> dict[str, Any]:
                 "position": score.position,
                 "details": dict(score.details),
             }
-            for score in one.scores
+            for score in scored.scores
         ],
     }
 
 
 #: The environment of rows, which no deployment produced.
 ENVIRONMENT: Final = "rows"
-#: Maximum number of problems in a message.
-_MOST_PROBLEMS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from pydantic import Field
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.config import Severity
 from otel_agentic.errors import UsageError
-from otel_agentic.reports.charts import PictureQuestion, pictures
+from otel_agentic.reports.charts import ChartRequest, pictures
 from otel_agentic.reports.conversations import iso
 from otel_agentic.reports.failures import failures_json, found_failures, merged_groups
 from otel_agentic.reports.report import IntervalKind
@@ -80,7 +80,7 @@ def report_pictures(
     evaluation: str = DEFAULT,
 ) -> dict[str, Any]:
     """Return curves over k, stored windows over time and the health of tools, of at most so many groups."""
-    question = PictureQuestion(
+    request = ChartRequest(
         k=k,
         by=by or (),
         window=window,
@@ -90,7 +90,7 @@ def report_pictures(
         compare=compare,
         panels=panels,
     )
-    found: dict[str, Any] = plain(pictures(context.showing(evaluation), question))
+    found: dict[str, Any] = plain(pictures(context.showing(evaluation), request))
     return found
 
 

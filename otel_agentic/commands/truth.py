@@ -11,7 +11,7 @@ from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.evaluation.truth import TruthFile, unknown_labels
 from otel_agentic.reports.conversations import iso
-from otel_agentic.reports.promotion import Promoted, Wanted, clusters_of, promote
+from otel_agentic.reports.promotion import Promoted, PromotionRequest, clusters_of, promote
 from otel_agentic.store.queries.conversations import candidates
 from otel_agentic.store.selection import DEFAULT, Selection, plain
 from otel_agentic.store.truth import current_datasets, list_cases, list_datasets, list_matches, load_cases
@@ -149,7 +149,7 @@ def truth_promote(
         raise UsageError("a dataset needs a name")
     if not all(tag.strip() for tag in tags):
         raise UsageError("--tag: a tag needs a name, such as regression")
-    wanted = Wanted(
+    request = PromotionRequest(
         conversation_ids=conversation_ids,
         failing=failing,
         unmatched=unmatched,
@@ -158,7 +158,7 @@ def truth_promote(
         tags=tuple(dict.fromkeys(tags)),
         selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
     )
-    return _promoted_json(promote(context.engine, wanted, dataset))
+    return _promoted_json(promote(context.engine, request, dataset))
 
 
 def _cluster_json(found: Cluster) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _promoted_json(found: Promoted) -> dict[str, Any]:
                 "case_id": one.case and one.case.case_id,
                 "dataset": one.case and one.case.dataset,
             }
-            for one in found.left_out
+            for one in found.skipped
         ],
         "unscored": found.unscored,
     }

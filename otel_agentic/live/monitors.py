@@ -92,7 +92,7 @@ class MonitorLoop:
             now_ns = self._engine.clock()
             until_ns = watermark(con, now_ns, self._lateness_ns)
             if changed_ns is not None and known_until_ns is not None and changed_ns <= known_until_ns:
-                self._unsaved |= monitors.anew(con)
+                self._unsaved |= monitors.restart_changed(con)
             self._unsaved |= monitors.advance(con, until_ns)
         all_monitors = monitors.all
         if self._unsaved:

@@ -34,65 +34,69 @@ if TYPE_CHECKING:
     from otel_agentic.store.judges import ConversationLocation
     from otel_agentic.store.table import Key
 
-#: Why the judge gave no verdict on an answer whose outcome is known all the same: nothing was said, or a text that must not be.
+#: The reason if the judge gave no verdict because the outcome is certain: no answer, or a forbidden text.
 NO_QUESTION: Final = "settled_without_judge"
-#: What scoring tells before the judge's own words: a table has columns for it.
+#: The start of an explanation, before the judge's reasoning; tables have columns for its content.
 _SCORED: Final = re.compile(
     r"\Aanswer of turn \d+ scores [\d.]+, (?:threshold [\d.e-]+|of which the judge is unsure): "
 )
-#: Labels that lead nowhere, told one by one.
-_TOLD: Final = 5
+#: Unused labels that are listed in a warning.
+_MAX_LABELS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The labels whose conversation or turn is in the store, and a sentence for each kind of label that is not."""
+class FoundLabels:
+    """Verdicts on conversations and turns in the store, and a warning for each kind of label that cannot be used."""
 
     verdicts: tuple[HumanVerdict, ...]
     warnings: tuple[str, ...]
 
 
-def find(labels: Sequence[HumanLabel], places: Mapping[str, Sequence[ConversationLocation]]) -> Found:
-    """Return where the labelled conversations and turns stand in the store.
+def find(labels: Sequence[HumanLabel], stored: Mapping[str, Sequence[ConversationLocation]]) -> FoundLabels:
+    """Return the labelled conversations and turns in the store.
 
     Args:
-        labels: what people said.
-        places: where the conversations of each id stand.
+        labels: the verdicts of people.
+        stored: the stored conversations of each id.
 
     Raises:
-        CaseError: an id stands in several environments and the label does not say which; lists all of these.
+        CaseError: an id exists in several environments and the label names none; the message lists all of these.
     """
     verdicts: list[HumanVerdict] = []
-    lost: dict[str, list[str]] = {}
+    unused: dict[str, list[str]] = {}
     problems: list[str] = []
     for label in labels:
-        fitting = [
-            place
-            for place in places.get(label.conversation_id, ())
-            if label.environment is None or place.environment == label.environment
+        matches = [
+            candidate
+            for candidate in stored.get(label.conversation_id, ())
+            if label.environment is None or candidate.environment == label.environment
         ]
-        if len(fitting) > 1:
-            names = ", ".join(repr(place.environment) for place in fitting)
+        if len(matches) > 1:
+            names = ", ".join(repr(match.environment) for match in matches)
             problems.append(
                 f"{label.source}: conversation {label.conversation_id!r} exists in environments {names}; "
                 "name one in a column environment"
             )
-        elif (why := _lost(label, fitting)) is not None:
-            lost.setdefault(why, []).append(_named(label))
+        elif (problem := _problem(label, matches)) is not None:
+            unused.setdefault(problem, []).append(_name_of(label))
         else:
-            verdicts.append(_verdict(label, fitting[0]))
+            verdicts.append(_verdict(label, matches[0]))
     if problems:
         raise CaseError("\n".join(problems))
-    return Found(verdicts=tuple(verdicts), warnings=tuple(_told(why, names) for why, names in lost.items()))
+    return FoundLabels(
+        verdicts=tuple(verdicts), warnings=tuple(_warning(problem, names) for problem, names in unused.items())
+    )
 
 
-def of_turn(one: MatchedConversation, score: ConversationScore, verdict: HumanVerdict, judge: JudgeVersion) -> Labelled:
-    """Return a labelled turn with what the judge says of its answer."""
+def of_turn(
+    matched: MatchedConversation, score: ConversationScore, verdict: HumanVerdict, judge: JudgeVersion
+) -> Labelled:
+    """Return a labelled turn with the judge's score of its answer."""
     assert verdict.turn_index is not None  # noqa: S101 — a verdict on a turn
-    turn = one.conversation.turns[verdict.turn_index]
-    said = next((each for each in score.turns if each.turn_index == turn.index), None)
-    judged = said is not None and turn.answer is not None and said.answer_score is not None
-    decided = judged and said is not None and said.answer_outcome != "not_evaluated"
+    turn = matched.conversation.turns[verdict.turn_index]
+    turn_score = next((candidate for candidate in score.turns if candidate.turn_index == turn.index), None)
+    has_score = turn_score is not None and turn.answer is not None and turn_score.answer_score is not None
+    decided = has_score and turn_score is not None and turn_score.answer_outcome != "not_evaluated"
     return Labelled(
         environment=verdict.environment,
         conversation_id=verdict.conversation_id,
@@ -101,28 +105,28 @@ def of_turn(one: MatchedConversation, score: ConversationScore, verdict: HumanVe
         dataset=score.dataset,
         case_id=score.case_id,
         human=verdict.verdict,
-        outcome=said.answer_outcome if said is not None and judged else "not_evaluated",
-        reason=_why_not(said) if said is not None and not decided else None,
-        score=said.answer_score if said is not None and judged else None,
-        ended_ns=one.conversation.ended_ns,
+        outcome=turn_score.answer_outcome if turn_score is not None and has_score else "not_evaluated",
+        reason=_reason_of(turn_score) if turn_score is not None and not decided else None,
+        score=turn_score.answer_score if turn_score is not None and has_score else None,
+        ended_ns=matched.conversation.ended_ns,
         query=turn.query,
-        expected=_expected(one, said),
+        expected=_expected(matched, turn_score),
         answer=turn.answer,
-        reasoning=_reasons(said.explanation) if said is not None else None,
-        judge=judge if judged else None,
+        reasoning=_reasons(turn_score.explanation) if turn_score is not None else None,
+        judge=judge if has_score else None,
     )
 
 
 def of_conversation(
-    one: MatchedConversation, score: ConversationScore, verdict: HumanVerdict, judge: JudgeVersion, rule: TurnRule
+    matched: MatchedConversation, score: ConversationScore, verdict: HumanVerdict, judge: JudgeVersion, rule: TurnRule
 ) -> Labelled:
-    """Return a labelled conversation with what was computed of it, whatever a given label says.
+    """Return a labelled conversation with its computed outcome, independent of existing labels.
 
-    Its score is the lowest of its answers, and its texts are of that answer, where answers decide.
+    If answers decide, its score is the lowest of its answers, and query, expected and actual answer are those of that turn.
     """
-    weakest = _weakest(one, score, rule)
-    judged = weakest is not None or score.computed_reason == UNSURE
-    turn = _turn_of(one, weakest)
+    weakest = _weakest(matched, score, rule)
+    is_judged = weakest is not None or score.computed_reason == UNSURE
+    turn = _turn_of(matched, weakest)
     return Labelled(
         environment=verdict.environment,
         conversation_id=verdict.conversation_id,
@@ -134,56 +138,56 @@ def of_conversation(
         outcome=score.computed_outcome,
         reason=score.computed_reason,
         score=weakest.answer_score if weakest is not None else None,
-        ended_ns=one.conversation.ended_ns,
+        ended_ns=matched.conversation.ended_ns,
         query=turn.query if turn else None,
-        expected=_expected(one, weakest),
+        expected=_expected(matched, weakest),
         answer=turn.answer if turn and weakest else None,
         reasoning=_reasons(weakest.explanation) if weakest is not None else score.explanation,
-        judge=judge if judged else None,
+        judge=judge if is_judged else None,
     )
 
 
-def _lost(label: HumanLabel, fitting: Sequence[ConversationLocation]) -> str | None:
-    """Return why a label leads nowhere, None where it leads to a conversation or turn."""
-    if not fitting:
-        return "is in the store"
-    if not fitting[0].closed:
-        return "is closed yet"
-    if label.turn_index is not None and label.turn_index >= fitting[0].turn_count:
-        return "has that turn"
+def _problem(label: HumanLabel, matches: Sequence[ConversationLocation]) -> str | None:
+    """Return the problem of a label that cannot be used, or None."""
+    if not matches:
+        return "the store has no such conversation"
+    if not matches[0].closed:
+        return "the conversation is not closed yet"
+    if label.turn_index is not None and label.turn_index >= matches[0].turn_count:
+        return "the conversation has no such turn"
     return None
 
 
-def _named(label: HumanLabel) -> str:
+def _name_of(label: HumanLabel) -> str:
     turn = "" if label.turn_index is None else f" turn {label.turn_index + 1}"
     return f"{label.conversation_id}{turn} ({label.source})"
 
 
-def _told(why: str, names: Sequence[str]) -> str:
-    more = f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else ""
-    labels = "1 label is" if len(names) == 1 else f"{len(names):,} labels are"
-    return f"{labels} left out, for no such conversation {why}: {', '.join(names[:_TOLD])}{more}"
+def _warning(problem: str, names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_LABELS:,} more" if len(names) > _MAX_LABELS else ""
+    labels = "1 label" if len(names) == 1 else f"{len(names):,} labels"
+    return f"{labels} skipped ({problem}): {', '.join(names[:_MAX_LABELS])}{more}"
 
 
-def _verdict(label: HumanLabel, place: ConversationLocation) -> HumanVerdict:
+def _verdict(label: HumanLabel, conversation: ConversationLocation) -> HumanVerdict:
     return HumanVerdict(
-        environment=place.environment,
+        environment=conversation.environment,
         conversation_id=label.conversation_id,
-        revision=place.revision,
+        revision=conversation.revision,
         turn_index=label.turn_index,
         verdict=label.verdict,
         source=label.source,
     )
 
 
-def _why_not(said: TurnScore) -> str:
-    if said.answer_outcome != "not_evaluated":
+def _reason_of(turn_score: TurnScore) -> str:
+    if turn_score.answer_outcome != "not_evaluated":
         return NO_QUESTION
-    return said.answer_reason or "no_data"
+    return turn_score.answer_reason or "no_data"
 
 
 def _reasons(explanation: str) -> str:
-    """Return what the judge said, without what stands beside it anyway.
+    """Return the reasoning of the judge, without the score, which is reported separately.
 
     >>> _reasons("answer of turn 1 scores 0.80, threshold 0.7: The day matches.")
     'The day matches.'
@@ -191,168 +195,173 @@ def _reasons(explanation: str) -> str:
     return _SCORED.sub("", explanation)
 
 
-def _weakest(one: MatchedConversation, score: ConversationScore, rule: TurnRule) -> TurnScore | None:
-    """Return the turn with the lowest score of a judge, None where something else than judged answers decides."""
+def _weakest(matched: MatchedConversation, score: ConversationScore, rule: TurnRule) -> TurnScore | None:
+    """Return the turn with the lowest judged score, or None if judged answers do not decide the outcome."""
     if score.computed_outcome != "pass" and score.computed_reason != "wrong_answer":
         return None
-    answered = {turn.index for turn in one.conversation.turns if turn.answer is not None}
-    judged = [
+    answered = {turn.index for turn in matched.conversation.turns if turn.answer is not None}
+    judged_turns = [
         turn
         for turn in score.turns
         if turn.answer_score is not None
         and turn.turn_index in answered
         and (rule != "tools" or turn.tool_outcome is None)
     ]
-    if score.computed_outcome == "fail" and not any(turn.answer_outcome == "fail" for turn in judged):
-        return None  # an answer that was never given is wrong without a judge
-    return min(judged, key=lambda turn: (turn.answer_score or 0.0, turn.turn_index), default=None)
+    if score.computed_outcome == "fail" and not any(turn.answer_outcome == "fail" for turn in judged_turns):
+        return None  # a missing answer is wrong without a judge
+    return min(judged_turns, key=lambda turn: (turn.answer_score or 0.0, turn.turn_index), default=None)
 
 
-def _turn_of(one: MatchedConversation, said: TurnScore | None) -> Turn | None:
-    index = 0 if said is None else said.turn_index
-    return next((turn for turn in one.conversation.turns if turn.index == index), None)
+def _turn_of(matched: MatchedConversation, turn_score: TurnScore | None) -> Turn | None:
+    index = 0 if turn_score is None else turn_score.turn_index
+    return next((turn for turn in matched.conversation.turns if turn.index == index), None)
 
 
-def _expected(one: MatchedConversation, said: TurnScore | None) -> str | None:
-    case = one.match.case
-    if case is None or said is None or said.case_turn_index is None or said.case_turn_index >= len(case.turns):
+def _expected(matched: MatchedConversation, turn_score: TurnScore | None) -> str | None:
+    case = matched.match.case
+    if (
+        case is None
+        or turn_score is None
+        or turn_score.case_turn_index is None
+        or turn_score.case_turn_index >= len(case.turns)
+    ):
         return None
-    return " | ".join(case.turns[said.case_turn_index].accepted_answers) or None
+    return " | ".join(case.turns[turn_score.case_turn_index].accepted_answers) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Judged:
-    """Labelled conversations with the scores that they have, or just got."""
+class _Scored:
+    """Labelled conversations with their scores, stored or computed now."""
 
     matched: Mapping[Key, MatchedConversation]
     scores: Mapping[Key, ConversationScore]
-    anew: int
+    computed: int
     tally: Tally
 
 
 def calibrate_judge(
     engine: Engine, files: Sequence[TruthFile], *, random_sample: bool, examples: int
 ) -> dict[str, Any]:
-    """Compare the judge with people and remember both; return it as the JSON object of the contract.
+    """Compare the judge with people and store both; return the calibration as the documented JSON object.
 
-    Scores under the evaluator version in force are taken as they are; what has none is scored now, by verdicts from the
-    cache where there are some, and that score is not stored: which evaluation is in force does not change.
+    Scores of the active evaluator version are used as they are. Conversations without one are scored now, with verdicts from
+    the cache if possible; these scores are not stored, so the active evaluation does not change.
 
     Args:
         engine: the opened store.
-        files: CSV files of people's verdicts.
+        files: CSV files of human verdicts.
         random_sample: whether the labelled conversations are a random sample.
-        examples: disagreements told at most, of each kind and target.
+        examples: maximum number of reported disagreements of each kind and target.
 
     Raises:
-        CaseError: a file has problems, or does not say which conversation it means; lists them all.
+        CaseError: a file is malformed, or a conversation id is ambiguous; the message lists all problems.
     """
     threshold = engine.settings.scoring.reward_threshold
     read = [parse_human_labels(file.name, file.text, reward_threshold=threshold).require() for file in files]
-    redacted = engine.store.redacting.value  # conversations may be called by what is taken out of them
+    redacted = engine.store.redacting.value  # conversation ids may contain redacted text
     labels = [replace(label, conversation_id=redacted(label.conversation_id)) for file in read for label in file.labels]
     with engine.store.read() as con:
-        found = find(labels, locations_of(con, [label.conversation_id for label in labels]))
+        matches = find(labels, locations_of(con, [label.conversation_id for label in labels]))
     truth = engine.evaluating.truth()
-    judged = _judged(engine, truth, found)
+    scored = _scored(engine, truth, matches)
     judge = (truth.judge.name, truth.judge.version)
     if engine.stopping.is_set():
-        return {"stopped": True, "judge": judge_json(engine.evaluating, judged.tally, list(judged.matched))}
-    labelled = _labelled(found, judged, judge, engine.settings.scoring.turn_rule)
+        return {"stopped": True, "judge": judge_json(engine.evaluating, scored.tally, list(scored.matched))}
+    labelled = _labelled(matches, scored, judge, engine.settings.scoring.turn_rule)
     settings = (engine.settings.scoring.answer_threshold, engine.settings.stats.level)
     results = {target: _calibrated(target, labelled, settings, examples) for target in TARGETS}
-    run = _run(engine, truth, judged, random_sample=random_sample, labels=[file.name for file in files])
-    known = [one for one in results.values() if one is not None]
-    _remember(engine, run, truth=truth, found=found, results=known, labelled=labelled)
+    run = _run(engine, truth, scored, random_sample=random_sample, labels=[file.name for file in files])
+    calibrations = [calibration for calibration in results.values() if calibration is not None]
+    _save(engine, run, truth=truth, matches=matches, results=calibrations, labelled=labelled)
     return {
         "stopped": False,
         "calibration_id": run.calibration_id,
         "evaluation_id": run.evaluation_id,
-        "judge": judge_json(engine.evaluating, judged.tally, list(judged.matched)) | {"model": run.model},
+        "judge": judge_json(engine.evaluating, scored.tally, list(scored.matched)) | {"model": run.model},
         "labels": len(labels),
         "blank": sum(file.blank for file in read),
-        "judged_now": judged.anew,
+        "judged_now": scored.computed,
         "random_sample": random_sample,
-        **{target: None if one is None else calibration_json(one) for target, one in results.items()},
+        **{target: calibration and calibration_json(calibration) for target, calibration in results.items()},
         "warnings": [
-            *found.warnings,
-            *_other_judges(engine, judge, judged),
+            *matches.warnings,
+            *_other_judges(engine, judge, scored),
             *([] if random_sample or not labelled else [_HAND_PICKED]),
         ],
     }
 
 
 _HAND_PICKED = (
-    "the labels are not said to be a random sample (--random-sample): on conversations picked by hand a judge may do better "
-    "or worse than on all"
+    "the labels are not marked as a random sample (--random-sample): a judge may perform better or worse on selected "
+    "conversations than on all"
 )
 
 
-def _other_judges(engine: Engine, judge: JudgeVersion, judged: _Judged) -> Iterator[str]:
-    """Yield which other judges the scores that reports show come from: what is compared here says nothing of them."""
+def _other_judges(engine: Engine, judge: JudgeVersion, scored: _Scored) -> Iterator[str]:
+    """Yield warnings about other judges of the reported scores, to which this calibration does not apply."""
     with engine.store.read() as con:
-        shown = origins(con, Selection())
+        reported = origins(con, Selection())
     others = Counter(
         (origin.judge, origin.judge_version)
-        for key in judged.matched
-        if (origin := shown.get(key)) and origin.has_judged_answer
+        for key in scored.matched
+        if (origin := reported.get(key)) and origin.has_judged_answer
     )
     for name, version in sorted(others):
         if (name, version) != judge:
             yield (
-                f"reports show {others[name, version]:,} of these conversations as judged by {name}, version {version}, which this "
-                "says nothing of; choose that judge with --judge to compare it with people"
+                f"in reports, {others[name, version]:,} of these conversations are judged by {name}, version {version}, to which "
+                "this calibration does not apply; pass that judge with --judge to compare it with people"
             )
 
 
-def _judged(engine: Engine, truth: Truth, found: Found) -> _Judged:
-    keys = sorted({(verdict.environment, verdict.conversation_id) for verdict in found.verdicts})
+def _scored(engine: Engine, truth: Truth, labels: FoundLabels) -> _Scored:
+    keys = sorted({(verdict.environment, verdict.conversation_id) for verdict in labels.verdicts})
     matched = {
-        (one.conversation.environment, str(one.conversation.conversation_id)): one
-        for one in engine.evaluating.match(truth, keys)
+        (match.conversation.environment, str(match.conversation.conversation_id)): match
+        for match in engine.evaluating.match(truth, keys)
     }
     with engine.store.read() as con:
         scores = stored_scores(con, truth.evaluation.evaluation_id, keys)
     missing = [key for key in matched if key not in scores or _is_open(scores[key])]
-    with engine.evaluating.judge_run(engine.stopping.is_set) as judging:
-        for place, score in judging.scores([matched[key] for key in missing]):
-            scores[missing[place]] = score
-    return _Judged(matched=matched, scores=scores, anew=len(missing), tally=judging.tally)
+    with engine.evaluating.judge_run(engine.stopping.is_set) as runner:
+        for index, score in runner.scores([matched[key] for key in missing]):
+            scores[missing[index]] = score
+    return _Scored(matched=matched, scores=scores, computed=len(missing), tally=runner.tally)
 
 
 def _is_open(score: ConversationScore) -> bool:
-    """Return whether the judge failed on something of a score, or was not asked."""
+    """Return whether the judge failed for a part of a score, or was not called."""
     reasons = {score.reason, score.computed_reason, *(turn.answer_reason for turn in score.turns)}
     return not reasons.isdisjoint(OPEN_REASONS)
 
 
-def _labelled(found: Found, judged: _Judged, judge: JudgeVersion, rule: TurnRule) -> list[Labelled]:
+def _labelled(labels: FoundLabels, scored: _Scored, judge: JudgeVersion, rule: TurnRule) -> list[Labelled]:
     rows = []
-    for verdict in found.verdicts:
+    for verdict in labels.verdicts:
         key = (verdict.environment, verdict.conversation_id)
-        one, score = judged.matched[key], judged.scores[key]
+        match, score = scored.matched[key], scored.scores[key]
         if verdict.turn_index is None:
-            rows.append(of_conversation(one, score, verdict, judge, rule))
+            rows.append(of_conversation(match, score, verdict, judge, rule))
         else:
-            rows.append(of_turn(one, score, verdict, judge))
+            rows.append(of_turn(match, score, verdict, judge))
     return rows
 
 
 def _calibrated(
     target: Target, labelled: Sequence[Labelled], settings: tuple[float, float], examples: int
 ) -> Calibration | None:
-    those = [one for one in labelled if (one.turn_index is not None) == (target == "turn")]
+    rows = [row for row in labelled if (row.turn_index is not None) == (target == "turn")]
     threshold, level = settings
-    return calibrate(target, those, threshold=threshold, level=level, examples=examples) if those else None
+    return calibrate(target, rows, threshold=threshold, level=level, examples=examples) if rows else None
 
 
 def _run(
-    engine: Engine, truth: Truth, judged: _Judged, *, random_sample: bool, labels: Sequence[str]
+    engine: Engine, truth: Truth, scored: _Scored, *, random_sample: bool, labels: Sequence[str]
 ) -> CalibrationRun:
     judge = truth.judge
     with engine.store.read() as con:
         newest = newest_model(con, judge.name, judge.version)
-    models = judge_models(judge, judged.tally)
+    models = judge_models(judge, scored.tally)
     return CalibrationRun(
         calibration_id=uuid4().hex[:16],
         evaluation_id=truth.evaluation.evaluation_id,
@@ -365,43 +374,45 @@ def _run(
     )
 
 
-def _remember(
+def _save(
     engine: Engine,
     run: CalibrationRun,
     *,
     truth: Truth,
-    found: Found,
+    matches: FoundLabels,
     results: Sequence[Calibration],
     labelled: Sequence[Labelled],
 ) -> None:
     def write(con: Connection) -> None:
         save_evaluation(con, truth.evaluation, run.calibrated_ns)
-        save_human_verdicts(con, found.verdicts, random_sample=run.random_sample, now_ns=run.calibrated_ns)
+        save_human_verdicts(con, matches.verdicts, random_sample=run.random_sample, now_ns=run.calibrated_ns)
         save_calibration(con, run, results, labelled)
 
     engine.store.write(write)
 
 
-def calibration_json(found: Calibration) -> dict[str, Any]:
-    """Return one target's calibration as JSON can say it."""
+def calibration_json(calibration: Calibration) -> dict[str, Any]:
+    """Return the calibration of decider target as a JSON object."""
     return {
-        **_agreement_json(found.agreement),
+        **_agreement_json(calibration.agreement),
         "deciders": [
             {
-                "judge": one.judge and one.judge[0],
-                "version": one.judge and one.judge[1],
-                "unsure": one.unsure,
-                **_agreement_json(one.agreement),
+                "judge": decider.judge and decider.judge[0],
+                "version": decider.judge and decider.judge[1],
+                "unsure": decider.unsure,
+                **_agreement_json(decider.agreement),
             }
-            for one in found.deciders
+            for decider in calibration.deciders
         ],
-        "not_judged": dict(found.not_judged),
-        "threshold": found.threshold,
-        "curve": [_point(point) for point in found.curve],
-        "curve_n": found.curve_n,
-        "best_threshold": None if found.best is None else _point(found.best) | {"chosen_on": "these labels"},
-        "examples": [_example(one) for one in found.examples],
-        "warnings": list(found.warnings),
+        "not_judged": dict(calibration.not_judged),
+        "threshold": calibration.threshold,
+        "curve": [_point(point) for point in calibration.curve],
+        "curve_n": calibration.curve_n,
+        "best_threshold": None
+        if calibration.best is None
+        else _point(calibration.best) | {"chosen_on": "these labels"},
+        "examples": [_example(row) for row in calibration.examples],
+        "warnings": list(calibration.warnings),
     }
 
 
@@ -409,23 +420,23 @@ def _agreement_json(agreement: Agreement) -> dict[str, Any]:
     rates = ("agreement", "kappa", "sensitivity", "specificity")
     return {
         "n": int(agreement.confusion.n),
-        **{name: _estimate(getattr(agreement, name)) for name in rates},
+        **{name: _estimate_json(getattr(agreement, name)) for name in rates},
         "interval_method": agreement.interval_method,
         "level": agreement.level,
         "confusion": {name: int(count) for name, count in asdict(agreement.confusion).items()},
     }
 
 
-def _estimate(found: Estimate) -> dict[str, float | None]:
-    return {"value": found.value, "lower": found.lower, "upper": found.upper}
+def _estimate_json(estimate: Estimate) -> dict[str, float | None]:
+    return {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
 
 
 def _point(point: CurvePoint) -> dict[str, Any]:
     return asdict(point) | {"youden": point.youden}
 
 
-def _example(one: Labelled) -> dict[str, Any]:
-    shown = {name: value for name, value in asdict(one).items() if name != "judge"} | {
-        "human": "pass" if one.human else "fail"
+def _example(row: Labelled) -> dict[str, Any]:
+    fields = {name: value for name, value in asdict(row).items() if name != "judge"} | {
+        "human": "pass" if row.human else "fail"
     }
-    return shown | {"turn": None if one.turn_index is None else one.turn_index + 1, "judge": shown.pop("outcome")}
+    return fields | {"turn": None if row.turn_index is None else row.turn_index + 1, "judge": fields.pop("outcome")}

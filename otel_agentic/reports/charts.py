@@ -1,4 +1,4 @@
-"""What the pictures of a report are drawn from: curves over k, windows over time, the health of tools."""
+"""The data of the charts of a report: curves over k, windows over time, the health of tools."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Groups = Mapping[GroupKey, Sequence[ScoredConversation]]
 
-#: A curve reaches at least this far, so that its bend is seen.
+#: A curve extends at least to this k, so that its shape is visible.
 CURVE_K: Final = 8
-#: Points of a curve at most; beyond, the k are spread.
+#: Maximum points of a curve; for a higher k, the points are spread evenly.
 _MAX_CURVE: Final = 40
-#: What is drawn over time: pass@3 and pass^3 where they are asked for, in windows of a day where they are kept.
+#: Preferred over time: pass@3 and pass^3 if they are requested, in windows of a day if these are stored.
 _USUAL_K: Final = 3
 _USUAL_WINDOW: Final = "24h"
 _FAILING: Final = 15
@@ -54,8 +54,8 @@ _POINT: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PictureQuestion:
-    """What is to be drawn: the question of the report, and how many `panels` a kind of picture has at most."""
+class ChartRequest:
+    """The request of a report, with the maximum number of `panels` of each kind of chart."""
 
     selection: Selection
     k: Sequence[int] | None = None
@@ -67,23 +67,23 @@ class PictureQuestion:
     panels: int = 12
 
 
-def pictures(engine: Engine, question: PictureQuestion) -> dict[str, Any]:
-    """Return what the pictures of a report are drawn from, as JSON can say it.
+def pictures(engine: Engine, request: ChartRequest) -> dict[str, Any]:
+    """Return the data of the charts of a report as a JSON object.
 
-    `curves`: of the groups with the most conversations, pass@k and pass^k for every k up to 8 or the highest asked.
-    `history`: stored windows, by group; None where none is stored, as for any evaluation but the default one. `tools` and `failing`: the health of tools, and
-    what is wrong with them. `failures`: what fails, by cause. Of each, `left_out` says how many there are beyond those. `first_ns` and `last_ns` are the
-    ends of the oldest and the newest conversation, None where there is none.
+    `curves`: pass@k and pass^k of the groups with the most conversations, for every k up to 8 or the highest requested one.
+    `history`: stored windows by group; None if no windows are stored, as for all evaluations except the default one. `tools`
+    and `failing`: the health of tools, and their kinds of faults. `failures`: failures by cause. `left_out` counts the rows
+    omitted from each. `first_ns` and `last_ns` are the ends of the oldest and the newest conversation, None without any.
 
     Raises:
-        UsageError: a k or a group is not allowed.
-        PluginError: there is no estimator of that name.
+        UsageError: a k or a group is invalid.
+        PluginError: the estimator is unknown.
     """
-    compared = None if question.compare is None else Compared.parse(question.compare)
-    selection = question.selection
-    groups = report_groups(engine, by=question.by, window=question.window, selection=selection, compared=compared)
+    compared = None if request.compare is None else Compared.parse(request.compare)
+    selection = request.selection
+    groups = report_groups(engine, by=request.by, window=request.window, selection=selection, compared=compared)
     ended = [conversation.ended_ns for members in groups.values() for conversation in members]
-    if question.window is not None and ended:  # tools are told of the same stretch of time as the groups
+    if request.window is not None and ended:  # tools are reported for the same period as the groups
         selection = replace(selection, since_ns=min(ended), until_ns=max(ended) + 1)
     with engine.store.read() as con:
         tools = tool_health(con, selection)
@@ -91,16 +91,16 @@ def pictures(engine: Engine, question: PictureQuestion) -> dict[str, Any]:
     return {
         "first_ns": min(ended, default=None),
         "last_ns": max(ended, default=None),
-        "curves": _curves(engine, question, groups),
-        "history": _history(engine, question) if engine.store.evaluation == DEFAULT else None,
+        "curves": _curves(engine, request, groups),
+        "history": _history(engine, request) if engine.store.evaluation == DEFAULT else None,
         "tools": {"rows": tools[:_TOOLS], "left_out": len(tools[_TOOLS:])},
         "failing": {"rows": failing[:_FAILING], "left_out": len(failing[_FAILING:])},
-        "failures": failures_json(engine, question.selection, groups.values()),
+        "failures": failures_json(engine, request.selection, groups.values()),
     }
 
 
 def curve_ks(k: Sequence[int]) -> tuple[int, ...]:
-    """Return the k that a curve is drawn through: from 1 to the highest asked, at least 8, and those asked.
+    """Return the k of the points of a curve: from 1 to the highest requested, at least to 8, and the requested ones.
 
     >>> curve_ks([1, 3]), len(curve_ks([1, 1000])) <= 42
     ((1, 2, 3, 4, 5, 6, 7, 8), True)
@@ -117,61 +117,61 @@ def choose_kind(
     k: Collection[int],
     estimator: str,
 ) -> WindowKind | None:
-    """Return which of the stored windows to draw, None where there are none.
+    """Return the kind of stored windows to draw, or None without windows.
 
-    What was asked for where it is stored; else windows of 24 h, pass^3, and among equals those that are most.
+    The requested kind if it is stored; otherwise windows of 24 h and pass^3, and among equal kinds the most frequent one.
 
     Args:
-        kinds: how many windows there are of each kind.
-        window: the width that was asked for.
-        k: the k that are reported.
-        estimator: the headline one.
+        kinds: the number of windows of each kind.
+        window: the requested width.
+        k: the reported k.
+        estimator: the headline estimator.
     """
 
-    def worth(kind: WindowKind) -> tuple[Any, ...]:
-        wanted = (kind.window == window, kind.window == _USUAL_WINDOW, kind.estimator == estimator, kind.k in k)
-        return (*wanted, kind.k == _USUAL_K, kinds[kind], kind.k, kind.window, kind.estimator)
+    def rank(kind: WindowKind) -> tuple[Any, ...]:
+        preferred = (kind.window == window, kind.window == _USUAL_WINDOW, kind.estimator == estimator, kind.k in k)
+        return (*preferred, kind.k == _USUAL_K, kinds[kind], kind.k, kind.window, kind.estimator)
 
-    return max(kinds, key=worth, default=None)
+    return max(kinds, key=rank, default=None)
 
 
-def _curves(engine: Engine, question: PictureQuestion, groups: Groups) -> dict[str, Any]:
+def _curves(engine: Engine, request: ChartRequest, groups: Groups) -> dict[str, Any]:
     stats = engine.settings.stats
-    if question.estimator:
-        stats = stats.model_copy(update={"estimator": question.estimator})
-    asked = validate_k(stats.k if question.k is None else question.k)
+    if request.estimator:
+        stats = stats.model_copy(update={"estimator": request.estimator})
+    requested_k = validate_k(stats.k if request.k is None else request.k)
     estimators = [engine.estimators(name)[0] for name in shown_estimators(stats)]
     evaluated = {key: n for key, members in groups.items() if (n := attempts_of(members).n)}
-    largest = set(sorted(evaluated, key=lambda key: -evaluated[key])[: question.panels])
+    largest = set(sorted(evaluated, key=lambda key: -evaluated[key])[: request.panels])
     rows = []
     for key, members in groups.items():
         if key not in largest:
             continue
-        summary = summarise(key, members, estimators=estimators, settings=stats, k=curve_ks(asked))
-        for each in estimators:
-            estimates = summary.estimates[each.name]
+        summary = summarise(key, members, estimators=estimators, settings=stats, k=curve_ks(requested_k))
+        for plugin in estimators:
+            estimates = summary.estimates[plugin.name]
             drawable = any(estimate.value is not None for k, estimate in estimates.pass_at_k.items() if k > 1)
-            if not drawable and each.name != headline_estimator(stats):
-                continue  # one attempt a case: nothing to draw per case
-            if question.interval == "bootstrap":
-                estimates = with_bootstrap(each, attempts_of(members), curve_ks(asked))
-            told = group_json(
-                replace(summary, estimates={each.name: estimates}, default_estimator=each.name), question.window
+            if not drawable and plugin.name != headline_estimator(stats):
+                continue  # one attempt per case: there is no curve per case
+            if request.interval == "bootstrap":
+                estimates = with_bootstrap(plugin, attempts_of(members), curve_ks(requested_k))
+            row = group_json(
+                replace(summary, estimates={plugin.name: estimates}, default_estimator=plugin.name), request.window
             )
-            rows.append(told | {"cases_left_out": {str(k): count for k, count in estimates.cases_left_out.items()}})
-    return {"rows": rows, "left_out": len(evaluated) - len(largest), "asked": list(asked)}
+            rows.append(row | {"cases_left_out": {str(k): count for k, count in estimates.cases_left_out.items()}})
+    return {"rows": rows, "left_out": len(evaluated) - len(largest), "asked": list(requested_k)}
 
 
-def _history(engine: Engine, question: PictureQuestion) -> dict[str, Any] | None:
+def _history(engine: Engine, request: ChartRequest) -> dict[str, Any] | None:
     stats = engine.settings.stats
-    asked = validate_k(stats.k if question.k is None else question.k)
-    estimator = question.estimator or headline_estimator(stats)
+    requested_k = validate_k(stats.k if request.k is None else request.k)
+    estimator = request.estimator or headline_estimator(stats)
     with engine.store.read() as con:
-        kinds = window_kinds(con, question.selection)
-        kind = choose_kind(kinds, window=question.window, k=asked, estimator=estimator)
+        kinds = window_kinds(con, request.selection)
+        kind = choose_kind(kinds, window=request.window, k=requested_k, estimator=estimator)
         if kind is None:
             return None
-        points = window_points(con, question.selection, kind, panels=question.panels, tags="tag" in question.by)
+        points = window_points(con, request.selection, kind, panels=request.panels, tags="tag" in request.by)
     windows = engine.settings.windows
     final_ns = int((windows.lateness_s + windows.step_s) * _NS_PER_S)
     series: dict[tuple[Any, ...], dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
@@ -179,7 +179,7 @@ def _history(engine: Engine, question: PictureQuestion) -> dict[str, Any] | None
         columns = series[tuple(point[name] for name in _KEY)]
         for name in _POINT:
             columns[name].append(point[name])
-        # A window that is still filling is written again and again; only one that was final already is restated.
+        # An unfinished window is rewritten repeatedly; only a change of a final one is a restatement.
         columns["restated"].append(point["revision"] > 1 and point["computed_ns"] > point["end_ns"] + final_ns)
     groups = [dict(zip(_KEY, key, strict=True)) | columns for key, columns in series.items()]
     return {
@@ -188,7 +188,7 @@ def _history(engine: Engine, question: PictureQuestion) -> dict[str, Any] | None
         "k": kind.k,
         "estimator": kind.estimator,
         "level": points[0]["level"] if points else None,
-        "widths": sorted({each.window for each in kinds}, key=_width_rank),
+        "widths": sorted({stored.window for stored in kinds}, key=_width_rank),
         "rows": groups,
         "left_out": (points[0]["series"] if points else 0) - len(groups),
     }
@@ -196,5 +196,5 @@ def _history(engine: Engine, question: PictureQuestion) -> dict[str, Any] | None
 
 def _width_rank(window: str) -> tuple[bool, int]:
     """Return the sort key of a window: times by length, then counts such as n200."""
-    found = parse_window(window)
-    return (found.newest is not None, found.newest or found.width_ns or 0)
+    parsed = parse_window(window)
+    return (parsed.newest is not None, parsed.newest or parsed.width_ns or 0)

@@ -111,8 +111,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
     }
 
 
-#: What may be recorded: how it is called, what it is counted in, and which of those lack nothing without it.
-_THINGS: Final = {
+#: Kinds of content: its title, the unit that it is counted in, and the units that do not need it.
+_KINDS: Final = {
     "query": ("queries", "turns", None),
     "answer": ("answers", "turns", "failed_turns"),
     "arguments": ("arguments", "calls", None),
@@ -124,10 +124,10 @@ _CONTENT: Final = ("query", "answer", "arguments", "results")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """How many turns and calls there are, how many of them failed, and how many have what may be recorded.
+    """Counts of turns and calls, of failed ones, and of those with each kind of content.
 
-    A turn that failed needs no answer, a call that failed no result: those that have one all the same are not counted. A
-    transfer to another agent is no call here, for it has neither arguments nor a result of its own.
+    A failed turn needs no answer and a failed call no result, so these are not counted even if they have one. A transfer to
+    another agent is not counted as a call, because it has no arguments and result of its own.
     """
 
     turns: int = 0
@@ -141,12 +141,12 @@ class Recorded:
     conversation_id: int = 0
 
     def __add__(self, other: Recorded) -> Recorded:
-        """Return both together."""
-        return Recorded(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+        """Return the sums of both."""
+        return Recorded(**{part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(self)})
 
-    def of(self, thing: str) -> int:
-        """Return how many turns or calls should have a thing."""
-        _, unit, exempt = _THINGS[thing]
+    def of(self, kind: str) -> int:
+        """Return how many turns or calls should have a kind of content."""
+        _, unit, exempt = _KINDS[kind]
         return int(getattr(self, unit)) - (int(getattr(self, exempt)) if exempt else 0)
 
 
@@ -155,14 +155,14 @@ Writer = tuple[str | None, str | None, str | None]
 
 
 def wrong_clocks_json(store: Store) -> list[dict[str, Any]]:
-    """Return, by service, how many conversations a sender with a wrong clock dated later than they were received."""
+    """Return by service how many conversations a sender with a wrong clock dated later than they were received."""
     with store.read() as con:
-        found = wrong_clocks(con)
-    return [{**row, "note": wrong_clock_note(row["service"], row["conversations"])} for row in found]
+        rows = wrong_clocks(con)
+    return [{**row, "note": wrong_clock_note(row["service"], row["conversations"])} for row in rows]
 
 
 def wrong_clock_note(service: str | None, conversations: int) -> str:
-    """Return what to know of the conversations of a service whose clock is ahead.
+    """Return a note on the conversations of a service whose clock is ahead.
 
     >>> wrong_clock_note("planner", 1)
     'the clock of service planner is ahead: 1 conversation ended after it was received; it counts from its arrival'
@@ -173,30 +173,30 @@ def wrong_clock_note(service: str | None, conversations: int) -> str:
 
 
 def of_conversations(conversations: Iterable[Conversation]) -> dict[Writer, Recorded]:
-    """Return what was recorded of conversations, by service, dialect and scope: as the view `v_coverage` counts it."""
-    found: dict[Writer, Recorded] = defaultdict(Recorded)
+    """Return the recorded content of conversations by service, dialect and scope, counted as in the view `v_coverage`."""
+    counts: dict[Writer, Recorded] = defaultdict(Recorded)
     for conversation in conversations:
         has_id = conversation.link_method == "explicit"
         for turn in conversation.turns:
-            found[conversation.service, turn.dialect, turn.scope] += _of_turn(turn, has_id=has_id)
-    return dict(found)
+            counts[conversation.service, turn.dialect, turn.scope] += _of_turn(turn, has_id=has_id)
+    return dict(counts)
 
 
 def of_view(rows: Iterable[Mapping[str, Any]]) -> dict[Writer, Recorded]:
-    """Return what was recorded by the rows of the view `v_coverage`, which have shares."""
+    """Return the recorded content of rows of the view `v_coverage`, which contain shares."""
     return {(row["service"], row["dialect"], row["scope"]): _of_row(row) for row in rows}
 
 
 def _of_row(row: Mapping[str, Any]) -> Recorded:
-    whole = Recorded(**{name: row[name] for name in ("turns", "failed_turns", "calls", "failed_calls")})
-    return replace(whole, **{name: round((row[name] or 0.0) * whole.of(name)) for name in _THINGS})
+    totals = Recorded(**{name: row[name] for name in ("turns", "failed_turns", "calls", "failed_calls")})
+    return replace(totals, **{name: round((row[name] or 0.0) * totals.of(name)) for name in _KINDS})
 
 
 def by_framework(recorded: Mapping[Writer, Recorded]) -> list[dict[str, Any]]:
-    """Return a row for each service, dialect and framework, as JSON can say it.
+    """Return a JSON object for each service, dialect and framework.
 
-    The shares are of turns, `arguments` and `results` of calls; null where there is nothing to record. `missing` says of
-    each thing that is not there everywhere how many have it and which setting records it.
+    Shares are shares of turns, or for `arguments` and `results` of calls; null without any. `missing` lists each kind
+    of content that is incomplete, with the count and the setting that records it.
     """
     total: dict[tuple[str | None, str | None, str], Recorded] = defaultdict(Recorded)
     known: dict[str, Framework] = {}
@@ -205,7 +205,7 @@ def by_framework(recorded: Mapping[Writer, Recorded]) -> list[dict[str, Any]]:
         framework = framework_of(scope, dialect)
         known[framework.name] = framework
         total[service, dialect, framework.name] += counts
-        scopes[service, dialect, framework.name] |= {scope} - {None}  # type: ignore[arg-type]  # None is taken out
+        scopes[service, dialect, framework.name] |= {scope} - {None}  # type: ignore[arg-type]  # None is removed
     return [
         {
             "service": service,
@@ -236,31 +236,31 @@ def _of_turn(turn: Turn, *, has_id: bool) -> Recorded:
 
 
 def _shares(counts: Recorded) -> dict[str, Any]:
-    found: dict[str, Any] = {"turns": counts.turns, "calls": counts.calls}
-    for name in _THINGS:
-        whole = counts.of(name)
-        found[name] = getattr(counts, name) / whole if whole else None
-    return found
+    shares: dict[str, Any] = {"turns": counts.turns, "calls": counts.calls}
+    for name in _KINDS:
+        total = counts.of(name)
+        shares[name] = getattr(counts, name) / total if total else None
+    return shares
 
 
 def _missing(counts: Recorded, framework: Framework) -> list[dict[str, Any]]:
     nothing = not any(getattr(counts, name) for name in _CONTENT)
-    found = []
-    for name, (title, _, _) in _THINGS.items():
+    missing = []
+    for name, (title, _, _) in _KINDS.items():
         have, of = getattr(counts, name), counts.of(name)
         if have < of:
             advice = _id_advice(have, framework) if name == "conversation_id" else _advice(framework, nothing=nothing)
-            found.append({"what": title, "have": have, "of": of, "advice": advice})
-    return found
+            missing.append({"what": title, "have": have, "of": of, "advice": advice})
+    return missing
 
 
 def _advice(framework: Framework, *, nothing: bool) -> str:
     setting = framework.content.replace("`", "")
     if nothing:
         return f"content capture is off: {setting}"
-    return f"recorded in part: {setting}; what cannot be known stands in docs/frameworks/{framework.name}.md"
+    return f"recorded in part: {setting}; for the limits see docs/frameworks/{framework.name}.md"
 
 
 def _id_advice(have: int, framework: Framework) -> str:
     setting = framework.conversation_id.replace("`", "")
-    return f"{'not all spans name one' if have else 'no span names one'}: {setting}"
+    return f"{'not all spans have one' if have else 'no span has one'}: {setting}"

@@ -33,33 +33,33 @@ if TYPE_CHECKING:
     from otel_agentic.dialects.events import AgentEvent
     from otel_agentic.spans import LogRecord, Span
 
-_TOLD: Final = ("duckdb", "opentelemetry-sdk", "pydantic", "numpy", "scipy", "langchain-core")
+_DISTRIBUTIONS: Final = ("duckdb", "opentelemetry-sdk", "pydantic", "numpy", "scipy", "langchain-core")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """A conversation as it would be stored, with the parts of traces that it was put together from."""
+    """A conversation as it would be stored, with the parts of traces that it was assembled from."""
 
     linked: Linked
     conversation: Conversation
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The parts of traces that it holds, and those that only tell it again."""
+        """The parts of traces that it contains, and those that duplicate a part."""
         return (*self.linked.segments, *self.linked.echoes)
 
     @property
     def traces(self) -> frozenset[str]:
-        """The traces that hold a part of it, or tell one again."""
+        """The traces that contain or duplicate a part of it."""
         return frozenset(segment.trace_id for segment in self.segments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
-    """The traces of some files as trees of events, in order of arrival, and the conversations that they come to.
+    """The traces of files as trees of events, in order of arrival, and the conversations rebuilt from them.
 
-    `held_by` has the conversations that each trace holds a part of. `problems` tells what could not be read or rebuilt,
-    one sentence each.
+    `held_by` contains for each trace the conversations that it is a part of. `problems` are sentences about data that could
+    not be read or rebuilt.
     """
 
     traces: Mapping[str, Sequence[Node]]
@@ -68,11 +68,11 @@ class Inspected:
     problems: tuple[str, ...]
 
     def wrong_clocks(self, now_ns: int) -> list[dict[str, Any]]:
-        """Return, by service, the conversations that end in the future of a clock, ns, as a report has them."""
+        """Return by service the conversations that end after a time in ns, in the form of a report."""
         ahead = Counter(
-            one.conversation.service
-            for one in self.conversations
-            if one.conversation.ended_ns > now_ns + CLOCK_TOLERANCE_NS
+            rebuilt.conversation.service
+            for rebuilt in self.conversations
+            if rebuilt.conversation.ended_ns > now_ns + CLOCK_TOLERANCE_NS
         )
         return [
             {"service": service, "conversations": count, "note": wrong_clock_note(service, count)}
@@ -82,7 +82,7 @@ class Inspected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing about this installation."""
+    """The check of one property of this installation."""
 
     what: str
     ok: bool
@@ -90,11 +90,11 @@ class Check:
 
 
 def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
-    """Return how the spans of files would be read, and what they would come to; secrets are taken out as in a store.
+    """Return how the spans of files are read and which conversations result; redacted as in a store.
 
     Raises:
-        BadInputError: a path does not exist or is no file.
-        ConfigError: the settings name a dialect or a meaning that is not there.
+        BadInputError: a path does not exist or is not a file.
+        ConfigError: the settings name an unknown dialect or meaning.
     """
     reader = Reader.from_settings(settings.conversations, settings.dialects)
     spans: dict[str, list[Span]] = defaultdict(list)
@@ -111,18 +111,18 @@ def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
             logs[log.trace_id, log.span_id].append(log)
     traces: dict[str, Sequence[Node]] = {}
     segments: dict[str, Sequence[Segment]] = {}
-    for trace_id, found in spans.items():
+    for trace_id, own in spans.items():
         try:
-            traces[trace_id] = build_tree(reader.read_all(_once(found), logs))
+            traces[trace_id] = build_tree(reader.read_all(_without_duplicates(own), logs))
             segments[trace_id] = segments_of(traces[trace_id])
         except Exception as error:  # noqa: BLE001 — reported; the other traces must not wait for it
             problems.append(_not_rebuilt(f"trace {trace_id!r}", error))
-    in_order = [segment for _, found in sorted(segments.items()) for segment in found]
+    in_order = [segment for _, own_segments in sorted(segments.items()) for segment in own_segments]
     rebuilt = tuple(_rebuilt(in_order, settings, problems))
     held_by: dict[str, list[Rebuilt]] = defaultdict(list)
-    for each in rebuilt:
-        for trace_id in each.traces:
-            held_by[trace_id].append(each)
+    for conversation in rebuilt:
+        for trace_id in conversation.traces:
+            held_by[trace_id].append(conversation)
     return Inspected(traces=traces, conversations=rebuilt, held_by=dict(held_by), problems=tuple(problems))
 
 
@@ -141,12 +141,12 @@ def _not_rebuilt(name: str, error: Exception) -> str:
 
 
 def installation(settings: Settings) -> Iterator[Check]:
-    """Yield what is to be known of this installation: versions, plug-ins, whether `collectors` is ours."""
+    """Yield the checks of this installation: versions, plug-ins, and the origin of the package `collectors`."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     yield Check(what="Python", ok=sys.version_info >= (3, 11), found=version)
-    for name in _TOLD:
+    for name in _DISTRIBUTIONS:
         yield Check(what=name, ok=True, found=metadata.version(name))
-    yield _collectors_are_ours()
+    yield _collectors_package()
     for group in plugins.GROUPS:
         for plugin in plugins.find(group).values():
             try:
@@ -157,26 +157,26 @@ def installation(settings: Settings) -> Iterator[Check]:
 
 
 def _dialects(settings: Settings) -> Check:
-    """Say in which order the dialects are asked."""
+    """Return the dialects in the order in which they are tried."""
     try:
-        found = Reader.from_settings(settings.conversations, settings.dialects).names
+        names = Reader.from_settings(settings.conversations, settings.dialects).names
     except OtelAgenticError as error:
         return Check(what="dialects", ok=False, found=str(error))
-    return Check(what="dialects", ok=True, found=", ".join(found))
+    return Check(what="dialects", ok=True, found=", ".join(names))
 
 
-def _collectors_are_ours() -> Check:
-    """The top-level name `collectors` is a common word: another distribution may shadow it."""
-    found, own = (find_spec(name) for name in ("collectors", "otel_agentic"))
-    theirs, ours = (Path(spec.origin or "").parent.parent if spec else None for spec in (found, own))
-    return Check(what="package collectors", ok=theirs == ours, found=str(theirs))
+def _collectors_package() -> Check:
+    """Return whether `collectors` is the package of this distribution: another one may shadow this common name."""
+    specs = (find_spec(name) for name in ("collectors", "otel_agentic"))
+    actual, expected = (Path(spec.origin or "").parent.parent if spec else None for spec in specs)
+    return Check(what="package collectors", ok=actual == expected, found=str(actual))
 
 
-def _once(spans: Sequence[Span]) -> list[Span]:
+def _without_duplicates(spans: Sequence[Span]) -> list[Span]:
     return list({span.span_id: span for span in reversed(spans)}.values())
 
 
-#: How each kind of event is called.
+#: The names of the kinds of events.
 _KINDS: Final = {
     AgentRun: "agent_run",
     ModelCall: "model_call",
@@ -187,10 +187,10 @@ _KINDS: Final = {
 
 
 def trace_json(inspected: Inspected, trace_id: str) -> dict[str, Any]:
-    """Return one trace: `spans` depth first with the event each became, `conversations` with their turns.
+    """Return a trace: `spans` depth first with the event of each, `conversations` with their turns.
 
-    A conversation here holds the turns that begin in this trace; where none does, `goes_on_with` is the index of the turn
-    that the trace is a part of (null where the conversation has no turn), and `repeats` the trace that it only tells again.
+    Conversations are listed with the turns that begin in this trace. If none does, `goes_on_with` is the index of the turn
+    that the trace belongs to (null if the conversation has no turn), and `repeats` is the trace that this one duplicates.
     """
     nodes = inspected.traces[trace_id]
     return {
@@ -198,7 +198,7 @@ def trace_json(inspected: Inspected, trace_id: str) -> dict[str, Any]:
         "service": next((text_of(node.span.resource.attributes.get("service.name")) for node in nodes), None),
         "frameworks": sorted({_framework(node) for node in nodes if not isinstance(node.event, Ignored)}),
         "spans": [_span(node) for node in nodes],
-        "conversations": [_conversation(each, trace_id) for each in inspected.held_by.get(trace_id, ())],
+        "conversations": [_conversation(rebuilt, trace_id) for rebuilt in inspected.held_by.get(trace_id, ())],
     }
 
 
@@ -225,7 +225,7 @@ def _span(node: Node) -> dict[str, Any]:
 
 
 def _particulars(node: Node, event: AgentEvent) -> dict[str, Any]:
-    """Return what only this kind of event has; a value of null was not captured."""
+    """Return the fields specific to this kind of event; a value of null was not captured."""
     match event:
         case AgentRun():
             return {"counts": node.is_run, "query": event.query, "answer": event.answer, **_messages(event)}
@@ -233,8 +233,14 @@ def _particulars(node: Node, event: AgentEvent) -> dict[str, Any]:
             return {"model": event.model, **_messages(event)}
         case ToolCall():
             arguments = dict(event.arguments) if event.arguments is not None else None
-            told = {"tool": event.name, "call_id": event.call_id, "arguments": arguments, "result": event.result}
-            return {**told, "result_captured": event.result_captured, "handoff_to": event.handoff_to}
+            return {
+                "tool": event.name,
+                "call_id": event.call_id,
+                "arguments": arguments,
+                "result": event.result,
+                "result_captured": event.result_captured,
+                "handoff_to": event.handoff_to,
+            }
         case Plan():
             return {"plan": event.text}
         case Ignored():
@@ -250,54 +256,60 @@ def _count(messages: Sequence[Message] | None) -> int | None:
 
 
 def _conversation(rebuilt: Rebuilt, trace_id: str) -> dict[str, Any]:
-    told = conversation_json(rebuilt.conversation)
-    segment = next(each for each in rebuilt.segments if each.trace_id == trace_id)
+    exported = conversation_json(rebuilt.conversation)
+    segment = next(segment for segment in rebuilt.segments if segment.trace_id == trace_id)
     turns = rebuilt.conversation.turns
     begun = [turn.index for turn in turns if turn.started_ns <= segment.start_ns]
     return {
-        "conversation_id": told["conversation_id"],
-        "environment": told["environment"],
-        "agent_name": told["agent_name"],
+        "conversation_id": exported["conversation_id"],
+        "environment": exported["environment"],
+        "agent_name": exported["agent_name"],
         "id_from": _id_source(rebuilt, segment),
         "turns": [
-            _turn(turn, made) for turn, made in zip(told["turns"], turns, strict=True) if made.trace_id == trace_id
+            _turn(record, turn)
+            for record, turn in zip(exported["turns"], turns, strict=True)
+            if turn.trace_id == trace_id
         ],
         "goes_on_with": max(begun, default=0) if turns else None,
         "repeats": _twin(rebuilt, segment),
     }
 
 
-def _turn(told: dict[str, Any], made: Turn) -> dict[str, Any]:
-    """Return a turn as an export tells it, and which of it was captured."""
+def _turn(record: dict[str, Any], turn: Turn) -> dict[str, Any]:
+    """Return the exported record of a turn with flags for captured content."""
     calls = [
         {**tool, "result_captured": call.result_captured, "source": call.source}
-        for tool, call in zip(told["tools"], made.calls, strict=True)
+        for tool, call in zip(record["tools"], turn.calls, strict=True)
     ]
-    captured = {"query_captured": made.query_captured, "answer_captured": made.answer_captured}
-    return {**told, **captured, "tools": calls}
+    captured = {"query_captured": turn.query_captured, "answer_captured": turn.answer_captured}
+    return {**record, **captured, "tools": calls}
 
 
 def _twin(rebuilt: Rebuilt, segment: Segment) -> str | None:
-    """Return the trace that a trace tells again, as another instrumentation saw it; None where it tells news."""
+    """Return the trace that a trace duplicates as recorded by another instrumentation, or None."""
     if all(segment is not echo for echo in rebuilt.linked.echoes):
         return None
-    return min(rebuilt.linked.segments, key=lambda each: abs(each.start_ns - segment.start_ns)).trace_id
+    return min(rebuilt.linked.segments, key=lambda candidate: abs(candidate.start_ns - segment.start_ns)).trace_id
 
 
 def _id_source(rebuilt: Rebuilt, segment: Segment) -> str:
-    """Return in words where the id of a conversation comes from, as this trace tells it."""
+    """Return a description of the source of a conversation's id in this trace."""
     linked, trace_id = rebuilt.linked, segment.trace_id
     twin = _twin(rebuilt, segment)
     if twin is not None:
-        return f"trace {twin}, which this one tells again as another instrumentation saw it"
+        return f"trace {twin}, which this one duplicates: another instrumentation recorded it"
     if segment.explicit_id is not None:
         return _written(segment.explicit_id, segment.nodes)
     first = linked.segments[0].trace_id
     if first != trace_id or linked.method == "explicit":
         linking = (segment.linked_traces - {trace_id}) & rebuilt.traces
         return f"trace {first}, joined by {'a span link' if linking else 'its message history'}"
-    ambiguous = "; its history fits two conversations equally, so that it stands alone" if linked.ambiguous else ""
-    return f"the trace itself, for no span names a conversation{ambiguous}"
+    ambiguous = (
+        "; its history matches two conversations equally, so it is a conversation of its own"
+        if linked.ambiguous
+        else ""
+    )
+    return f"the trace itself, because no span has a conversation id{ambiguous}"
 
 
 def _written(name: str, nodes: Sequence[Node]) -> str:
@@ -309,13 +321,13 @@ def _written(name: str, nodes: Sequence[Node]) -> str:
 
 
 def _attribute(attributes: Mapping[str, Any], name: str) -> str | None:
-    """Return the attribute that holds an id, by itself or inside its JSON; None when a log record or a merge gave it."""
+    """Return the attribute that contains an id, directly or in its JSON; None if a log record or a merge provided it."""
     for key, value in attributes.items():
         if text_of(value) == name:
             return key
     for key, value in attributes.items():
         inner = parsed(value)
-        found = [field for field, held in inner.items() if text_of(held) == name] if isinstance(inner, dict) else []
-        if found:
-            return f"{key}~.{found[0]}"
+        fields = [field for field, value in inner.items() if text_of(value) == name] if isinstance(inner, dict) else []
+        if fields:
+            return f"{key}~.{fields[0]}"
     return None

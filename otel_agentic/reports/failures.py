@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Failures, and the rules that made them so."""
+    """Failures, and the rules that define them."""
 
     rules: FailureRules
     failures: tuple[Failure, ...]
 
     def of(self, least: Severity) -> Failures:
-        """Return those of a severity, or worse."""
-        kept = tuple(failure for failure in self.failures if at_least(failure.severity, least))
-        return Failures(rules=self.rules, failures=kept)
+        """Return the failures of a severity or worse."""
+        severe = tuple(failure for failure in self.failures if at_least(failure.severity, least))
+        return Failures(rules=self.rules, failures=severe)
 
     @property
     def groups(self) -> list[ErrorGroup]:
-        """The failures by cause, worst first."""
+        """The failures by cause, the most severe first."""
         return group_failures(self.failures, self.rules.metrics)
 
 
@@ -58,54 +58,56 @@ def found_failures(
     selection: Selection,
     *,
     keys: AbstractSet[tuple[str, str]] | None = None,
-    given: Sequence[AnyEvaluator] = (),
+    evaluators: Sequence[AnyEvaluator] = (),
 ) -> Failures:
     """Return the failures of the newest scores, under the thresholds and severities of the settings.
 
     Args:
         engine: the store.
-        selection: which closed conversations to look at.
-        keys: only these of them, as (environment, conversation id); None takes all.
-        given: evaluators beyond those that are installed or named in the settings.
+        selection: the closed conversations.
+        keys: restricts the selection to these (environment, conversation id); None for all.
+        evaluators: evaluators in addition to those that are installed or named in the settings.
 
     Raises:
         PluginError: an evaluator does not load.
-        ConfigError: a threshold or severity names a metric that is not there.
+        ConfigError: a threshold or severity names an unknown metric.
     """
     settings = engine.settings.evaluators
-    rules = FailureRules(metrics_by_name(all_evaluators(settings, given)).values(), settings)
+    rules = FailureRules(metrics_by_name(all_evaluators(settings, evaluators)).values(), settings)
     with engine.store.read() as con:
-        found = [*core_found(con, selection), *bad_scores(con, selection, rules)]
-    if keys is not None:
-        found = [(place, score) for place, score in found if (place.environment, place.conversation_id) in keys]
-    failures = (rules.failure(place, score) for place, score in found)
+        scores = [*core_found(con, selection), *bad_scores(con, selection, rules)]
+    failures = (
+        rules.failure(location, score)
+        for location, score in scores
+        if keys is None or (location.environment, location.conversation_id) in keys
+    )
     return Failures(rules=rules, failures=tuple(distinct(failure for failure in failures if failure is not None)))
 
 
 def merged_groups(engine: Engine, groups: Sequence[ErrorGroup]) -> tuple[list[ErrorGroup], str | None]:
-    """Return groups joined as the judge of the settings says, and why not where it could not say.
+    """Return groups merged by the judge of the settings, and the reason if it failed.
 
-    It is asked one question at most, within the budget; what it said before is remembered.
+    At most one question is sent to the judge, within the budget; earlier replies are cached.
 
     Raises:
-        UsageError: the judge does not take such questions; names what to do.
+        UsageError: the judge does not support such questions; the message suggests another.
     """
     evaluating = engine.evaluating
     judge = evaluating.judge
     if "rubric" not in kinds_of(judge):
         raise UsageError(
-            f"--merge: judge {judge.name} says whether answers are right, and not what belongs together; "
-            "give one that asks a model, such as --judge langchain:openai:gpt-5-mini"
+            f"--merge: judge {judge.name} cannot group failures; "
+            "pass one that calls a model, such as --judge langchain:openai:gpt-5-mini"
         )
     question = merge_question(groups)
     if question is None:
         return list(groups), None
     cache = DuckDbJudgeCache(engine.store, judge.name, judge.version, reads=engine.settings.judge.cache)
     with closing(cache):
-        asking = AskingJudge(judge, cache=cache, budget=evaluating.budget, breaker=evaluating.breaker)
-        (answer,) = asking.judge([question])
+        cautious_judge = AskingJudge(judge, cache=cache, budget=evaluating.budget, breaker=evaluating.breaker)
+        (answer,) = cautious_judge.judge([question])
     if isinstance(answer, JudgeFailure):
-        return list(groups), f"groups are as found, for the judge could not say which belong together: {answer.message}"
+        return list(groups), f"groups were not merged, because the judge failed: {answer.message}"
     return merged(groups, answer.texts), None
 
 

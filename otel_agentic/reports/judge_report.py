@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key
     from otel_agentic.windows import ScoredConversation
 
-#: Fewer labelled conversations in a group say next to nothing: half the width of any interval is above .3.
+#: With fewer labelled conversations in a group, half the width of every interval exceeds .3.
 MIN_LABELS: Final = 10
 
 #: A judge, by name and version.
@@ -33,7 +33,7 @@ _Judge = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """The corrected rates of a group as JSON can say them, or None and, where people labelled something, why."""
+    """The corrected rates of a group as a JSON object, or None with the reason if people labelled conversations."""
 
     rates: dict[str, Any] | None = None
     why_not: str | None = None
@@ -41,13 +41,13 @@ class Correction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrections:
-    """What people's verdicts say about judged rates.
+    """Corrects judged rates by human verdicts.
 
     Attributes:
-        origins: where the scores in force come from.
+        origins: the origins of the current scores.
         samples: the labelled conversations, by judge and version.
-        calibrated: judges that were held against people, on whatever.
-        level: of the intervals.
+        calibrated: judges that were compared with people, on turns or conversations.
+        level: level of the intervals.
     """
 
     origins: Mapping[Key, Origin]
@@ -56,13 +56,13 @@ class Corrections:
     level: float
 
     def of(self, members: Iterable[ScoredConversation]) -> Correction:
-        """Return the corrected pass rate of some conversations, on what was computed of them under their judge."""
+        """Return the corrected pass rate of conversations, based on the outcomes computed with their judge."""
         if not self.calibrated:
             return Correction()
         judged = [
-            (one, origin)
-            for one in members
-            if (origin := self.origins.get((one.environment, one.conversation_id))) is not None
+            (member, origin)
+            for member in members
+            if (origin := self.origins.get((member.environment, member.conversation_id))) is not None
             and origin.computed != "not_evaluated"
         ]
         judges = Counter((origin.judge, origin.judge_version) for _, origin in judged)
@@ -75,7 +75,7 @@ class Corrections:
         if sample is None:
             return Correction(why_not=self._no_sample(judge))
         if not sample.random_sample:
-            return Correction(why_not="the labels are no random sample (`judge calibrate --random-sample`)")
+            return Correction(why_not="the labels are not a random sample (`judge calibrate --random-sample`)")
         return self._corrected(judge, judged, sample.verdicts)
 
     def _corrected(
@@ -86,59 +86,59 @@ class Corrections:
     ) -> Correction:
         pairs: list[VerdictPair] = []
         rest: list[tuple[CaseKey, bool]] = []
-        for one, origin in judged:
+        for member, origin in judged:
             passed = origin.computed == "pass"
-            revision, human = verdicts.get((one.environment, one.conversation_id), (None, False))
+            revision, human = verdicts.get((member.environment, member.conversation_id), (None, False))
             if revision == origin.revision:
-                pairs.append(VerdictPair(judge=passed, human=human, case=one.case_key))
+                pairs.append(VerdictPair(judge=passed, human=human, case=member.case_key))
             else:
-                rest.append((one.case_key, passed))
+                rest.append((member.case_key, passed))
         if len(pairs) < MIN_LABELS:
             return Correction(why_not=_too_few(len(pairs)))
-        if len({one.weight for one, _ in judged}) > 1:
+        if len({member.weight for member, _ in judged}) > 1:
             return Correction(why_not="its conversations were sampled at different ratios")
         judged_rate = sum(passed for _, passed in rest) / len(rest) if rest else None
         return Correction(rates=_json(judge, corrected(pairs, rest, self.level), judged_rate))
 
     def _no_sample(self, judge: _Judge) -> str | None:
         if judge in self.calibrated:
-            return "people labelled turns only; rates are of conversations, which want labels of their own"
+            return "people labelled turns only; rates of conversations need labels of conversations"
         versions = [version for name, version in self.calibrated if name == judge[0]]
         if not versions:
             return None
-        return f"people's verdicts were held against version {versions[-1]} of {judge[0]}, and version {judge[1]} judged here"
+        return f"people's verdicts were compared with version {versions[-1]} of {judge[0]}, but version {judge[1]} was the judge here"
 
 
 def _several(judges: Iterable[_Judge]) -> str:
-    return f"scores of several judges or versions stand side by side: {', '.join(' '.join(judge) for judge in sorted(judges))}"
+    return f"the scores are from several judges or versions: {', '.join(' '.join(judge) for judge in sorted(judges))}"
 
 
 def _too_few(labelled: int) -> str:
-    there = "none of its conversations is" if labelled == 0 else f"only {labelled} of its conversations are"
-    return f"{there} labelled in the random sample; {MIN_LABELS} are needed"
+    share = "none of its conversations is" if labelled == 0 else f"only {labelled} of its conversations are"
+    return f"{share} labelled in the random sample; {MIN_LABELS} are needed"
 
 
-def _json(judge: _Judge, found: Corrected, judged_rate: float | None) -> dict[str, Any]:
-    """Return the rates; `judged_rate` is what the corrections start from: that of what nobody labelled."""
-    shared = {"level": found.level, "n_human": found.n_human, "n_judge": found.n_judge}
+def _json(judge: _Judge, rates: Corrected, judged_rate: float | None) -> dict[str, Any]:
+    """Return the rates; `judged_rate` is the judged rate of the unlabelled conversations, which is corrected."""
+    shared = {"level": rates.level, "n_human": rates.n_human, "n_judge": rates.n_judge}
     return {
         "judge": judge[0],
         "judge_version": judge[1],
-        "raw": {**asdict(found.raw), "n": found.n_human + found.n_judge, "level": found.level},
-        "human": {**asdict(found.human), "n": found.n_human, "level": found.level},
+        "raw": {**asdict(rates.raw), "n": rates.n_human + rates.n_judge, "level": rates.level},
+        "human": {**asdict(rates.human), "n": rates.n_human, "level": rates.level},
         "rogan_gladen": {
-            **_estimate(found.rogan_gladen),
+            **_estimate(rates.rogan_gladen),
             **shared,
             "judged_rate": judged_rate,
-            "sensitivity": found.sensitivity,
-            "specificity": found.specificity,
+            "sensitivity": rates.sensitivity,
+            "specificity": rates.specificity,
         },
-        "ppi": {**_estimate(found.ppi), **shared, "lambda": found.power},
+        "ppi": {**_estimate(rates.ppi), **shared, "lambda": rates.power},
     }
 
 
-def _estimate(found: Estimate) -> dict[str, float | None]:
-    return asdict(found)
+def _estimate(estimate: Estimate) -> dict[str, float | None]:
+    return asdict(estimate)
 
 
 _RATES: Final = ("agreement", "kappa", "sensitivity", "specificity")
@@ -146,7 +146,7 @@ _RATES: Final = ("agreement", "kappa", "sensitivity", "specificity")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeReport:
-    """Where scores come from, and what is known of the judges behind them."""
+    """The origins of scores, and the models and calibrations of their judges."""
 
     origins: Mapping[Key, Origin]
     models: Mapping[_Judge, str | None]
@@ -155,32 +155,37 @@ class JudgeReport:
 
     @classmethod
     def of(cls, engine: Engine, selection: Selection) -> JudgeReport:
-        """Read what the store knows."""
+        """Read origins, models and calibrations from the store."""
         with engine.store.read() as con:
-            found = origins(con, selection)
-            judges = sorted({(origin.judge, origin.judge_version) for origin in found.values()})
+            score_origins = origins(con, selection)
+            judges = sorted({(origin.judge, origin.judge_version) for origin in score_origins.values()})
             models = {judge: newest_model(con, *judge) for judge in judges}
             calibrations: dict[_Judge, list[Row]] = {}
             for row in newest_calibrations(con):
                 calibrations.setdefault((row["judge"], row["judge_version"]), []).append(row)
             samples = human_samples(con)
         corrections = Corrections(
-            origins=found, samples=samples, calibrated=list(calibrations), level=engine.settings.stats.level
+            origins=score_origins, samples=samples, calibrated=list(calibrations), level=engine.settings.stats.level
         )
-        return cls(origins=found, models=models, calibrations=calibrations, corrections=corrections)
+        return cls(origins=score_origins, models=models, calibrations=calibrations, corrections=corrections)
 
     def partial_fails(self, scored: Iterable[ScoredConversation]) -> int:
-        """Return how many of some conversations failed while other needed parts of them were not evaluated."""
+        """Return how many conversations failed while other required parts of them were not evaluated."""
         return sum(
-            one.outcome == "fail" and (origin := self._origin(one)) is not None and origin.partial for one in scored
+            conversation.outcome == "fail" and (origin := self._origin(conversation)) is not None and origin.partial
+            for conversation in scored
         )
 
     def judge_json(self, scored: Iterable[ScoredConversation]) -> dict[str, Any] | None:
-        """Return the judge behind some conversations as JSON can say it; None where no answer was judged.
+        """Return the judge of conversations as a JSON object, or None if no answer was judged.
 
-        Of several judges it is the one of most conversations; the others are named.
+        If there are several judges, it is the judge of most conversations; the others are named.
         """
-        judged = [origin for one in scored if (origin := self._origin(one)) is not None and origin.has_judged_answer]
+        judged = [
+            origin
+            for conversation in scored
+            if (origin := self._origin(conversation)) is not None and origin.has_judged_answer
+        ]
         counted = Counter((origin.judge, origin.judge_version) for origin in judged)
         if not counted:
             return None
@@ -196,24 +201,24 @@ class JudgeReport:
         }
 
     def corrected_json(self, scored: Iterable[ScoredConversation]) -> dict[str, Any]:
-        """Return the pass rate corrected by people's verdicts, None with the reason where it cannot be."""
-        found = self.corrections.of(scored)
-        return {"corrected": found.rates, "not_corrected": found.why_not}
+        """Return the pass rate corrected by human verdicts, or None with the reason why it is not corrected."""
+        correction = self.corrections.of(scored)
+        return {"corrected": correction.rates, "not_corrected": correction.why_not}
 
-    def _origin(self, one: ScoredConversation) -> Origin | None:
-        return self.origins.get((one.environment, one.conversation_id))
+    def _origin(self, conversation: ScoredConversation) -> Origin | None:
+        return self.origins.get((conversation.environment, conversation.conversation_id))
 
     def _calibration(self, judge: _Judge, evaluations: set[str]) -> dict[str, Any] | None:
-        found = {row["target"]: row for row in self.calibrations.get(judge, ())}
-        if not found:
+        by_target = {row["target"]: row for row in self.calibrations.get(judge, ())}
+        if not by_target:
             return None
-        newest = max(found.values(), key=lambda row: row["calibrated_at"])
+        newest = max(by_target.values(), key=lambda row: row["calibrated_at"])
         return {
             "calibrated_at": plain(newest["calibrated_at"]),
             "random_sample": newest["random_sample"],
             "same_evaluation": evaluations == {newest["evaluation_id"]},
-            "turn": _target(found.get("turn")),
-            "conversation": _target(found.get("conversation")),
+            "turn": _target(by_target.get("turn")),
+            "conversation": _target(by_target.get("conversation")),
         }
 
 

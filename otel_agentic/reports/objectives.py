@@ -1,4 +1,4 @@
-"""Objectives of every group as of a watermark, made from the store; and what is said of them."""
+"""Objectives of every group as of a watermark, computed from the store, and their texts in logs and reports."""
 
 from __future__ import annotations
 
@@ -22,96 +22,101 @@ NS_PER_S: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """A group of which there are results, and what it is held to."""
+    """A group with results, and its objectives."""
 
     key: GroupKey
     objectives: tuple[Objective, ...]
 
 
 class Monitors:
-    """Every objective of every group, as of a watermark."""
+    """The monitors of every objective and group, as of a watermark."""
 
     def __init__(self, slo: SloSettings) -> None:
         self._slo = slo
         self._monitors: dict[tuple[int, str], Monitor] = {}
-        #: Of the results that were seen of each group, by its number.
+        #: Digests of the results included so far, by number of the group.
         self._digests: dict[int, int] = {}
-        #: Results up to this time were seen, inclusive, ns since the epoch; None before the first look.
+        #: Results up to and including this time are included, ns since the epoch; None before the first call.
         self.watermark_ns: int | None = None
 
     @property
     def all(self) -> list[Monitor]:
         """The monitors, sorted by group and objective; a group without an evaluated result has none."""
-        return sorted(self._monitors.values(), key=lambda each: (each.key.sort_key(), each.objective.label))
+        return sorted(self._monitors.values(), key=lambda monitor: (monitor.key.sort_key(), monitor.objective.label))
 
     def groups(self, con: Connection) -> dict[int, _Group]:
-        """Return the groups that are held to something, by number."""
-        found = {
+        """Return the groups with objectives, by number."""
+        groups = {
             subject: _Group(key=key, objectives=tuple(objectives_of(key.agent, self._slo.objectives)))
             for subject, key in result_groups(con).items()
         }
-        return {subject: group for subject, group in found.items() if group.objectives}
+        return {subject: group for subject, group in groups.items() if group.objectives}
 
     def of(self, subject: int, key: GroupKey, objective: Objective) -> Monitor:
-        """Return the monitor of a group and objective, a new one where nothing was seen yet."""
+        """Return the monitor of a group and objective; a new one if it has no results yet."""
         return self._monitors.get((subject, objective.label)) or Monitor.of(key, objective, self._slo.block)
 
     def advance(self, con: Connection, watermark_ns: int) -> bool:
-        """Take in what became final up to the watermark; return whether there was anything. It never goes back."""
-        seen_ns = self.watermark_ns
-        if seen_ns is not None and watermark_ns <= seen_ns:
+        """Include the results that became final up to a watermark; return whether there were any.
+
+        A watermark that is not later than the current one is ignored.
+        """
+        included_ns = self.watermark_ns
+        if included_ns is not None and watermark_ns <= included_ns:
             return False
         since_ns = self._slo.since_ns
-        if seen_ns is not None:
-            since_ns = seen_ns + 1 if since_ns is None else max(seen_ns + 1, since_ns)
-        groups, counted = self.groups(con), sum(each.blocks for each in self._monitors.values())
-        found = final_results(con, list(groups), since_ns=since_ns, until_ns=watermark_ns)
-        self._monitors |= {  # all at once: an error leaves everything as it was
+        if included_ns is not None:
+            since_ns = included_ns + 1 if since_ns is None else max(included_ns + 1, since_ns)
+        groups, blocks = self.groups(con), sum(monitor.blocks for monitor in self._monitors.values())
+        results = final_results(con, list(groups), since_ns=since_ns, until_ns=watermark_ns)
+        self._monitors |= {  # in a single update: an error leaves everything unchanged
             (subject, objective.label): after
             for subject, group in groups.items()
             for objective in group.objectives
-            if (before := self._monitors.get((subject, objective.label))) or subject in found
+            if (before := self._monitors.get((subject, objective.label))) or subject in results
             for after in [
-                (before or self.of(subject, group.key, objective)).then(found.get(subject, Finals.none()), watermark_ns)
+                (before or self.of(subject, group.key, objective)).then(
+                    results.get(subject, Finals.none()), watermark_ns
+                )
             ]
         }
-        self._digests |= {subject: self._digests.get(subject, 0) ^ finals.digest for subject, finals in found.items()}
+        self._digests |= {subject: self._digests.get(subject, 0) ^ finals.digest for subject, finals in results.items()}
         self.watermark_ns = watermark_ns
-        return bool(found) or counted != sum(each.blocks for each in self._monitors.values())
+        return bool(results) or blocks != sum(monitor.blocks for monitor in self._monitors.values())
 
-    def anew(self, con: Connection) -> bool:
-        """Begin anew, up to the watermark, with each group of which a result changed; return whether there was one."""
+    def restart_changed(self, con: Connection) -> bool:
+        """Recompute each group of which a result up to the watermark changed; return whether there was one."""
         until_ns = self.watermark_ns
         if until_ns is None:
             return False
         groups, since_ns = self.groups(con), self._slo.since_ns
         digests = result_digests(con, list(groups), since_ns=since_ns, until_ns=until_ns)
-        changed = {each for each in groups if digests.get(each, 0) != self._digests.get(each, 0)}
-        found = final_results(con, sorted(changed), since_ns=since_ns, until_ns=until_ns)
-        kept = {known: monitor for known, monitor in self._monitors.items() if known[0] not in changed}
-        self._monitors = kept | {
+        changed = {subject for subject in groups if digests.get(subject, 0) != self._digests.get(subject, 0)}
+        results = final_results(con, sorted(changed), since_ns=since_ns, until_ns=until_ns)
+        unchanged = {key: monitor for key, monitor in self._monitors.items() if key[0] not in changed}
+        self._monitors = unchanged | {
             (subject, objective.label): Monitor.of(groups[subject].key, objective, self._slo.block).then(
                 finals, until_ns
             )
-            for subject, finals in found.items()
+            for subject, finals in results.items()
             for objective in groups[subject].objectives
         }
-        self._digests |= {subject: found[subject].digest if subject in found else 0 for subject in changed}
+        self._digests |= {subject: results[subject].digest if subject in results else 0 for subject in changed}
         return bool(changed)
 
 
 def objectives_report(engine: Engine, agent: str | None = None) -> list[dict[str, Any]]:
-    """Return what a report says of objectives: one object for each group and objective, made from the store.
+    """Return the objectives in a report: one JSON object for each group and objective, computed from the store.
 
-    It counts from `slo.since` (or from the first conversation) to the watermark, whatever else the report is about.
+    Conversations count from `slo.since` (or from the first one) to the watermark, independent of the selection of the report.
 
     Args:
         engine: the opened store.
-        agent: only agents whose name fits this glob.
+        agent: only agents whose name matches this glob.
 
     Returns:
-        Sorted by group and objective. Times are ISO 8601 text, null where there is none; `pending` evaluated
-        conversations are not final yet, and not among the `n`.
+        JSON objects sorted by group and objective. Times are ISO 8601 text or null; `pending` evaluated conversations are
+        not final yet, and not included in `n`.
     """
     slo = engine.settings.slo
     monitors = Monitors(slo)
@@ -136,16 +141,16 @@ def alarm_text(monitor: Monitor) -> str:
     objective = monitor.objective
     return (
         f"{_named(monitor.key)}: {objective.label} is broken: e-value {monitor.e_value:.3g} after {monitor.n:,} "
-        f"conversations{_in_blocks(monitor)}, {monitor.c:,} of them correct; it reached {1 / objective.alpha:.4g} with the one that ended "
+        f"conversations{_in_blocks(monitor)}, {monitor.c:,} of them correct; it reached {1 / objective.alpha:.4g} at the conversation that ended "
         f"{_iso(monitor.alarmed_ns)}. Such an alarm is false in at most {100 * objective.alpha:.3g} % of agents, ever"
     )
 
 
 def change_text(monitor: Monitor) -> str:
-    """Return the log line of a fall below what was promised."""
+    """Return the log line of a fall below the objective."""
     return (
         f"{_named(monitor.key)}: the pass rate seems to have fallen below {monitor.p0:.3f} "
-        f"({monitor.objective.label}), seen at the conversation that ended {_iso(monitor.changed_ns)}. Where it did not, "
+        f"({monitor.objective.label}), detected at the conversation that ended {_iso(monitor.changed_ns)}. Without a fall, "
         f"such alarms are {monitor.objective.target_run_length:,.6g} "
         f"{'conversations' if monitor.block == 'none' else 'blocks'} apart or more, on average"
     )
@@ -183,8 +188,8 @@ def _monitor_json(monitor: Monitor, pending: int) -> dict[str, Any]:
 
 
 def _named(key: GroupKey) -> str:
-    told = {"agent": key.agent, "version": key.agent_version, "environment": key.environment, "service": key.service}
-    return ", ".join(f"{name} {value}" for name, value in told.items() if value) or "agent without a name"
+    parts = {"agent": key.agent, "version": key.agent_version, "environment": key.environment, "service": key.service}
+    return ", ".join(f"{name} {value}" for name, value in parts.items() if value) or "agent without a name"
 
 
 def _iso(time_ns: int | None) -> str | None:

@@ -22,36 +22,39 @@ if TYPE_CHECKING:
     from otel_agentic.store.connection import Connection
     from otel_agentic.truth import Case
 
-#: Characters kept of why a conversation failed: its whole story stands in the store.
+#: Maximum characters of the reason why a conversation failed; the store has the full text.
 _EXPLANATION_CHARACTERS: Final = 300
-_SUSPECT: Final = "Its answers and calls are those of a failing run: correct them before you set `reviewed` to true."
+_SUSPECT: Final = "Its answers and calls are from a failing run: correct them before you set `reviewed` to true."
 _UNCHECKED: Final = "Its answers and calls are what the agent did: check them before you set `reviewed` to true."
 
 
-def why(one: Candidate, known: Mapping[tuple[str, str], Case]) -> str:
-    """Return why a conversation was promoted, for the notes of its case."""
-    case = known.get((one.dataset or "", one.case_id or ""))
-    against = f" case {one.case_id} of dataset {one.dataset}" if one.case_id else ""
-    if one.outcome == "fail":
-        told = f"Promoted because it failed{against} ({one.reason}): {_short(one.explanation or '')}. {_SUSPECT}"
-    elif one.outcome == "pass":
-        told = f"Promoted by name; it passed{against}."
+def promotion_reason(candidate: Candidate, known: Mapping[tuple[str, str], Case]) -> str:
+    """Return the reason why a conversation was promoted: the notes of its draft case."""
+    case = known.get((candidate.dataset or "", candidate.case_id or ""))
+    of_case = f" case {candidate.case_id} of dataset {candidate.dataset}" if candidate.case_id else ""
+    if candidate.outcome == "fail":
+        explanation = _short(candidate.explanation or "")
+        reason = f"Promoted because it failed{of_case} ({candidate.reason}): {explanation}. {_SUSPECT}"
+    elif candidate.outcome == "pass":
+        reason = f"Promoted by name; it passed{of_case}."
     else:
-        state = f"not evaluated ({one.reason})" if one.outcome else "not evaluated yet"
-        told = f"Promoted by name; it was {state}. {_UNCHECKED}"
-    same = case is not None and CaseIdentity.of(None, one.queries).queries == queries_key(t.query for t in case.turns)
-    return f"{told} {_doubled(one)}" if same else told
+        state = f"not evaluated ({candidate.reason})" if candidate.outcome else "not evaluated yet"
+        reason = f"Promoted by name; it was {state}. {_UNCHECKED}"
+    same = case is not None and CaseIdentity.of(None, candidate.queries).queries == queries_key(
+        turn.query for turn in case.turns
+    )
+    return f"{reason} {_duplicate_note(candidate)}" if same else reason
 
 
-def _doubled(one: Candidate) -> str:
-    return f"Case {one.case_id} of dataset {one.dataset} has the same queries: keep one of the two."
+def _duplicate_note(candidate: Candidate) -> str:
+    return f"Case {candidate.case_id} of dataset {candidate.dataset} has the same queries: keep one of the two."
 
 
-def why_frequent(example: Candidate, found: Cluster, total: int) -> str:
-    """Return why an unmatched conversation was promoted: how many of `total` begin like it."""
-    alike = f"{found.size:,} of {total:,} unmatched conversations begin like it" if found.size > 1 else ""
-    warning = f" Mind: {example.warning}." if example.warning else ""
-    return f"Promoted because no case belongs to it{f'; {alike}' if alike else ''}.{warning} {_UNCHECKED}"
+def frequency_reason(example: Candidate, cluster: Cluster, total: int) -> str:
+    """Return the reason why an unmatched conversation was promoted: how many of `total` begin with the same query."""
+    similar = f"; {cluster.size:,} of {total:,} unmatched conversations begin like it" if cluster.size > 1 else ""
+    warning = f" Warning: {example.warning}." if example.warning else ""
+    return f"Promoted because no case matches it{similar}.{warning} {_UNCHECKED}"
 
 
 def _short(text: str) -> str:
@@ -62,11 +65,11 @@ _CHUNK: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What to promote: conversations by id, else the failing and the unmatched ones of a selection.
+class PromotionRequest:
+    """The conversations to promote: by id, else the failing and the unmatched ones of a selection.
 
-    With `tags`, a suite is built: cases bear them, and of a conversation that a reviewed case is in force for, that case is
-    returned with them, in the place of a draft that nothing would be matched with.
+    `tags` are added to all cases, to build a suite. For a conversation with a reviewed active case, that case is returned with
+    the tags instead of a draft, which no conversation would match.
     """
 
     conversation_ids: Sequence[str] = ()
@@ -79,8 +82,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A conversation of which no case was made, why, and the case that there is of it already."""
+class Skipped:
+    """A conversation that was not promoted, the reason, and its existing case, if any."""
 
     candidate: Candidate
     reason: str
@@ -89,182 +92,193 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promoted:
-    """The drafts, what was left out, and how many conversations of the selection have no score yet.
+    """The drafts, the skipped conversations, and the number of conversations of the selection without a score.
 
-    With tags, `tagged` are the cases in force that get them, each once.
+    With tags, `tagged` are the active cases that get them, without duplicates.
     """
 
     cases: tuple[Case, ...]
-    left_out: tuple[LeftOut, ...]
+    skipped: tuple[Skipped, ...]
     unscored: int
     tagged: tuple[Case, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """Conversations that become one case; the first is what it is made of."""
+    """Conversations that become one case, which is built from the first."""
 
     candidates: tuple[Candidate, ...]
-    why: str
+    reason: str
 
 
-def promote(engine: Engine, wanted: Wanted, dataset: str) -> Promoted:
-    """Return drafts of cases for what is wanted; conversations in which the same was asked become one.
+def promote(engine: Engine, request: PromotionRequest, dataset: str) -> Promoted:
+    """Return draft cases for the requested conversations; conversations with the same queries become one case.
 
     Raises:
-        BadInputError: there is no conversation of a given id, or several environments have one.
+        BadInputError: a conversation id is unknown, or exists in several environments.
     """
     with engine.store.read() as con:
         known = {case.key: case for case in load_cases(con)}
-        groups = _groups(con, wanted, known)
-        waiting = 0 if wanted.conversation_ids else unscored(con, wanted.selection, wanted.environment)
-        left_out: list[LeftOut] = []
+        groups = _groups(con, request, known)
+        waiting = 0 if request.conversation_ids else unscored(con, request.selection, request.environment)
+        skipped: list[Skipped] = []
         tagged: list[Case] = []
-        if wanted.tags:
-            groups, tagged = _tagged(groups, known, wanted.tags, left_out)
-        tagged = tagged[: wanted.limit]
-        limit = None if wanted.limit is None else wanted.limit - len(tagged)
-        chosen = list(islice(_usable(groups, dataset, known, left_out), limit))
+        if request.tags:
+            groups, tagged = _tagged(groups, known, request.tags, skipped)
+        tagged = tagged[: request.limit]
+        limit = None if request.limit is None else request.limit - len(tagged)
+        chosen = list(islice(_usable(groups, dataset, known, skipped), limit))
         count_errors = engine.settings.scoring.count_errors
         drafts = _drafts(con, chosen, dataset, count_errors=count_errors)
-        cases = tuple(_with_tags(case, wanted.tags) for case in drafts)
-    return Promoted(cases=cases, left_out=tuple(left_out), unscored=waiting, tagged=tuple(tagged))
+        cases = tuple(_with_tags(case, request.tags) for case in drafts)
+    return Promoted(cases=cases, skipped=tuple(skipped), unscored=waiting, tagged=tuple(tagged))
 
 
 def _tagged(
-    groups: Iterable[_Group], known: Mapping[tuple[str, str], Case], tags: Sequence[str], left_out: list[LeftOut]
+    groups: Iterable[_Group], known: Mapping[tuple[str, str], Case], tags: Sequence[str], skipped: list[Skipped]
 ) -> tuple[list[_Group], list[Case]]:
-    """Return the groups that no reviewed case in force belongs to, and the cases of the others with the tags.
+    """Return the groups without a reviewed active case, and the cases of the other groups with the tags.
 
-    A case that bears them already is left out, each conversation of it with the reason.
+    Conversations whose case already has the tags are skipped.
     """
     others: list[_Group] = []
-    found: dict[tuple[str, str], Case] = {}
+    tagged: dict[tuple[str, str], Case] = {}
     for group in groups:
-        belonging = [(one, known.get((one.dataset or "", one.case_id or ""))) for one in group.candidates]
-        cases = [(one, case) for one, case in belonging if case is not None and case.reviewed]
+        pairs = [
+            (candidate, known.get((candidate.dataset or "", candidate.case_id or ""))) for candidate in group.candidates
+        ]
+        cases = [(candidate, case) for candidate, case in pairs if case is not None and case.reviewed]
         if not cases:
             others.append(group)
-        for one, case in cases:
+        for candidate, case in cases:
             if set(tags) <= set(case.tags):
-                told = f"its case bears the tag {', '.join(tags)} already"
-                left_out.append(LeftOut(candidate=one, reason=told, case=case))
+                reason = f"its case already has the tag {', '.join(tags)}"
+                skipped.append(Skipped(candidate=candidate, reason=reason, case=case))
             else:
-                found.setdefault(case.key, _with_tags(case, tags))
-    return others, list(found.values())
+                tagged.setdefault(case.key, _with_tags(case, tags))
+    return others, list(tagged.values())
 
 
 def _with_tags(case: Case, tags: Sequence[str]) -> Case:
     return case.model_copy(update={"tags": tuple(dict.fromkeys((*case.tags, *tags)))}) if tags else case
 
 
-def clusters_of(found: Iterable[Candidate]) -> list[Cluster]:
-    """Return conversations by what they begin with, largest cluster first."""
+def clusters_of(candidates: Iterable[Candidate]) -> list[Cluster]:
+    """Return clusters of conversations with similar first queries, the largest first."""
     return cluster(
         Opening(
-            environment=one.environment,
-            conversation_id=one.conversation_id,
-            agent=one.agent,
-            query=next((query for query in one.queries if query and query.strip()), None),
-            ended_ns=one.ended_ns,
+            environment=candidate.environment,
+            conversation_id=candidate.conversation_id,
+            agent=candidate.agent,
+            query=next((query for query in candidate.queries if query and query.strip()), None),
+            ended_ns=candidate.ended_ns,
         )
-        for one in found
+        for candidate in candidates
     )
 
 
-def _groups(con: Connection, wanted: Wanted, known: Mapping[tuple[str, str], Case]) -> list[_Group]:
-    """Return the groups in the order in which they matter."""
-    if wanted.conversation_ids:
-        return _folded((one, why(one, known)) for one in _named(con, wanted))
-    found: list[tuple[Candidate, str]] = []
-    if wanted.failing:
-        failing = candidates(con, wanted.selection, kind="failing", environment=wanted.environment)
-        found += [(one, why(one, known)) for one in failing]
-    if wanted.unmatched:
-        found += _frequent(candidates(con, wanted.selection, kind="unmatched", environment=wanted.environment))
-    return _folded(found)
+def _groups(con: Connection, request: PromotionRequest, known: Mapping[tuple[str, str], Case]) -> list[_Group]:
+    """Return the groups, the most important first."""
+    if request.conversation_ids:
+        named = _named(con, request)
+        return _grouped((candidate, promotion_reason(candidate, known)) for candidate in named)
+    selected: list[tuple[Candidate, str]] = []
+    if request.failing:
+        failing = candidates(con, request.selection, kind="failing", environment=request.environment)
+        selected += [(candidate, promotion_reason(candidate, known)) for candidate in failing]
+    if request.unmatched:
+        selected += _frequent(candidates(con, request.selection, kind="unmatched", environment=request.environment))
+    return _grouped(selected)
 
 
-def _named(con: Connection, wanted: Wanted) -> Iterator[Candidate]:
-    for name in dict.fromkeys(wanted.conversation_ids):
-        found = candidates(con, wanted.selection, environment=wanted.environment, conversation_id=name)
-        if not found:
+def _named(con: Connection, request: PromotionRequest) -> Iterator[Candidate]:
+    for name in dict.fromkeys(request.conversation_ids):
+        matches = candidates(con, request.selection, environment=request.environment, conversation_id=name)
+        if not matches:
             raise BadInputError(f"no conversation {name!r}; `otel-agentic conversations list` shows them")
-        if len(found) > 1:
-            names = ", ".join(repr(one.environment) for one in found)
-            raise BadInputError(f"conversation {name!r} exists in environments {names}; give --environment")
-        yield found[0]
+        if len(matches) > 1:
+            names = ", ".join(repr(candidate.environment) for candidate in matches)
+            raise BadInputError(f"conversation {name!r} exists in environments {names}; pass --environment")
+        yield matches[0]
 
 
 def _frequent(unmatched: Sequence[Candidate]) -> Iterator[tuple[Candidate, str]]:
-    """Yield the example of each cluster of unmatched conversations, largest first, and those that asked just the same.
+    """Yield the example of each cluster of unmatched conversations, the largest first, with those of identical queries.
 
-    Last come those of which no case can be made, to be told.
+    Conversations that cannot become a case come last, so that they are reported.
     """
-    by_asking: dict[CaseIdentity, list[Candidate]] = defaultdict(list)
-    for one in unmatched:
-        by_asking[_asking(one)].append(one)
-    by_key = {one.key: one for one in unmatched}
-    for found in clusters_of(unmatched):
-        example = by_key[found.example.environment, found.example.conversation_id]
-        asking = _asking(example)
-        if asking.problem is None:
-            told = why_frequent(example, found, len(unmatched))
-            yield from ((one, told) for one in (example, *by_asking[asking]))
-    yield from ((one, "") for one in unmatched if _asking(one).problem is not None)
+    by_queries: dict[CaseIdentity, list[Candidate]] = defaultdict(list)
+    for candidate in unmatched:
+        by_queries[_queries(candidate)].append(candidate)
+    by_key = {candidate.key: candidate for candidate in unmatched}
+    for cluster_of_openings in clusters_of(unmatched):
+        example = by_key[cluster_of_openings.example.environment, cluster_of_openings.example.conversation_id]
+        queries = _queries(example)
+        if queries.problem is None:
+            reason = frequency_reason(example, cluster_of_openings, len(unmatched))
+            yield from ((candidate, reason) for candidate in (example, *by_queries[queries]))
+    yield from ((candidate, "") for candidate in unmatched if _queries(candidate).problem is not None)
 
 
-def _folded(found: Iterable[tuple[Candidate, str]]) -> list[_Group]:
-    by_asking: dict[CaseIdentity | tuple[str, str], list[tuple[Candidate, str]]] = defaultdict(list)
-    for one, told in found:
-        asking = _asking(one)
-        by_asking[one.key if asking.problem else asking].append((one, told))
+def _grouped(selected: Iterable[tuple[Candidate, str]]) -> list[_Group]:
+    by_queries: dict[CaseIdentity | tuple[str, str], list[tuple[Candidate, str]]] = defaultdict(list)
+    for candidate, reason in selected:
+        queries = _queries(candidate)
+        by_queries[candidate.key if queries.problem else queries].append((candidate, reason))
     return [
-        _Group(candidates=tuple(dict.fromkeys(one for one, _ in same)), why=same[0][1]) for same in by_asking.values()
+        _Group(candidates=tuple(dict.fromkeys(candidate for candidate, _ in pairs)), reason=pairs[0][1])
+        for pairs in by_queries.values()
     ]
 
 
-def _asking(one: Candidate) -> CaseIdentity:
-    return CaseIdentity.of(one.agent, one.queries)
+def _queries(candidate: Candidate) -> CaseIdentity:
+    return CaseIdentity.of(candidate.agent, candidate.queries)
 
 
 def _usable(
-    groups: Iterable[_Group], dataset: str, known: Mapping[tuple[str, str], Case], left_out: list[LeftOut]
+    groups: Iterable[_Group], dataset: str, known: Mapping[tuple[str, str], Case], skipped: list[Skipped]
 ) -> Iterator[_Group]:
-    made_of: dict[str, list[Case]] = defaultdict(list)
-    for draft in known.values():
-        for name in draft.promoted_from:
-            made_of[name].append(draft)
+    promoted: dict[str, list[Case]] = defaultdict(list)
+    for case in known.values():
+        for name in case.promoted_from:
+            promoted[name].append(case)
     for group in groups:
         first = group.candidates[0]
-        reason = _asking(first).problem or ("still open; wait until it has closed" if first.open else None)
-        # To import it again would put the draft in the place of what a person has made of it.
-        case = known.get((dataset, _asking(first).case_id)) or _made_of(first, made_of[first.conversation_id])
-        if reason is None and case is None:
+        queries = _queries(first)
+        problem = queries.problem or ("still open; wait until it has closed" if first.open else None)
+        # Importing the draft again would replace the case that a person has edited.
+        existing = known.get((dataset, queries.case_id)) or _promoted_case(first, promoted[first.conversation_id])
+        if problem is None and existing is None:
             yield group
         else:
-            told = reason or "in force as a case already"
-            same = None if reason else case
-            left_out.extend(LeftOut(candidate=one, reason=told, case=same) for one in group.candidates)
+            reason = problem or "already an active case"
+            case_of_group = None if problem else existing
+            skipped.extend(
+                Skipped(candidate=candidate, reason=reason, case=case_of_group) for candidate in group.candidates
+            )
 
 
-def _made_of(one: Candidate, cases: Iterable[Case]) -> Case | None:
-    """Return which of the cases that name the conversation's id is made of it.
+def _promoted_case(candidate: Candidate, cases: Iterable[Case]) -> Case | None:
+    """Return the case that was promoted from a conversation, among those that name its id.
 
-    Sessions of several environments share an id: one that shares no query is of another one.
+    Conversations of several environments may have the same id: a case without a common query is of another one.
     """
-    asked = {query for query in _asking(one).queries if query is not None}
-    return next((case for case in cases if not asked.isdisjoint(queries_key(t.query for t in case.turns))), None)
+    queries = {query for query in _queries(candidate).queries if query is not None}
+    return next(
+        (case for case in cases if not queries.isdisjoint(queries_key(turn.query for turn in case.turns))), None
+    )
 
 
 def _drafts(con: Connection, groups: Sequence[_Group], dataset: str, *, count_errors: bool) -> Iterator[Case]:
     for start in range(0, len(groups), _CHUNK):
         part = groups[start : start + _CHUNK]
         loaded = load_conversations(con, [group.candidates[0].key for group in part])
-        by_key = {(one.environment, str(one.conversation_id)): one for one in loaded}
+        by_key = {
+            (conversation.environment, str(conversation.conversation_id)): conversation for conversation in loaded
+        }
         for group in part:
-            names = dict.fromkeys(one.conversation_id for one in group.candidates)
+            names = dict.fromkeys(candidate.conversation_id for candidate in group.candidates)
             conversation = by_key[group.candidates[0].key]
             yield draft_case(
-                conversation, dataset=dataset, promoted_from=tuple(names), why=group.why, count_errors=count_errors
+                conversation, dataset=dataset, promoted_from=tuple(names), why=group.reason, count_errors=count_errors
             )

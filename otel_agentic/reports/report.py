@@ -179,15 +179,15 @@ def estimates_json(estimates: Estimates) -> dict[str, Any]:
     return told
 
 
-#: Causes of failures that a page shows.
-_CAUSES: Final = 20
+#: Causes of failures on an HTML page.
+_MAX_CAUSES: Final = 20
 
 
 def chosen_metrics(engine: Engine, names: Sequence[str] | None) -> list[str] | None:
-    """Return the whole names of the metrics that a report is to show, None where it shows all that have scores.
+    """Return the full names of the metrics of a report, or None for all with scores.
 
     Raises:
-        UsageError: a name means no metric, or several.
+        UsageError: a name is unknown or ambiguous.
     """
     return None if names is None else list(resolved(names, engine.evaluating.installed))
 
@@ -195,27 +195,32 @@ def chosen_metrics(engine: Engine, names: Sequence[str] | None) -> list[str] | N
 def metrics_json(
     engine: Engine, groups: Mapping[GroupKey, Sequence[ScoredConversation]], names: Sequence[str] | None
 ) -> dict[GroupKey, list[dict[str, Any]] | None]:
-    """Return what metrics say of each group of conversations; None where none is to be shown."""
+    """Return the metric summaries of each group of conversations, or None if no metrics are requested."""
     if names is not None and not names:
         return dict.fromkeys(groups)
-    found = summaries_of(engine, [_keys(members) for members in groups.values()], names=names)
-    return {key: [metric_json(each) for each in some] for key, some in zip(groups, found, strict=True)}
+    by_group = summaries_of(engine, [_keys(members) for members in groups.values()], names=names)
+    return {
+        key: [metric_json(summary) for summary in summaries] for key, summaries in zip(groups, by_group, strict=True)
+    }
 
 
 def failures_json(
     engine: Engine, selection: Selection, groups: Iterable[Iterable[ScoredConversation]]
 ) -> dict[str, Any]:
-    """Return the worst causes of failures of some conversations, and how many causes there are beyond those."""
+    """Return the most severe causes of failures of conversations, and the number of further causes."""
     keys = {key for members in groups for key in _keys(members)}
-    found = found_failures(engine, selection, keys=keys).groups
-    return {"rows": [_cause_json(group) for group in found[:_CAUSES]], "left_out": len(found[_CAUSES:])}
+    causes = found_failures(engine, selection, keys=keys).groups
+    return {
+        "rows": [_cause_json(cause) for cause in causes[:_MAX_CAUSES]],
+        "left_out": len(causes[_MAX_CAUSES:]),
+    }
 
 
 def metric_json(summary: MetricSummary) -> dict[str, Any]:
-    """Return what the scores of one metric say, as a JSON object.
+    """Return the summary of one metric as a JSON object.
 
-    `range` has the bounds of its values, None where there is no bound; it is None, as are the other properties of the
-    metric, where no evaluator of that name is installed any more.
+    `range` contains the bounds of its values, each None if there is no bound. `range` and the other properties of the metric
+    are None if its evaluator is no longer installed.
     """
     metric = summary.metric
     return {
@@ -245,13 +250,13 @@ def metric_json(summary: MetricSummary) -> dict[str, Any]:
 
 
 def tool_bands(members: Sequence[ScoredConversation]) -> dict[str, dict[str, int]]:
-    """Return, of each tool dimension that applied, how many conversations are perfect, good, moderate and poor in it."""
-    found: dict[str, dict[str, int]] = {}
+    """Return for each applicable tool dimension the number of perfect, good, moderate and poor conversations."""
+    bands: dict[str, dict[str, int]] = {}
     for name in DIMENSIONS:
         scores = [value for member in members if (value := member.dimensions.get(name)) is not None]
         if scores:
-            found[name] = {str(band): count for band, count in banded(scores).items()}
-    return found
+            bands[name] = {str(band): count for band, count in banded(scores).items()}
+    return bands
 
 
 def _threshold_json(threshold: Threshold | None) -> dict[str, float | None] | None:
@@ -277,7 +282,7 @@ def _cause_json(group: ErrorGroup) -> dict[str, Any]:
     }
 
 
-#: How intervals are made: each estimator's own way, or by resampling cases.
+#: The method of intervals: that of each estimator, or resampling of cases.
 IntervalKind = Literal["default", "bootstrap"]
 
 
@@ -293,23 +298,23 @@ def report(
     compare: str | None = None,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the reliability of each group as the JSON object of the contract.
+    """Return the reliability of each group as the documented JSON object.
 
     Args:
         engine: the opened store.
-        k: the k of pass@k and pass^k; None takes the settings'.
-        by: what to group by beside the agent.
-        window: a width such as "24h": only conversations of that long up to where the window ends (see `within`); or a
+        k: the k of pass@k and pass^k; None for those of the settings.
+        by: the keys to group by, in addition to the agent.
+        window: a width such as "24h": only conversations of that period up to the end of the window (see `within`); or a
             number such as "n200": only the newest of each group.
-        selection: which conversations to look at.
-        estimator: the headline estimator by name; None takes the configured one, and gives every installed one.
-        interval: how the intervals of the shown estimators are made.
-        compare: two groups against each other, such as "version=1.0.0,1.1.0"; the report is then about these two.
-        metrics: which metrics beyond the outcome, by name; None gives all that have a score or abstained.
+        selection: the conversations.
+        estimator: the name of the headline estimator; None for the configured one, with every installed one in the result.
+        interval: the method of the intervals of the displayed estimators.
+        compare: a comparison of two groups, such as "version=1.0.0,1.1.0"; the report is then about these two.
+        metrics: names of metrics beyond the outcome; None for all with a score or an abstention.
 
     Raises:
-        UsageError: a k, a group, a metric or what is to be compared is not allowed, or one side of a comparison is nowhere.
-        PluginError: there is no estimator of that name.
+        UsageError: a k, a group, a metric or a comparison is invalid, or one side of a comparison has no conversations.
+        PluginError: the estimator is unknown.
     """
     settings = engine.settings.stats
     chosen_k = validate_k(settings.k if k is None else k)
@@ -318,24 +323,24 @@ def report(
     compared = None if compare is None else Compared.parse(compare)
     groups = report_groups(engine, by=by, window=window, selection=selection, compared=compared)
     stats = settings.model_copy(update={"estimator": estimator}) if estimator else settings
-    asked = [each.name for each in engine.estimators(estimator)]
-    names_shown = shown_estimators(stats)
+    requested = [plugin.name for plugin in engine.estimators(estimator)]
+    displayed = shown_estimators(stats)
     estimators = [
-        engine.estimators(name)[0] for name in dict.fromkeys((*asked, *names_shown, HierarchicalEstimator.name))
+        engine.estimators(name)[0] for name in dict.fromkeys((*requested, *displayed, HierarchicalEstimator.name))
     ]
-    everything, whole = groups, from_the_beginning(selection)
-    if window is not None or whole != selection:
-        everything = report_groups(engine, by=by, window=None, selection=whole, compared=compared)
-    basis = tier_bases(engine, {key: everything.get(key, ()) for key in groups}, whole)
+    all_groups, since_start = groups, from_the_beginning(selection)
+    if window is not None or since_start != selection:
+        all_groups = report_groups(engine, by=by, window=None, selection=since_start, compared=compared)
+    basis = tier_bases(engine, {key: all_groups.get(key, ()) for key in groups}, since_start)
     summaries = summarise_all(groups, estimators=estimators, settings=stats, k=chosen_k, basis=basis)
     if interval == "bootstrap":
-        summaries = [_bootstrapped(summary, groups[summary.key], estimators, names_shown) for summary in summaries]
+        summaries = [_bootstrapped(summary, groups[summary.key], estimators, displayed) for summary in summaries]
     judges = JudgeReport.of(engine, selection)
     roles = {"pooled": pooled_estimator(stats), "per_case": PerCaseEstimator.name}
     measured = metrics_json(engine, groups, names)
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "groups": [
-            group_json(summary, window, asked)
+            group_json(summary, window, requested)
             | {role: {"estimator": name, **estimates_json(summary.estimates[name])} for role, name in roles.items()}
             | {"partial_fails": judges.partial_fails(members), "judge": judges.judge_json(members)}
             | judges.corrected_json(members)
@@ -348,19 +353,19 @@ def report(
         "wrong_clocks": plain(wrong_clocks_json(engine.store)),
     }
     if names is not None:
-        found["metrics_chosen"] = names
+        result["metrics_chosen"] = names
     if compared is not None:
-        found["comparison"] = comparison_json(compared, groups, chosen_k, settings)
+        result["comparison"] = comparison_json(compared, groups, chosen_k, settings)
     if failed := engine.rebuilder.not_rebuilt:
         traces = sum(isinstance(item, str) for item in failed)
-        found["not_rebuilt"] = {"traces": traces, "conversations": len(failed) - traces}
+        result["not_rebuilt"] = {"traces": traces, "conversations": len(failed) - traces}
     with engine.store.read() as con:
         by_text, suggested = matched_by_text(con, selection)
     if by_text or suggested:
-        found["matched_by_text"] = {"matched": by_text, "suggested": suggested}
+        result["matched_by_text"] = {"matched": by_text, "suggested": suggested}
     if engine.settings.slo.objectives and engine.store.evaluation == DEFAULT:
-        found["objectives"] = objectives_report(engine, selection.agent)
-    return found
+        result["objectives"] = objectives_report(engine, selection.agent)
+    return result
 
 
 def report_groups(
@@ -371,23 +376,23 @@ def report_groups(
     selection: Selection,
     compared: Compared | None,
 ) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
-    """Return the conversations of each group of a report, by end. See `report` for what the arguments are.
+    """Return the conversations of each group of a report, sorted by end. The arguments are those of `report`.
 
     Raises:
-        UsageError: a group is not allowed, or one side of a comparison is nowhere.
+        UsageError: a group is invalid, or one side of a comparison has no conversations.
     """
-    wide = None if window is None else parse_window(window)
+    parsed = None if window is None else parse_window(window)
     with engine.store.read() as con:
         scored = scored_conversations(con, selection)
-    if wide is not None and wide.width_ns is not None:
-        scored = within(engine, scored, wide.width_ns, selection.until_ns)
+    if parsed is not None and parsed.width_ns is not None:
+        scored = within(engine, scored, parsed.width_ns, selection.until_ns)
     if compared is None:
         groups = group_by(scored, tuple(dict.fromkeys(("agent", *by))))
     else:
         groups = compared.groups(group_by(compared.among(scored), tuple(dict.fromkeys(("agent", *by, compared.by)))))
-    if wide is None or wide.newest is None:
+    if parsed is None or parsed.newest is None:
         return groups
-    return {key: members[-wide.newest :] for key, members in groups.items()}
+    return {key: members[-parsed.newest :] for key, members in groups.items()}
 
 
 def within(
@@ -395,8 +400,8 @@ def within(
 ) -> list[ScoredConversation]:
     """Return the conversations of the last `width_ns` before the end of the selection.
 
-    Without one the window ends at the clock of the collector that runs; without a collector, at the newest conversation
-    whose sender's clock was right, so that one sender's wrong clock does not empty the window.
+    If the selection has no end, the window ends now in a running collector; otherwise at the end of the newest conversation
+    whose sender's clock was right, so that a sender with a wrong clock cannot empty the window.
     """
     if not scored:
         return []
@@ -413,10 +418,12 @@ def within(
 def _bootstrapped(
     summary: GroupSummary, members: Sequence[ScoredConversation], estimators: Sequence[Estimator], names: Sequence[str]
 ) -> GroupSummary:
-    """Return a summary whose shown estimates have bootstrap intervals; resampling all of them would take long."""
-    found = {
-        each.name: with_bootstrap(each, attempts_of(members), tuple(summary.estimates[each.name].pass_at_k))
-        for each in estimators
-        if each.name in names
+    """Return a summary with bootstrap intervals for the named estimators; resampling for all of them would take too long."""
+    resampled = {
+        estimator.name: with_bootstrap(
+            estimator, attempts_of(members), tuple(summary.estimates[estimator.name].pass_at_k)
+        )
+        for estimator in estimators
+        if estimator.name in names
     }
-    return replace(summary, estimates={**summary.estimates, **found})
+    return replace(summary, estimates={**summary.estimates, **resampled})

@@ -23,63 +23,63 @@ if TYPE_CHECKING:
     from otel_agentic.truth import Case
     from otel_agentic.windows import ScoredConversation
 
-#: Conversations that are matched at once.
+#: Conversations that are matched together.
 _CHUNK: Final = 500
-#: Tags told in an error.
-_TOLD: Final = 20
+#: Tags listed in an error message.
+_MAX_TAGS: Final = 20
 
 
 def require_suite(con: Connection, tag: str) -> list[Case]:
-    """Return the cases in force that bear a tag.
+    """Return the active cases with a tag.
 
     Raises:
-        BadInputError: none does; names the tags that there are.
+        BadInputError: no case has the tag; the message lists the existing tags.
     """
     cases = load_cases(con)
-    found = [case for case in cases if tag in case.tags]
-    if not found:
-        tags = sorted({each for case in cases for each in case.tags})
-        there = f"tags in force: {', '.join(tags[:_TOLD])}" if tags else "no case in force has a tag"
+    suite = [case for case in cases if tag in case.tags]
+    if not suite:
+        tags = sorted({name for case in cases for name in case.tags})
+        existing = f"existing tags: {', '.join(tags[:_MAX_TAGS])}" if tags else "no active case has a tag"
         raise BadInputError(
-            f"no case in force has the tag {tag!r}; {there}; `otel-agentic truth promote --failing --tag {tag}` drafts cases"
+            f"no active case has the tag {tag!r}; {existing}; `otel-agentic truth promote --failing --tag {tag}` drafts cases"
         )
-    return found
+    return suite
 
 
-def of_suite(evaluating: EvaluationRunner, truth: Truth, wanted: EvaluationRequest, tag: str) -> EvaluationRequest:
-    """Return what is wanted of conversations that are matched to a case with a tag; all of it is matched for that.
+def of_suite(evaluating: EvaluationRunner, truth: Truth, request: EvaluationRequest, tag: str) -> EvaluationRequest:
+    """Return a request restricted to conversations whose case has a tag; all its conversations are matched first.
 
     Args:
-        evaluating: what matches.
-        truth: the ground truth in force.
-        wanted: conversations to be scored.
-        tag: the tag of the suite, of at least one case.
+        evaluating: matches the conversations.
+        truth: the active ground truth.
+        request: the conversations to score.
+        tag: the tag of the suite, which at least one case has.
     """
-    asked = [*wanted.keys, *wanted.lacking]
-    found = (
-        one
-        for start in range(0, len(asked), _CHUNK)
-        for one in evaluating.match(truth, asked[start : start + _CHUNK])
-        if one.match.case is not None and tag in one.match.case.tags
+    requested = [*request.keys, *request.lacking]
+    matches = (
+        match
+        for start in range(0, len(requested), _CHUNK)
+        for match in evaluating.match(truth, requested[start : start + _CHUNK])
+        if match.match.case is not None and tag in match.match.case.tags
     )
-    ours = frozenset((one.conversation.environment, str(one.conversation.conversation_id)) for one in found)
+    members = frozenset((match.conversation.environment, str(match.conversation.conversation_id)) for match in matches)
     return replace(
-        wanted,
-        keys=[key for key in wanted.keys if key in ours],  # the oldest is scored first
-        again=wanted.again & ours,
-        lacking={key: names for key, names in wanted.lacking.items() if key in ours},
+        request,
+        keys=[key for key in request.keys if key in members],  # the oldest is scored first
+        again=request.again & members,
+        lacking={key: names for key, names in request.lacking.items() if key in members},
     )
 
 
-#: What a point of a trend is.
+#: The meaning of a point of a trend.
 TrendBy = Literal["version", "day", "week"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flip:
-    """A case that was all right at an earlier point and is not now (broke), or the other way round (fixed).
+    """A case whose attempts were all correct at an earlier point and are not now (broke), or vice versa (fixed).
 
-    `before` and `now` are correct and evaluated attempts; `since` is the point before, the last with attempts of the case.
+    `before` and `now` are correct and evaluated attempts; `since` is the previous point with attempts of the case.
     """
 
     dataset: str
@@ -90,7 +90,7 @@ class Flip:
 
     @property
     def broke(self) -> bool:
-        """Whether it was right before."""
+        """Whether all attempts were correct before."""
         return self.before[0] == self.before[1]
 
 
@@ -98,9 +98,9 @@ class Flip:
 class Point:
     """One point of the trend of one agent.
 
-    `name` is the version or the first day; None is the version that is not known. `n` conversations of `cases` cases were
-    evaluated, `c` of them are correct, `not_evaluated` were not. `rate` with its exact interval is None without any. Times are
-    ends of conversations, ns since the epoch.
+    `name` is the version or the first day, or None if the version is unknown. `n` conversations of `cases` cases were evaluated,
+    `c` of them are correct, and `not_evaluated` were not evaluated. `rate` and its exact interval are None without evaluated
+    conversations. Times are ends of conversations, ns since the epoch.
     """
 
     agent: str | None
@@ -122,12 +122,12 @@ def trend(scored: Iterable[ScoredConversation], by: TrendBy, level: float) -> li
 
     Args:
         scored: the conversations of a suite.
-        by: what a point is.
-        level: of the intervals.
+        by: the meaning of a point.
+        level: level of the intervals.
     """
     groups: dict[tuple[str | None, str | None], list[ScoredConversation]] = defaultdict(list)
-    for one in sorted(scored, key=lambda one: one.ended_ns):
-        groups[one.agent, _name(one, by)].append(one)
+    for conversation in sorted(scored, key=lambda conversation: conversation.ended_ns):
+        groups[conversation.agent, _name(conversation, by)].append(conversation)
     by_agent: dict[str | None, list[tuple[str | None, Sequence[ScoredConversation]]]] = defaultdict(list)
     for (agent, name), members in groups.items():  # in the order of the first conversation of each
         by_agent[agent].append((name, members))
@@ -167,8 +167,8 @@ def flips(
     """Yield the cases that broke or were fixed, by key.
 
     Args:
-        known: of each case the name of the point before, and its correct and evaluated attempts there.
-        counts: correct and evaluated attempts now.
+        known: for each case the name of the previous point, and its correct and evaluated attempts there.
+        counts: the current correct and evaluated attempts.
     """
     for key, now in sorted(counts.items()):
         since, before = known.get(key, (None, now))
@@ -176,8 +176,8 @@ def flips(
             yield Flip(dataset=key[0], case_id=key[1], since=since, before=before, now=now)
 
 
-def _name(one: ScoredConversation, by: TrendBy) -> str | None:
+def _name(conversation: ScoredConversation, by: TrendBy) -> str | None:
     if by == "version":
-        return one.agent_version
-    day = datetime.fromtimestamp(one.ended_ns // 1_000_000_000, UTC).date()
+        return conversation.agent_version
+    day = datetime.fromtimestamp(conversation.ended_ns // 1_000_000_000, UTC).date()
     return (day - timedelta(days=day.weekday()) if by == "week" else day).isoformat()

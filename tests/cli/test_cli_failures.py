@@ -143,7 +143,7 @@ def test_before_evaluate_it_says_so(tmp_path: Path) -> None:
         (("--show", "1", "--format", "csv"), "--show is for --format table and json"),
         (("--by", "failure"), "--by failure is for --format csv"),
         (("--judge", "exact"), "--judge says who joins groups; give --merge, too"),
-        (("--merge",), "--merge: judge exact says whether answers are right, and not what belongs together"),
+        (("--merge",), "--merge: judge exact cannot group failures"),
         (("--severity", "terrible"), "'terrible' is not one of"),
     ],
 )

@@ -280,7 +280,7 @@ def test_what_cannot_be_meant_is_told_before_anything_is_printed(
 def test_a_suite_that_no_case_is_of_is_bad_input(perfect: Path) -> None:
     ran = gate(perfect, "--suite", "regresion")
     assert (3, "") == (ran.code, ran.out)
-    assert passage(ran.err) == snapshot("no case in force has the tag 'regresion'; no case in force has a tag")
+    assert passage(ran.err) == snapshot("no active case has the tag 'regresion'; no active case has a tag")
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,7 @@ def test_what_cannot_be_compared_is_said_in_one_line(shelf: str) -> None:
 
     assert 2 == ran.code
     assert ran.lines == snapshot(
-        ["otel-agentic: --compare: no closed conversation of this selection has version '3.0'; there are: '1.0', '2.0'"]
+        ["otel-agentic: --compare: no closed conversation of this selection has version '3.0'; existing: '1.0', '2.0'"]
     )
 
 

@@ -82,7 +82,7 @@ def test_a_tag_that_no_case_has_is_bad_input(orders: Path) -> None:
     for command in (("suite", "trend", "regresion"), ("evaluate", "--suite", "regresion")):
         ran = run(*command, "--db", orders)
         assert (3, "") == (ran.code, ran.out)
-        assert passage(ran.err) == snapshot("no case in force has the tag 'regresion'; tags in force: regression; ")
+        assert passage(ran.err) == snapshot("no active case has the tag 'regresion'; existing tags: regression; ")
 
 
 def test_the_gate_looks_at_the_suite_alone(orders: Path) -> None:

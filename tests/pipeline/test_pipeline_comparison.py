@@ -163,7 +163,9 @@ def test_what_is_no_pair_of_values_is_refused(text: str, told: str) -> None:
 
 
 def test_a_value_that_nothing_has_is_refused_and_those_that_there_are_named() -> None:
-    with raises(UsageError, snapshot("has version '9'; there are: '1', '2', '3'")):
+    with raises(
+        UsageError, snapshot("no closed conversation of this selection has version '9'; existing: '1', '2', '3'")
+    ):
         Compared.parse("version=1,9").among(VERSIONS)
 
 

@@ -116,7 +116,7 @@ def test_labels_picked_by_hand_correct_nothing(commands: Commands) -> None:
     group = told(commands)
 
     assert group["corrected"] is None
-    assert group["not_corrected"] == snapshot("the labels are no random sample (`judge calibrate --random-sample`)")
+    assert group["not_corrected"] == snapshot("the labels are not a random sample (`judge calibrate --random-sample`)")
 
 
 def test_labels_picked_by_hand_take_nothing_from_an_earlier_random_sample(commands: Commands) -> None:
@@ -161,7 +161,7 @@ def test_labels_held_against_another_version_of_the_judge_do_not_count(engine: E
     commands.evaluate()
 
     assert told(commands)["not_corrected"] == snapshot(
-        "people's verdicts were held against version 1 of plain, and version 2 judged here"
+        "people's verdicts were compared with version 1 of plain, but version 2 was the judge here"
     )
 
 
@@ -172,7 +172,7 @@ def test_scores_of_two_judges_side_by_side_are_not_corrected(engine: Engine, com
     commands.evaluate(since_ns=NOON_NS + 40 * SECOND_NS)
 
     assert told(commands)["not_corrected"] == snapshot(
-        "scores of several judges or versions stand side by side: plain 1, plain 2"
+        "the scores are from several judges or versions: plain 1, plain 2"
     )
 
 
@@ -182,7 +182,7 @@ def test_verdicts_on_turns_correct_no_rate_of_conversations(commands: Commands) 
 
     assert group["corrected"] is None
     assert group["not_corrected"] == snapshot(
-        "people labelled turns only; rates are of conversations, which want labels of their own"
+        "people labelled turns only; rates of conversations need labels of conversations"
     )
 
 

@@ -325,7 +325,7 @@ def test_a_judge_that_cannot_say_leaves_the_groups_as_they_are(judged: Judged) -
     commands = judged.commands
     before, after = commands.failures(), commands.failures_merged()
     assert before["groups"] == after["groups"]
-    assert passage(after["note"]) == snapshot("groups are as found, for the judge could not say")
+    assert passage(after["note"]) == snapshot("groups were not merged, because the judge failed")
 
 
 def test_a_judge_that_reads_answers_alone_is_refused_with_what_to_do(engine: Engine) -> None:
