@@ -129,7 +129,7 @@ def test_a_trace_that_goes_on_with_an_earlier_turn_says_so(tmp_path: Path) -> No
     assert passage(told) == snapshot("id from the trace itself, for no span names a conversation")
     assert passage(told, traceid=first["traceId"]) == snapshot("id from trace <traceid>, joined by its message history")
     assert passage(told) == snapshot("no turn begins here: the trace goes on with turn 1")
-    assert passage(told) == snapshot("conversation ids: 0 of 1 — no span names one: ")
+    assert passage(told) == snapshot("conversation ids: 0 of 1 — no span has one: ")
 
 
 def test_a_trace_that_another_instrumentation_wrote_of_the_same_turn_adds_nothing(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_calibration_is_told_on_a_terminal(prepared: Path) -> None:
     assert item(lines) == snapshot("Scored as a pass, failed by people")
     assert any(line.startswith("c3") for line in lines)
     assert item(lines) == snapshot("On 1 conversation (wilson intervals)")
-    assert passage(told) == snapshot("warning: 1 label is left out, for no such conversation is in the store: c9")
+    assert passage(told) == snapshot("warning: 1 label skipped (the store has no such conversation): c9 turn 1")
 
 
 def test_a_calibration_stands_beside_the_rates(prepared: Path) -> None:

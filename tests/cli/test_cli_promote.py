@@ -75,7 +75,7 @@ def test_of_a_cluster_the_newest_conversation_is_promoted(desk: Path) -> None:
 
     assert 2 == len(found)
     assert passage(found[0]["notes"]) == snapshot("3 of 4 unmatched conversations begin like it")
-    assert passage(found[1]["notes"]) == snapshot("no case belongs to it. ")
+    assert passage(found[1]["notes"]) == snapshot("Promoted because no case matches it.")
 
 
 def test_yaml_is_written_for_people(desk: Path, tmp_path: Path) -> None:
@@ -144,7 +144,9 @@ def test_a_session_of_the_same_id_in_another_environment_is_promoted_too(tmp_pat
     assert ["Where is A1?"] == [json.loads(line)["turns"][0]["query"] for line in other.out.splitlines()]
     named = done("truth", "promote", "s1", "--environment", "staging", "--dataset", "elsewhere", "--db", db)
     assert "" == named.out
-    assert opening(named.err.splitlines()[1]) == snapshot("left out, in force as a case already: s1 (case production-")
+    assert opening(named.err.splitlines()[1]) == snapshot(
+        "left out, already an active case: s1 (case production-b10740e30f83 of dataset production)"
+    )
 
 
 def test_an_id_that_two_environments_have_wants_the_environment(tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_an_id_that_two_environments_have_wants_the_environment(tmp_path: Path) 
 
     ran = run("truth", "promote", "c1", "--db", db)
     assert (ran.code, ran.err) == snapshot(
-        (3, "otel-agentic: conversation 'c1' exists in environments 'staging', 'production'; give --environment\n")
+        (3, "otel-agentic: conversation 'c1' exists in environments 'staging', 'production'; pass --environment\n")
     )
     assert 1 == len(done("truth", "promote", "c1", "--environment", "staging", "--db", db).out.splitlines())
 

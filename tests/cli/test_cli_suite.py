@@ -157,7 +157,7 @@ def test_a_case_that_is_in_force_gets_the_tag_and_is_not_drafted_again(tmp_path:
     once_more = done("truth", "promote", "--failing", "--tag", "regression", "--db", db)
     assert "" == once_more.out
     assert passage(once_more.err) == snapshot(
-        "left out, its case bears the tag regression already: run-clerk-0 (case A of dataset orders)"
+        "left out, its case already has the tag regression: run-clerk-0 (case A of dataset orders)"
     )
 
 

@@ -144,8 +144,8 @@ def test_labels_that_lead_nowhere_are_told_and_lose_nothing_else(commands: Comma
     assert 1 == found["turn"]["n"]
     assert found["warnings"][:2] == snapshot(
         [
-            "1 label is left out, for no such conversation is in the store: zzz (l.csv:2)",
-            "1 label is left out, for no such conversation has that turn: a turn 7 (l.csv:3)",
+            "1 label skipped (the store has no such conversation): zzz (l.csv:2)",
+            "1 label skipped (the conversation has no such turn): a turn 7 (l.csv:3)",
         ]
     )
 
@@ -279,7 +279,7 @@ def test_a_judge_whose_scores_are_shown_meanwhile_is_named(engine: Engine, comma
 
     assert [("plain", "2")] == [(one["judge"], one["version"]) for one in found["conversation"]["deciders"]]
     assert any(
-        "reports show 2 of these conversations as judged by plain, version 1" in told for told in found["warnings"]
+        "in reports, 2 of these conversations are judged by plain, version 1" in told for told in found["warnings"]
     )
 
 
