@@ -26,15 +26,15 @@ _FRACTION: Final = re.compile(r"[.,](?P<digits>\d{1,30})")
 
 
 def conversation_json(
-    conversation: Conversation, told: tuple[str | None, str, str | None] | None = None
+    conversation: Conversation, score: tuple[str | None, str, str | None] | None = None
 ) -> dict[str, Any]:
     """Return one conversation.
 
     Args:
         conversation: the conversation.
-        told: case id, outcome and reason of its newest score, None when it has none.
+        score: case id, outcome and reason of its newest score, or None without a score.
     """
-    case_id, outcome, reason = told or (conversation.case_id, None, None)
+    case_id, outcome, reason = score or (conversation.case_id, None, None)
     return {
         "conversation_id": str(conversation.conversation_id),
         "environment": conversation.environment,
@@ -67,14 +67,14 @@ def ns_of_iso(text: str) -> int:
     """Return the nanoseconds since the epoch of an ISO 8601 text; without an offset it is UTC.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: the text is not an ISO 8601 time.
 
     >>> ns_of_iso("2023-11-14T22:13:20.123456789Z")
     1700000000123456789
     """
     fraction = _FRACTION.search(text)
-    whole = text if fraction is None else text[: fraction.start()] + text[fraction.end() :]
-    moment = datetime.fromisoformat(whole)
+    seconds = text if fraction is None else text[: fraction.start()] + text[fraction.end() :]
+    moment = datetime.fromisoformat(seconds)
     since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
     part_ns = int(fraction["digits"].ljust(9, "0")[:9]) if fraction else 0
     return (since.days * 86_400 + since.seconds) * 1_000_000_000 + part_ns

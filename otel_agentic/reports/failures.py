@@ -117,13 +117,13 @@ Json = Any
 def failures_json(
     groups: Sequence[ErrorGroup], *, counts: Mapping[str, int], limit: int | None = None, note: str | None = None
 ) -> dict[str, Json]:
-    """Return groups with what they were found in.
+    """Return groups of failures and their counts as a JSON object.
 
     Args:
-        groups: in the order in which they are told.
-        counts: what stands beside them.
-        limit: groups that are told at most; the counts are of all.
-        note: what to say of their making, such as that a judge could not join them.
+        groups: the groups in the order of the report.
+        counts: further counts to include, such as the number of conversations.
+        limit: maximum number of listed groups; counts include all.
+        note: a note on the groups, for example that a judge failed to merge them.
     """
     failures = [failure for group in groups for failure in group.failures]
     by_severity = Counter(failure.severity for failure in failures)
@@ -139,7 +139,7 @@ def failures_json(
 
 
 def group_json(group: ErrorGroup) -> dict[str, Json]:
-    """Return a group with the places of its failures, newest first."""
+    """Return a group with its failures and their locations, newest first."""
     versions = Counter(failure.place.agent_version for failure in group.failures)
     return {
         "severity": group.severity,
@@ -161,15 +161,15 @@ def group_json(group: ErrorGroup) -> dict[str, Json]:
 
 
 def failure_json(failure: Failure) -> dict[str, Json]:
-    """Return one failure: where it is, what it is, how bad, and why."""
-    place, threshold = failure.place, failure.threshold
+    """Return one failure: its location, metric, severity and explanation."""
+    location, threshold = failure.place, failure.threshold
     return {
-        "environment": place.environment,
-        "conversation_id": place.conversation_id,
-        "revision": place.revision,
-        "agent": place.agent,
-        "agent_version": place.agent_version,
-        "ended_at": iso(place.ended_ns),
+        "environment": location.environment,
+        "conversation_id": location.conversation_id,
+        "revision": location.revision,
+        "agent": location.agent,
+        "agent_version": location.agent_version,
+        "ended_at": iso(location.ended_ns),
         "turn_index": failure.turn_index,
         "position": failure.position,
         "metric": failure.metric,

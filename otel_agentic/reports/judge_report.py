@@ -59,13 +59,13 @@ class Corrections:
         """Return the corrected pass rate of conversations, based on the outcomes computed with their judge."""
         if not self.calibrated:
             return Correction()
-        judged = [
+        scored_by_judge = [
             (member, origin)
             for member in members
             if (origin := self.origins.get((member.environment, member.conversation_id))) is not None
             and origin.computed != "not_evaluated"
         ]
-        judges = Counter((origin.judge, origin.judge_version) for _, origin in judged)
+        judges = Counter((origin.judge, origin.judge_version) for _, origin in scored_by_judge)
         if not judges:
             return Correction()
         if len(judges) > 1:
@@ -76,17 +76,17 @@ class Corrections:
             return Correction(why_not=self._no_sample(judge))
         if not sample.random_sample:
             return Correction(why_not="the labels are not a random sample (`judge calibrate --random-sample`)")
-        return self._corrected(judge, judged, sample.verdicts)
+        return self._corrected(judge, scored_by_judge, sample.verdicts)
 
     def _corrected(
         self,
         judge: _Judge,
-        judged: Sequence[tuple[ScoredConversation, Origin]],
+        scored_by_judge: Sequence[tuple[ScoredConversation, Origin]],
         verdicts: Mapping[Key, tuple[int, bool]],
     ) -> Correction:
         pairs: list[VerdictPair] = []
         rest: list[tuple[CaseKey, bool]] = []
-        for member, origin in judged:
+        for member, origin in scored_by_judge:
             passed = origin.computed == "pass"
             revision, human = verdicts.get((member.environment, member.conversation_id), (None, False))
             if revision == origin.revision:
@@ -95,7 +95,7 @@ class Corrections:
                 rest.append((member.case_key, passed))
         if len(pairs) < MIN_LABELS:
             return Correction(why_not=_too_few(len(pairs)))
-        if len({member.weight for member, _ in judged}) > 1:
+        if len({member.weight for member, _ in scored_by_judge}) > 1:
             return Correction(why_not="its conversations were sampled at different ratios")
         judged_rate = sum(passed for _, passed in rest) / len(rest) if rest else None
         return Correction(rates=_json(judge, corrected(pairs, rest, self.level), judged_rate))
@@ -181,16 +181,18 @@ class JudgeReport:
 
         If there are several judges, it is the judge of most conversations; the others are named.
         """
-        judged = [
+        scored_by_judge = [
             origin
             for conversation in scored
             if (origin := self._origin(conversation)) is not None and origin.has_judged_answer
         ]
-        counted = Counter((origin.judge, origin.judge_version) for origin in judged)
+        counted = Counter((origin.judge, origin.judge_version) for origin in scored_by_judge)
         if not counted:
             return None
         (judge, conversations), *others = counted.most_common()
-        evaluations = {origin.evaluation_id for origin in judged if (origin.judge, origin.judge_version) == judge}
+        evaluations = {
+            origin.evaluation_id for origin in scored_by_judge if (origin.judge, origin.judge_version) == judge
+        }
         return {
             "name": judge[0],
             "version": judge[1],

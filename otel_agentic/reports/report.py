@@ -78,7 +78,7 @@ def tier_bases(
 
 
 def group_json(summary: GroupSummary, window: str | None, estimators: Collection[str] | None = None) -> dict[str, Any]:
-    """Return one group as the JSON object of the contract, with the estimates of some estimators, or of all."""
+    """Return one group as the documented JSON object, with the estimates of the named estimators, or of all."""
     key = summary.key
     return {
         "agent": key.agent,
@@ -100,12 +100,12 @@ def group_json(summary: GroupSummary, window: str | None, estimators: Collection
         "effective_n": summary.effective_n,
         "targets": summary.targets and _targets_json(summary.targets),
         "estimates": {
-            name: estimates_json(found)
-            for name, found in summary.estimates.items()
+            name: estimates_json(estimates)
+            for name, estimates in summary.estimates.items()
             if estimators is None or name in estimators
         },
         "tool_dimensions": {
-            name: {"mean": found.mean, "n": found.n} for name, found in summary.tool_dimensions.items()
+            name: {"mean": dimension.mean, "n": dimension.n} for name, dimension in summary.tool_dimensions.items()
         },
         "tier": summary.tier,
         "leaning": summary.leaning,
@@ -115,7 +115,7 @@ def group_json(summary: GroupSummary, window: str | None, estimators: Collection
 
 
 def _tier_json(summary: GroupSummary) -> dict[str, Any] | None:
-    """Return what a tier rests on; `since` is the end of the first conversation that counts."""
+    """Return the evidence for a tier; `since` is the end of the first conversation that counts."""
     evidence, basis = summary.tier_evidence, summary.tier_basis
     if evidence is None or basis is None:
         return None
@@ -133,27 +133,27 @@ def _targets_json(targets: Targets) -> dict[str, Any]:
         "cases": targets.cases,
         "fewest_attempts": targets.fewest,
         "most_attempts": targets.most,
-        "this_traffic": {str(k): asdict(found) for k, found in targets.this_traffic.items()},
-        "new_case": {str(k): asdict(found) for k, found in targets.new_case.items()},
+        "this_traffic": {str(k): asdict(estimate) for k, estimate in targets.this_traffic.items()},
+        "new_case": {str(k): asdict(estimate) for k, estimate in targets.new_case.items()},
     }
 
 
 def cases_left_out(summaries: Iterable[GroupSummary]) -> dict[str, dict[str, int]]:
-    """Return, by estimator and k, how many cases had too few attempts, in all groups."""
+    """Return by estimator and k how many cases of all groups have too few attempts."""
     counts: dict[str, Counter[str]] = {}
     for summary in summaries:
         for name, estimates in summary.estimates.items():
-            for k, left_out in estimates.cases_left_out.items():
-                counts.setdefault(name, Counter())[str(k)] += left_out
-    return {name: dict(found) for name, found in counts.items()}
+            for k, skipped in estimates.cases_left_out.items():
+                counts.setdefault(name, Counter())[str(k)] += skipped
+    return {name: dict(by_k) for name, by_k in counts.items()}
 
 
 def sampling_json(members: Iterable[ScoredConversation]) -> dict[str, Any] | None:
-    """Return the shares of conversations that were evaluated, None where all were.
+    """Return the lowest and highest share of conversations that were evaluated, or None if all were.
 
-    `weighted`: the shares differ, so that rates weigh each conversation by 1 / its share.
+    `weighted`: the shares differ, so rates weight each conversation by 1 / share.
     """
-    ratios = {1.0 / one.weight for one in members}
+    ratios = {1.0 / member.weight for member in members}
     if not ratios or ratios == {1.0}:
         return None
     lowest, highest = min(ratios), max(ratios)
@@ -161,22 +161,22 @@ def sampling_json(members: Iterable[ScoredConversation]) -> dict[str, Any] | Non
 
 
 def estimates_json(estimates: Estimates) -> dict[str, Any]:
-    """Return the estimates of one estimator as the JSON object of the contract."""
+    """Return the estimates of one estimator as the documented JSON object."""
 
-    def by_k(found: Any) -> dict[str, Any]:
+    def by_k(rates: Any) -> dict[str, Any]:
         return {
-            str(k): {"value": each.value, "lower": each.lower, "upper": each.upper} for k, each in sorted(found.items())
+            str(k): {"value": rate.value, "lower": rate.lower, "upper": rate.upper} for k, rate in sorted(rates.items())
         }
 
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "interval_method": estimates.interval_method,
         "level": estimates.level,
         "pass_at_k": by_k(estimates.pass_at_k),
         "pass_pow_k": by_k(estimates.pass_pow_k),
     }
     if estimates.interval_method == BOOTSTRAP:
-        told["collapsed"] = collapsed(estimates)
-    return told
+        record["collapsed"] = collapsed(estimates)
+    return record
 
 
 #: Causes of failures on an HTML page.

@@ -126,7 +126,7 @@ def test_a_trace_that_goes_on_with_an_earlier_turn_says_so(tmp_path: Path) -> No
 
     told = done("doctor", spans).out
 
-    assert passage(told) == snapshot("id from the trace itself, for no span names a conversation")
+    assert passage(told) == snapshot("id from the trace itself, because no span has a conversation id")
     assert passage(told, traceid=first["traceId"]) == snapshot("id from trace <traceid>, joined by its message history")
     assert passage(told) == snapshot("no turn begins here: the trace goes on with turn 1")
     assert passage(told) == snapshot("conversation ids: 0 of 1 — no span has one: ")
@@ -144,7 +144,7 @@ def test_a_trace_that_another_instrumentation_wrote_of_the_same_turn_adds_nothin
     (again,) = told.keys() - {kept}
     assert (kept, told[kept]["conversation_id"]) == (told[again]["repeats"], told[again]["conversation_id"])
     assert whole(told[again]["id_from"], kept=kept) == snapshot(
-        "trace <kept>, which this one tells again as another instrumentation saw it"
+        "trace <kept>, which this one duplicates: another instrumentation recorded it"
     )
     assert passage(done("doctor", "spans.jsonl").out) == snapshot("no turn of its own: it adds nothing\n")
 
@@ -177,7 +177,7 @@ def test_a_dialect_that_is_not_there_is_refused_by_name(shop: Shop, tmp_path: Pa
 
     assert 2 == ran.code
     assert opening(ran.err) == snapshot(
-        "otel-agentic: setting dialects.scopes: 'shop-*' is to be read by 'openinfrence'"
+        "otel-agentic: setting dialects.scopes: unknown dialect 'openinfrence' for 'shop-*'; allowed: "
     )
     assert "wrong  dialects" in run("doctor").out
 
