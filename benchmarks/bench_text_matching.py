@@ -31,7 +31,8 @@ from benchmarks.matching_data import (
     texts,
 )
 from otel_agentic.config import MatchingSettings
-from otel_agentic.truth.text_index import COEFFICIENTS, Features, Spoken, TextIndex, probability
+from otel_agentic.truth.sentences import Spoken
+from otel_agentic.truth.text_index import COEFFICIENTS, Features, TextIndex, probability
 from tests.shared import why_absent
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Calls of a judge with a cache, a budget and circuit breakers.
 
-No question is paid for twice, spending stays within the budget, and verdicts survive a killed run. Judges are plug-ins: whatever
-one returns or raises becomes one checked verdict or failure per question.
+No question is paid for twice, spending stays within the budget, and verdicts survive a killed run. Judges are plug-ins: any
+result or exception of one becomes a checked verdict or failure per question.
 """
 
 from __future__ import annotations

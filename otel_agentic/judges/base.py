@@ -1,4 +1,8 @@
-"""The plug-in point `Judge`: questions, verdicts and failures."""
+"""The plug-in point `Judge`: questions, verdicts and failures.
+
+A judge receives questions and returns one verdict for each, in the same order. A question that could not be judged yields a
+`JudgeFailure`, never an exception or a score: a failure of the judge is not a failure of the agent.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Circuit breakers of a judge: one for the judge, and one for each prompt."""
+"""Circuit breakers of a judge: one for the judge, and one for each prompt.
+
+The circuit of the judge counts outages (timeouts, lost connections, 429, 5xx, refused credentials): while it is open, no
+question is asked. The circuit of a prompt counts replies without a verdict: while it is open, questions with that prompt are
+skipped and all others are asked as before.
+
+A closed circuit admits all questions. After `judge.breaker_failures` failures in a row it opens and admits none. After the
+wait it is half open: it admits a single question, whose answer closes the circuit or opens it for twice as long.
+"""
 
 from __future__ import annotations
 

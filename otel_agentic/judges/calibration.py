@@ -1,4 +1,12 @@
-"""Agreement of a judge's verdicts with human labels, by turn and by conversation."""
+"""Agreement of a judge's verdicts with human labels, by turn and by conversation.
+
+Human verdicts from a CSV of `conversation_id[,turn][,verdict|reward][,environment]`.
+
+A row with a turn is about the answer of that turn, one without about the conversation as a whole. Turns count from 1 in
+a column `turn`, as in all output for people, and from 0 in a column `turn_index`, as in the store and in
+`conversations export`. A row without a verdict has not been labelled yet. Columns that help the labelling person (query,
+expected, answer, agent, notes) and the case id of a labels file of `evaluate` are allowed and not read.
+"""
 
 from __future__ import annotations
 

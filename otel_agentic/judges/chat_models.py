@@ -1,4 +1,16 @@
-"""Chat models of LangChain for judging: created by `provider:model`, identified, isolated from the agent's models, bounded in reply size."""
+"""Chat models of LangChain for judging: created by `provider:model`, identified, isolated from the agent's models, bounded in reply size.
+
+Isolation of a judge's model from the models of an agent in the same process.
+
+Models of one provider share their connections within a process, and a connection belongs to the event loop that opened it: a
+judge on its own loop would break the calls of an agent on another loop, and vice versa. Moreover, the judge's own calls are no
+conversation of an agent: instrumentation in the same process must not record them.
+
+An event loop in its own thread, for clients that are bound to one loop, independent of their caller's loop.
+
+There is one per process: model clients share their connections between objects, and a connection ends with the loop that it
+was opened on.
+"""
 
 from __future__ import annotations
 

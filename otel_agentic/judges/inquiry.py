@@ -1,4 +1,9 @@
-"""One question to a model: methods of structured output in order of reliability, retries with backoff, classified errors, and costs."""
+"""One question to a model: methods of structured output in order of reliability, retries with backoff, classified errors, and costs.
+
+Methods of requesting a verdict, the most reliable first: structured output, tool call, plain text.
+
+The first two are tried with a schema that states bounds and, if the provider refuses these, without them.
+"""
 
 from __future__ import annotations
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from otel_agentic.judges.base import FailureKind, FailureReason, Rubric
     from otel_agentic.judges.messages import Reply
 
+    Answer = Verdict | JudgeFailure
+
 #: Scores are compared in decimals: .85 is within .15 of .7, in spite of the error of binary fractions.
 _TOLERANCE = 1e-9
 
@@ -245,9 +247,6 @@ class Deliberation:
             return None
         return (spent.input_tokens * input_price + spent.output_tokens * output_price) / _TOKENS_A_PRICE
 
-
-if TYPE_CHECKING:
-    Answer = Verdict | JudgeFailure
 
 #: Incremented when the same reply would yield another verdict, or the same question another message.
 _PROTOCOL: Final = 1

@@ -1,6 +1,11 @@
 """Messages to and from a model: reply schemas, fenced untrusted texts, and parsing of the reply into a verdict.
 
 Untrusted texts are sent as one JSON object between random markers. The verdict is read from the reply schema and nowhere else.
+
+Untrusted texts for a model: one JSON object between markers that the texts cannot contain.
+
+The instructions are outside the markers, and last. No character of a text can end the object, the line or the block, open a
+code fence or a tag, or be invisible to a reader: such characters are written as JSON escapes, which the model can read.
 """
 
 from __future__ import annotations

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
     from otel_agentic.judges.base import Judge
 
+    #: From a question to a score in [0, 1], to true or false, or to a verdict.
+    JudgingFunction = Callable[[Question], float | bool | Verdict | JudgeFailure]
+    JudgeLike = str | Judge | BaseChatModel | JudgingFunction
+
 _Within = tuple[object, ...]
 
 
@@ -153,11 +157,6 @@ def _is_chat_model(judge: object) -> bool:
     models = sys.modules.get("langchain_core.language_models.chat_models")
     return models is not None and isinstance(judge, models.BaseChatModel)
 
-
-if TYPE_CHECKING:
-    #: From a question to a score in [0, 1], to true or false, or to a verdict.
-    JudgingFunction = Callable[[Question], float | bool | Verdict | JudgeFailure]
-    JudgeLike = str | Judge | BaseChatModel | JudgingFunction
 
 _RETURNS: Final = "a number from 0 to 1, true or false, or a Verdict"
 

@@ -1,4 +1,11 @@
-"""The Beta posterior of a success rate: means of pass@k and pass^k, quantiles, and the probability that one rate is below another."""
+"""The Beta posterior of a success rate: means of pass@k and pass^k, quantiles, and the probability that one rate is below another.
+
+The probability that one Beta variable lies below another, by quadrature; no sampling.
+
+The integral is taken over the logit of Y. There the density of a Beta variable is log-concave with at most exponential
+tails, for all parameters, so that it can be cut off at a known height and no quantile has to be inverted. The weights
+are normalised by their own sum, so the rounding errors of large log-gamma values cancel out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,63 @@
-"""Attempts of one case are correlated: design effects, effective sample sizes, and the cluster bootstrap."""
+"""Attempts of one case are correlated: design effects, effective sample sizes, and the cluster bootstrap.
+
+How much more an estimate varies because conversations of one case resemble each other.
+
+An estimate that is a smooth function of means varies like the sum of its influences, one a conversation. Added up by case
+before squaring they give the cluster-robust variance; squared one by one the plain one. Their ratio is the design effect.
+
+Ref: Kish 1965, "Survey Sampling", section 8.2 (design effect); Binder 1983, "On the variances of asymptotically normal
+estimators from complex surveys" (linearisation).
+
+Effective sample size: attempts of one case resemble each other, so n of them weigh less than n cases.
+
+The interval of a rate is about new cases like those seen: cases are draws from a population, and the mean success rate of
+that population is what the interval covers. The rule for K cases, where some case has more than one attempt:
+
+- A case with n_i attempts and the rate x_i weighs `n_i / (1 + rho (n_i - 1))`, the inverse of the variance of x_i where rho
+  is the correlation of two attempts of a case (estimated by analysis of variance, see `_correlation`). w_i are these weights
+  with the sum 1, and `p = sum w_i x_i`: the rate c / n where attempts are equal. A case that has most of the traffic does
+  not have most of the weight, since many attempts of one case give little information about other cases.
+- `v = sum w_i^2 (x_i - p)^2 / (1 - w_i)` is the cluster-robust variance of p, bias-reduced (CR2), with
+  `1 / (sum w_i^2 + (sum a_i)^2 - sum a_i^2)` Satterthwaite degrees of freedom, `a_i = w_i^2 / (1 - w_i)`. Where attempts are
+  equal that is the usual variance of a mean over cases, with K - 1 degrees.
+- Where few cases carry the failures (or the successes), v is unreliable: a case that fails now and then and one that always
+  fails look the same until the latter is drawn. v is therefore mixed with the largest variance possible, `p (1 - p) sum w^2`,
+  that of cases which always pass or always fail: see `_evidence`. The same share moves rho towards 1. Without this, .85 was
+  measured for 95 % intervals of 50 cases of 20 attempts.
+- `n_eff = min(n, p (1 - p) / v)`, and `1 / sum w_i^2`, the effective number of cases, where v is 0 or p is 0 or 1.
+- Quantiles are Student's t with the degrees of v divided by the part that v has in the mixture: an assumed value instead of
+  an estimated one takes no degrees of freedom.
+
+One attempt a case is the plain interval: n attempts, normal quantile. So is a single case: there is nothing between
+cases to measure, its attempts are independent repetitions, and the interval is about that case alone (the method's
+name contains `one_case`).
+
+Attempts of unequal weight (see `grouped`): n_i and c_i become sums of weights, n becomes Kish's `(sum w)^2 / sum w^2`, and
+rho is 0, so a case weighs what its attempts weigh. With one attempt a case n_eff is the smaller of Kish's and
+`p (1 - p) / v`, v being `sum w^2 (correct - p)^2 / (sum w)^2`: heavy attempts may be the ones that fail.
+
+Ref: Bell and McCaffrey 2002, "Bias reduction in standard errors for linear regression with multi-stage samples" (CR2 and its
+degrees of freedom); Donner 1986, "A review of inference procedures for the intraclass correlation coefficient in the one-way
+random effects model"; Kleinman 1973, "Proportions with extraneous variance: single and independent samples" (weights);
+Korn and Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts estimated from
+survey data"; Dean and Pagano 2015, "Evaluating Confidence Interval Methods for Binomial Proportions in Clustered Surveys";
+Kish 1965, "Survey Sampling".
+
+The cluster bootstrap: cases drawn with replacement, attempts left as they are, bounds read off the drawn points.
+
+It takes cases for independent and asks nothing of their rates, and it works for any estimator. Two things it cannot do:
+
+- Where resampling changes nothing (one case, all cases equal, everything passed) it collapses to a point, see
+  `collapsed`; a report must then warn, because zero width is not certainty.
+- With few cases it is too narrow: cases that are not in the sample are in no resample either. docs/statistics.md has
+  the measured coverage next to that of the effective sample size of `cluster`, which is the default for that reason.
+
+The draws are seeded by the counts themselves: the same counts give the same bounds, on one numpy version.
+
+Ref: Efron 1979, "Bootstrap methods: another look at the jackknife" (percentile interval: Efron and Tibshirani 1993, "An
+Introduction to the Bootstrap", section 13.3); cases as the units: Davison and Hinkley 1997, "Bootstrap Methods and their
+Application", section 3.8.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,26 @@
-"""Estimators of pass@k and pass^k: plug-in, unbiased, per case, Beta-binomial; exact bounds for gates; and their selection by settings."""
+"""Estimators of pass@k and pass^k: plug-in, unbiased, per case, Beta-binomial; exact bounds for gates; and their selection by settings.
+
+Estimators without a prior: `plugin` and `unbiased` pool all attempts, `per_case` averages over cases.
+
+Pooled intervals are Wilson's on the rate, on the effective sample size of `cluster`, with the endpoints put through
+the Bernoulli formulas (both are monotone in p, so the coverage of p carries over; no delta method).
+
+Everything is computed for many groups at once; `estimate` is `estimate_groups` of one. Attempts of unequal weight (see
+`grouped`) enter by weighted rates.
+
+Exact bounds for gates: Clopper-Pearson on the effective number of attempts, put through the Bernoulli formulas.
+
+A gate is a decision, so its bounds must not cover less than their level: Wilson's interval holds its level on average, the one
+of Clopper and Pearson for every rate. Attempts of one case resemble each other; they enter by the effective sample size of
+`cluster`, made smaller by the t quantile of its degrees of freedom.
+
+- pooled estimators: the bounds of the pooled rate, transformed (both formulas are monotone in the rate).
+- `per_case`: the mean over cases is treated as a rate in `n_eff` attempts, as `PerCaseEstimator` does.
+
+Ref: Clopper and Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the binomial"; Korn and
+Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts estimated from survey
+data" (the degrees-of-freedom adjusted effective sample size).
+"""
 
 from __future__ import annotations
 

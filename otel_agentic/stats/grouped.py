@@ -1,4 +1,18 @@
-"""Many groups at once: counts of attempts with their sampling weights, and estimates, as arrays."""
+"""Many groups at once: counts of attempts with their sampling weights, and estimates, as arrays.
+
+Everything that is estimated of a group depends on how many of its cases have how many attempts and how many of those
+are correct. A row here is such a *kind* of case, with its multiplicity: a thousand conversations without a case are two
+rows, however many they are.
+
+Attempts that were sampled with unequal probability: what a row of `GroupedAttempts` weighs.
+
+An attempt that was evaluated with probability 1/5 represents five. Rates weigh by it, and an effective number of attempts
+measures the precision of such a rate (see `cluster`). Weights matter only where they differ within a group: where they are all
+equal, every number is exactly the one without them.
+
+Ref: Horvitz and Thompson 1952, "A generalization of sampling without replacement from a finite universe"; Kish 1965,
+"Survey Sampling", section 11.7 (effective sample size of unequal weights).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Intervals of a rate: Wilson (reports), Clopper-Pearson (gates), their quantiles, and a search for the smallest sufficient number."""
+"""Intervals of a rate: Wilson (reports), Clopper-Pearson (gates), their quantiles, and a search for the smallest sufficient number.
+
+Attempts may be a real number: an effective sample size is seldom whole. `critical_values` and `wilson_bounds` take arrays;
+an interval is then the last axis, lower and upper.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""pass@k and pass^k as formulas over counts or rates, vectorised over numpy arrays, and the ratios of rising factorials below them."""
+"""pass@k and pass^k as formulas over counts or rates, vectorised over numpy arrays, and the ratios of rising factorials below them.
+
+Ratios of rising factorials: what counting subsets and averaging over a Beta both come down to.
+
+`(x)_k = x (x + 1) ... (x + k - 1)`. The share of k-subsets that are all correct is `(c - k + 1)_k / (n - k + 1)_k`, the mean
+of p^k under Beta(a, b) is `(a)_k / (a + b)_k`.
+
+pass@k is the chance that at least one of k attempts is correct, pass^k that all k are. The plug-in forms put the
+observed rate into the Bernoulli formulas (draws with replacement); the unbiased forms count subsets of the attempts
+made (draws without replacement) and are undefined (NaN here, null in reports) with fewer than k attempts.
+
+All arguments broadcast against each other, k too. Counts may be real numbers: with attempts of unequal weight the correct
+ones are the weighted rate times the attempts, and the binomials are the Gamma function's.
+"""
 
 from __future__ import annotations
 

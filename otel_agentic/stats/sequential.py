@@ -1,4 +1,37 @@
-"""Evidence that a pass rate is below its objective, valid at every look: e-processes and a Shiryaev-Roberts change detector."""
+"""Evidence that a pass rate is below its objective, valid at every look: e-processes and a Shiryaev-Roberts change detector.
+
+Evidence that a pass rate is below its promised value, valid at every look: a one-sided e-process.
+
+The e-value is what a bettor would have made of 1 who bets, conversation by conversation, that the rate lies below `p0`.
+While every conversation passes with probability `p0` or more, independent of those before it, no betting system gets rich: the
+probability that the e-value ever reaches 1/alpha is at most alpha, for any number of looks.
+
+Ref: Ville (1939), Étude critique de la notion de collectif (the inequality); Robbins (1970), Ann. Math. Statist. 41(5)
+(mixtures of likelihood ratios); Ramdas, Grünwald, Vovk and Shafer (2023), Statist. Sci. 38(4), arXiv:2210.01948.
+
+Has the pass rate fallen below what was promised, although it was good before? A Shiryaev-Roberts e-detector.
+
+The evidence of an e-process that watches from the beginning sinks while an agent does well, and a later fall has to make
+up for that first. A change detector sums the evidence over every start: a stream that was good for long costs nothing.
+The price is another promise: no bound on ever being wrong, but false alarms are `target_run_length` conversations apart
+on average, at least, while every conversation passes with probability `p0` or more.
+
+Ref: Shiryaev (1963), Theory Probab. Appl. 8(1); Roberts (1966), Technometrics 8(3); Pollak (1985), Ann. Statist. 13(1)
+(the sum less n is a martingale, which gives the run length); Shin, Ramdas and Rinaldo (2024), E-detectors, New England J.
+Statist. Data Sci., doi:10.51387/23-NEJSDS51, arXiv:2203.03532 (under composite hypotheses).
+
+Similar conversations in sequence, combined: one outcome in [0, 1] a block, and bets on these.
+
+Users who come in runs, and outages, make neighbouring conversations similar: then "each conversation passes with p0 or more,
+independent of those before it" does not hold of an agent that keeps its promise, and an e-process that counts each of them alarms
+falsely. Of blocks it may hold: the expected mean outcome of a block is p0 or more, independent of the blocks before it.
+
+A bet on the rate p1 < p0 multiplies its stake by m p1/p0 + (1-m) (1-p1)/(1-p0) at a block of mean m. Its expectation is 1 at
+most, and of blocks of one conversation it is the likelihood ratio.
+
+Ref: Waudby-Smith and Ramdas (2024), Estimating means of bounded random variables by betting, J. R. Statist. Soc. B 86(1),
+arXiv:2010.09686.
+"""
 
 from __future__ import annotations
 
@@ -308,7 +341,7 @@ class ChangeDetector:
         log_pass: (rates,) log likelihood ratio of a correct conversation.
         log_fail: (rates,) that of a failed one.
 
-    A block of conversations is given by its mean, in the place of an outcome: see `blocks`. Run lengths are in blocks then.
+    A block of conversations is given by its mean, in the place of an outcome (see above). Run lengths are in blocks then.
     """
 
     target_run_length: float

@@ -1,4 +1,15 @@
-"""Ground truth from files: cases in any text format, labels from CSV, and redaction of both."""
+"""Ground truth from files: cases in any text format, labels from CSV, and redaction of both.
+
+Labels from a CSV of `conversation_id[,case_id][,verdict|reward]`.
+
+A verdict is pass, fail, true, false, 1 or 0 (case ignored); a reward is a number that passes at or above a threshold.
+An empty cell means no value. A file may map conversations to cases, contain verdicts, or both.
+
+Redaction of ground truth with the same key as spans, for storage and for comparison with redacted conversations.
+
+Marks of equal values are equal, so nearly all comparisons still work. If a field is redacted completely, its shape is lost:
+rules about the shape (a regular expression, a schema, a part, a tolerance) then accept any value.
+"""
 
 from __future__ import annotations
 

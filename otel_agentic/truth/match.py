@@ -1,4 +1,11 @@
-"""Matching of conversations with cases by id, queries or text; a conversation without a reliable match stays unknown."""
+"""Matching of conversations with cases by id, queries or text; a conversation without a reliable match stays unknown.
+
+The methods, first hit wins: the case id in the spans, the labels file, the queries of the whole conversation, the queries so
+far, and, if the settings enable it, the text of all queries. Queries are compared after `normalise`. If a method matches two
+cases equally well, the conversation is ambiguous and no weaker method is tried. Drafts that have not been reviewed are tried
+only if no reviewed case matches by any method. Unless the settings enable matches by text, the most similar case is a
+suggestion, which has no effect.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from otel_agentic.config import MatchingSettings
 from otel_agentic.errors import CaseError
-from otel_agentic.truth.text_index import Spoken, contradict, denies, form, resemble, says_nothing
+from otel_agentic.truth.sentences import Spoken, contradict, denies, form, resemble, says_nothing
 from otel_agentic.truth.values import Bag, is_number, leaves, normalise, says_text
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Cases: the annotated ground truth of one conversation, and the messages about invalid ones."""
+"""Cases: the annotated ground truth of one conversation, and the messages about invalid ones.
+
+Every field of the case format is validated here and nothing else is accepted; messages about invalid files come from `load`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Comparison of texts and JSON values: normalisation, regular expressions in linear time, equality by value, JSON Schema."""
+"""Comparison of texts and JSON values: normalisation, regular expressions in linear time, equality by value, JSON Schema.
+
+JSON Schema for parameters and arguments, by `jsonschema-rs`, with every check bounded.
+
+Schemas and values are untrusted input: nothing is fetched, patterns run in linear time, and a check whose work could grow
+beyond a limit is refused before it starts. Cases use draft 2020-12 as it is; schemas of tools are read in every draft from 3 to
+2020-12, with OpenAPI's `nullable`.
+"""
 
 from __future__ import annotations
 
@@ -443,7 +450,7 @@ class _Compiled:
                 )
             except jsonschema_rs.ValidationError as error:
                 self._mark_bad_pattern(error)
-            except Exception as error:  # noqa: BLE001 — an untrusted schema: whatever it breaks, it cannot be used
+            except Exception as error:  # noqa: BLE001 — an untrusted schema may raise anything; it cannot be used
                 raise SchemaUnusableError(f"{_INVALID}: {type(error).__name__}") from None
         raise SchemaUnusableError(f"more than {_UNUSABLE_PATTERNS} patterns of the schema are unsupported")
 

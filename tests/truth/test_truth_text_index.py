@@ -13,7 +13,7 @@ from otel_agentic.config import MatchingSettings, load_settings
 from otel_agentic.errors import ConfigError
 from otel_agentic.testing import conversation, turn
 from otel_agentic.truth import Case, CaseIndex, CaseTurn
-from otel_agentic.truth.text_index import Spoken, contradict
+from otel_agentic.truth.sentences import Spoken, contradict
 from tests.snapshots import raises
 
 if TYPE_CHECKING:

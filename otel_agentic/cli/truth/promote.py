@@ -117,7 +117,7 @@ def _write(cases: Sequence[dict[str, Any]], file: Path | None, form: str) -> Non
 
 
 def _as_yaml(cases: Sequence[dict[str, Any]]) -> str:
-    from otel_agentic.truth.formats.located import write_yaml  # noqa: PLC0415 — not needed for --help
+    from otel_agentic.truth.formats.yaml_text import write_yaml  # noqa: PLC0415 — not needed for --help
 
     return write_yaml(list(cases))
 

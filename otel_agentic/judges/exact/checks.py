@@ -1,4 +1,8 @@
-"""Objections to an answer whatever its wording: another number or date, a denial, the other of two alternatives, unequal JSON."""
+"""Objections to an answer, independent of its wording: another number or date, a denial, the other of two alternatives, unequal JSON.
+
+An objection never makes an answer pass. If the answer contradicts the expected one it is `wrong`; if it may still be right it
+is a `doubt`.
+"""
 
 from __future__ import annotations
 

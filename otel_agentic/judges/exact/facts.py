@@ -1,4 +1,9 @@
-"""Facts of a text that compare by value: numbers with units, dates, times of day, durations, identifiers."""
+"""Facts of a text that compare by value: numbers with units, dates, times of day, durations, identifiers.
+
+Dates and times of day in text, by value: 2024-05-20 is May 20th, 2024; 10:30 pm is 22:30.
+
+Months are read in English, German, French and Spanish.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,24 @@
-"""Whether a text asserts what it mentions: negation, opposite statements, hedges, retractions, and values bound to the wrong subject."""
+"""Whether a text asserts what it mentions: negation, opposite statements, hedges, retractions, and values bound to the wrong subject.
+
+Negation of a span of text: "it is not Paris", "Paris is wrong", "it isn't London but Paris".
+
+Covers English, and simple negations in German, French and Spanish; texts in other languages are read as affirmative.
+
+Whether a text asserts a fact that it mentions: not if it is denied, past, the belief of others, or a guess.
+
+"We used to open at 8 am; now we open at 9 am" mentions two times and asserts one. "The correct number is 14, not 15",
+"larger than 9.9" and "I don't know. Perhaps 42?" mention a number without asserting it.
+
+Retraction of a stated fact by the same text: "42, or maybe 43", "it is 42. Actually, it is 43".
+
+Another value of the same kind is common in a right answer ("20 / 4 = 5", "$327 of the $1,000"). It is a contradiction only if
+both compete: joined by "or", introduced as a correction, or stated of the same subject.
+
+Values assigned to the wrong subject: "Pro costs $10 and Basic costs $25".
+
+The owners of an expected value are the words of its clause that occur with no other expected value. It is misplaced if the
+answer names an owner of another value with it, and none of its own.
+"""
 
 from __future__ import annotations
 

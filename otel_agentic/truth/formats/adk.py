@@ -1,4 +1,8 @@
-"""ADK eval sets: conversations with the expected calls and response of each invocation."""
+"""ADK eval sets: conversations with the expected calls and response of each invocation.
+
+Reads all three forms (an eval set; a list of named conversations; a bare list of turns, which is one case), writes the
+current one. ADK compares calls in their exact order.
+"""
 
 from __future__ import annotations
 

@@ -294,7 +294,7 @@ class Yaml(Native):
 
     def document(self, cases: Sequence[Case]) -> str:
         """Return the cases as a YAML list."""
-        from otel_agentic.truth.formats.located import write_yaml  # noqa: PLC0415 — only YAML files need PyYAML
+        from otel_agentic.truth.formats.yaml_text import write_yaml  # noqa: PLC0415 — only YAML files need PyYAML
 
         return write_yaml([record_of(case) for case in cases])
 

@@ -98,7 +98,7 @@ def parse_text(name: str, text: str, forced: Format | None) -> Parsed:
 
 
 def _parse_yaml(text: str) -> Parsed:
-    from otel_agentic.truth.formats.located import parse_yaml  # noqa: PLC0415 — only YAML files need PyYAML
+    from otel_agentic.truth.formats.yaml_text import parse_yaml  # noqa: PLC0415 — only YAML files need PyYAML
 
     return parse_yaml(text)
 

@@ -1,4 +1,7 @@
-"""Cases in the flat layout of CSV and Parquet: one row per turn."""
+"""Cases in the flat layout of CSV and Parquet: one row per turn.
+
+Each row is one turn of a case; a case without turns has one row. An empty cell has no value.
+"""
 
 from __future__ import annotations
 
