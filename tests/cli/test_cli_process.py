@@ -21,7 +21,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli import cli
-from tests.cli.running import COMMAND, done, environment, on_terminal, plain_lines, run, run_process, wait_until
+from tests.cli.running import COMMAND, done, environment, on_terminal, plain_lines, run, wait_until
 from tests.cli.small import conversation, write_spans
 from tests.snapshots import passage
 
@@ -78,14 +78,14 @@ def test_the_list_of_commands_has_the_short_help_of_each() -> None:
 
 
 def test_help_fits_eighty_columns_and_cuts_no_sentence() -> None:
-    told = run_process("--help", env={"COLUMNS": "80"}).out
+    told = "\n".join(on_terminal(80, "--help"))
 
     assert "..." not in told.partition("Commands:")[2]
     assert all(len(line) <= 80 for line in told.splitlines())
 
 
 def test_the_version_is_told() -> None:
-    assert run_process("--version").out.startswith("otel-agentic, version ")
+    assert run("--version").out.startswith("otel-agentic, version ")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_database_that_a_foreign_process_holds_is_busy_and_its_pid_is_named(tm
     ) as holder:
         assert holder.stdout is not None
         assert b"held\n" == holder.stdout.readline()
-        serve = run_process("serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--db", "t.duckdb")
+        serve = run("serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0", "--db", "t.duckdb")
         for ran in (run("report", "--db", "t.duckdb"), run("ingest", spans, "--db", "t.duckdb"), serve):
             assert (4, 1) == (ran.code, len(ran.lines))
             assert passage(ran.err, pid=holder.pid) == snapshot("t.duckdb is held by process <pid>")

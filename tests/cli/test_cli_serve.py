@@ -17,7 +17,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from tests.cli.running import COMMAND, done, environment, run, run_process, wait_until
+from tests.cli.running import COMMAND, done, environment, run, wait_until
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import ending, opening, passage, whole
 
@@ -165,7 +165,7 @@ def test_ingest_into_a_live_file_is_refused_with_the_pid_and_where_to_send(live:
 
 
 def test_a_second_collector_on_the_file_is_refused(live: Live) -> None:
-    ran = run_process("serve", "--db", live.db, *_LISTEN)
+    ran = run("serve", "--db", live.db, *_LISTEN)
 
     assert (4, "", 1) == (ran.code, ran.out, len(ran.lines))
     assert str(live.process.pid) in ran.err
@@ -174,16 +174,14 @@ def test_a_second_collector_on_the_file_is_refused(live: Live) -> None:
 def test_a_taken_port_is_wrong_usage_that_names_it(live: Live, tmp_path: Path) -> None:
     taken = live.http.removeprefix("http://")
     options = ("--grpc", _FREE, "--http", taken, "--admin", _FREE)
-    ran = run_process("serve", "--db", tmp_path / "other.duckdb", *options)
+    ran = run("serve", "--db", tmp_path / "other.duckdb", *options)
 
     assert (2, "", 1) == (ran.code, ran.out, len(ran.lines))
     assert passage(ran.err, taken=taken) == snapshot("cannot listen on <taken>: Address already in use")
 
 
 def test_a_public_address_needs_a_token(tmp_path: Path) -> None:
-    ran = run_process(
-        "serve", "--db", tmp_path / "other.duckdb", "--grpc", _FREE, "--http", "0.0.0.0:0", "--admin", _FREE
-    )
+    ran = run("serve", "--db", tmp_path / "other.duckdb", "--grpc", _FREE, "--http", "0.0.0.0:0", "--admin", _FREE)
 
     assert (2, 1) == (ran.code, len(ran.lines))
     assert passage(ran.err) == snapshot("can be reached from other machines: set a token")
@@ -191,7 +189,7 @@ def test_a_public_address_needs_a_token(tmp_path: Path) -> None:
 
 def test_bad_cases_are_told_before_anything_listens(tmp_path: Path) -> None:
     (tmp_path / "cases.jsonl").write_text('{"case_id": 5}\n', encoding="utf-8")
-    ran = run_process("serve", "--db", tmp_path / "other.duckdb", *_LISTEN, "--cases", tmp_path / "cases.jsonl")
+    ran = run("serve", "--db", tmp_path / "other.duckdb", *_LISTEN, "--cases", tmp_path / "cases.jsonl")
 
     assert (3, "") == (ran.code, ran.out)
     assert whole(ran.err, value=tmp_path / "cases.jsonl") == snapshot(

@@ -9,9 +9,12 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
@@ -292,19 +295,35 @@ def saying(wrong: Any, only: str | None = None) -> Any:
     return say
 
 
-@EVERY
-@pytest.mark.parametrize("kind", WRONG)
-def test_a_judge_that_fails_gives_no_score_no_label_and_no_zero(evaluator: AskingEvaluator, kind: str) -> None:
-    run = Run(evaluator, saying(WRONG[kind]))
-    scores = run.scores(subject())
+#: A reply to a form that is no verdict: one of those above, prose, or an object that lacks what the form asks for.
+bad_replies: Final = st.one_of(
+    st.sampled_from(list(WRONG.values())),
+    st.text(st.characters(exclude_characters="{}")).map(lambda text: lambda _: text),
+    st.dictionaries(
+        st.sampled_from(["reasoning", "score", "label", "texts", "verdict"]),
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text(), max_size=2),
+    ).map(lambda fields: lambda form: json.dumps({name: fields[name] for name in fields if name != form.kind})),
+)
 
-    assert run.answers
-    assert {"judge_error"} == {one.reason for one in run.answers if isinstance(one, JudgeFailure)}
-    assert [] == [one for one in run.answers if isinstance(one, Verdict)]
-    assert {metric.name for metric in evaluator.metrics} == {one.name for one in scores}
-    assert [] == [one for one in scores if one.value is not None or one.label is not None]
-    assert "judge_error" in {one.reason for one in scores}
-    assert [] == [one for one in scores if one.reason == "judge_error" and not one.explanation]
+
+def each_wrong_reply(test: Any) -> Any:
+    return reduce(lambda decorated, wrong: example(wrong)(decorated), WRONG.values(), test)
+
+
+@each_wrong_reply
+@given(bad_replies)
+@settings(max_examples=settings().max_examples // 3)
+def test_a_judge_that_fails_gives_no_score_no_label_and_no_zero(wrong: Any) -> None:
+    for evaluator in JUDGED.values():
+        run = Run(evaluator, saying(wrong))
+        scores = run.scores(subject())
+
+        assert run.answers, evaluator.name
+        assert {"judge_error"} == {getattr(answer, "reason", "a verdict") for answer in run.answers}, evaluator.name
+        assert {metric.name for metric in evaluator.metrics} == {score.name for score in scores}
+        assert {(None, None)} == {(score.value, score.label) for score in scores}, evaluator.name
+        explained = {score.reason: score.explanation for score in scores}
+        assert explained["judge_error"], evaluator.name
 
 
 @EVERY

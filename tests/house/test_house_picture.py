@@ -17,7 +17,9 @@ def pictured() -> list[set[str]]:
 
 
 def test_the_picture_has_the_layers_of_the_import_contract() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
 
     assert [set(layer.split(" | ")) for layer in layers] == pictured()
