@@ -123,9 +123,13 @@ class Checkpoints:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable, so that a new file still exists after a power loss."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return  # on this system folders cannot be synced
-    handle = os.open(folder, os.O_RDONLY)
+    if hasattr(os, "O_DIRECTORY"):  # on other systems folders cannot be synced
+        sync(folder)
+
+
+def sync(path: Path) -> None:
+    """Sync a file, or the names in a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

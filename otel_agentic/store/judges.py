@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.judges.asking_judge import Cost, Limits
 from otel_agentic.judges.base import Verdict, metric_of
 from otel_agentic.store.selection import parsed, rows
-from otel_agentic.store.table import Table, key_columns, rows_with
+from otel_agentic.store.table import Table, columns_of, key_columns, rows_with
 from otel_agentic.windows.rolling import parse_width
 
 if TYPE_CHECKING:
@@ -458,8 +458,8 @@ def save_calibration(
     con: DuckDBPyConnection, run: CalibrationRun, calibrations: Sequence[Calibration], labelled: Sequence[Labelled]
 ) -> None:
     """Write a calibration: a row for turns and one for conversations, and the compared verdicts."""
-    Table(con, "judge_calibrations").insert(con, _columns([_row(run, item) for item in calibrations]))
-    Table(con, "calibration_verdicts").insert(con, _columns([_verdict_row(run, item) for item in labelled]))
+    Table(con, "judge_calibrations").insert(con, columns_of([_row(run, item) for item in calibrations]))
+    Table(con, "calibration_verdicts").insert(con, columns_of([_verdict_row(run, item) for item in labelled]))
 
 
 def newest_calibrations(con: DuckDBPyConnection) -> list[Row]:
@@ -512,10 +512,6 @@ def _verdict_row(run: CalibrationRun, labelled: Labelled) -> dict[str, Any]:
         "judged": labelled.judge is not None,
         "random_sample": run.random_sample,
     }
-
-
-def _columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
 #: The newest calibration on conversations of each judge and version; a random sample takes precedence.

@@ -23,7 +23,7 @@ from otel_agentic.redaction.batch import KEY_BYTES, CountingRedactor
 from otel_agentic.redaction.fields import MARK_START
 from otel_agentic.regular_files import open_regular
 from otel_agentic.store.connection import ConnectionManager, describe, open_database, require_file
-from otel_agentic.store.durability import Checkpoints, UndoFile, keep_damaged_log, restore, sync_folder
+from otel_agentic.store.durability import Checkpoints, UndoFile, keep_damaged_log, restore, sync, sync_folder
 from otel_agentic.store.maintenance.backup import Snapshots, copy_of_open_file, remove_leftover_copies
 from otel_agentic.store.maintenance.migrations import bring_up_to_date
 from otel_agentic.store.queries.user_queries import UserQueries
@@ -132,11 +132,7 @@ def _write(path: Path, key: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(path.parent)
     except OSError as error:
         raise StoreUnusableError(
             f"{path}: the redaction key cannot be written: {error.strerror}; make the folder writable, or free space"

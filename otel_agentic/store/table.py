@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 import orjson
 
+from otel_agentic.store.selection import parsed
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -197,7 +199,7 @@ class RowMap(Generic[T]):
             named = {column: self._named.get(column) or self._field_of(column, kind) for column, kind in types.items()}
             columns = {column: field for column, field in named.items() if field in self._fields}
             readers = {
-                column: self._read.get(column) or (_parsed if types[column] == "JSON" else None) for column in columns
+                column: self._read.get(column) or (parsed if types[column] == "JSON" else None) for column in columns
             }
             self._converted = [(index, read) for index, read in enumerate(readers.values()) if read is not None]
             self._columns = columns
@@ -208,8 +210,9 @@ class RowMap(Generic[T]):
         return f"{column.removesuffix('_at')}_ns" if kind == "TIMESTAMP_NS" else column
 
 
-def _parsed(text: str | None) -> Any:
-    return None if text is None else orjson.loads(text)
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return rows with equal keys as columns, for `Table.insert`."""
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
 class Feed:

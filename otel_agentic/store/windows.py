@@ -11,7 +11,7 @@ import orjson
 from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.stats.sequential import e_value
 from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, bounds
-from otel_agentic.store.table import Table, registered
+from otel_agentic.store.table import Table, columns_of, object_array, registered
 from otel_agentic.windows.model import GroupKey, ScoredConversation
 from otel_agentic.windows.objectives import NO_CASE, Finals
 from otel_agentic.windows.tally import unique_rows
@@ -83,10 +83,10 @@ def rows_of(table: WindowTable) -> Columns:
     return {
         **by_point,
         "k": np.tile(np.array(table.k, dtype=np.int64), points * len(estimates)),
-        "estimator": np.tile(np.repeat(_objects(list(table.estimates)), len(table.k)), points),
+        "estimator": np.tile(np.repeat(object_array(list(table.estimates)), len(table.k)), points),
         "level": np.tile(np.repeat(np.array([estimate.level for estimate in estimates]), len(table.k)), points),
         "interval_method": np.repeat(
-            _interleaved([_objects(estimate.interval_methods) for estimate in estimates]), len(table.k)
+            _interleaved([object_array(estimate.interval_methods) for estimate in estimates]), len(table.k)
         ),
         **_numbers(estimates, "pass_at_k"),
         **_numbers(estimates, "pass_pow_k"),
@@ -98,8 +98,8 @@ def _by_point(table: WindowTable) -> Columns:
     missing = tallies.not_evaluated.sum(axis=1)
     everything = tallies.n + missing  # never 0: an empty window has no point
     return {
-        **{name: _objects([getattr(key, name) for key in tallies.groups])[tallies.group] for name in _GROUP},
-        "window": _objects(tallies.windows)[tallies.window],
+        **{name: object_array([getattr(key, name) for key in tallies.groups])[tallies.group] for name in _GROUP},
+        "window": object_array(tallies.windows)[tallies.window],
         "end": tallies.end_ns,
         "n": tallies.n,
         "c": tallies.c,
@@ -108,21 +108,21 @@ def _by_point(table: WindowTable) -> Columns:
         "coverage": tallies.n / everything,
         "lower_bound": tallies.c / everything,
         "upper_bound": (tallies.c + missing) / everything,
-        "tier": _objects(table.tier),
-        "leaning": _objects(table.leaning),
+        "tier": object_array(table.tier),
+        "leaning": object_array(table.leaning),
     }
 
 
 def _reasons(tallies: Tallies) -> np.ndarray[Any, Any]:
     """Return the not evaluated counts of each point as JSON, serialised once per combination."""
     if not tallies.reasons:
-        return _objects(["{}"] * tallies.size)
+        return object_array(["{}"] * tallies.size)
     first, which = unique_rows(list(tallies.not_evaluated.T))
     texts = [
         orjson.dumps({name: count for name, count in zip(tallies.reasons, counts, strict=True) if count}).decode()
         for counts in tallies.not_evaluated[first].tolist()
     ]
-    return _objects(texts)[which]
+    return object_array(texts)[which]
 
 
 def _numbers(estimates: Sequence[GroupedEstimates], name: str) -> Columns:
@@ -133,12 +133,6 @@ def _numbers(estimates: Sequence[GroupedEstimates], name: str) -> Columns:
 
 def _interleaved(columns: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     return np.stack(columns, axis=1).reshape(-1)
-
-
-def _objects(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
 
 
 #: Every closed conversation with its newest score; one without a score is not evaluated, with reason `not_scored`.
@@ -452,7 +446,7 @@ def save_monitors(con: DuckDBPyConnection, monitors: Sequence[Monitor], watermar
     con.execute("DELETE FROM monitors")
     rows = [_row(monitor) | {"watermark": watermark_ns, "computed_at": now_ns} for monitor in monitors]
     if rows:
-        Table(con, "monitors").insert(con, {name: [row[name] for row in rows] for name in rows[0]})
+        Table(con, "monitors").insert(con, columns_of(rows))
 
 
 def _row(monitor: Monitor) -> dict[str, Any]:

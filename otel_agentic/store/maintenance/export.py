@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from otel_agentic.store.durability import sync
 from otel_agentic.store.table import LAST_NS, rows_with
 
 if TYPE_CHECKING:
@@ -202,15 +203,6 @@ def exchange(first: Path, second: Path) -> bool:
         sync(first.parent)
         sync(second.parent)
     return done
-
-
-def sync(path: Path) -> None:
-    """Sync a file, or the names in a folder, to disk."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def hour_sql(time: str) -> str:

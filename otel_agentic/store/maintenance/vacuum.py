@@ -11,8 +11,7 @@ import duckdb
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.connection import FILE_FORMAT, describe
-from otel_agentic.store.durability import undo_path
-from otel_agentic.store.maintenance.export import sync
+from otel_agentic.store.durability import sync, undo_path
 from otel_agentic.store.selection import rows
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
-import numpy as np
 
 from otel_agentic.errors import CaseError, QueryError, TooLargeError
-from otel_agentic.store.table import registered
+from otel_agentic.store.table import object_array, registered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from otel_agentic.store.table import Array
 
 #: The largest file of cases, in rows and decompressed bytes: a small file may contain very much.
 MAX_ROWS: Final = 1_000_000
@@ -105,11 +106,9 @@ def _kind(values: Sequence[Any]) -> str:
     return "DOUBLE" if kinds and kinds <= {int, float} and float in kinds else "VARCHAR"
 
 
-def _text_array(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+def _text_array(values: Sequence[Any]) -> Array:
     """Return values as texts, which DuckDB casts: numbers keep all their digits."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = [value if value is None or isinstance(value, str) else repr(value) for value in values]
-    return array
+    return object_array([value if value is None or isinstance(value, str) else repr(value) for value in values])
 
 
 #: Types to which their text is cast back; values of other types stay text.
@@ -168,10 +167,8 @@ def _distinct(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def _texts(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = [_text(value) for value in values]
-    return array
+def _texts(values: Sequence[Any]) -> Array:
+    return object_array([_text(value) for value in values])
 
 
 def _text(value: Any) -> str | None:

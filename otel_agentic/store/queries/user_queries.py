@@ -1,4 +1,4 @@
-"""User SQL: each statement runs in a process of its own (`query_child`), which can be killed at any moment.
+"""User SQL: each statement runs in a process of its own (`queries.sql`), which can be killed at any moment.
 
 DuckDB neither counts the memory of a value that it is computing nor checks for interrupts inside a call, so only a process can
 enforce limits on `replace(replace(repeat(…`.
