@@ -12,7 +12,7 @@ from otel_agentic.engine.engine import stored_estimator_names
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluation.score_events import evaluator_of
 from otel_agentic.telemetry import EventHistory, OpenMetricsHistory, OtlpHistory, SentEvents
-from otel_agentic.telemetry.sinks import shown
+from otel_agentic.telemetry.sinks import loggable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,7 +140,7 @@ def identity_of(engine: Engine, asked: Asked) -> tuple[str, str]:
     settings = engine.settings
     target = endpoint_of(asked, settings.emit) if asked.emit == "otlp" else ""
     # A backend has one id, however it was named; so has a last end, however far behind it until lies: an age moves on.
-    same = replace(asked, endpoint=shown(target) if target else None, until_ns=asked.last_wanted_ns)
+    same = replace(asked, endpoint=loggable(target) if target else None, until_ns=asked.last_wanted_ns)
     return run_id_of(
         same,
         {
@@ -165,7 +165,7 @@ class Events:
     @property
     def told(self) -> SentEvents:
         """What became of the events so far."""
-        return SentEvents() if self._history is None else self._history.told
+        return SentEvents() if self._history is None else self._history.outcome
 
     def after(self, on_scored: OnScored) -> OnScored:
         """Return what tells of scores as before, and then sends their events."""

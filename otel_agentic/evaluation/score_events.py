@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from otel_agentic.evaluators.registry import asks
 from otel_agentic.judges import ExactJudge
 from otel_agentic.telemetry import Evaluator, MetricResult
-from otel_agentic.telemetry.results import standing_of
+from otel_agentic.telemetry.results import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +44,6 @@ def metric_results(measured: Measured, rules: FailureRules) -> Iterator[MetricRe
             evaluator_version=measured.evaluator.version,
             score_id=score_id,
             case_id=measured.case_id,
-            judged=by_judge,
-            **standing_of(measured.conversation, score, rules)._asdict(),
+            by_judge=by_judge,
+            **status_of(measured.conversation, score, rules)._asdict(),
         )

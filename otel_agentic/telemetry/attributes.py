@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def own_version() -> str:
-    """Return the version of the installed distribution, `unknown` when run from a bare source tree."""
+    """Return the version of the installed distribution, `unknown` if run from a bare source tree."""
     try:
         return version(names.OWN_SERVICE_NAME)
     except PackageNotFoundError:
@@ -26,7 +26,7 @@ def own_version() -> str:
 
 
 def own_resource(instance_id: str | None = None) -> Resource:
-    """Return the resource of everything that this process emits; without an instance id, each call makes a new one."""
+    """Return the resource of everything that this process emits; without an instance id, each call creates a new one."""
     attributes = {
         names.SERVICE_NAME: names.OWN_SERVICE_NAME,
         names.SERVICE_VERSION: own_version(),
@@ -43,7 +43,7 @@ _NO_SPAN: Final = set_span_in_context(INVALID_SPAN, Context())
 
 
 def label(text: str, limit: int = MAX_LABEL_CHARS) -> str:
-    r"""Return `text` cut to `limit` characters and fit for UTF-8.
+    r"""Return `text`, cut to `limit` characters and encodable as UTF-8.
 
     One lone surrogate would make the encoder refuse the whole export.
 
@@ -55,7 +55,7 @@ def label(text: str, limit: int = MAX_LABEL_CHARS) -> str:
 
 
 def group_attributes(key: GroupKey) -> dict[str, str]:
-    """Return a group's metric attributes; what is unknown is left out.
+    """Return a group's metric attributes without unknown ones.
 
     >>> group_attributes(GroupKey(agent="travel", environment="production"))
     {'gen_ai.agent.name': 'travel', 'deployment.environment.name': 'production'}

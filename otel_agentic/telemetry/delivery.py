@@ -23,7 +23,7 @@ from opentelemetry.sdk.metrics.export import (
 
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.attributes import own_version
-from otel_agentic.telemetry.sinks import build_exporters, shown
+from otel_agentic.telemetry.sinks import build_exporters, loggable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 WindowSource: TypeAlias = Callable[[], MetricsData | None]
 
-#: Seconds between two lines about one backend that does not answer.
+#: Seconds between two log messages about a backend that does not respond.
 COMPLAIN_EVERY_S: Final = 60.0
 
 _CUMULATIVE: Final[dict[type, AggregationTemporality]] = dict.fromkeys(
@@ -52,7 +52,7 @@ _CUMULATIVE: Final[dict[type, AggregationTemporality]] = dict.fromkeys(
     AggregationTemporality.CUMULATIVE,
 )
 
-#: The loggers through which the SDK's exporters complain.
+#: The loggers of the SDK's exporters.
 _SDK_LOGGERS: Final = (
     "opentelemetry.exporter.otlp.common.http",
     "opentelemetry.exporter.otlp.proto.grpc.exporter",
@@ -64,7 +64,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Delivery:
-    """What became of the exports of one signal to one backend. Thread-safe."""
+    """The outcome of the exports of one signal to one backend. Thread-safe."""
 
     def __init__(self, signal: str, endpoint: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._signal = signal
@@ -78,35 +78,35 @@ class Delivery:
         self.rejected = 0
 
     def succeeded(self) -> None:
-        """Note an export that arrived."""
+        """Record a successful export."""
         with self._lock:
             failed, self._failed_in_a_row, self._complained_at = self._failed_in_a_row, 0, None
         if failed:
-            _logger.warning("telemetry backend %s takes %s again, after %d failed exports", *self._who, failed)
+            _logger.warning("telemetry backend %s accepts %s again, after %d failed exports", *self._who, failed)
 
     def failed(self, reason: str) -> None:
-        """Note an export that did not arrive."""
+        """Record a failed export."""
         with self._lock:
             self.failures += 1
             self._failed_in_a_row += 1
-            failed, due = self._failed_in_a_row, self._due(self._complained_at)
-            if due:
+            failed, log = self._failed_in_a_row, self._may_log(self._complained_at)
+            if log:
                 self._complained_at = self._clock()
-        if due:
+        if log:
             _logger.warning(
-                "telemetry backend %s does not take %s (export %d in a row): %s", *self._who, failed, reason
+                "telemetry backend %s does not accept %s (export %d in a row): %s", *self._who, failed, reason
             )
 
     def partly(self, rejected: int, why: str) -> None:
-        """Note that a backend left some of an export out, or warns of something although it took all of it."""
+        """Record that a backend rejected part of an export, or accepted all of it with a warning."""
         with self._lock:
             self.rejected += rejected
-            total, due = self.rejected, self._due(self._warned_at)
-            if due:
+            total, log = self.rejected, self._may_log(self._warned_at)
+            if log:
                 self._warned_at = self._clock()
-        if due:
+        if log:
             _logger.warning(
-                "telemetry backend %s left %d of %s out (%d so far): %s",
+                "telemetry backend %s rejected %d %s (%d so far): %s",
                 self._endpoint,
                 rejected,
                 self._signal,
@@ -114,7 +114,7 @@ class Delivery:
                 why or "no reason given",
             )
 
-    def _due(self, last: float | None) -> bool:
+    def _may_log(self, last: float | None) -> bool:
         return last is None or self._clock() - last >= COMPLAIN_EVERY_S
 
     @property
@@ -138,18 +138,18 @@ class CalmMetricExporter(MetricExporter):
         **kwargs: object,  # noqa: ARG002 — the SDK's signature
     ) -> MetricExportResult:
         """Export; never raises."""
-        with calm() as heard:
+        with calm() as messages:
             try:
                 data = joined(metrics_data, self._windows())
                 result = self._exporter.export(data, timeout_millis=timeout_millis)
             except Exception as error:  # noqa: BLE001 — no fault of a backend may end the export thread
-                heard.append(f"{type(error).__name__}: {error}")
+                messages.append(f"{type(error).__name__}: {error}")
                 result = MetricExportResult.FAILURE
-        _note(self._delivery, heard, ok=result is MetricExportResult.SUCCESS)
+        _note(self._delivery, messages, ok=result is MetricExportResult.SUCCESS)
         return result
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
-        """Return True: nothing is kept here."""
+        """Flush the exporter; there is no buffer here."""
         return self._exporter.force_flush(timeout_millis)
 
     def shutdown(self, timeout_millis: float = 30_000, **kwargs: object) -> None:  # noqa: ARG002 — the SDK's signature
@@ -167,17 +167,17 @@ class CalmLogExporter(LogRecordExporter):
 
     def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
         """Export; never raises."""
-        with calm() as heard:
+        with calm() as messages:
             try:
                 result = self._exporter.export(batch)
             except Exception as error:  # noqa: BLE001 — no fault of a backend may end the export thread
-                heard.append(f"{type(error).__name__}: {error}")
+                messages.append(f"{type(error).__name__}: {error}")
                 result = LogRecordExportResult.FAILURE
-        _note(self._delivery, heard, ok=result is LogRecordExportResult.SUCCESS)
+        _note(self._delivery, messages, ok=result is LogRecordExportResult.SUCCESS)
         return result
 
     def force_flush(self, timeout_millis: int = 10_000) -> bool:
-        """Return True: nothing is kept here."""
+        """Flush the exporter; there is no buffer here."""
         return self._exporter.force_flush(timeout_millis)
 
     def shutdown(self) -> None:
@@ -187,38 +187,40 @@ class CalmLogExporter(LogRecordExporter):
 
 
 def joined(collected: MetricsData, windows: MetricsData | None) -> MetricsData:
-    """Return both in one, in one resource and scope: they come from two providers of the same resource and scope."""
+    """Return both in one resource and scope: they come from two providers with the same resource and scope."""
     if windows is None or not windows.resource_metrics:
         return collected
     if not collected.resource_metrics:
         return windows
     first, *rest = collected.resource_metrics
     scope, *scopes = first.scope_metrics
-    more = [metric for each in windows.resource_metrics for part in each.scope_metrics for metric in part.metrics]
+    more = [
+        metric for resource in windows.resource_metrics for part in resource.scope_metrics for metric in part.metrics
+    ]
     scope = replace(scope, metrics=[*scope.metrics, *more])
     return MetricsData(resource_metrics=[replace(first, scope_metrics=[scope, *scopes]), *rest])
 
 
-def _note(delivery: Delivery, heard: list[str], *, ok: bool) -> None:
+def _note(delivery: Delivery, messages: list[str], *, ok: bool) -> None:
     if ok:
         delivery.succeeded()
     else:
-        # The first word names the cause, the last one only says that the time for retries is over.
-        delivery.failed(heard[0] if heard else "no reason given")
+        # The first message contains the cause; the last one is only about the end of the retries.
+        delivery.failed(messages[0] if messages else "no reason given")
 
 
 class _Quiet(logging.Filter):
-    """Keeps what the SDK's exporters say in an export of ours, and lets everybody else's words pass."""
+    """Collects the log messages of the SDK's exporters during our exports, and lets all other messages pass."""
 
     def __init__(self) -> None:
         super().__init__()
         self.local = threading.local()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        heard: list[str] | None = getattr(self.local, "heard", None)
-        if heard is None:
+        messages: list[str] | None = getattr(self.local, "messages", None)
+        if messages is None:
             return True
-        heard.append(record.getMessage())
+        messages.append(record.getMessage())
         return False
 
 
@@ -229,33 +231,33 @@ for _name in _SDK_LOGGERS:
 
 @contextmanager
 def calm() -> Iterator[list[str]]:
-    """Keep what the SDK's exporters say on this thread out of the log; gives the list that it goes into."""
-    heard: list[str] = []
-    _quiet.local.heard = heard
+    """Collect the messages of the SDK's exporters on this thread in a list instead of the log; yield the list."""
+    messages: list[str] = []
+    _quiet.local.messages = messages
     try:
-        yield heard
+        yield messages
     finally:
-        del _quiet.local.heard
+        del _quiet.local.messages
 
 
-#: Events that wait for a backend, then the oldest are dropped; a few kilobytes each.
+#: The largest number of events that wait for a backend before the oldest are dropped; a few kilobytes each.
 MAX_WAITING_EVENTS: Final = 4096
 _EVENTS_PER_REQUEST: Final = 512
-#: Gauges repeat at least this often, whatever the setting says: beyond it a series looks stale.
+#: Gauges repeat at least this often, regardless of the setting, because a series would look stale otherwise.
 _MAX_INTERVAL_S: Final = 60.0
 
 _Step: TypeAlias = Callable[[], object]
 
 
 class Backend:
-    """Pushes metrics, and events where they are wanted, to one OTLP endpoint.
+    """Pushes metrics, and events if enabled, to one OTLP endpoint.
 
     Raises:
         ConfigError: the endpoint is not http(s)://host:port, or a TLS file cannot be used.
     """
 
     def __init__(self, emit: EmitSettings, endpoint: str, *, resource: Resource, windows: WindowSource) -> None:
-        self._deliveries = (Delivery("metrics", shown(endpoint)), Delivery("events", shown(endpoint)))
+        self._deliveries = (Delivery("metrics", loggable(endpoint)), Delivery("events", loggable(endpoint)))
         partly: dict[Signal, Partly] = {"metrics": self._deliveries[0].partly, "logs": self._deliveries[1].partly}
         exporters = build_exporters(emit, endpoint, partly=partly)
         self.reader = PeriodicExportingMetricReader(
@@ -277,13 +279,13 @@ class Backend:
         return self._logs.get_logger(names.SCOPE, own_version(), names.SCHEMA_URL)
 
     def force_flush(self, timeout_s: float) -> bool:
-        """Send what waits; return whether all of it arrived in time."""
+        """Send all pending data; return whether all of it arrived in time."""
         failures = self._failures
         done = _within(timeout_s, lambda: self.reader.force_flush(timeout_s * 1000), self._processor.force_flush)
         return done and self._failures == failures
 
     def shutdown(self, timeout_s: float) -> None:
-        """Send what waits and stop; returns after `timeout_s` seconds even when the backend hangs."""
+        """Send all pending data and stop; returns after `timeout_s` seconds even if the backend hangs."""
         _within(timeout_s, lambda: self.reader.shutdown(timeout_s * 1000), self._logs.shutdown)
 
     @property
@@ -302,10 +304,10 @@ def interval_s(emit: EmitSettings) -> float:
 
 
 def _within(timeout_s: float, *steps: _Step) -> bool:
-    """Run the steps side by side; return whether all ended well within `timeout_s` seconds.
+    """Run the steps in parallel; return whether all succeeded within `timeout_s` seconds.
 
-    The SDK's own time limits do not hold while a request hangs. A step that is late goes on in a daemon thread, which
-    does not keep the process alive.
+    The SDK's own time limits do not apply while a request hangs. A late step continues in a daemon thread, which does not keep
+    the process alive.
     """
     ended: list[bool] = []
     threads = [threading.Thread(target=_try, args=(step, ended), daemon=True) for step in steps]
@@ -320,7 +322,7 @@ def _within(timeout_s: float, *steps: _Step) -> bool:
 def _try(step: _Step, ended: list[bool]) -> None:
     try:
         step()
-    except Exception:  # noqa: BLE001 — the SDK raises bare exceptions on time-outs; the caller only asks whether it worked
+    except Exception:  # noqa: BLE001 — the SDK raises bare exceptions on timeouts; only success matters here
         ended.append(False)
     else:
         ended.append(True)

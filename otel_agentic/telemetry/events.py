@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 Trigger: TypeAlias = Literal["online", "backfill", "cli"]
 _Value: TypeAlias = "str | int | float | tuple[str, ...]"
 
-#: Characters kept of an explanation, and of an id.
+#: The largest number of characters of an explanation, and of an id.
 MAX_EXPLANATION_CHARS: Final = 1000
 MAX_ID_CHARS: Final = 1024
-#: Wrong parameters named by one event: a stranger's call may have any number, and 4,096 events wait for a backend.
+#: The largest number of wrong parameters in one event: an untrusted call may have any number, and 4,096 events may wait.
 MAX_PARAMETERS: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventOptions:
-    """What is the same for every event of one run. `explanations` may carry conversation text."""
+    """Options of all events of one run. `explanations` may contain conversation text."""
 
     run_id: str
     trigger: Trigger
@@ -43,7 +43,7 @@ class EventOptions:
 
 
 class EvaluationEvents:
-    """Emits a score's results as events, each in the context of the span that it judges."""
+    """Emits a score's results as events, each in the context of the evaluated span."""
 
     def __init__(self, logger: Logger, options: EventOptions) -> None:
         self._logger = logger
@@ -53,9 +53,9 @@ class EvaluationEvents:
         """Emit the events of one scored conversation. Never blocks: a full queue drops the oldest.
 
         Args:
-            conversation: what was judged.
+            conversation: the evaluated conversation.
             score: the result.
-            evaluator: who judged; None: the one of the options.
+            evaluator: the evaluator; None means the one of the options.
         """
         options = self._options if evaluator is None else replace(self._options, evaluator=evaluator)
         for result in results_of(conversation, score, options.evaluator):
@@ -73,12 +73,12 @@ class EvaluationEvents:
 def event_attributes(
     conversation: Conversation, score: ConversationScore, result: Result, options: EventOptions
 ) -> dict[str, _Value]:
-    """Return the attributes of one event; what is unknown or does not apply is left out."""
+    """Return the attributes of one event without unknown or inapplicable ones."""
     values: dict[str, _Value | None] = {
         **group_attributes(group_of(conversation)),
         **_standard(conversation, result),
         **_own(score, result),
-        names.EVALUATION_ID: core_score_id(score, options.evaluator.version or "", result.name, result.place),
+        names.EVALUATION_ID: core_score_id(score, options.evaluator.version or "", result.name, result.position),
         names.EVALUATOR: CORE,
         names.EVALUATOR_VERSION: options.evaluator.version,
         names.RUN_ID: options.run_id,
@@ -123,9 +123,9 @@ def _text(value: str | None) -> str | None:
 def emit_metrics(
     logger: Logger, options: EventOptions, conversation: Conversation, results: Iterable[MetricResult]
 ) -> None:
-    """Emit an event for each score, and for each failure of a judge, in the context of the span that it is about.
+    """Emit an event for each score, and for each failure of a judge, in the context of its span.
 
-    Other abstentions have none: most metrics have nothing to say of most conversations. Never blocks.
+    Other abstentions have no event: most metrics do not apply to most conversations. Never blocks.
     """
     spot_of, shared = spots_of(conversation), _shared(conversation, options)
     for result in results:
@@ -138,7 +138,7 @@ def emit_metrics(
             event_name=names.EVALUATION_RESULT_EVENT,
             severity_number=SeverityNumber.INFO,
             severity_text=SeverityNumber.INFO.name,
-            body=f"{label(result.metric.name)}: {_said(result)}",
+            body=f"{label(result.metric.name)}: {_label_or_value(result)}",
             attributes={**shared, **_attributes(result, spot, explained=options.explanations)},
         )
 
@@ -155,7 +155,7 @@ def _shared(conversation: Conversation, options: EventOptions) -> dict[str, _Val
 
 
 def _attributes(result: MetricResult, spot: Spot, *, explained: bool) -> dict[str, _Value]:
-    """Return the attributes of one event; what is unknown or does not apply is left out."""
+    """Return the attributes of one event without unknown or inapplicable ones."""
     values: dict[str, _Value | None] = {
         **_standard_attributes_of_metric(result, spot),
         **_own_attributes_of_metric(result),
@@ -186,7 +186,7 @@ def _own_attributes_of_metric(result: MetricResult) -> dict[str, _Value | None]:
         names.EVALUATION_THRESHOLD: result.threshold,
         names.EVALUATOR: label(result.evaluator),
         names.EVALUATOR_VERSION: label(result.evaluator_version),
-        names.EVALUATOR_TYPE: "judge" if result.judged else "rule",
+        names.EVALUATOR_TYPE: "judge" if result.by_judge else "rule",
         names.OUTCOME: result.outcome,
         names.SEVERITY: result.severity,
         names.TURN_INDEX: score.turn_index,
@@ -195,6 +195,6 @@ def _own_attributes_of_metric(result: MetricResult) -> dict[str, _Value | None]:
     }
 
 
-def _said(result: MetricResult) -> str:
-    """Return the label of a score, or its value where it has none."""
+def _label_or_value(result: MetricResult) -> str:
+    """Return the label of a score, or its value if it has no label."""
     return f"{result.score.value}" if result.label is None else label(result.label)

@@ -35,13 +35,13 @@ Part: TypeAlias = Literal["prometheus", "metrics", "events"]
 class Telemetry:
     """What we emit: window gauges, counters, histograms, events. Built by `Telemetry.from_settings`.
 
-    Every `record_*` and `set_*` is thread-safe and returns at once, whatever the backend does. Without an endpoint
+    Every `record_*` and `set_*` is thread-safe and returns at once, even if the backend hangs. Without an endpoint
     only `render`, the Prometheus text, has a reader.
     """
 
     def __init__(self, emit: EmitSettings, options: EventOptions) -> None:
         resource = own_resource(emit.instance_id)
-        self._counts = options.trigger != "backfill"  # old results never go into live series
+        self._counts = options.trigger != "backfill"  # old results are never part of live series
         self._scrape = Scrape()
         self._windows = WindowGauges(
             resource=resource, scrape=self._scrape, max_groups=emit.max_groups, estimators=emit.estimators
@@ -77,8 +77,8 @@ class Telemetry:
 
         Args:
             emit: endpoint, transport, limits.
-            run_id: stands on every event.
-            trigger: stands on every event; `backfill` keeps results out of counters and histograms.
+            run_id: an attribute of every event.
+            trigger: an attribute of every event; with `backfill`, results are not counted in counters and histograms.
             evaluator: version and thresholds on events.
 
         Raises:
@@ -91,30 +91,30 @@ class Telemetry:
 
     @property
     def enabled(self) -> tuple[Part, ...]:
-        """The ways out that are alive."""
+        """The enabled outputs."""
         pushed: tuple[Part, ...] = ("metrics",) if self._backend else ()
         return ("prometheus", *pushed, *(("events",) if self._events else ()))
 
     def set_windows(self, points: WindowPoints) -> None:
         """Replace all window gauges; a group or window without a point stops.
 
-        Costs next to nothing: points are read when somebody collects. They are kept, so they must not change.
+        This is cheap: points are read at the next collection. They must not be changed afterwards.
 
         Args:
-            points: window points, the newest of each group and window counts; or a table with `points()`.
+            points: window points, of which the newest of each group and window is used; or a table with `points()`.
         """
         self._windows.set_windows(points)
 
     def set_objectives(self, points: Iterable[ObjectivePoint]) -> None:
-        """Replace the e-values of all objectives; one of a group that has no point any more stops."""
+        """Replace the e-values of all objectives; a group without a point stops."""
         self._windows.set_objectives(points)
 
-    def set_agreement(self, found: Iterable[Agreement]) -> None:
-        """Say how far judges agree with people; one that is not given any more stops."""
-        self._judges.set_agreement(found)
+    def set_agreement(self, agreements: Iterable[Agreement]) -> None:
+        """Replace the agreement of judges with people; a judge without a value stops."""
+        self._judges.set_agreement(agreements)
 
     def set_open(self, n: int) -> None:
-        """Say how many conversations are open."""
+        """Set the number of open conversations."""
         self._metrics.set_open(n)
 
     def record_score(
@@ -128,7 +128,7 @@ class Telemetry:
         """Count a scored conversation and emit its events.
 
         Args:
-            conversation: what was judged.
+            conversation: the evaluated conversation.
             score: the result.
             restated: whether it replaces an earlier result.
             evaluator: version and thresholds on its events; None: those of the run.
@@ -139,36 +139,36 @@ class Telemetry:
             self._events.emit(conversation, score, evaluator)
 
     def record_metrics(self, conversation: Conversation, results: Sequence[MetricResult], *, restated: bool) -> None:
-        """Count and measure what metrics say of a conversation, and emit events of those that the settings name.
+        """Count and measure the results of metrics for a conversation, and emit events for those that the settings select.
 
         Args:
-            conversation: what they looked at.
-            results: their scores and abstentions.
-            restated: whether they replace earlier ones.
+            conversation: the evaluated conversation.
+            results: the scores and abstentions of the metrics.
+            restated: whether they replace earlier results.
         """
         if self._counts:
             self._metric_results.record(conversation, results, restated=restated)
         if self._events and self._backend:
-            wanted = results if self._every_metric else [result for result in results if result.judged]
-            emit_metrics(self._backend.logger, self._options, conversation, wanted)
+            selected = results if self._every_metric else [result for result in results if result.by_judge]
+            emit_metrics(self._backend.logger, self._options, conversation, selected)
 
     def record_answer(self, answer: Verdict | JudgeFailure, evaluator: str) -> None:
-        """Count what a judge of some name was asked, what it cost, and what the cache saved."""
+        """Count a judge's requests, their cost, and the cache hits."""
         if self._counts:
             self._judges.record(answer, evaluator)
 
     def watch(self, vitals: Callable[[], Vitals]) -> None:
-        """Emit from now on how a collector does; `vitals` is asked whenever somebody collects, and must be quick."""
+        """Emit the health of a collector from now on; `vitals` is called at each collection, and must be fast."""
         if self._collector is None:
             self._collector = CollectorMetrics(self._meter, vitals)
 
     def record_refusal(self, transport: str, status: str) -> None:
-        """Count a request that was refused as a whole, in a collector that is watched."""
+        """Count a request that was refused as a whole, if a collector is watched."""
         if self._collector is not None:
             self._collector.record_refusal(transport, status)
 
     def record_commit(self, seconds: float) -> None:
-        """Measure how long a commit of spans took, in a collector that is watched."""
+        """Measure how long a commit of spans took, if a collector is watched."""
         if self._collector is not None:
             self._collector.record_commit(seconds)
 
@@ -185,17 +185,17 @@ class Telemetry:
         self._metrics.record_delay(stage, seconds)
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
-        """Return content type and text of `/metrics`; exemplars need OpenMetrics, asked for by the header `accept`."""
+        """Return content type and text of `/metrics`; exemplars need OpenMetrics, requested by the header `accept`."""
         self._windows.prepare()
         return self._scrape.render(accept)
 
     def force_flush(self, timeout_s: float) -> bool:
-        """Send what waits; return whether the backend took all of it within `timeout_s` seconds."""
-        # The provider's own flush would also leave points in the scrape's queue, to be shown twice.
+        """Send all pending data; return whether the backend accepted all of it within `timeout_s` seconds."""
+        # The provider's own flush would also leave points in the scrape's queue, which would appear twice.
         return self._backend is None or self._backend.force_flush(timeout_s)
 
     def shutdown(self, timeout_s: float) -> None:
-        """Send what waits and stop, within `timeout_s` seconds; calling it again does nothing."""
+        """Send all pending data and stop, within `timeout_s` seconds; calling it again does nothing."""
         if self._down:
             return
         self._down = True

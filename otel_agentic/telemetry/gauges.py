@@ -44,21 +44,21 @@ _PASS_POW_K: _Family = (names.PASS_POW_K, names.PASS_POW_K_LOWER, names.PASS_POW
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The points that get gauges, and the groups that the cap left out."""
+    """The points with gauges, and the groups that exceed the cap."""
 
     points: tuple[WindowPoint, ...]
     dropped: frozenset[GroupKey]
 
     @property
     def groups(self) -> frozenset[GroupKey]:
-        """The groups that get gauges."""
+        """The groups with gauges."""
         return frozenset(point.summary.key for point in self.points)
 
 
 def select(points: Iterable[WindowPoint], max_groups: int) -> Selection:
-    """Return the newest point of each group and window, for the `max_groups` most recent groups.
+    """Return the newest point of each group and window; only the `max_groups` most recent groups are selected.
 
-    Groups by case or by tool are left out: ids never stand on metrics, and without them two groups would look alike.
+    Groups by case or by tool are left out: ids are never metric attributes, and without them two groups would be the same.
     """
     newest: dict[tuple[GroupKey, str], WindowPoint] = {}
     for point in points:
@@ -79,11 +79,11 @@ def select(points: Iterable[WindowPoint], max_groups: int) -> Selection:
 
 
 def observe(points: Iterable[WindowPoint], estimators: Sequence[str] = ()) -> dict[str, list[Observation]]:
-    """Return the observations by instrument name; only those whose estimator is defined.
+    """Return the observations with a defined estimator, by instrument name.
 
     Args:
-        points: one of each group and window.
-        estimators: names of those to emit; none: the headline estimator.
+        points: one point of each group and window.
+        estimators: names of the estimators to emit; empty means the headline estimator.
     """
     observations: dict[str, list[Observation]] = defaultdict(list)
     for instrument, observation in samples_of_all(points, estimators):
@@ -94,11 +94,11 @@ def observe(points: Iterable[WindowPoint], estimators: Sequence[str] = ()) -> di
 def observe_objectives(
     points: Iterable[ObjectivePoint], preferred: frozenset[GroupKey], max_groups: int
 ) -> list[Observation]:
-    """Return the e-values of objectives, for `max_groups` groups at most: first those that have window gauges."""
-    found = [point for point in points if point.key.case is None and point.key.tool is None]
-    ordered = sorted(dict.fromkeys(point.key for point in found), key=lambda key: key not in preferred)
-    kept = frozenset(ordered[:max_groups])
-    return [_evidence(point) for point in found if point.key in kept]
+    """Return the e-values of objectives for at most `max_groups` groups, groups with window gauges first."""
+    candidates = [point for point in points if point.key.case is None and point.key.tool is None]
+    ordered = sorted(dict.fromkeys(point.key for point in candidates), key=lambda key: key not in preferred)
+    selected = frozenset(ordered[:max_groups])
+    return [_evidence(point) for point in candidates if point.key in selected]
 
 
 def _evidence(point: ObjectivePoint) -> Observation:
@@ -107,9 +107,9 @@ def _evidence(point: ObjectivePoint) -> Observation:
 
 
 def samples_of_all(points: Iterable[WindowPoint], estimators: Sequence[str] = ()) -> Iterator[_Sample]:
-    """Return what is emitted of the points of one moment: that of each, and the tier of each group once.
+    """Return the observations of the points of one moment: those of each point, and the tier of each group once.
 
-    A tier is claimed from all conversations since an agent version's first one: it is no window's.
+    A tier is claimed from all conversations since an agent version's first one; it does not belong to a window.
     """
     tiers: dict[GroupKey, WindowPoint] = {}
     for point in points:
@@ -124,7 +124,7 @@ def samples_of_all(points: Iterable[WindowPoint], estimators: Sequence[str] = ()
 
 
 def samples_of(point: WindowPoint, estimators: Sequence[str] = ()) -> Iterator[_Sample]:
-    """Return what is emitted of one point but for its group's tier, as (instrument, observation); see `observe`."""
+    """Return the observations of one point except its group's tier, as (instrument, observation); see `observe`."""
     summary = point.summary
     attributes: Attributes = {**group_attributes(summary.key), names.WINDOW: point.window}
     for name in dict.fromkeys(estimators or (summary.default_estimator,)):
@@ -136,16 +136,16 @@ def samples_of(point: WindowPoint, estimators: Sequence[str] = ()) -> Iterator[_
 
 
 def _newness(point: WindowPoint) -> tuple[int, int]:
-    """Sort key of a group's points, newest last; of two that end together the one that knows more."""
+    """Sort key of a group's points, newest last; of two with the same end, the one with more conversations."""
     return (point.end_ns, _conversations(point.summary))
 
 
 def _recency(key: GroupKey, points: Sequence[WindowPoint]) -> tuple[int, int, tuple[tuple[str, str | int], ...]]:
     """Sort key, most recent group first.
 
-    All windows of one evaluation end together, so their ends tell nothing apart. The start of the narrowest window
-    that still holds a conversation does: the group was active after it; a window of the last n has no start to tell.
-    Ties go to the busier group, then by name.
+    All windows of one evaluation have the same end, so the start of the narrowest window that contains a conversation decides:
+    the group was active after it. A window of the last n conversations has no start. Ties are decided in favour of the
+    busier group, then by name.
     """
     active = [point for point in points if _conversations(point.summary)]
     last = max((point.end_ns - point.width_ns for point in active if point.width_ns is not None), default=0)
@@ -160,18 +160,18 @@ def _conversations(summary: GroupSummary) -> int:
 def _rates(estimates: Estimates | None, attributes: Attributes) -> Iterator[_Sample]:
     if estimates is None:
         return
-    shown: Attributes = {**attributes, names.ESTIMATOR: estimates.estimator}
+    with_estimator: Attributes = {**attributes, names.ESTIMATOR: estimates.estimator}
     success = _success(estimates)
     if success is not None:
-        yield from _estimate(_SUCCESS, success, shown)
+        yield from _estimate(_SUCCESS, success, with_estimator)
     for k, estimate in estimates.pass_at_k.items():
-        yield from _estimate(_PASS_AT_K, estimate, {**shown, names.K: k})
+        yield from _estimate(_PASS_AT_K, estimate, {**with_estimator, names.K: k})
     for k, estimate in estimates.pass_pow_k.items():
-        yield from _estimate(_PASS_POW_K, estimate, {**shown, names.K: k})
+        yield from _estimate(_PASS_POW_K, estimate, {**with_estimator, names.K: k})
 
 
 def _success(estimates: Estimates) -> Estimate | None:
-    """Return pass@1, which is pass^1; None where k = 1 was not asked for."""
+    """Return pass@1, which equals pass^1; None if k = 1 was not requested."""
     return estimates.pass_at_k.get(1) or estimates.pass_pow_k.get(1)
 
 
@@ -188,7 +188,7 @@ def _counts(summary: GroupSummary, attributes: Attributes) -> Iterator[_Sample]:
 
 def _estimate(family: _Family, estimate: Estimate, attributes: Attributes) -> Iterator[_Sample]:
     if estimate.value is None:
-        return  # a bound without its point would look like a result
+        return  # a bound without its point estimate would look like a result
     for instrument, value in zip(family, (estimate.value, estimate.lower, estimate.upper), strict=True):
         yield from _sample(instrument, value, attributes)
 
@@ -199,13 +199,13 @@ def _sample(instrument: Instrument, value: float | None, attributes: Attributes)
 
 
 _logger = logging.getLogger(__name__)
-#: The cap on groups bounds the points. The SDK's own limit of 2,000 would melt live gauges into one overflow point.
+#: The cap on groups bounds the points. The SDK's own limit of 2,000 would merge live gauges into one overflow point.
 _LIMITS: Final[CardinalityLimits] = {ObservableGauge: 1_000_000, ObservableUpDownCounter: 1_000_000}
 
 
 @runtime_checkable
 class PointTable(Protocol):
-    """Many window points at once, made into points when they are asked for."""
+    """A table of window points that are created on demand."""
 
     def points(self) -> Iterable[WindowPoint]:
         """Return the points."""
@@ -215,37 +215,37 @@ class PointTable(Protocol):
 WindowPoints: TypeAlias = Iterable[WindowPoint] | PointTable
 
 
-def points_of(given: WindowPoints) -> Iterable[WindowPoint]:
-    """Return the points, whichever way they are given."""
-    return given.points() if isinstance(given, PointTable) else given
+def points_of(source: WindowPoints) -> Iterable[WindowPoint]:
+    """Return the points of an iterable or a table."""
+    return source.points() if isinstance(source, PointTable) else source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Snapshot:
-    """What was said last of windows and of objectives."""
+    """The newest points of windows and of objectives."""
 
     windows: WindowPoints = ()
     objectives: Sequence[ObjectivePoint] = ()
 
 
 class WindowGauges:
-    """Holds the newest points and gives them to whoever collects. Thread-safe.
+    """Keeps the newest points and reports them at each collection. Thread-safe.
 
-    To set points costs nothing: what they say is made into observations when somebody collects, once a snapshot.
+    Setting points is cheap: they are converted to observations at the next collection, once per snapshot.
 
-    The SDK keeps the state of every attribute set it has ever seen, so that agents and versions that come and go would
-    grow without bound. Gauges have no past: their provider is thrown away and built anew once it has seen twice the
-    cap on groups. That is why they do not share the provider of counters and histograms.
+    The SDK keeps the state of every attribute set it has ever seen, so that changing agents and versions would take unbounded
+    memory. Gauges have no state: their provider is replaced by a new one once it has seen twice the cap on groups. That
+    is why they do not share the provider of counters and histograms.
     """
 
     def __init__(self, *, resource: Resource, scrape: Scrape, max_groups: int, estimators: Sequence[str] = ()) -> None:
         """Prepare; there are no points yet.
 
         Args:
-            resource: who emits.
-            scrape: where they are shown.
-            max_groups: groups that get gauges.
-            estimators: names of those to emit; none: the headline estimator.
+            resource: the resource of this process.
+            scrape: the `/metrics` endpoint that renders them.
+            max_groups: the largest number of groups with gauges.
+            estimators: names of the estimators to emit; empty means the headline estimator.
         """
         self._resource = resource
         self._scrape = scrape
@@ -253,59 +253,59 @@ class WindowGauges:
         self._estimators = tuple(estimators)
         self._lock = threading.Lock()
         self._waiting = threading.Lock()
-        self._newest = self._shown = _Snapshot()
+        self._newest = self._current = _Snapshot()
         self._observations: Mapping[str, Sequence[Observation]] = {}
         self._dropped: frozenset[GroupKey] = frozenset()
         self._ever_dropped = 0
-        self._seen: set[GroupKey] = set()
+        self._known_groups: set[GroupKey] = set()
         self._provider, self._reader = self._build()
 
     def set_windows(self, points: WindowPoints) -> None:
         """Replace the points of windows."""
-        kept = points if isinstance(points, PointTable) else tuple(points)
+        table = points if isinstance(points, PointTable) else tuple(points)
         with self._waiting:
-            self._newest = _Snapshot(windows=kept, objectives=self._newest.objectives)
+            self._newest = _Snapshot(windows=table, objectives=self._newest.objectives)
 
     def set_objectives(self, points: Iterable[ObjectivePoint]) -> None:
         """Replace the points of objectives."""
-        kept = tuple(points)
+        table = tuple(points)
         with self._waiting:
-            self._newest = _Snapshot(windows=self._newest.windows, objectives=kept)
+            self._newest = _Snapshot(windows=self._newest.windows, objectives=table)
 
     def prepare(self) -> None:
-        """Make the newest points ready to be collected; needed before a scrape begins."""
+        """Prepare the newest points for collection; needed before a scrape begins."""
         with self._lock:
-            newest = self._unshown()
+            newest = self._pending()
             if newest is not None:
                 with self._scrape.lock:  # no collection may see half of each snapshot
                     self._show(newest)
 
     def collect(self) -> MetricsData | None:
-        """Return the points of now for an exporter; None where there are none."""
+        """Return the current points for an exporter; None if there are no points."""
         self.prepare()
         with self._lock:
             return self._reader.get_metrics_data()
 
     def groups_dropped(self) -> int:
-        """Return how often a group newly fell under the cap; what the cap is, the newest points decide."""
+        """Return how many times a group was newly dropped because of the cap, by the newest points."""
         self._prepare_unless_busy()
         return self._ever_dropped
 
     def shutdown(self) -> None:
-        """Take the gauges out of the scrape."""
+        """Remove the gauges from the scrape."""
         with self._lock, self._scrape.lock:
             self._provider.shutdown()
 
     def _prepare_unless_busy(self) -> None:
-        """Prepare, unless that meant to wait.
+        """Prepare the newest points, unless that would block.
 
-        A collection calls this and holds a lock of the SDK, for which a scrape that is under way waits: to wait for that
-        scrape would be to wait forever. It was prepared itself, so at worst a count is told with the next export.
+        A collection calls this while it holds a lock of the SDK for which a running scrape waits: waiting for that scrape would
+        be a deadlock. The scrape prepared the points itself, so at worst a count is reported with the next export.
         """
         if not self._lock.acquire(blocking=False):
             return
         try:
-            newest = self._unshown()
+            newest = self._pending()
             if newest is not None and self._scrape.lock.acquire(blocking=False):
                 try:
                     self._show(newest)
@@ -314,12 +314,12 @@ class WindowGauges:
         finally:
             self._lock.release()
 
-    def _unshown(self) -> _Snapshot | None:
+    def _pending(self) -> _Snapshot | None:
         with self._waiting:
-            return None if self._newest is self._shown else self._newest
+            return None if self._newest is self._current else self._newest
 
     def _show(self, newest: _Snapshot) -> None:
-        self._shown = newest
+        self._current = newest
         try:
             selection = select(points_of(newest.windows), self._max_groups)
             evidence = observe_objectives(newest.objectives, selection.groups, self._max_groups)
@@ -330,11 +330,11 @@ class WindowGauges:
             return
         self._ever_dropped += len(selection.dropped - self._dropped)
         self._dropped = selection.dropped
-        self._seen |= selection.groups.union(point.key for point in newest.objectives)
-        if len(self._seen) > 2 * self._max_groups:
+        self._known_groups |= selection.groups.union(point.key for point in newest.objectives)
+        if len(self._known_groups) > 2 * self._max_groups:
             self._provider.shutdown()
             self._provider, self._reader = self._build()
-            self._seen = set(selection.groups)
+            self._known_groups = set(selection.groups)
         self._observations = observations
 
     def _build(self) -> tuple[MeterProvider, InMemoryMetricReader]:

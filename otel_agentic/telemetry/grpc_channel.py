@@ -1,4 +1,4 @@
-"""What only grpc itself can say of a channel: its credentials, and that it compresses."""
+"""Options of a channel that need grpc itself: credentials and compression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.telemetry.sinks import Tls
 
-#: As OTLP over HTTP is sent, too.
+#: The same compression as for OTLP over HTTP.
 GZIP = grpc.Compression.Gzip
 
 

@@ -37,7 +37,7 @@ from otel_agentic.telemetry.delivery import calm
 from otel_agentic.telemetry.events import EvaluationEvents, EventOptions
 from otel_agentic.telemetry.gauges import points_of, samples_of_all, select
 from otel_agentic.telemetry.names import family_name, family_type, label_name
-from otel_agentic.telemetry.sinks import MAX_POINTS_PER_REQUEST, build_exporters, shown
+from otel_agentic.telemetry.sinks import MAX_POINTS_PER_REQUEST, build_exporters, loggable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ class PastSample(NamedTuple):
 
 
 def past_samples(points: WindowPoints, emit: EmitSettings) -> Iterator[PastSample]:
-    """Return the gauges of window points by ascending end; the cap on groups holds at each end, as it did live.
+    """Return the gauges of window points by ascending end; the cap on groups applies at each end, as in live telemetry.
 
     Args:
         points: all points of some window ends, in any order.
@@ -77,7 +77,7 @@ def past_samples(points: WindowPoints, emit: EmitSettings) -> Iterator[PastSampl
             yield PastSample(instrument, observation.attributes, end_ns, observation.value)
 
 
-#: Sends of one request; the exporter tries for `emit.timeout_s` in each of them.
+#: Attempts to send one request; the exporter retries for `emit.timeout_s` in each of them.
 TRIES: Final = 3
 _WAIT_S: Final = 1.0
 
@@ -85,16 +85,16 @@ _logger = logging.getLogger(__name__)
 
 
 class OtlpHistory:
-    """Sends window points to a backend. Values stand at the end of their windows; counters have no past to send.
+    """Sends window points to a backend, with the end of their windows as time. Counters cannot be sent for the past.
 
-    The backend must take points that are older than what it has, as Prometheus does within `out_of_order_time_window`.
+    The backend must accept points older than its newest, as Prometheus does within `out_of_order_time_window`.
     """
 
     def __init__(self, emit: EmitSettings, endpoint: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
         """Prepare; nothing is sent yet.
 
         Args:
-            emit: transport, headers, TLS, limits, instance id: that of the collector joins past and present.
+            emit: transport, headers, TLS, limits, instance id; with the collector's instance id, past and live series are the same.
             endpoint: the backend, http(s)://host:port.
             sleep: waits some seconds.
 
@@ -102,7 +102,7 @@ class OtlpHistory:
             ConfigError: the endpoint is not http(s)://host:port, or a TLS file cannot be used.
         """
         self._emit = emit
-        self._endpoint = shown(endpoint)
+        self._endpoint = loggable(endpoint)
         self._sleep = sleep
         self._left_out = 0
         self._exporters = build_exporters(emit, endpoint, partly={"metrics": self._partly})
@@ -110,12 +110,12 @@ class OtlpHistory:
         self._scope = InstrumentationScope(names.SCOPE, own_version(), names.SCHEMA_URL)
 
     def send(self, points: WindowPoints) -> int:
-        """Send the points of some window ends; return how many values the backend took.
+        """Send the points of some window ends; return how many values the backend accepted.
 
-        Sending again what was sent says the same of the same series at the same times.
+        Sending the same points again is idempotent: series, times and values are the same.
 
         Raises:
-            BackendError: the backend did not take it, after some tries.
+            BackendError: the backend did not accept the points after some attempts.
         """
         sent, before = 0, self._left_out
         for batch in _batched(past_samples(points, self._emit), MAX_POINTS_PER_REQUEST):
@@ -131,7 +131,7 @@ class OtlpHistory:
 
     def _partly(self, rejected: int, why: str) -> None:
         if not self._left_out:
-            _logger.warning("telemetry backend %s left %d points of the past out: %s", self._endpoint, rejected, why)
+            _logger.warning("telemetry backend %s rejected %d points of the past: %s", self._endpoint, rejected, why)
         self._left_out += rejected
 
     def _send(self, data: MetricsData) -> None:
@@ -143,17 +143,17 @@ class OtlpHistory:
             reason = self._refusal(data)
         if reason is not None:
             raise BackendError(
-                f"telemetry backend {self._endpoint} does not take window points of the past ({TRIES} tries): {reason}; is "
-                "it up, and does it accept points out of order?"
+                f"telemetry backend {self._endpoint} does not accept window points of the past ({TRIES} attempts): {reason}; "
+                "is it running, and does it accept points out of order?"
             )
 
     def _refusal(self, data: MetricsData) -> str | None:
-        """Send once; return why the backend did not take it, None when it did."""
-        with calm() as heard:
-            taken = self._exporters.metrics.export(data) is MetricExportResult.SUCCESS
-        if taken:
+        """Send once; return the reason why the backend did not accept it, None if it did."""
+        with calm() as messages:
+            accepted = self._exporters.metrics.export(data) is MetricExportResult.SUCCESS
+        if accepted:
             return None
-        return heard[0] if heard else "no reason given"
+        return messages[0] if messages else "no reason given"
 
     def _data(self, samples: Sequence[PastSample]) -> MetricsData:
         by_instrument: dict[Instrument, list[NumberDataPoint]] = {}
@@ -161,7 +161,7 @@ class OtlpHistory:
             by_instrument.setdefault(sample.instrument, []).append(_point(sample))
         scope = ScopeMetrics(
             scope=self._scope,
-            metrics=[_metric(instrument, found) for instrument, found in by_instrument.items()],
+            metrics=[_metric(instrument, points) for instrument, points in by_instrument.items()],
             schema_url=names.SCHEMA_URL,
         )
         resource = ResourceMetrics(resource=self._resource, scope_metrics=[scope], schema_url=names.SCHEMA_URL)
@@ -180,7 +180,7 @@ def _metric(instrument: Instrument, points: list[NumberDataPoint]) -> Metric:
 def _point(sample: PastSample) -> NumberDataPoint:
     return NumberDataPoint(
         attributes=sample.attributes,
-        start_time_unix_nano=0,  # unknown, as OTLP says it: nobody counted then
+        start_time_unix_nano=0,  # unknown, as defined by OTLP
         time_unix_nano=sample.time_ns,
         value=sample.value,
     )
@@ -192,13 +192,13 @@ def _batched(samples: Iterable[PastSample], size: int) -> Iterator[list[PastSamp
         yield batch
 
 
-#: Events that wait, and that a request holds, about; a few kilobytes each.
+#: The approximate number of events that wait and that a request contains; a few kilobytes each.
 _EVENTS_PER_REQUEST: Final = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEvents:
-    """How many events a backend took, and how many it did not; `problem` is the last reason that it gave."""
+    """The number of events that a backend accepted and did not accept; `problem` is its last reason."""
 
     sent: int = 0
     lost: int = 0
@@ -206,9 +206,9 @@ class SentEvents:
 
 
 class EventHistory:
-    """Sends the events of scores at once, and waits for the answer: nothing is dropped for want of room.
+    """Sends the events of scores synchronously, so that no event is dropped because of a full queue.
 
-    A backend that refuses a request is not asked again: one that takes no logs would make each request wait in vain.
+    A backend that refuses a request gets no further requests: one that accepts no logs would delay each of them.
     """
 
     def __init__(self, emit: EmitSettings, endpoint: str, *, run_id: str) -> None:
@@ -217,7 +217,7 @@ class EventHistory:
         Args:
             emit: transport, headers, TLS, limits, explanations, instance id.
             endpoint: the backend, http(s)://host:port.
-            run_id: stands on every event, with `backfill` as trigger.
+            run_id: an attribute of every event, with `backfill` as trigger.
 
         Raises:
             ConfigError: the endpoint is not http(s)://host:port, or a TLS file cannot be used.
@@ -233,13 +233,13 @@ class EventHistory:
         self._problem: str | None = None
 
     @property
-    def told(self) -> SentEvents:
-        """What became of all events so far."""
+    def outcome(self) -> SentEvents:
+        """The counts of all events so far."""
         return SentEvents(sent=self._sent, lost=self._lost, problem=self._problem)
 
-    def send(self, judged: Iterable[tuple[Conversation, ConversationScore, Evaluator]]) -> None:
-        """Send the events of some scored conversations, each with the end of what was judged as its time. Never raises."""
-        for conversation, score, evaluator in judged:
+    def send(self, scored: Iterable[tuple[Conversation, ConversationScore, Evaluator]]) -> None:
+        """Send the events of some scored conversations, each with the end of its target as time. Never raises."""
+        for conversation, score, evaluator in scored:
             self._events.emit(conversation, score, evaluator)
             if len(self._waiting.get_finished_logs()) >= _EVENTS_PER_REQUEST:
                 self._flush()
@@ -263,15 +263,15 @@ class EventHistory:
                 self._sent += len(records)
 
     def _exported(self, records: Sequence[ReadableLogRecord]) -> bool:
-        with calm() as heard:
+        with calm() as messages:
             try:
-                taken = self._exporters.logs.export(records) is LogRecordExportResult.SUCCESS
-            except Exception as error:  # noqa: BLE001 — events lost are told; windows are not to be lost with them
-                heard.append(f"{type(error).__name__}: {error}")
-                taken = False
-        if not taken:
-            self._problem = heard[0] if heard else "no reason given"
-        return taken
+                accepted = self._exporters.logs.export(records) is LogRecordExportResult.SUCCESS
+            except Exception as error:  # noqa: BLE001 — lost events are reported; windows must not be lost with them
+                messages.append(f"{type(error).__name__}: {error}")
+                accepted = False
+        if not accepted:
+            self._problem = messages[0] if messages else "no reason given"
+        return accepted
 
     def _partly(self, rejected: int, why: str) -> None:
         self._sent -= rejected
@@ -280,7 +280,7 @@ class EventHistory:
 
 
 _NS_PER_S: Final = 1_000_000_000
-#: Series whose numbers are remembered; beyond, they are looked up again.
+#: The number of series whose ids are cached.
 _MAX_REMEMBERED: Final = 200_000
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS series (
@@ -295,15 +295,15 @@ SELECT s.family, s.labels, p.time_ns, p.value
 FROM series s JOIN samples p ON p.series = s.id
 ORDER BY s.family, s.labels, p.time_ns
 """
-#: What stands for a character that would end a label value, and those that end a line for some reader or another.
+#: Escapes of the characters that would end a label value or a line.
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class OpenMetricsHistory:
-    """Gathers window points and writes them as one file, families together and each series in order of time.
+    """Collects window points and writes them as one file, families together and each series in order of time.
 
-    Windows are computed range by range, all series of each; the format wants it the other way round. So values wait in a
-    scratch file beside the target, an SQLite database, and memory stays bounded. After a kill, opening it again goes on.
+    Windows are computed range by range with all their series, while the format requires series by series. Values therefore wait in
+    a scratch file next to the target, an SQLite database, and memory stays bounded. After a kill, opening it again resumes.
     """
 
     def __init__(self, path: Path, emit: EmitSettings, *, labels: Mapping[str, str] | None = None) -> None:
@@ -312,7 +312,7 @@ class OpenMetricsHistory:
         Args:
             path: the file to be written.
             emit: the cap on groups, and the estimators to emit.
-            labels: put on every series, such as `job` and `instance` of the live ones.
+            labels: labels of every series, such as `job` and `instance` of the live ones.
 
         Raises:
             BadInputError: the scratch file cannot be used.
@@ -325,9 +325,9 @@ class OpenMetricsHistory:
         self._con = _opened(self._scratch)
 
     def add(self, points: WindowPoints) -> int:
-        """Keep the points of some window ends, durably; return how many values they have.
+        """Store the points of some window ends durably; return the number of their values.
 
-        Points of a group, window and end that are there already are replaced: adding twice is adding once.
+        Existing points of the same group, window and end are replaced, so adding is idempotent.
         """
         rows = [
             (self._series(sample), sample.time_ns, float(sample.value)) for sample in past_samples(points, self._emit)
@@ -337,7 +337,7 @@ class OpenMetricsHistory:
         return len(rows)
 
     def finish(self) -> Path:
-        """Write the file, whole or not at all; remove the scratch file; return the path."""
+        """Write the file atomically; remove the scratch file; return the path."""
         unfinished = self.path.with_name(self.path.name + ".tmp")
         with unfinished.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(self._lines())
@@ -349,19 +349,19 @@ class OpenMetricsHistory:
         return self.path
 
     def close(self) -> None:
-        """Let go of the scratch file; what was added stays in it."""
+        """Close the scratch file; the added points stay in it."""
         self._con.close()
 
     def _series(self, sample: PastSample) -> int:
         family = names.WINDOW_INSTRUMENTS.index(sample.instrument)
         attributes = {label_name(name): str(value) for name, value in (sample.attributes or {}).items()}
-        key = (family, _shown({**self._labels, **attributes}))
+        key = (family, _label_set({**self._labels, **attributes}))
         if key not in self._ids:
             if len(self._ids) >= _MAX_REMEMBERED:
                 self._ids.clear()
             self._con.execute("INSERT OR IGNORE INTO series (family, labels) VALUES (?, ?)", key)
-            found = self._con.execute("SELECT id FROM series WHERE family = ? AND labels = ?", key)
-            self._ids[key] = found.fetchone()[0]
+            cursor = self._con.execute("SELECT id FROM series WHERE family = ? AND labels = ?", key)
+            self._ids[key] = cursor.fetchone()[0]
         return self._ids[key]
 
     def _lines(self) -> Iterator[str]:
@@ -395,10 +395,10 @@ def _head(instrument: Instrument) -> Iterator[str]:
     yield f"# TYPE {name} {family_type(instrument)}\n"
 
 
-def _shown(labels: Mapping[str, str]) -> str:
-    r"""Return labels as they stand behind a name.
+def _label_set(labels: Mapping[str, str]) -> str:
+    r"""Return labels as they are written after a name.
 
-    >>> print(_shown({"agent": 'the "best"'}))
+    >>> print(_label_set({"agent": 'the "best"'}))
     {agent="the \"best\""}
     """
     return "{" + ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in sorted(labels.items())) + "}"
@@ -410,5 +410,5 @@ def _seconds(time_ns: int) -> str:
     >>> _seconds(1_500_000_000), _seconds(2_000_000_000)
     ('1.500000000', '2')
     """
-    whole, rest = divmod(time_ns, _NS_PER_S)
-    return f"{whole}.{rest:09}" if rest else str(whole)
+    seconds, rest = divmod(time_ns, _NS_PER_S)
+    return f"{seconds}.{rest:09}" if rest else str(seconds)

@@ -51,13 +51,13 @@ class RunningMetrics:
 
     @property
     def scores(self) -> Histogram:
-        """The histogram of scores; metrics have theirs in it, too."""
+        """The histogram of scores, which metrics use, too."""
         return self._score
 
     def record_score(self, conversation: Conversation, score: ConversationScore, *, restated: bool) -> None:
-        """Count one scored conversation; its turns, calls and scores only when it is a first result.
+        """Count one scored conversation; its turns, calls and scores only for a first result.
 
-        A restatement's turns counted again would be counted twice: these series have no attribute that tells.
+        The turns of a restatement would be counted twice: these series have no attribute that distinguishes them.
         """
         group = group_attributes(group_of(conversation))
         reason = {names.REASON: score.reason} if score.reason else {}
@@ -88,15 +88,15 @@ class RunningMetrics:
         self._late.add(n)
 
     def record_delay(self, stage: str, seconds: float) -> None:
-        """Measure how long after the end of a conversation a stage was done."""
+        """Measure how long after the end of a conversation a stage was completed."""
         self._delay.record(max(seconds, 0.0), {names.STAGE: label(stage)})
 
     def set_open(self, n: int) -> None:
-        """Say how many conversations are open."""
+        """Set the number of open conversations."""
         self._open = n
 
     def _begin_at_zero(self) -> None:
-        """Let series exist before their first event: a rate needs the zero to see the first increase."""
+        """Create series before their first event: a rate needs the zero to include the first increase."""
         self._spans.add(0, {names.RESULT: "accepted"})
         self._spans.add(0, {names.RESULT: "duplicate"})
         self._spans.add(0, {names.RESULT: "ignored"})
@@ -127,7 +127,7 @@ class RunningMetrics:
 
 
 class _ToolNames:
-    """The first tool names met, up to a limit; strangers choose these names."""
+    """The first tool names, up to a limit, since they are untrusted input."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -145,9 +145,9 @@ class _ToolNames:
 
 
 def _rejected(receipt: Receipt) -> Mapping[str, int]:
-    """Return the rejected spans by reason; the empty reason where the receipt does not tell.
+    """Return the rejected spans by reason; the empty reason if the receipt does not contain it.
 
-    A receipt's reasons speak of rejected and ignored items together: they are ours only where nothing was ignored.
+    A receipt's reasons cover rejected and ignored items together, so they are usable only if nothing was ignored.
     """
     if not receipt.rejected:
         return {}
@@ -157,12 +157,12 @@ def _rejected(receipt: Receipt) -> Mapping[str, int]:
 
 
 def counter(meter: Meter, instrument: Instrument) -> Counter:
-    """Return the counter of that name on a meter."""
+    """Return the counter of an instrument on a meter."""
     return meter.create_counter(instrument.name, unit=instrument.unit, description=instrument.description)
 
 
 def histogram(meter: Meter, instrument: Instrument) -> Histogram:
-    """Return the histogram of that name on a meter."""
+    """Return the histogram of an instrument on a meter."""
     return meter.create_histogram(
         instrument.name,
         unit=instrument.unit,
@@ -179,32 +179,32 @@ def _observe(create: Callable[..., object], instrument: Instrument, value: Calla
     create(instrument.name, callbacks=callbacks, unit=instrument.unit, description=instrument.description)
 
 
-#: What waits: traces to be read, conversations to be rebuilt, conversations to be scored.
+#: Stages of the backlog: traces to read, conversations to rebuild, conversations to score.
 Stage: TypeAlias = Literal["read", "rebuild", "score"]
-#: All instruments of one collection, and of those that come close together, show the same moment.
+#: All instruments of one collection, and of collections within this time, report the same values.
 _SAME_MOMENT_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """How a collector does at one moment. Counts begin with the process.
+    """The health of a collector at one moment. Counts begin with the process.
 
     Attributes:
-        ready: whether spans are taken.
-        why_not: why not, in words; None where they are.
+        ready: whether spans are accepted.
+        why_not: the reason why not; None if they are.
         queued_requests: requests that wait to be written.
         queued_spans: spans and log records in them.
         store_open: whether the store can be written.
-        store_reopened: how often it was opened again after a failure.
-        store_bytes: size of its file; None where that is gone.
+        store_reopened: how many times it was reopened after a failure.
+        store_bytes: size of its file; None if the file does not exist.
         log_bytes: size of its write-ahead log.
-        backlog: how much is due and waits, by stage.
+        backlog: the number of items that are due and wait, by stage.
         background_share: share of the time that rebuilding and scoring may take now.
-        breaker_open: whether the judge is left alone, or tried with a single question.
-        breaker_opened: how often it was left alone.
-        queries: queries of people that run now.
-        retention_problem: what keeps exports and removals from their end; None where nothing does.
-        retention: whether anything is exported or removed at all.
+        breaker_open: whether the judge's circuit breaker is open or half-open.
+        breaker_opened: how many times it was opened.
+        queries: user queries that are running.
+        retention_problem: the error that prevents exports and removals; None without an error.
+        retention: whether export or removal is configured.
     """
 
     ready: bool
@@ -262,24 +262,24 @@ class CollectorMetrics:
 
 
 class _Fresh:
-    """What a function returned a moment ago, or returns now: each collection reads every instrument apart."""
+    """The result of a function, cached for a moment: each collection reads every instrument separately."""
 
     def __init__(self, read: Callable[[], Vitals]) -> None:
         self._read = read
         self._lock = threading.Lock()
-        self._kept: tuple[float, Vitals] | None = None
+        self._cached: tuple[float, Vitals] | None = None
 
     def get(self) -> Vitals:
         with self._lock:
-            if self._kept is None or time.monotonic() - self._kept[0] > _SAME_MOMENT_S:
-                self._kept = time.monotonic(), self._read()
-            return self._kept[1]
+            if self._cached is None or time.monotonic() - self._cached[0] > _SAME_MOMENT_S:
+                self._cached = time.monotonic(), self._read()
+            return self._cached[1]
 
 
 _Read: TypeAlias = "Callable[[Vitals], list[Observation]]"
 
 
-def _one(value: Callable[[Vitals], float]) -> _Read:
+def _single(value: Callable[[Vitals], float]) -> _Read:
     return lambda vitals: [Observation(value(vitals))]
 
 
@@ -297,26 +297,26 @@ def _failing(vitals: Vitals) -> list[Observation]:
 
 
 _READ: Final[Mapping[Instrument, _Read]] = {
-    names.COLLECTOR_READY: _one(lambda vitals: int(vitals.ready)),
-    names.QUEUE_REQUESTS: _one(lambda vitals: vitals.queued_requests),
-    names.QUEUE_SPANS: _one(lambda vitals: vitals.queued_spans),
-    names.STORE_OPEN: _one(lambda vitals: int(vitals.store_open)),
-    names.STORE_REOPENED: _one(lambda vitals: vitals.store_reopened),
+    names.COLLECTOR_READY: _single(lambda vitals: int(vitals.ready)),
+    names.QUEUE_REQUESTS: _single(lambda vitals: vitals.queued_requests),
+    names.QUEUE_SPANS: _single(lambda vitals: vitals.queued_spans),
+    names.STORE_OPEN: _single(lambda vitals: int(vitals.store_open)),
+    names.STORE_REOPENED: _single(lambda vitals: vitals.store_reopened),
     names.STORE_SIZE: _sizes,
     names.BACKLOG: _backlog,
-    names.BACKGROUND_SHARE: _one(lambda vitals: vitals.background_share),
-    names.BREAKER_OPEN: _one(lambda vitals: int(vitals.breaker_open)),
-    names.BREAKER_OPENED: _one(lambda vitals: vitals.breaker_opened),
-    names.QUERIES_RUNNING: _one(lambda vitals: vitals.queries),
+    names.BACKGROUND_SHARE: _single(lambda vitals: vitals.background_share),
+    names.BREAKER_OPEN: _single(lambda vitals: int(vitals.breaker_open)),
+    names.BREAKER_OPENED: _single(lambda vitals: vitals.breaker_opened),
+    names.QUERIES_RUNNING: _single(lambda vitals: vitals.queries),
     names.RETENTION_FAILING: _failing,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How far a judge agrees with people: Cohen's kappa of its newest calibration, None where it is undefined.
+    """The agreement of a judge with people: Cohen's kappa of its newest calibration, None if it is undefined.
 
-    `target` is what people judged: turns or conversations.
+    `target` is the unit that people judged: turns or conversations.
     """
 
     evaluator: str
@@ -326,9 +326,9 @@ class Agreement:
 
 
 class JudgeMetrics:
-    """Counts what judges are asked, on a meter. Thread-safe.
+    """Counts the requests to judges on a meter. Thread-safe.
 
-    A judge without a model, and a process that asks none, has no such series.
+    Without a judge with a model there are no such series.
     """
 
     def __init__(self, meter: Meter) -> None:
@@ -341,7 +341,7 @@ class JudgeMetrics:
         )
 
     def record(self, answer: Verdict | JudgeFailure, evaluator: str) -> None:
-        """Count the look-up of a verdict, and what it cost where a price is known; what was never asked is no look-up."""
+        """Count the look-up of a verdict, and its cost if a price is known; a judge that was never called is not a look-up."""
         cached = isinstance(answer, Verdict) and answer.cached
         if not cached and not answer.tries:
             return
@@ -350,12 +350,12 @@ class JudgeMetrics:
         if answer.cost_usd is not None and not cached:
             self._cost.add(max(answer.cost_usd, 0.0), attributes)
 
-    def set_agreement(self, found: Iterable[Agreement]) -> None:
-        """Replace all agreements; one that is undefined, or not given any more, has no point."""
+    def set_agreement(self, agreements: Iterable[Agreement]) -> None:
+        """Replace all agreements; undefined or missing ones have no point."""
         self._agreement = tuple(
-            Observation(each.kappa, {**_of(each.evaluator, each.model), names.EVALUATION_TARGET: each.target})
-            for each in found
-            if each.kappa is not None
+            Observation(item.kappa, {**_of(item.evaluator, item.model), names.EVALUATION_TARGET: item.target})
+            for item in agreements
+            if item.kappa is not None
         )
 
     def _read(self, _options: CallbackOptions) -> Iterable[Observation]:
@@ -368,26 +368,28 @@ def _of(evaluator: str, model: str | None) -> dict[str, str]:
 
 
 class MetricMetrics:
-    """Counts and measures on a meter what metrics say. Thread-safe.
+    """Counts and measures the results of metrics on a meter. Thread-safe.
 
-    Series are bounded: by the metrics that are installed, and by the labels that each of them declares.
+    The number of series is bounded by the installed metrics and the labels that each of them declares.
     """
 
     def __init__(self, meter: Meter, score: Histogram) -> None:
-        """Make the instruments; `score` is the histogram of scores, which the outcome's own scores are in, too."""
+        """Create the instruments; `score` is the histogram of scores, which also contains the outcome's own scores."""
         self._results = counter(meter, names.METRIC_RESULTS)
         measured = (names.METRIC_DURATION, names.METRIC_TOKENS, names.METRIC_COST, names.METRIC_AMOUNT)
-        self._histograms = {names.SCORE.name: score} | {each.name: histogram(meter, each) for each in measured}
+        self._histograms = {names.SCORE.name: score} | {
+            instrument.name: histogram(meter, instrument) for instrument in measured
+        }
 
     def record(self, conversation: Conversation, results: Iterable[MetricResult], *, restated: bool) -> None:
-        """Count the scores and abstentions of one conversation; measure values only when they are first results."""
+        """Count the scores and abstentions of one conversation; measure values only if they are first results."""
         group = group_attributes(group_of(conversation))
         revision = "restated" if restated else "first"
         spot_of = spots_of(conversation)
         for result in results:
             context = spot_of(result.score).context
             named = {**group, names.GEN_AI_EVALUATION_NAME: label(result.metric.name)}
-            self._results.add(1, {**named, **_said(result), names.REVISION: revision}, context=context)
+            self._results.add(1, {**named, **_result_attributes(result), names.REVISION: revision}, context=context)
             if not restated:
                 self._measure(result, named, context)
 
@@ -399,8 +401,8 @@ class MetricMetrics:
             self._histograms[reading.instrument.name].record(reading.value, {**named, **between}, context=context)
 
 
-def _said(result: MetricResult) -> dict[str, str]:
-    """Return what tells results apart; a label that the metric does not declare is `other`."""
+def _result_attributes(result: MetricResult) -> dict[str, str]:
+    """Return the attributes that distinguish results; a label that the metric does not declare is `other`."""
     score = result.score
     declared = None if score.label is None or score.label in result.metric.labels else names.OTHER
     values = {

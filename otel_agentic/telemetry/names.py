@@ -69,13 +69,13 @@ EVALUATION_TOOL_CALL: Final = "agentic.tool.call"
 #: A tool dimension's name follows: `agentic.tool.selection`, …
 EVALUATION_TOOL_PREFIX: Final = "agentic.tool."
 
-# --- Own names: scope, resource and the values that stand for "the rest" ---------------------------------------------
+# --- Own names: scope, resource and the values for "the rest" ---------------------------------------------------------
 
 SCOPE: Final = "otel_agentic"
 OWN_SERVICE_NAME: Final = "otel-agentic"
 #: The value of `gen_ai.tool.name` beyond the cap on tool names.
 OTHER: Final = "other"
-#: The value of `agentic.tool.fault` on a call that no fault names.
+#: The value of `agentic.tool.fault` on a call without a fault.
 NO_FAULT: Final = "none"
 
 # --- Own names: instruments -----------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ TIER_STATUS: Final = Instrument(
     description="State set: 1 for the tier that the evidence since the version's first conversation supports, 0 for the others",
 )
 
-#: What a window's snapshot holds.
+#: The instruments of a window's snapshot.
 WINDOW_INSTRUMENTS: Final = (
     SUCCESS,
     SUCCESS_LOWER,
@@ -159,7 +159,7 @@ SCORE: Final = Instrument(
     bounds=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
 )
 METRIC_RESULTS: Final = _counter(
-    "agentic.metric.results", "{result}", "What metrics said or abstained from, by label and outcome"
+    "agentic.metric.results", "{result}", "Results and abstentions of metrics, by label and outcome"
 )
 METRIC_DURATION: Final = _measured(
     "agentic.metric.duration",
@@ -187,7 +187,7 @@ METRIC_AMOUNT: Final = _measured(
     (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0, 1000.0),
 )
 
-#: What is said of metrics that are no scores between two bounds.
+#: The instruments of metrics that are not scores between two bounds.
 METRIC_INSTRUMENTS: Final = (METRIC_RESULTS, METRIC_DURATION, METRIC_TOKENS, METRIC_COST, METRIC_AMOUNT)
 
 DELAY: Final = Instrument(
@@ -213,7 +213,7 @@ CONVERSATIONS_OPEN: Final = Instrument(
     description="Conversations that have not closed yet",
 )
 
-#: What is counted and measured as it happens, apart from the windows.
+#: The instruments of events as they happen, apart from the windows.
 RUNNING_INSTRUMENTS: Final = (
     EVALUATED_CONVERSATIONS,
     EVALUATED_TURNS,
@@ -228,7 +228,7 @@ RUNNING_INSTRUMENTS: Final = (
 
 
 def _level(name: str, unit: str, description: str) -> Instrument:
-    """Return an instrument that tells how much there is of something; of several collectors they may be summed up."""
+    """Return an instrument of a current amount; the values of several collectors may be added."""
     return Instrument(name=name, kind="observable_up_down_counter", unit=unit, description=description)
 
 
@@ -236,7 +236,7 @@ def _total(name: str, unit: str, description: str) -> Instrument:
     return Instrument(name=name, kind="observable_counter", unit=unit, description=description)
 
 
-COLLECTOR_READY: Final = _level("agentic.collector.ready", "1", "1 while spans are taken, else 0")
+COLLECTOR_READY: Final = _level("agentic.collector.ready", "1", "1 while spans are accepted, else 0")
 INGEST_REFUSED: Final = _counter(
     "agentic.ingest.refused", "{request}", "Requests refused as a whole, by transport and status"
 )
@@ -252,20 +252,20 @@ COMMIT_DURATION: Final = Instrument(
 STORE_OPEN: Final = _level("agentic.store.open", "1", "1 while the store can be written, else 0")
 STORE_REOPENED: Final = _total("agentic.store.reopened", "{time}", "Times the store was opened again after a failure")
 STORE_SIZE: Final = _level("agentic.store.size", "By", "Size of the store's file and of its write-ahead log")
-BACKLOG: Final = _level("agentic.pipeline.backlog", "{item}", "What is due and waits, by stage")
+BACKLOG: Final = _level("agentic.pipeline.backlog", "{item}", "Items that are due and wait, by stage")
 BACKGROUND_SHARE: Final = _gauge(
     "agentic.background.share.ratio", "Share of the time that rebuilding and scoring may take now"
 )
-BREAKER_OPEN: Final = _level("agentic.judge.breaker.open", "1", "1 while the judge is left alone, else 0")
+BREAKER_OPEN: Final = _level("agentic.judge.breaker.open", "1", "1 while the judge's circuit breaker is open, else 0")
 BREAKER_OPENED: Final = _total(
-    "agentic.judge.breaker.opened", "{time}", "Times the judge was left alone since the start"
+    "agentic.judge.breaker.opened", "{time}", "Times the judge's circuit breaker was opened since the start"
 )
-QUERIES_RUNNING: Final = _level("agentic.query.running", "{query}", "Queries of people that run now")
+QUERIES_RUNNING: Final = _level("agentic.query.running", "{query}", "User queries that are running")
 RETENTION_FAILING: Final = _level(
-    "agentic.retention.failing", "1", "1 while exporting or removing fails, else 0; absent where neither is asked for"
+    "agentic.retention.failing", "1", "1 while exporting or removing fails, else 0; absent if neither is configured"
 )
 
-#: How a running collector does.
+#: The health of a running collector.
 COLLECTOR_INSTRUMENTS: Final = (
     COLLECTOR_READY,
     INGEST_REFUSED,
@@ -288,7 +288,7 @@ JUDGE_COST: Final = _counter("agentic.judge.cost", "{USD}", "Money spent on judg
 JUDGE_CACHE_REQUESTS: Final = _counter("agentic.judge.cache.requests", "{request}", "Judge cache look-ups by result")
 JUDGE_AGREEMENT: Final = _gauge("agentic.judge.agreement", "Agreement of a judge with given labels", "{kappa}")
 
-#: What is there only with objectives, or with a judge that is asked and paid.
+#: Instruments that exist only with objectives, or with a judge.
 OPTIONAL_INSTRUMENTS: Final = (SLO_E_VALUE, JUDGE_COST, JUDGE_CACHE_REQUESTS, JUDGE_AGREEMENT)
 
 INSTRUMENTS: Final = (
@@ -300,7 +300,7 @@ INSTRUMENTS: Final = (
 )
 
 
-#: What Prometheus appends to a name for its unit; units in braces are remarks, and those of ratios stand in the name.
+#: The suffix that Prometheus appends to a name for its unit; units in braces have none, and ratios have it in their name.
 _UNITS: Final = {"s": "_seconds", "By": "_bytes"}
 _COUNTERS: Final = frozenset({"counter", "observable_counter"})
 _TYPES: Final = {"histogram": "histogram", "counter": "counter", "observable_counter": "counter"}

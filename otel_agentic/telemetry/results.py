@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 Target: TypeAlias = Literal["conversation", "turn", "tool_call"]
 EvaluatorType: TypeAlias = Literal["rule", "judge", "label"]
 
-#: Scores are sums of weighted shares: the comparison with a threshold forgives the last bits, as scoring does.
+#: Scores are sums of weighted shares: the comparison with a threshold tolerates rounding errors, as in scoring.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluator:
-    """Who judged: `version` names code, prompt, model, thresholds and truth; `answers` says how answers were judged."""
+    """The evaluator: `version` identifies code, prompt, model, thresholds and truth; `answers` is how answers were judged."""
 
     version: str | None = None
     answers: EvaluatorType = "rule"
@@ -45,8 +45,8 @@ class Evaluator:
 class Result:
     """One evaluation of one target.
 
-    `score` is in [0, 1], None where there is none. `time_ns` is the end of the judged target. `trace_id` and `span_id`
-    name the judged span. `place` tells results of one name and target apart. The last five are None or empty where
+    `score` is in [0, 1], None if there is no score. `time_ns` is the end of the evaluated target. `trace_id` and `span_id`
+    identify the evaluated span. `position` distinguishes results of one name and target. The last five are None or empty if
     they do not apply.
     """
 
@@ -60,7 +60,7 @@ class Result:
     time_ns: int
     trace_id: str
     span_id: str
-    place: tuple[int | str | None, ...] = ()
+    position: tuple[int | str | None, ...] = ()
     threshold: float | None = None
     turn_index: int | None = None
     response_id: str | None = None
@@ -109,13 +109,13 @@ def _answer(turn: Turn, score: TurnScore, evaluator: Evaluator) -> Result:
         target="turn",
         evaluator_type=evaluator.answers,
         label=score.answer_outcome,
-        score=score.answer_score,  # of what was not evaluated only an unsure judge gives one
+        score=score.answer_score,  # without an evaluation, only an uncertain judge has a score
         reason=score.answer_reason,
         explanation=score.explanation,
         time_ns=turn.ended_ns,
         trace_id=turn.trace_id,
         span_id=turn.span_id,
-        place=(turn.index,),
+        position=(turn.index,),
         threshold=evaluator.answer_threshold,
         turn_index=turn.index,
         response_id=turn.response_id,
@@ -141,7 +141,7 @@ def _dimensions(
             time_ns=turn.ended_ns if turn else conversation.ended_ns,
             trace_id=turn.trace_id if turn else "",
             span_id=turn.span_id if turn else "",
-            place=(tool.turn_index,),
+            position=(tool.turn_index,),
             threshold=evaluator.tool_threshold,
             turn_index=tool.turn_index,
             response_id=turn.response_id if turn else None,
@@ -164,20 +164,22 @@ def _call(conversation: Conversation, turns: dict[int, Turn], call: JudgedCall, 
         label="fail",
         score=0.0,
         reason="tool_fault",
-        explanation=" ".join(each.explanation for each in call.faults if each.explanation),
+        explanation=" ".join(fault_part.explanation for fault_part in call.faults if fault_part.explanation),
         # A call has no end of its own in the model: its turn's end is the first moment at which all of it is known.
         time_ns=turn.ended_ns if turn else conversation.ended_ns,
         trace_id=call.trace_id,
         span_id=call.span_id,
-        place=call.place(fault),
+        position=call.place(fault),
         turn_index=call.turn_index,
         tool_name=call.tool_name,
         fault=fault,
-        parameters=tuple(sorted({each.parameter for each in call.faults if each.parameter is not None})),
+        parameters=tuple(
+            sorted({fault_part.parameter for fault_part in call.faults if fault_part.parameter is not None})
+        ),
     )
 
 
-#: What becomes of one unit of a metric: the histogram, and how much of its unit that is.
+#: The histogram of a metric's unit, and the factor to the histogram's unit.
 _Unit: TypeAlias = "tuple[Instrument, float]"
 _UNITS: Final[Mapping[str, _Unit]] = {
     "s": (names.METRIC_DURATION, 1.0),
@@ -192,11 +194,11 @@ _SCORE_UNIT: Final = "1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricResult:
-    """One score of a metric, or its abstention, with who gave it.
+    """One score of a metric, or its abstention, with its evaluator.
 
-    `score_id` is that of the table `scores`; `case_id` that of the reviewed case, where there is one. `judged` says whether a
-    model was asked. `outcome`, `severity` and `threshold` say how it stands by the settings; None where nothing says what a
-    failure of the metric is.
+    `score_id` is the id in the table `scores`; `case_id` that of the reviewed case, if there is one. `by_judge` is whether a
+    model was called. `outcome`, `severity` and `threshold` are its status by the settings; None if the settings do not
+    define a failure of the metric.
     """
 
     metric: Metric
@@ -205,7 +207,7 @@ class MetricResult:
     evaluator_version: str
     score_id: str
     case_id: str | None = None
-    judged: bool = False
+    by_judge: bool = False
     outcome: Outcome | None = None
     severity: Severity | None = None
     threshold: float | None = None
@@ -217,17 +219,17 @@ class MetricResult:
 
     @property
     def target(self) -> str:
-        """What the score is about, in the words of events."""
-        return "tool_call" if (found := target_of(self.score)) == "call" else found
+        """The target of the score, as named in events."""
+        return "tool_call" if (target := target_of(self.score)) == "call" else target
 
     @property
     def label(self) -> str | None:
-        """The label: the metric's own, else how the score stands; None where there is neither."""
+        """The label: the metric's own, else the outcome; None if there is neither."""
         return self.score.label or ("not_evaluated" if self.score.abstained else self.outcome)
 
 
-class Standing(NamedTuple):
-    """How a score stands by the settings: see `MetricResult`."""
+class ScoreStatus(NamedTuple):
+    """The status of a score by the settings: see `MetricResult`."""
 
     outcome: Outcome | None = None
     severity: Severity | None = None
@@ -235,7 +237,7 @@ class Standing(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """The judged span as a context, and the end of what was judged, ns."""
+    """The evaluated span as a context, and the end of the target, ns."""
 
     context: Context
     time_ns: int
@@ -243,7 +245,7 @@ class Spot(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A value on its way into a histogram. `range` names the bounds that became 0 and 1, where they are others."""
+    """A value for a histogram. `range` are the bounds that were mapped to 0 and 1, if they are others."""
 
     instrument: Instrument
     value: float
@@ -251,20 +253,20 @@ class Reading(NamedTuple):
 
 
 def spots_of(conversation: Conversation) -> Callable[[MetricScore], Spot]:
-    """Return what tells where scores of a conversation belong; of those of one place it looks once."""
-    found: dict[tuple[int | None, int | None], Spot] = {}
+    """Return a function that returns the spot of a conversation's score; each is computed once."""
+    spots: dict[tuple[int | None, int | None], Spot] = {}
 
     def spot(score: MetricScore) -> Spot:
-        place = (score.turn_index, score.position)
-        if place not in found:
-            found[place] = spot_of(conversation, score)
-        return found[place]
+        target = (score.turn_index, score.position)
+        if target not in spots:
+            spots[target] = spot_of(conversation, score)
+        return spots[target]
 
     return spot
 
 
 def spot_of(conversation: Conversation, score: MetricScore) -> Spot:
-    """Return where a score belongs: its call's span, its turn's, else the root of the last turn.
+    """Return the spot of a score: its call's span, its turn's, else the root of the last turn.
 
     A call has no end of its own: its turn's end is the first moment at which all of it is known.
     """
@@ -281,15 +283,15 @@ def spot_of(conversation: Conversation, score: MetricScore) -> Spot:
 
 
 def reading_of(metric: Metric, value: float) -> Reading | None:
-    """Return the histogram that a value goes into, None where none can take it: they take no negative ones.
+    """Return the histogram and the value for it, or None if there is no suitable one: histograms take no negative values.
 
-    A score is told between its bounds, as 0 to 1; what has a unit, or no bounds, goes where its unit is measured.
+    A score is mapped from its bounds to 0 to 1; a value with a unit, or without bounds, belongs to the histogram of its unit.
 
     >>> from otel_agentic.evaluators.base import Metric
-    >>> told = {"title": "", "definition": "", "source": "", "target": "turn"}
-    >>> reading_of(Metric(name="a", low=1.0, high=5.0, **told), 4.0)[1:]
+    >>> texts = {"title": "", "definition": "", "source": "", "target": "turn"}
+    >>> reading_of(Metric(name="a", low=1.0, high=5.0, **texts), 4.0)[1:]
     (0.75, '1..5')
-    >>> reading_of(Metric(name="b", unit="ms", high=None, **told), 250.0)[1:]
+    >>> reading_of(Metric(name="b", unit="ms", high=None, **texts), 250.0)[1:]
     (0.25, None)
     """
     low, high = metric.low, metric.high
@@ -303,17 +305,17 @@ def reading_of(metric: Metric, value: float) -> Reading | None:
     return Reading(instrument, value, between) if math.isfinite(value) and value >= 0.0 else None
 
 
-def standing_of(conversation: Conversation, score: MetricScore, rules: FailureRules) -> Standing:
-    """Return whether a score is a failure, how bad it is, and at which value it would be none."""
+def status_of(conversation: Conversation, score: MetricScore, rules: FailureRules) -> ScoreStatus:
+    """Return whether a score is a failure, its severity, and the threshold at which it would not be one."""
     metric, threshold = rules.metrics.get(score.name), rules.thresholds.get(score.name)
     bound = None if threshold is None else _bound(threshold)
     if score.abstained:
-        return Standing(threshold=bound)
+        return ScoreStatus(threshold=bound)
     failure = rules.failure(Place.of(conversation), score)
     if failure is not None:
-        return Standing("fail", failure.severity, bound)
-    says = threshold is not None or (metric is not None and metric.failing)
-    return Standing("pass" if says else None, None, bound)
+        return ScoreStatus("fail", failure.severity, bound)
+    has_failures = threshold is not None or (metric is not None and metric.failing)
+    return ScoreStatus("pass" if has_failures else None, None, bound)
 
 
 def _bound(threshold: Threshold) -> float | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
     from prometheus_client.samples import Sample
 
-#: Family and labels of a series, buckets apart.
+#: Family and labels of a series, without the bucket.
 _Series: TypeAlias = "tuple[str, frozenset[tuple[str, str]]]"
 _FAMILIES: Final = {instrument.name: family_name(instrument) for instrument in names.INSTRUMENTS}
 _NS_PER_S: Final = 1_000_000_000
@@ -36,15 +36,15 @@ _TOTAL: Final = "_total"
 class Exemplars:
     """The newest exemplar of each series and bucket.
 
-    The SDK hands each one out once. They are kept: whoever scrapes later, or scrapes, too, sees them as well. Counters
-    and histograms of the SDK have a bounded number of series.
+    The SDK returns each exemplar once. They are kept here for later and other scrapes. Counters and histograms of the SDK
+    have a bounded number of series.
     """
 
     def __init__(self) -> None:
         self._newest: dict[_Series, dict[int, SdkExemplar]] = {}
 
     def note(self, collected: MetricsData) -> None:
-        """Take the exemplars of a collection."""
+        """Store the exemplars of a collection."""
         for series, bucket, exemplar in _exemplars(collected):
             of_series = self._newest.setdefault(series, {})
             known = of_series.get(bucket)
@@ -52,13 +52,13 @@ class Exemplars:
                 of_series[bucket] = exemplar
 
     def put_on(self, family: Metric) -> Metric:
-        """Return a family whose counters and buckets carry what was noted of them."""
+        """Return a family with the stored exemplars on its counters and buckets."""
         if self._newest and family.type in {"counter", "histogram"}:
             buckets: Counter[_Series] = Counter()
-            family.samples = [self._put(family, sample, buckets) for sample in family.samples]
+            family.samples = [self._with_exemplar(family, sample, buckets) for sample in family.samples]
         return family
 
-    def _put(self, family: Metric, sample: Sample, buckets: Counter[_Series]) -> Sample:
+    def _with_exemplar(self, family: Metric, sample: Sample, buckets: Counter[_Series]) -> Sample:
         """Return a sample with its exemplar; `buckets` counts how many of each series came before it."""
         labels = {name: value for name, value in sample.labels.items() if value}  # the exporter fills gaps with ""
         bound = labels.pop(_BUCKET, None)
@@ -97,8 +97,8 @@ def _openmetrics(exemplar: SdkExemplar) -> Exemplar:
 class Scrape:
     """Renders `/metrics`. Never touches the global registry of the process that embeds us.
 
-    `lock` is held while a scrape runs: the exporter's collector mixes the points of two scrapes at once, and readers
-    must not be swapped under it.
+    `lock` is held while a scrape runs: the exporter's collector would mix the points of two concurrent scrapes, and readers
+    must not be replaced during a scrape.
     """
 
     def __init__(self) -> None:
@@ -111,9 +111,8 @@ class Scrape:
     ) -> PrometheusMetricReader:
         """Return a new metric reader whose points appear in the text until it is shut down.
 
-        Only one reader may carry `target_info` (the resource as a series), and exemplars. Scope labels are left out:
-        the series of a scrape and of OTLP ingestion then have the same labels, and a new version of ours starts no new
-        series.
+        Only one reader may have `target_info` (the resource as a series) and exemplars. Scope labels are left out: the series
+        of a scrape and of OTLP ingestion then have the same labels, and a new version of this project starts no new series.
         """
         return _Reader(
             self._exemplars if target_info else Exemplars(),
@@ -135,7 +134,7 @@ class Scrape:
 
 
 class _Reader(PrometheusMetricReader):
-    """The exporter's reader, which lets go of exemplars; here they are noted on the way."""
+    """The exporter's reader, which drops exemplars; here they are stored first."""
 
     def __init__(self, exemplars: Exemplars, **options: Any) -> None:
         self._exemplars = exemplars

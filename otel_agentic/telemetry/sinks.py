@@ -24,53 +24,53 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import EmitSettings
 
-#: Told how many points or events a backend left out of a request, and why.
+#: Called with the number of points or events of a request that a backend rejected, and its reason.
 Partly: TypeAlias = Callable[[int, str], None]
 
-#: Bytes read of a backend's answer: OTLP answers are tiny, and a hostile one must not fill the memory.
+#: The bytes that are read of a backend's response: OTLP responses are tiny, and a malicious one must not fill the memory.
 MAX_ANSWER_BYTES: Final = 64 * 1024
 _REDIRECTS: Final = range(300, 400)
 _OK: Final = 200
 
 
 def session(partly: Partly) -> requests.Session:
-    """Return a session that reads only the beginning of an answer: the default reads all of it into memory.
+    """Return a session that reads only the beginning of a response, instead of all of it into memory.
 
     Args:
-        partly: told of what a backend took only in part.
+        partly: called if a backend accepts a request only in part.
     """
 
     def read(response: Response, *_args: object, **_kwargs: object) -> None:
         if response.status_code in _REDIRECTS:
-            response.close()  # the SDK takes a redirect, which it does not follow, for a success
-            raise requests.HTTPError(f"answered {response.status_code} {response.reason}: the address is another one")
+            response.close()  # the SDK treats a redirect, which it does not follow, as a success
+            raise requests.HTTPError(f"redirected ({response.status_code} {response.reason}): use the target address")
         body = _beginning(response)
         if response.status_code == _OK and body:
-            _look_through(body, partly)
+            _report_rejected(body, partly)
 
-    made = _Session()
-    made.stream = True
-    made.auth = _as_it_is
-    made.hooks["response"].append(read)
-    return made
+    bounded = _Session()
+    bounded.stream = True
+    bounded.auth = _as_it_is
+    bounded.hooks["response"].append(read)
+    return bounded
 
 
 class _Session(requests.Session):
-    """A session in which a file of authorities wins over REQUESTS_CA_BUNDLE; in its parent that wins over the file."""
+    """A session in which a configured CA file takes precedence over REQUESTS_CA_BUNDLE, unlike in its parent class."""
 
     def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> dict[str, Any]:
-        """Return proxies and the like of the environment, and our own authorities."""
+        """Return proxies and other settings of the environment, and our own CA file."""
         merged: dict[str, Any] = dict(super().merge_environment_settings(url, proxies, stream, verify, cert))
         return merged | ({} if self.verify is True else {"verify": self.verify})
 
 
 def _as_it_is(request: Any) -> Any:
-    """Leave a request's headers alone; without this, a password of ~/.netrc would replace the configured header."""
+    """Return a request unchanged; without this, a password of ~/.netrc would replace the configured header."""
     return request
 
 
 def _beginning(response: Response) -> bytes:
-    """Read a short answer, so that its connection serves again; hang up on any other."""
+    """Read a short response, so that its connection can be reused; close the connection of any other."""
     length = response.headers.get("Content-Length", "")
     if length.isdecimal() and int(length) <= MAX_ANSWER_BYTES:
         body: bytes = response.raw.read(MAX_ANSWER_BYTES, decode_content=False)
@@ -80,19 +80,19 @@ def _beginning(response: Response) -> bytes:
     return b""
 
 
-def _look_through(body: bytes, partly: Partly) -> None:
-    """Tell of a partial success; what is not OTLP says nothing. Metrics and logs are answered in the same fields."""
+def _report_rejected(body: bytes, partly: Partly) -> None:
+    """Report a partial success; a body that is not OTLP is ignored. Responses for metrics and logs have the same fields."""
     try:
-        found = ExportMetricsServiceResponse.FromString(body).partial_success
+        partial = ExportMetricsServiceResponse.FromString(body).partial_success
     except DecodeError:
         return
-    if found.rejected_data_points or found.error_message:
-        partly(found.rejected_data_points, found.error_message)
+    if partial.rejected_data_points or partial.error_message:
+        partly(partial.rejected_data_points, partial.error_message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Readable PEM files, None where the usual authorities, or no certificate of our own, will do."""
+    """Readable PEM files, None for the default authorities or no client certificate."""
 
     ca_file: Path | None
     cert_file: Path | None
@@ -103,9 +103,9 @@ def tls_of(emit: EmitSettings, endpoint: str) -> Tls:
     """Return the TLS files for an endpoint.
 
     Raises:
-        ConfigError: a file cannot be used, a certificate has no key or the other way round, or the endpoint is not https.
+        ConfigError: a file cannot be used, a certificate has no key or vice versa, or the endpoint is not https.
     """
-    given = {
+    files = {
         name: path
         for name, path in (
             ("emit.ca_file", emit.ca_file),
@@ -114,17 +114,17 @@ def tls_of(emit: EmitSettings, endpoint: str) -> Tls:
         )
         if path is not None
     }
-    if given and not endpoint.startswith("https://"):
-        raise ConfigError(f"{', '.join(given)}: TLS needs an endpoint that begins with https://")
+    if files and not endpoint.startswith("https://"):
+        raise ConfigError(f"{', '.join(files)}: TLS needs an endpoint that begins with https://")
     if (emit.client_cert_file is None) != (emit.client_key_file is None):
-        raise ConfigError("emit.client_cert_file and emit.client_key_file: give both or neither")
+        raise ConfigError("emit.client_cert_file and emit.client_key_file: set both or neither")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if emit.ca_file is not None:
         try:
             context.load_verify_locations(cafile=emit.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(
-                f"emit.ca_file: {emit.ca_file}: {_told(error)}; give a PEM file of authorities"
+                f"emit.ca_file: {emit.ca_file}: {_reason(error)}; use a PEM file of authorities"
             ) from error
     if emit.client_cert_file is not None and emit.client_key_file is not None:
         try:
@@ -132,17 +132,17 @@ def tls_of(emit: EmitSettings, endpoint: str) -> Tls:
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(
                 f"emit.client_cert_file: {emit.client_cert_file} with emit.client_key_file {emit.client_key_file}: "
-                f"{_told(error)}; give a PEM certificate and its PEM key without a password"
+                f"{_reason(error)}; use a PEM certificate and its PEM key without a password"
             ) from error
     return Tls(ca_file=emit.ca_file, cert_file=emit.client_cert_file, key_file=emit.client_key_file)
 
 
 def _no_password() -> str:
-    """Return the empty password: without this, OpenSSL would ask for one at the terminal."""
+    """Return the empty password; without this, OpenSSL would ask for one at the terminal."""
     return ""
 
 
-def _told(error: OSError) -> str:
+def _reason(error: OSError) -> str:
     return (
         error.strerror or error.__class__.__name__ if not isinstance(error, ssl.SSLError) else error.reason or "not PEM"
     )
@@ -150,7 +150,7 @@ def _told(error: OSError) -> str:
 
 Signal = Literal["metrics", "logs"]
 
-#: Points a request holds at most: receivers of gRPC refuse messages over 4 MiB by default.
+#: The largest number of points in a request: gRPC receivers refuse messages over 4 MiB by default.
 MAX_POINTS_PER_REQUEST: Final = 5000
 
 _SIGNAL_PATHS: Final = ("/v1/metrics", "/v1/logs", "/v1/traces")
@@ -158,7 +158,7 @@ _SIGNAL_PATHS: Final = ("/v1/metrics", "/v1/logs", "/v1/traces")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exporters:
-    """The two exporters of one backend, and the addresses they send to."""
+    """The two exporters of one backend, and their addresses."""
 
     metrics: MetricExporter
     metrics_endpoint: str
@@ -181,7 +181,7 @@ def signal_endpoint(endpoint: str, signal: Signal, protocol: str) -> str:
     """
     parts = urlsplit(endpoint)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigError(f"emit.endpoint: {endpoint!r} is no OTLP endpoint; give http(s)://host:port")
+        raise ConfigError(f"emit.endpoint: {endpoint!r} is not an OTLP endpoint; use http(s)://host:port")
     if protocol == "grpc":
         return f"{parts.scheme}://{parts.netloc}"
     base = endpoint.rstrip("/")
@@ -196,7 +196,7 @@ def build_exporters(emit: EmitSettings, endpoint: str, *, partly: Mapping[Signal
     Args:
         emit: transport, headers, TLS, time limit.
         endpoint: the base address.
-        partly: told, by signal, of what the backend took only in part; HTTP alone, the gRPC exporter drops its answers.
+        partly: called, by signal, if the backend accepts a request only in part; HTTP only, since the gRPC exporter drops responses.
 
     Raises:
         ConfigError: the address is not http(s)://host:port, or a TLS file cannot be used.
@@ -217,7 +217,7 @@ def build_exporters(emit: EmitSettings, endpoint: str, *, partly: Mapping[Signal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Channel:
-    """How both signals are sent."""
+    """The connection options of both signals."""
 
     headers: Mapping[str, str]
     timeout_s: float
@@ -242,11 +242,11 @@ def _http(
     }
     metrics = OTLPMetricExporter(
         endpoint=metrics_endpoint,
-        session=session(partly.get("metrics", _unheard)),
+        session=session(partly.get("metrics", _ignored)),
         max_export_batch_size=MAX_POINTS_PER_REQUEST,
         **common,
     )
-    logs = OTLPLogExporter(endpoint=logs_endpoint, session=session(partly.get("logs", _unheard)), **common)
+    logs = OTLPLogExporter(endpoint=logs_endpoint, session=session(partly.get("logs", _ignored)), **common)
     return metrics, logs
 
 
@@ -270,14 +270,14 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _unheard(_rejected: int, _why: str) -> None:
+def _ignored(_rejected: int, _why: str) -> None:
     """Do nothing."""
 
 
-def shown(endpoint: str) -> str:
-    """Return an address fit for a log: without user, password and path.
+def loggable(endpoint: str) -> str:
+    """Return an address that may be logged: without user, password and path.
 
-    >>> shown("https://me:secret@collector:4318/otlp")
+    >>> loggable("https://me:secret@collector:4318/otlp")
     'https://collector:4318'
     """
     parts = urlsplit(endpoint)

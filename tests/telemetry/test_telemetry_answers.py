@@ -30,8 +30,8 @@ def test_what_a_backend_leaves_out_is_one_calm_line_a_signal(
             telemetry.record_score(conversation(), failing_score(), restated=False)
             assert telemetry.force_flush(5.0)
     assert sorted(record.getMessage() for record in caplog.records) == [
-        f"telemetry backend {server.endpoint} left 3 of events out (3 so far): too old",
-        f"telemetry backend {server.endpoint} left 3 of metrics out (3 so far): too old",
+        f"telemetry backend {server.endpoint} rejected 3 events (3 so far): too old",
+        f"telemetry backend {server.endpoint} rejected 3 metrics (3 so far): too old",
     ]
 
 
@@ -44,8 +44,8 @@ def test_what_was_left_out_is_summed_until_the_next_line(caplog: pytest.LogCaptu
             now[0] += COMPLAIN_EVERY_S / 4
     assert [record.getMessage() for record in caplog.records] == snapshot(
         [
-            "telemetry backend http://collector:4318 left 2 of metrics out (2 so far): no reason given",
-            "telemetry backend http://collector:4318 left 2 of metrics out (10 so far): no reason given",
+            "telemetry backend http://collector:4318 rejected 2 metrics (2 so far): no reason given",
+            "telemetry backend http://collector:4318 rejected 2 metrics (10 so far): no reason given",
         ]
     )
 

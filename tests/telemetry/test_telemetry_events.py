@@ -241,7 +241,7 @@ def test_hostile_text_in_ids_does_not_lose_the_batch(telemetry: Telemetry, recei
 def _ids(score: ConversationScore, evaluator: Evaluator) -> list[str]:
     version = evaluator.version or ""
     results = results_of(conversation(), score, evaluator)
-    return [core_score_id(score, version, result.name, result.place) for result in results]
+    return [core_score_id(score, version, result.name, result.position) for result in results]
 
 
 def test_ids_are_distinct_within_a_score_and_the_same_in_every_run() -> None:

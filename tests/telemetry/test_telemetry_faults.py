@@ -141,7 +141,7 @@ def test_a_backend_that_comes_back_gets_the_whole_count(
         telemetry.record_late(1)
         assert telemetry.force_flush(5.0)
         assert server.received.values("agentic.ingest.late_spans") == {(): 2}
-    assert ["takes metrics again" in record.getMessage() for record in caplog.records] == [False, True]
+    assert ["accepts metrics again" in record.getMessage() for record in caplog.records] == [False, True]
 
 
 def test_a_grpc_backend_that_went_away_is_noticed(make_telemetry: MakeTelemetry) -> None:
@@ -160,8 +160,8 @@ def test_the_log_complains_once_a_minute_and_counts(caplog: pytest.LogCaptureFix
             now[0] += COMPLAIN_EVERY_S / 5
     assert [record.getMessage() for record in caplog.records] == snapshot(
         [
-            "telemetry backend http://collector:4318 does not take metrics (export 1 in a row): refused",
-            "telemetry backend http://collector:4318 does not take metrics (export 6 in a row): refused",
+            "telemetry backend http://collector:4318 does not accept metrics (export 1 in a row): refused",
+            "telemetry backend http://collector:4318 does not accept metrics (export 6 in a row): refused",
         ]
     )
 

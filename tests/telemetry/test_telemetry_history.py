@@ -162,7 +162,7 @@ def test_a_backend_that_takes_nothing_is_an_error_that_names_it(
         with raises(
             BackendError,
             snapshot(
-                "telemetry backend <endpoint> does not take window points of the past (<tries> tries): Failed to export metrics batch "
+                "telemetry backend <endpoint> does not accept window points of the past (<tries> attempts): Failed to export metrics batch "
             ),
             endpoint=endpoint.replace("me:secret@", ""),
             tries=TRIES,
@@ -197,8 +197,8 @@ def test_what_the_backend_left_out_is_not_counted_as_sent(
         history.send([window_point()])
         arrived = sum(len(server.received.points(name)) for name in server.received.by_name())
     assert sent == arrived - 3
-    assert [record.getMessage().partition(" left ")[2] for record in caplog.records] == snapshot(
-        ["3 points of the past out: too old"]
+    assert [record.getMessage().partition(" rejected ")[2] for record in caplog.records] == snapshot(
+        ["3 points of the past: too old"]
     )
 
 

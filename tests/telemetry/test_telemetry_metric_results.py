@@ -11,7 +11,7 @@ from otel_agentic.config import EvaluatorSettings
 from otel_agentic.evaluators.base import Metric, MetricScore
 from otel_agentic.evaluators.failures import FailureRules
 from otel_agentic.telemetry import MetricResult, names
-from otel_agentic.telemetry.results import Standing, standing_of
+from otel_agentic.telemetry.results import ScoreStatus, status_of
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,
@@ -60,7 +60,9 @@ LATENCY = metric(name="agentic.operations.latency", target="turn", unit="s", hig
 
 def result(of: Metric, *, score_id: str = "f" * 32, **changes: Any) -> MetricResult:
     about = {
-        name: changes.pop(name) for name in ("outcome", "severity", "threshold", "judged", "case_id") if name in changes
+        name: changes.pop(name)
+        for name in ("outcome", "severity", "threshold", "by_judge", "case_id")
+        if name in changes
     }
     score = MetricScore(name=of.name, **changes)
     family = of.name.split(".")[1]
@@ -87,7 +89,7 @@ def test_the_event_of_a_score_has_all_its_attributes(make_telemetry: MakeTelemet
         outcome="fail",
         severity="high",
         threshold=3.0,
-        judged=True,
+        by_judge=True,
         case_id="case-1",
     )
     ((found, record),) = told(telemetry, receiver, [scored])
@@ -136,7 +138,7 @@ def test_events_are_emitted_of_the_metrics_that_the_setting_names(
     make_telemetry: MakeTelemetry, receiver: HttpReceiver, events: str, emitted: list[str]
 ) -> None:
     results = [
-        result(HELPFULNESS, value=2.0, turn_index=0, judged=True, score_id="judged"),
+        result(HELPFULNESS, value=2.0, turn_index=0, by_judge=True, score_id="judged"),
         result(LATENCY, value=2.0, turn_index=0, score_id="computed"),
     ]
     found = told(make_telemetry(receiver.endpoint, events=events), receiver, results)
@@ -181,9 +183,9 @@ def test_a_judge_that_failed_is_an_error_without_a_score_and_no_failure_of_the_a
     telemetry: Telemetry, receiver: HttpReceiver
 ) -> None:
     results = [
-        result(HELPFULNESS, reason="judge_error", turn_index=0, explanation="timed out", judged=True),
+        result(HELPFULNESS, reason="judge_error", turn_index=0, explanation="timed out", by_judge=True),
         result(VERDICT, reason="no_data"),
-        result(HELPFULNESS, reason="budget_exhausted", turn_index=0, judged=True),
+        result(HELPFULNESS, reason="budget_exhausted", turn_index=0, by_judge=True),
     ]
     ((found, _),) = told(telemetry, receiver, results)
     assert (found["error.type"], found["gen_ai.evaluation.score.label"]) == ("judge_error", "not_evaluated")
@@ -318,14 +320,14 @@ def test_how_a_score_stands_follows_the_settings_then_the_metric() -> None:
     )
     rules = FailureRules([HELPFULNESS, VERDICT, LATENCY, metric()], settings)
 
-    def standing(of: Metric, **changes: Any) -> Standing:
-        return standing_of(conversation(), MetricScore(name=of.name, **changes), rules)
+    def standing(of: Metric, **changes: Any) -> ScoreStatus:
+        return status_of(conversation(), MetricScore(name=of.name, **changes), rules)
 
-    assert Standing("fail", "medium", 3.0) == standing(HELPFULNESS, value=2.0, turn_index=0)
-    assert Standing("pass", None, 3.0) == standing(HELPFULNESS, value=3.0, turn_index=0)
-    assert Standing("fail", "medium", 10.0) == standing(LATENCY, value=11.0, turn_index=0)
-    assert Standing("fail", "critical", None) == standing(VERDICT, label="action")
-    assert Standing("pass", None, None) == standing(VERDICT, label="none")
-    assert Standing() == standing(metric(), value=0.0)  # nothing says what a failure of it is
-    assert Standing(None, None, 3.0) == standing(HELPFULNESS, reason="judge_error")
-    assert Standing() == standing(metric(name="gone.away"), value=0.0)
+    assert ScoreStatus("fail", "medium", 3.0) == standing(HELPFULNESS, value=2.0, turn_index=0)
+    assert ScoreStatus("pass", None, 3.0) == standing(HELPFULNESS, value=3.0, turn_index=0)
+    assert ScoreStatus("fail", "medium", 10.0) == standing(LATENCY, value=11.0, turn_index=0)
+    assert ScoreStatus("fail", "critical", None) == standing(VERDICT, label="action")
+    assert ScoreStatus("pass", None, None) == standing(VERDICT, label="none")
+    assert ScoreStatus() == standing(metric(), value=0.0)  # nothing says what a failure of it is
+    assert ScoreStatus(None, None, 3.0) == standing(HELPFULNESS, reason="judge_error")
+    assert ScoreStatus() == standing(metric(name="gone.away"), value=0.0)

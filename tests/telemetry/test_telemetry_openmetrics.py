@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from otel_agentic.config import EmitSettings
 from otel_agentic.errors import BadInputError
 from otel_agentic.telemetry import OpenMetricsHistory, names
-from otel_agentic.telemetry.history import _shown
+from otel_agentic.telemetry.history import _label_set
 from otel_agentic.telemetry.names import family_name
 from otel_agentic.windows.model import GroupKey
 from tests.snapshots import raises
@@ -142,6 +142,6 @@ def test_a_hostile_name_stays_one_label(tmp_path: Path) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(codec="utf-8")))
 def test_any_text_survives_as_a_label(text: str) -> None:
-    line = f"# TYPE a gauge\na{_shown({'name': text})} 1.0 5\n# EOF\n"
+    line = f"# TYPE a gauge\na{_label_set({'name': text})} 1.0 5\n# EOF\n"
     ((sample,),) = (family.samples for family in families(line))
     assert sample.labels == {"name": text}

@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.telemetry.sinks import shown, signal_endpoint
+from otel_agentic.telemetry.sinks import loggable, signal_endpoint
 from tests.snapshots import raises
 from tests.telemetry.builders import CALL_SPAN_ID, conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
@@ -40,7 +40,7 @@ def test_grpc_addresses_have_no_path() -> None:
 def test_anything_but_an_http_address_is_refused_with_advice(make_telemetry: MakeTelemetry, endpoint: str) -> None:
     with raises(
         ConfigError,
-        snapshot("emit.endpoint: <endpoint> is no OTLP endpoint; give http(s)://host:port"),
+        snapshot("emit.endpoint: <endpoint> is not an OTLP endpoint; use http(s)://host:port"),
         endpoint=repr(endpoint),
     ):
         signal_endpoint(endpoint, "metrics", "http/protobuf")
@@ -50,7 +50,7 @@ def test_anything_but_an_http_address_is_refused_with_advice(make_telemetry: Mak
 
 
 def test_credentials_in_an_address_are_never_shown() -> None:
-    assert shown("https://me:secret@collector:4318/otlp?key=1") == "https://collector:4318"
+    assert loggable("https://me:secret@collector:4318/otlp?key=1") == "https://collector:4318"
 
 
 def test_http_exports_go_to_both_paths_compressed_and_with_secret_headers(

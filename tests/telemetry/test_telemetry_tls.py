@@ -120,8 +120,8 @@ def test_files_that_cannot_be_used_are_named_before_anything_is_sent(
     client: dict[str, Any] = {"client_cert_file": certificates.client, "client_key_file": certificates.client_key}
     wrong: dict[str, dict[str, Any]] = {
         r"emit\.ca_file: .*missing\.pem: No such file": {"ca_file": tmp_path / "missing.pem"},
-        r"emit\.ca_file: .*nonsense\.pem: .*give a PEM file of authorities": {"ca_file": nonsense},
-        r"give both or neither": {"client_cert_file": certificates.client},
+        r"emit\.ca_file: .*nonsense\.pem: .*use a PEM file of authorities": {"ca_file": nonsense},
+        r"set both or neither": {"client_cert_file": certificates.client},
         r"client\.pem with .*stranger\.key": {**client, "client_key_file": certificates.stranger_key},
         r"key without a password": {**client, "client_key_file": certificates.locked_key},
     }

@@ -150,7 +150,7 @@ def test_agents_that_come_and_go_never_melt_into_an_overflow_point(
     assert {window for _, window, _ in shown} == {None}
     assert receiver.received.values("agentic.tier.status", "gen_ai.agent.version").keys() == {("8",)}
     assert b"overflow" not in telemetry.render()[1]
-    assert len(telemetry._windows._seen) <= 2 * 60  # what the SDK remembers is thrown away in time
+    assert len(telemetry._windows._known_groups) <= 2 * 60  # what the SDK remembers is thrown away in time
 
 
 def test_a_full_snapshot_goes_out_in_requests_of_bounded_size(
