@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from otel_agentic.conversations import idle_limit_ns, turn_limit_ns
 from otel_agentic.engine.rebuild import AffectedItems, RebuildResult
-from otel_agentic.live.loops import LoopErrorLogger
+from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger
 from otel_agentic.store import links
 
 if TYPE_CHECKING:
@@ -50,13 +50,15 @@ class _Open:
     fresh: bool
 
 
-class Assembler:
+class Assembler(BackgroundLoop):
     """Rebuilds conversations in the background: when a turn becomes idle, and again when the conversation closes.
 
+    Conversations that are open at a stop stay open until the next start.
     Idle time is measured by arrival, not by span times: a clock that is wrong by a day closes nothing early.
     """
 
     def __init__(self, engine: Engine, on_rebuilt: Callable[[RebuildResult], None]) -> None:
+        super().__init__("assembler")
         self._engine = engine
         self._settings: ConversationSettings = engine.settings.conversations
         self._on_rebuilt = on_rebuilt
@@ -68,11 +70,8 @@ class Assembler:
         self._overflowed = False
         self._portion = _PORTION
         self._item_s = 0.0
-        self._stop = threading.Event()
-        self._wake = threading.Event()
         self._immediate = min(self._settings.turn_idle_s, self._settings.idle_s) < _SHORT_S
         self._errors = LoopErrorLogger(_log, "rebuilding conversations")
-        self._thread = threading.Thread(target=self._run, name="otel-agentic-assembler", daemon=True)
 
     def start(self) -> None:
         """Resume what an earlier process left unread or open, then start the thread."""
@@ -83,14 +82,7 @@ class Assembler:
                 self._open[conversation.key] = _Open(
                     last_ns=conversation.last_ns, has_id=conversation.has_id, fresh=True
                 )
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread; open conversations stay open until the next start."""
-        self._stop.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        super().start()
 
     def arrived(self, trace_ids: Iterable[str]) -> None:
         """Record that spans of these traces were stored."""
@@ -218,7 +210,7 @@ class Assembler:
         while True:
             self._wake.wait(0 if self._behind else tick_s)
             self._wake.clear()
-            if self._stop.is_set():
+            if self._stopping.is_set():
                 return
             began = time.monotonic()
             try:
@@ -232,7 +224,7 @@ class Assembler:
                 self._errors.failed(error)
             else:
                 self._errors.ended()
-            self._engine.pressure.rest(time.monotonic() - began, self._stop)
+            self._engine.pressure.rest(time.monotonic() - began, self._stopping)
 
 
 def _idle(key: Key, closing: set[Key]) -> ClosedBy | None:

@@ -73,7 +73,7 @@ def vitals_of(
         breaker_opened=breaker.opened,
         queries=len(engine.store.user_queries),
         retention_problem=retaining.problem,
-        retention=retaining.is_asked_for,
+        retention=retaining.is_enabled,
     )
 
 

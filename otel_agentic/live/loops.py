@@ -1,4 +1,4 @@
-"""What the background threads share: logging of failed iterations, and a shutdown within a time limit."""
+"""What the background threads share: start and stop, logging of failed iterations, and a shutdown within a time limit."""
 
 from __future__ import annotations
 
@@ -11,6 +11,40 @@ from otel_agentic.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+_log = logging.getLogger(__name__)
+#: A stopped collector exits within ten seconds; the remaining two are left to close the file.
+DRAIN_S: Final = 8.0
+
+
+class BackgroundLoop:
+    """Work on its own thread: an iteration when it is woken or some time has passed, until it is stopped.
+
+    A subclass implements `_run`, which returns once `_stopping` is set.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"otel-agentic-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Begin the next iteration soon."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Finish the work that must not be interrupted, then end the thread."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        raise NotImplementedError
 
 
 class LoopErrorLogger:
@@ -26,6 +60,15 @@ class LoopErrorLogger:
         self._log = log
         self._work = work
         self._problem: str | None = None
+
+    def attempt(self, work: Callable[[], object]) -> None:
+        """Do the work of one iteration; an exception is logged, because the next iteration tries again."""
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 — logged and retried
+            self.failed(error)
+        else:
+            self.ended()
 
     def failed(self, error: Exception) -> None:
         """Log why an iteration failed; the loop tries again.
@@ -43,11 +86,6 @@ class LoopErrorLogger:
     def ended(self) -> None:
         """Record that an iteration succeeded: a problem that returns is logged again."""
         self._problem = None
-
-
-_log = logging.getLogger(__name__)
-#: A stopped collector exits within ten seconds; the remaining two are left to close the file.
-DRAIN_S: Final = 8.0
 
 
 class Drain:

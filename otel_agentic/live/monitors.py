@@ -6,7 +6,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from otel_agentic.live.loops import LoopErrorLogger
+from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger
 from otel_agentic.reports.objectives import NS_PER_S, Monitors, alarm_text, change_text
 from otel_agentic.store.results import watermark
 from otel_agentic.store.windows import monitor_key, save_monitors, stored_alarms
@@ -25,10 +25,11 @@ _log = logging.getLogger(__name__)
 _REFRESH_S, _SOONEST_S = 15.0, 1.0
 
 
-class MonitorLoop:
+class MonitorLoop(BackgroundLoop):
     """Maintains the monitors of a running collector, their rows and their gauges, on its own thread."""
 
     def __init__(self, engine: Engine, telemetry: Telemetry) -> None:
+        super().__init__("monitors")
         self._engine = engine
         self._telemetry = telemetry
         self._slo = engine.settings.slo
@@ -39,24 +40,14 @@ class MonitorLoop:
         self._unsaved = True
         self._lock = threading.Lock()
         self._changed_ns: int | None = None
-        self._wake = threading.Event()
-        self._stopping = False
         self._errors = LoopErrorLogger(_log, "checking objectives")
-        self._thread = threading.Thread(target=self._run, name="otel-agentic-monitors", daemon=True)
 
     def start(self) -> None:
         """Start the thread; without objectives, only the monitors of earlier settings are deleted."""
         if self._slo.objectives:
-            self._thread.start()
+            super().start()
         else:
             self._engine.store.write(lambda con: save_monitors(con, (), 0, 0))
-
-    def stop(self) -> None:
-        """Process the results that are final by now, then end."""
-        self._stopping = True
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def changed(self, ended_ns: Iterable[int]) -> None:
         """Record that results changed of conversations that ended at these times, now or in an earlier revision.
@@ -115,17 +106,9 @@ class MonitorLoop:
         self._logged = {monitor_key(monitor): (monitor.alarmed_ns, monitor.changed_ns) for monitor in monitors}
 
     def _run(self) -> None:
-        while not self._stopping:
-            self._try_refresh()
+        # If an iteration fails, gauges keep their last values, and the next one starts where it did.
+        while not self._stopping.is_set():
+            self._errors.attempt(self.refresh)
             self._wake.wait(self._refresh_s)
             self._wake.clear()
-        self._try_refresh()
-
-    def _try_refresh(self) -> None:
-        try:
-            self.refresh()
-        except Exception as error:  # noqa: BLE001 — logged and retried
-            # Gauges keep their last values; the next iteration starts where this one did.
-            self._errors.failed(error)
-        else:
-            self._errors.ended()
+        self._errors.attempt(self.refresh)  # results that are final by now

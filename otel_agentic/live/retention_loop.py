@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.engine.retention import HourlyExport, RemovalCounts, RetentionPass, keep_ns_of
+from otel_agentic.live.loops import BackgroundLoop
 from otel_agentic.store.connection import error_summary
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 EXPIRED: Final = "expired"
 
 
-class RetentionLoop:
+class RetentionLoop(BackgroundLoop):
     """Keeps the store within its retention period and the export folder up to date."""
 
     def __init__(self, engine: Engine) -> None:
@@ -29,29 +29,20 @@ class RetentionLoop:
         Raises:
             ConfigError: `retention.keep` is not a duration such as 30d.
         """
+        super().__init__("retention")
         self._engine = engine
         self._settings = engine.settings.retention
         self.keep_ns = keep_ns_of(engine.settings)
         self._export = HourlyExport(engine) if self._settings.export else None
-        self._stopping = threading.Event()
-        self._wake = threading.Event()
         self._problem: str | None = None
-        self._thread = threading.Thread(target=self._run, name="otel-agentic-retention", daemon=True)
 
     def start(self) -> None:
         """Start the thread; not if nothing is exported or removed."""
-        if self.is_asked_for:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """End after the current step; the rest waits for the next start."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.is_enabled:
+            super().start()
 
     @property
-    def is_asked_for(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether anything is exported or removed."""
         return self._export is not None or self.keep_ns is not None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from otel_agentic.engine.engine import stored_estimators
 from otel_agentic.errors import ConfigError
-from otel_agentic.live.loops import LoopErrorLogger
+from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger
 from otel_agentic.store.maintenance.retention import retention_state
 from otel_agentic.store.queries.windows import claims_at, tick
 from otel_agentic.store.results import results_for
@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from otel_agentic.telemetry import Telemetry
     from otel_agentic.windows import Window, WindowTable
 
+_log = logging.getLogger(__name__)
+_NS_PER_S: Final = 1_000_000_000
+#: Maximum time between two computations of the gauges: windows move although nothing arrives.
+_REFRESH_S: Final = 15.0
+#: Minimum time between two writes of rows under load, ...
+_ROWS_S: Final = 1.0
+#: ... and the ratio of idle time to the time that computing gauges takes.
+_SHARE: Final = 4
+#: Up to this many ends are counted by the database; for more, conversations are loaded and counted for all ends at once.
+_FEW: Final = 8
+#: Ends computed and written in one transaction: the writer stores spans in between.
+_PORTION: Final = 200
 #: Maximum number of ends computed at once, the newest of them; `backfill` computes the others.
 MOST_ENDS: Final = 5_000
 
@@ -89,21 +101,7 @@ class DueEnds:
             yield interval
 
 
-_log = logging.getLogger(__name__)
-_NS_PER_S: Final = 1_000_000_000
-#: Maximum time between two computations of the gauges: windows move although nothing arrives.
-_REFRESH_S: Final = 15.0
-#: Minimum time between two writes of rows under load, ...
-_ROWS_S: Final = 1.0
-#: ... and the ratio of idle time to the time that computing gauges takes.
-_SHARE: Final = 4
-#: Up to this many ends are counted by the database; for more, conversations are loaded and counted for all ends at once.
-_FEW: Final = 8
-#: Ends computed and written in one transaction: the writer stores spans in between.
-_PORTION: Final = 200
-
-
-class WindowLoop:
+class WindowLoop(BackgroundLoop):
     """Computes windows when results change and as time passes, on its own thread."""
 
     def __init__(self, engine: Engine, telemetry: Telemetry, on_shown: Callable[[int], None] = lambda _: None) -> None:
@@ -118,6 +116,7 @@ class WindowLoop:
             ConfigError: no window is configured, or one is invalid.
             PluginError: an estimator does not load.
         """
+        super().__init__("windows")
         settings = engine.settings.windows
         self._engine = engine
         self._telemetry = telemetry
@@ -128,31 +127,15 @@ class WindowLoop:
             raise ConfigError("windows.widths is empty: give at least one window, such as 24h")
         self._estimators = stored_estimators(engine)
         self._due_ends = DueEnds(self._windows, int(settings.step_s * _NS_PER_S))
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self._gauge_errors, self._row_errors = (
-            LoopErrorLogger(_log, "computing gauges"),
-            LoopErrorLogger(_log, "computing windows"),
-        )
-        self._thread = threading.Thread(target=self._run, name="otel-agentic-windows", daemon=True)
+        self._gauge_errors = LoopErrorLogger(_log, "computing gauges")
+        self._row_errors = LoopErrorLogger(_log, "computing windows")
         #: Held from reading results until their windows are stored; everything else that stores windows takes it, too.
         self.lock = threading.Lock()
 
     def start(self) -> None:
         """Start the thread."""
         self._wake.set()
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Compute the remaining changes, then end."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def wake(self) -> None:
-        """Recompute soon: results changed."""
-        self._wake.set()
+        super().start()
 
     def refresh(self) -> WindowTable:
         """Compute the current gauges and all due rows; return the current windows."""
@@ -217,6 +200,7 @@ class WindowLoop:
         )
 
     def _run(self) -> None:
+        # If an iteration fails, gauges keep their last values, and the next one reads from the store again.
         stored_at = -_ROWS_S
         wait_s = 0.0
         behind = False
@@ -224,20 +208,10 @@ class WindowLoop:
             behind |= self._wake.wait(wait_s)
             self._wake.clear()
             began = time.monotonic()
-            _try(self.show, self._gauge_errors)
+            self._gauge_errors.attempt(self.show)
             self._stopping.wait(_SHARE * (time.monotonic() - began))
             if began - stored_at >= _ROWS_S:
-                _try(self.store, self._row_errors)
+                self._row_errors.attempt(self.store)
                 stored_at, behind = time.monotonic(), False
             wait_s = _ROWS_S if behind else _REFRESH_S
-        _try(self.store, self._row_errors)  # changes during the last iteration
-
-
-def _try(work: Callable[[], object], errors: LoopErrorLogger) -> None:
-    try:
-        work()
-    except Exception as error:  # noqa: BLE001 — logged and retried
-        # Gauges keep their last values; the next iteration reads from the store again.
-        errors.failed(error)
-    else:
-        errors.ended()
+        self._row_errors.attempt(self.store)  # changes during the last iteration

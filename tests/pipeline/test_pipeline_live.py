@@ -288,7 +288,7 @@ def test_health_tells_what_is_going_on(db: Path) -> None:
 
 
 def test_two_collectors_on_one_file_are_one_too_many(settings: Settings) -> None:
-    with running(settings), raises(StoreBusyError, snapshot("open in this very process")):
+    with running(settings), raises(StoreBusyError, snapshot("open in this process")):
         LiveCollector(settings)
 
 
