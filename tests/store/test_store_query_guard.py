@@ -6,11 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_agentic.config import StoreSettings
 from otel_agentic.errors import QueryError
+from otel_agentic.store.connection import open_database
+from otel_agentic.store.queries.sql import checked
+from otel_agentic.store.selection import show
 from otel_agentic.testing import batch, span
 from tests.store.asking import ask_sql, value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from duckdb import DuckDBPyConnection
+
     from otel_agentic.store import Store
 
 
@@ -19,6 +28,15 @@ def filled(store: Store) -> Store:
     """A store of three spans."""
     store.accept(batch(*(span(f"s{number}") for number in range(3))))
     return store
+
+
+@pytest.fixture(scope="module")
+def con(empty_file: Path) -> Iterator[DuckDBPyConnection]:
+    """A connection as the process of a query opens it. Statements are checked in it, without a process for each."""
+    found = open_database(empty_file, StoreSettings(db=empty_file), create=False, read_only=True)
+    show(found, "default")
+    yield found
+    found.close()
 
 
 def test_rows_come_with_names_and_types(filled: Store) -> None:
@@ -49,8 +67,12 @@ def test_rows_come_with_names_and_types(filled: Store) -> None:
         "SELECT comment FROM duckdb_columns() WHERE table_name = 'spans'",
     ],
 )
-def test_whatever_reads_is_run(filled: Store, sql: str) -> None:
-    assert ask_sql(filled, sql)["columns"]
+def test_whatever_reads_is_run(con: DuckDBPyConnection, sql: str) -> None:
+    con.execute("BEGIN TRANSACTION READ ONLY")
+    try:
+        assert con.execute(checked(con, sql)).description
+    finally:
+        con.execute("ROLLBACK")
 
 
 @pytest.mark.parametrize(
@@ -85,10 +107,23 @@ def test_whatever_reads_is_run(filled: Store, sql: str) -> None:
         ("FROM pg_catalog.pg_settings", "table pg_settings is not allowed"),
         ("FROM query('FROM duckdb_' || 'settings()')", "function query is not allowed"),
         ("FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))", "json_execute_serialized_sql is not"),
+    ],
+)
+def test_whatever_changes_leaves_or_reveals_is_refused_readably(con: DuckDBPyConnection, sql: str, why: str) -> None:
+    with pytest.raises(QueryError, match=rf"(?s){why}"):
+        checked(con, sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT 1; SELECT 2", "2 statements; give exactly one SELECT"),
+        ("DELETE FROM spans", "DELETE is not allowed"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "function .* is not allowed"),
         ("SELECT nothing FROM spans", 'query failed: .*"nothing" not found'),
     ],
 )
-def test_whatever_changes_leaves_or_reveals_is_refused_readably(filled: Store, sql: str, why: str) -> None:
+def test_what_is_refused_is_refused_by_the_process_of_the_query_too(filled: Store, sql: str, why: str) -> None:
     with pytest.raises(QueryError, match=rf"(?s){why}"):
         ask_sql(filled, sql)
 
