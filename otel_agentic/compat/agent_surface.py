@@ -168,10 +168,10 @@ def calculate_tool_f1(expected: Collection[str], actual: Collection[str]) -> Too
     >>> calculate_tool_f1(["search"], [])
     ToolF1(precision=1.0, recall=0.0, f1=0.0)
     """
-    wanted, called = set(expected), set(actual)
-    common = len(wanted & called)
+    required, called = set(expected), set(actual)
+    common = len(required & called)
     precision = common / len(called) if called else 1.0
-    recall = common / len(wanted) if wanted else 1.0
+    recall = common / len(required) if required else 1.0
     both = precision + recall
     return ToolF1(precision=precision, recall=recall, f1=2 * (precision * recall) / both if both else 0.0)
 
@@ -253,11 +253,11 @@ def mttr(attempts: Sequence[Mapping[str, Any]]) -> float:
     """
     waits: list[int] = []
     failed_at: int | None = None
-    for place, attempt in enumerate(attempts):
+    for index, attempt in enumerate(attempts):
         if not attempt["success"]:
-            failed_at = place if failed_at is None else failed_at
+            failed_at = index if failed_at is None else failed_at
         elif failed_at is not None:
-            waits.append(place - failed_at)
+            waits.append(index - failed_at)
             failed_at = None
     return sum(waits) / len(waits) if waits else 0.0
 
@@ -268,10 +268,10 @@ def cost_per_task(executions: Sequence[Mapping[str, Any]]) -> float:
     >>> cost_per_task([{"success": True, "tokenCost": 2, "judgeCost": 0.5}, {"success": False, "tokenCost": 1}])
     3.5
     """
-    successes = sum(bool(one["success"]) for one in executions)
+    successes = sum(bool(execution["success"]) for execution in executions)
     cost = 0.0
-    for one in executions:
-        cost = cost + one["tokenCost"] + (one.get("judgeCost") or 0)
+    for item in executions:
+        cost = cost + item["tokenCost"] + (item.get("judgeCost") or 0)
     return cost / successes if successes else math.inf
 
 
@@ -281,5 +281,5 @@ def percentile(values: Sequence[float], p: float) -> float | None:
     >>> percentile([3, 1, 2], 50), percentile([100, 200, 1000], 95), percentile([], 50)
     (2, 1000, None)
     """
-    place = max(0, math.ceil((p / 100) * len(values)) - 1)
-    return sorted(values)[place] if place < len(values) else None
+    index = max(0, math.ceil((p / 100) * len(values)) - 1)
+    return sorted(values)[index] if index < len(values) else None

@@ -93,18 +93,22 @@ def _result(missing: Sequence[str] = (), extra: Sequence[str] = (), issues: Sequ
 
 def _strict(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
     # Names are counted, places compared: a call at another place is an issue of order, not missing and extra.
-    made, wanted = Counter(call.name for call in actual), Counter(call.name for call in expected)
-    return _result([*(wanted - made).elements()], [*(made - wanted).elements()], [*_place_issues(actual, expected)])
+    actual_call, required = Counter(call.name for call in actual), Counter(call.name for call in expected)
+    return _result(
+        [*(required - actual_call).elements()],
+        [*(actual_call - required).elements()],
+        [*_place_issues(actual, expected)],
+    )
 
 
 def _place_issues(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> Iterator[str]:
-    for place, (call, wanted) in enumerate(zip(actual, expected, strict=False)):
-        if call.name != wanted.name:
-            yield f'Position {place}: expected "{wanted.name}", got "{call.name}"'
+    for index, (call, required) in enumerate(zip(actual, expected, strict=False)):
+        if call.name != required.name:
+            yield f'Position {index}: expected "{required.name}", got "{call.name}"'
             continue
-        issue = _argument_issue(call, wanted)
+        issue = _argument_issue(call, required)
         if issue:
-            yield f"Position {place} ({wanted.name}): {issue}"
+            yield f"Position {index} ({required.name}): {issue}"
 
 
 def _unordered(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
@@ -123,22 +127,24 @@ def _take(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> 
     Greedy: each expectation takes the first call that fits, though a later one may have no other.
     """
     rest, missing = list(actual), []
-    for wanted in expected:
-        place = next((i for i, call in enumerate(rest) if _fits(call, wanted)), None)
-        if place is None:
-            missing.append(wanted.name)
+    for expected_call in expected:
+        index = next((i for i, call in enumerate(rest) if _fits(call, expected_call)), None)
+        if index is None:
+            missing.append(expected_call.name)
         else:
-            del rest[place]
+            del rest[index]
     return missing, rest
 
 
 def _within(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
     extra, issues = [], []
     for call in actual:
-        allowed = [wanted for wanted in expected if wanted.name == call.name]
+        allowed = [expected_call for expected_call in expected if expected_call.name == call.name]
         if not allowed:
             extra.append(call.name)
-        elif any(wanted.looks_at_arguments for wanted in allowed) and not any(_fits(call, one) for one in allowed):
+        elif any(expected.looks_at_arguments for expected in allowed) and not any(
+            _fits(call, item) for item in allowed
+        ):
             issues.append(f'Tool "{call.name}": args {json_text(call.args)} did not match any expected args')
     return _result((), extra, issues)
 
@@ -151,22 +157,22 @@ def _forbidden(actual: Sequence[MadeToolCall], forbidden: Sequence[CallAssertion
             yield f"{call.name}({json_text(call.args)})" if rule.looks_at_arguments else call.name
 
 
-def _fits(call: MadeToolCall, wanted: CallAssertion) -> bool:
-    return call.name == wanted.name and _argument_issue(call, wanted) is None
+def _fits(call: MadeToolCall, expected: CallAssertion) -> bool:
+    return call.name == expected.name and _argument_issue(call, expected) is None
 
 
-def _argument_issue(call: MadeToolCall, wanted: CallAssertion) -> str | None:
+def _argument_issue(call: MadeToolCall, expected: CallAssertion) -> str | None:
     """Return what is wrong with the arguments, None when nothing is."""
-    if wanted.mode in {None, "ignore"} or wanted.args is None:
+    if expected.mode in {None, "ignore"} or expected.args is None:
         return None
-    if wanted.mode == "exact":
-        if deep_equal(call.args, wanted.args):
+    if expected.mode == "exact":
+        if deep_equal(call.args, expected.args):
             return None
-        return f"Args mismatch: expected {json_text(wanted.args)}, got {json_text(call.args)}"
-    for key in ordered_keys(wanted.args):
-        if key not in call.args or not deep_equal(call.args[key], wanted.args[key]):
-            got = json_text(call.args[key]) if key in call.args else "undefined"
-            return f'Arg "{key}": expected {json_text(wanted.args[key])}, got {got}'
+        return f"Args mismatch: expected {json_text(expected.args)}, got {json_text(call.args)}"
+    for key in ordered_keys(expected.args):
+        if key not in call.args or not deep_equal(call.args[key], expected.args[key]):
+            actual = json_text(call.args[key]) if key in call.args else "undefined"
+            return f'Arg "{key}": expected {json_text(expected.args[key])}, got {actual}'
     return None
 
 

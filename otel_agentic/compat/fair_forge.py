@@ -67,23 +67,23 @@ def load_datasets(source: Any, options: dict[str, Any]) -> list[Dataset]:
         UsageError: the source is none of the three.
     """
     retriever = source(**options) if isinstance(source, type) else source
-    found = retriever.load_dataset() if isinstance(retriever, Retriever) else retriever
+    result = retriever.load_dataset() if isinstance(retriever, Retriever) else retriever
     try:
-        datasets = list(found)
+        datasets = list(result)
     except TypeError:
         raise UsageError(
             f"retriever is {type(source).__name__}; allowed: a class or object with load_dataset(), or a list of datasets"
         ) from None
-    return [_dataset(place, dataset) for place, dataset in enumerate(datasets)]
+    return [_dataset(index, dataset) for index, dataset in enumerate(datasets)]
 
 
-def _dataset(place: int, dataset: Any) -> Dataset:
+def _dataset(index: int, dataset: Any) -> Dataset:
     try:
         return Dataset.model_validate(dataset)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or "dataset"
-        raise BadInputError(f"dataset {place}: {field}: {first['msg']}; found {first['input']!r:.80}") from None
+        raise BadInputError(f"dataset {index}: {field}: {first['msg']}; found {first['input']!r:.80}") from None
 
 
 Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -346,10 +346,10 @@ def _score(agentic: Any, truth: Any, weights: Mapping[str, float], threshold: fl
 
 
 def _by_name(tools: Any) -> dict[Hashable, list[Any]]:
-    found: dict[Hashable, list[Any]] = {}
+    results: dict[Hashable, list[Any]] = {}
     for tool in tools:
-        found.setdefault(tool.get("tool_name"), []).append(tool)
-    return found
+        results.setdefault(tool.get("tool_name"), []).append(tool)
+    return results
 
 
 def _selection(used: Any, expected: Any) -> float:
@@ -363,16 +363,16 @@ def _parameter_scores(used: _Calls, expected: _Calls) -> Iterator[float]:
         if name not in used:
             yield 0.0
             continue
-        made = used[name][0].get("parameters", {})
-        yield from (_agreement(call.get("parameters", {}), made) for call in calls)
+        actual = used[name][0].get("parameters", {})
+        yield from (_agreement(call.get("parameters", {}), actual) for call in calls)
 
 
-def _agreement(expected: Any, made: Any) -> float:
-    if expected == made:
+def _agreement(expected: Any, actual: Any) -> float:
+    if expected == actual:
         return 1.0
-    keys = set(expected.keys()).union(made.keys())
+    keys = set(expected.keys()).union(actual.keys())
     # An absent key reads as None here: an expected null and no parameter at all are the same.
-    return sum(expected.get(key) == made.get(key) for key in keys) / len(keys) if keys else 0.0
+    return sum(expected.get(key) == actual.get(key) for key in keys) / len(keys) if keys else 0.0
 
 
 def _step_scores(used: _Calls, expected: _Calls) -> Iterator[float]:
@@ -381,9 +381,9 @@ def _step_scores(used: _Calls, expected: _Calls) -> Iterator[float]:
         if name not in used:
             yield 0.0
             continue
-        made = used[name]
-        for place, call in enumerate(calls):
-            step = made[place].get("step") if place < len(made) else None
+        actual = used[name]
+        for index, call in enumerate(calls):
+            step = actual[index].get("step") if index < len(actual) else None
             yield 1.0 if call.get("step") == step else 0.0
 
 
@@ -402,20 +402,20 @@ def _complaint(agentic: Any, truth: Any, weights: Mapping[str, float] | None, er
         problem = _tools_problem(owner.get(key, []))
         if problem:
             return f"{field}.{key}{problem}"
-    given = "" if weights is None else f" with tool_weights {weights!r}"
-    return f"Fair Forge has no tool score for this interaction{given}: {type(error).__name__}: {error}"
+    provided = "" if weights is None else f" with tool_weights {weights!r}"
+    return f"Fair Forge has no tool score for this interaction{provided}: {type(error).__name__}: {error}"
 
 
 def _tools_problem(tools: Any) -> str | None:
     if not isinstance(tools, list):
         return f" is {tools!r}; allowed: a list of objects with tool_name, parameters and step"
-    for place, tool in enumerate(tools):
+    for index, tool in enumerate(tools):
         if not isinstance(tool, Mapping):
-            return f"[{place}] is {tool!r}; allowed: an object with tool_name, parameters and step"
+            return f"[{index}] is {tool!r}; allowed: an object with tool_name, parameters and step"
         if not isinstance(tool.get("tool_name"), Hashable):
-            return f"[{place}].tool_name is {tool['tool_name']!r}; allowed: a text"
+            return f"[{index}].tool_name is {tool['tool_name']!r}; allowed: a text"
         if not isinstance(tool.get("parameters", {}), Mapping):
-            return f"[{place}].parameters is {tool['parameters']!r}; allowed: an object, or leave it out"
+            return f"[{index}].parameters is {tool['parameters']!r}; allowed: an object, or leave it out"
     return None
 
 
@@ -610,7 +610,7 @@ class Agentic:
     ) -> AgenticMetric:
         # The agent pays for the judge's failure here; `judge_failures` at least tells.
         counted = [0.0 if score is None else score for score in scores]
-        correct = [place for place, score in enumerate(counted) if score >= self.threshold]
+        correct = [index for index, score in enumerate(counted) if score >= self.threshold]
         return AgenticMetric(
             session_id=dataset.session_id,
             assistant_id=dataset.assistant_id,
@@ -622,7 +622,7 @@ class Agentic:
             correct_indices=correct,
             tool_correctness_scores=tools,
             k=self.k,
-            judge_failures=[place for place, score in enumerate(scores) if score is None],
+            judge_failures=[index for index, score in enumerate(scores) if score is None],
             **rate_fields(self.statistical_mode, len(correct), len(counted), self.k),
         )
 

@@ -30,19 +30,19 @@ def type_of(value: Any) -> str:
     return "string" if isinstance(value, str) else "object"
 
 
-def deep_equal(one: Any, other: Any) -> bool:
+def deep_equal(item: Any, other: Any) -> bool:
     """Return whether two values are equal without any coercion; keys in any order, lists in theirs.
 
     >>> deep_equal({"a": 5, "b": [1]}, {"b": [1.0], "a": 5.0}), deep_equal(5, "5"), deep_equal(1, True)
     (True, False, False)
     """
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(deep_equal(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(deep_equal(*pair) for pair in zip(one, other, strict=True))
-    if type_of(one) == type_of(other) == "number":
-        return _double(one) == _double(other)
-    return type(one) is type(other) and bool(one == other)
+    if isinstance(item, Mapping) and isinstance(other, Mapping):
+        return item.keys() == other.keys() and all(deep_equal(value, other[key]) for key, value in item.items())
+    if isinstance(item, list) and isinstance(other, list):
+        return len(item) == len(other) and all(deep_equal(*pair) for pair in zip(item, other, strict=True))
+    if type_of(item) == type_of(other) == "number":
+        return _double(item) == _double(other)
+    return type(item) is type(other) and bool(item == other)
 
 
 def json_text(value: Any) -> str:
@@ -70,7 +70,7 @@ def ordered_keys(value: Mapping[str, Any]) -> list[str]:
 
 def _text(value: str) -> str:
     escaped = json.dumps(value, ensure_ascii=False)
-    return _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped)
+    return _LONE_SURROGATE.sub(lambda item: f"\\u{ord(item[0]):04x}", escaped)
 
 
 def _double(value: float) -> float:

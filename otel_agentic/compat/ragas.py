@@ -42,13 +42,13 @@ def tool_call_accuracy(
     """
     if not (predicted and reference):
         return 1.0 if not (predicted or reference) else 0.0
-    made, expected = list(predicted), list(reference)
+    actual, expected = list(predicted), list(reference)
     if not strict_order:
-        made.sort(key=_sorting_key)
+        actual.sort(key=_sorting_key)
         expected.sort(key=_sorting_key)
-    if [call.name for call in made] != [call.name for call in expected]:
+    if [call.name for call in actual] != [call.name for call in expected]:
         return 0.0
-    return sum(_argument_score(one, other) for one, other in zip(made, expected, strict=True)) / len(expected)
+    return sum(_argument_score(item, other) for item, other in zip(actual, expected, strict=True)) / len(expected)
 
 
 def legacy_tool_call_accuracy(predicted: Sequence[RagasCall], reference: Sequence[RagasCall]) -> float:
@@ -71,9 +71,9 @@ def legacy_tool_call_accuracy(predicted: Sequence[RagasCall], reference: Sequenc
         return 0.0
     score = 0.0
     for expected in reference:
-        for made in predicted:
-            if made.name == expected.name:
-                score += _argument_score(made, expected)
+        for actual in predicted:
+            if actual.name == expected.name:
+                score += _argument_score(actual, expected)
     return score / len(reference)
 
 
@@ -87,18 +87,18 @@ def tool_call_f1(predicted: Sequence[RagasCall], reference: Sequence[RagasCall])
     >>> tool_call_f1([call, call, other], [call])
     0.6667
     """
-    expected, made = _call_set(reference, "reference"), _call_set(predicted, "predicted")
-    common = len(made & expected)
-    precision = common / len(made) if made else 0.0
+    expected, actual = _call_set(reference, "reference"), _call_set(predicted, "predicted")
+    common = len(actual & expected)
+    precision = common / len(actual) if actual else 0.0
     recall = common / len(expected) if expected else 0.0
     return round(2 * precision * recall / (precision + recall), 4) if common else 0.0
 
 
-def _argument_score(made: RagasCall, expected: RagasCall) -> float:
+def _argument_score(actual: RagasCall, expected: RagasCall) -> float:
     """Return the share of expected arguments that were made alike; any argument is wrong where none is expected."""
     if not expected.args:
-        return 0.0 if made.args else 1.0
-    alike = sum(key in made.args and str(made.args[key]) == str(value) for key, value in expected.args.items())
+        return 0.0 if actual.args else 1.0
+    alike = sum(key in actual.args and str(actual.args[key]) == str(value) for key, value in expected.args.items())
     return alike / len(expected.args)
 
 
@@ -107,23 +107,23 @@ def _sorting_key(call: RagasCall) -> tuple[str, ...]:
 
 
 def _in_order(predicted: Sequence[RagasCall], reference: Sequence[RagasCall]) -> bool:
-    wanted = deque(call.name for call in reference)
+    expected = deque(call.name for call in reference)
     for call in predicted:
-        if wanted and call.name == wanted[0]:
-            wanted.popleft()
-    return not wanted
+        if expected and call.name == expected[0]:
+            expected.popleft()
+    return not expected
 
 
 def _call_set(calls: Sequence[RagasCall], side: str) -> set[tuple[str, frozenset[tuple[str, Any]]]]:
-    found = set()
-    for place, call in enumerate(calls):
+    result = set()
+    for index, call in enumerate(calls):
         try:
-            found.add((call.name, frozenset(call.args.items())))
+            result.add((call.name, frozenset(call.args.items())))
         except TypeError as error:
             raise BadInputError(
-                f"{side}[{place}] {call.name}: {error}; RAGAS's F1 takes texts, numbers, true, false and null alone"
+                f"{side}[{index}] {call.name}: {error}; RAGAS's F1 takes texts, numbers, true, false and null alone"
             ) from error
-    return found
+    return result
 
 
 #: How often each of the two prompts is asked until a reply holds a digit from 0 to 4.
@@ -231,15 +231,15 @@ def topic_adherence(refused: Sequence[Any], classifications: Sequence[Any]) -> T
     0.499999999975
     """
     try:
-        answered, allowed = np.array([not one for one in refused], dtype=bool), _truth_values(classifications)
-        right, wrong, kept = (
+        answered, allowed = np.array([not item for item in refused], dtype=bool), _truth_values(classifications)
+        right, outside, answered_inside = (
             int(np.sum(both)) for both in (answered & allowed, answered & ~allowed, ~answered & allowed)
         )
     except ValueError as error:
         raise BadInputError(
             f"{len(classifications)} classifications for {len(refused)} topics ({error}); give one for each topic"
         ) from error
-    precision, recall = right / (right + wrong + _EPSILON), right / (right + kept + _EPSILON)
+    precision, recall = right / (right + outside + _EPSILON), right / (right + answered_inside + _EPSILON)
     return TopicAdherence(
         precision=precision, recall=recall, f1=2 * (precision * recall) / (precision + recall + _EPSILON)
     )

@@ -49,18 +49,20 @@ class Material:
     def __init__(self, subject: Subject, turn: Turn) -> None:
         self.texts: dict[str, str] = {}
         turns = subject.conversation.turns
-        before = [one for one in turns if one.index < turn.index]
-        shown = transcript(before[-_EARLIER:], max_characters=_EARLIER_CHARACTERS)
-        this = transcript([turn], max_characters=_TURN_CHARACTERS)
+        before = [other_turn for other_turn in turns if other_turn.index < turn.index]
+        earlier = transcript(before[-_EARLIER:], max_characters=_EARLIER_CHARACTERS)
+        current = transcript([turn], max_characters=_TURN_CHARACTERS)
         if before:
-            self.texts["earlier"] = shown.text
+            self.texts["earlier"] = earlier.text
         if len(before) > _EARLIER:
             self.texts["earlier_turns_left_out"] = str(len(before) - _EARLIER)
         if subject.case is not None and subject.case.goal:
             self.texts["goal"] = subject.case.goal
-        self.texts["turn"] = this.text
-        self.whole = not this.left_out
-        self.note = Transcript(text="", cut=this.cut + shown.cut, left_out=this.left_out + shown.left_out).note
+        self.texts["turn"] = current.text
+        self.whole = not current.left_out
+        self.note = Transcript(
+            text="", cut=current.cut + earlier.cut, left_out=current.left_out + earlier.left_out
+        ).note
         if len(before) > _EARLIER:
             self.note += f" ({len(before) - _EARLIER} earlier turns were not shown)"
 
@@ -82,8 +84,8 @@ def expected_here(subject: Subject, turn: Turn) -> str | None:
 
     None where it expects none: it has no expectation, or one without required calls.
     """
-    case, wanted = subject.case, case_turn_of(subject, turn)
-    records = [*_expected(None if wanted is None else wanted.tools, "in this turn")]
+    case, expected = subject.case, case_turn_of(subject, turn)
+    records = [*_expected(None if expected is None else expected.tools, "in this turn")]
     records += _expected(None if case is None else case.tools, "somewhere in the conversation")
     return _within(map(_bounded, records)) or None
 
@@ -91,9 +93,9 @@ def expected_here(subject: Subject, turn: Turn) -> str | None:
 def later_calls(subject: Subject, turn: Turn) -> str | None:
     """Return which tools the agent calls in later turns without errors, one JSON object a turn; None where it calls none."""
     called = [
-        (one.index + 1, [call.name for call in one.calls if call.error is None])
-        for one in subject.conversation.turns
-        if one.index > turn.index
+        (other_turn.index + 1, [call.name for call in other_turn.calls if call.error is None])
+        for other_turn in subject.conversation.turns
+        if other_turn.index > turn.index
     ]
     return _within(_bounded({"turn": number, "calls": names}) for number, names in called if names) or None
 
@@ -101,25 +103,25 @@ def later_calls(subject: Subject, turn: Turn) -> str | None:
 def _expected(tools: ToolExpectation | None, where: str) -> Iterator[dict[str, Any]]:
     if tools is None:
         return
-    ways: Sequence[Sequence[ExpectedCall]] = [tools.calls, *(one.calls for one in tools.alternatives)]
+    ways: Sequence[Sequence[ExpectedCall]] = [tools.calls, *(alternative.calls for alternative in tools.alternatives)]
     for number, calls in enumerate(ways, 1):
         for call in calls:
             if call.required:
-                told: dict[str, Any] = {"tool": call.tool_name, "parameters": call.parameters, "expected": where}
-                yield {**told, "alternative": number} if len(ways) > 1 else told
+                payload: dict[str, Any] = {"tool": call.tool_name, "parameters": call.parameters, "expected": where}
+                yield {**payload, "alternative": number} if len(ways) > 1 else payload
 
 
 def _within(lines: Iterable[str]) -> str:
     """Return as many lines as there is room for, and how many were left out."""
     every = list(lines)
-    room, kept = _ALL_CHARACTERS, 0
+    room, retained = _ALL_CHARACTERS, 0
     for line in every:
         room -= len(line) + 1
         if room < 0:
             break
-        kept += 1
-    told = every[:kept]
-    return "\n".join([*told, _line({"left_out": len(every) - kept})] if kept < len(every) else told)
+        retained += 1
+    message = every[:retained]
+    return "\n".join([*message, _line({"left_out": len(every) - retained})] if retained < len(every) else message)
 
 
 def _bounded(record: Mapping[str, Any]) -> str:
@@ -136,7 +138,7 @@ def _shortened(value: Any) -> Any:
         names = properties if isinstance(properties, Mapping) else value
         return [_first(str(name)) for name in list(names)[:_NAMES]]
     if isinstance(value, list):
-        return [_first(str(one)) for one in value[:_NAMES]]
+        return [_first(str(item)) for item in value[:_NAMES]]
     return value if isinstance(value, int | float) else _first(str(value))
 
 
@@ -210,9 +212,9 @@ def asked(score: MetricScore, about: Rubric, texts: Mapping[str, str], note: str
     return Item(score=score, question=rubric_question(about, **texts), note=note)
 
 
-def silent(score: MetricScore, reason: NotEvaluatedReason, told: str) -> Item:
+def silent(score: MetricScore, reason: NotEvaluatedReason, explanation: str) -> Item:
     """Return a score that there is none of, and why."""
-    return Item(score=replace(score, reason=reason, explanation=told))
+    return Item(score=replace(score, reason=reason, explanation=explanation))
 
 
 def place_of(score: MetricScore) -> str:
@@ -244,8 +246,8 @@ class TurnScale(Judging):
             if lacking is not None:
                 yield silent(score, *lacking)
             else:
-                shown = Material(subject, turn)
-                yield asked(score, self.rubrics[0], shown.texts, shown.note)
+                material = Material(subject, turn)
+                yield asked(score, self.rubrics[0], material.texts, material.note)
 
     def lacking(self, subject: Subject, turn: Turn) -> tuple[NotEvaluatedReason, str] | None:
         """Return why a turn is not judged, None where it is."""
@@ -301,19 +303,21 @@ class Faithfulness(TurnScale):
         missing = super().lacking(subject, turn)
         if missing is not None:
             return missing
-        so_far = [one for one in subject.conversation.turns if one.index <= turn.index]
-        calls = [call for one in so_far for call in one.calls]
-        place = f"turn {turn.index + 1}"
+        so_far = [other_turn for other_turn in subject.conversation.turns if other_turn.index <= turn.index]
+        calls = [call for item in so_far for call in item.calls]
+        where = f"turn {turn.index + 1}"
         if any(call.error is not None or call.result_captured for call in calls):
             return None
         if calls:
-            return "content_not_captured", f"{place}: no result of the calls so far was recorded"
-        with_tools = bool(subject.conversation.tool_definitions) or any(one.calls for one in subject.conversation.turns)
-        if with_tools or any(extract(one.query or "").all for one in so_far):
+            return "content_not_captured", f"{where}: no result of the calls so far was recorded"
+        with_tools = bool(subject.conversation.tool_definitions) or any(
+            turn.calls for turn in subject.conversation.turns
+        )
+        if with_tools or any(extract(item.query or "").all for item in so_far):
             return None
         return (
             "no_data",
-            f"{place} has nothing to be faithful to: no tools, and no number, date or identifier of the user",
+            f"{where} has nothing to be faithful to: no tools, and no number, date or identifier of the user",
         )
 
 
@@ -335,11 +339,14 @@ class GoalCompletion(Judging):
 
     def items(self, subject: Subject) -> Iterator[Item]:
         """Yield the one score."""
-        shown = transcript(subject.conversation.turns)
+        conversation = transcript(subject.conversation.turns)
         goal = None if subject.case is None else subject.case.goal
         score = MetricScore(name=GOAL_COMPLETION, details={"goal": "case" if goal else "user"})
         yield asked(
-            score, self.rubrics[0], {**({"goal": goal} if goal else {}), "conversation": shown.text}, shown.note
+            score,
+            self.rubrics[0],
+            {**({"goal": goal} if goal else {}), "conversation": conversation.text},
+            conversation.note,
         )
 
 
@@ -363,13 +370,13 @@ class AgentBehaviorFailure(Judging):
         for turn in subject.conversation.turns:
             score = MetricScore(name=AGENT_BEHAVIOR, turn_index=turn.index)
             # Beside calls an answer may be missing, but by names of tools alone nobody can say that all is well.
-            told = bool(turn.calls) and (turn.query_captured or turn.answer_captured)
-            lacking = None if told else turn_missing(turn, "answers")
+            explanation = bool(turn.calls) and (turn.query_captured or turn.answer_captured)
+            lacking = None if explanation else turn_missing(turn, "answers")
             if lacking is not None:
                 yield silent(score, *lacking)
             else:
-                shown = Material(subject, turn)
-                yield asked(score, self.rubrics[0], shown.texts, shown.note)
+                material = Material(subject, turn)
+                yield asked(score, self.rubrics[0], material.texts, material.note)
 
 
 TOOL_CALL_BEHAVIOR: Final = "agentic.agentest.tool_call_behavior_failure"
@@ -401,31 +408,31 @@ class ToolCallBehaviorFailure(Judging):
         tools = tools_shown(subject)
         with_calls = any(turn.calls for turn in subject.conversation.turns)
         for turn in subject.conversation.turns:
-            shown = Material(subject, turn)
+            material = Material(subject, turn)
             expected, later = expected_here(subject, turn), later_calls(subject, turn)
-            shown.add(tools=tools, expected=expected)
+            material.add(tools=tools, expected=expected)
             for call in turn.calls:
-                yield _of_call(turn, call, shown)
+                yield _of_call(turn, call, material)
             lacking = _lacking(turn, with_tools=bool(with_calls or tools or expected))
             score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index)
             if lacking is None:
-                shown.add(called_later=later)
-                yield asked(score, _MISSING, shown.texts, shown.note)
+                material.add(called_later=later)
+                yield asked(score, _MISSING, material.texts, material.note)
             else:
                 yield silent(score, *lacking)
 
 
-def _of_call(turn: Turn, call: ToolCall, shown: Material) -> Item:
-    ordered = sorted(turn.calls, key=lambda one: (one.step, one.position))
-    number = 1 + next(place for place, one in enumerate(ordered) if one is call)
+def _of_call(turn: Turn, call: ToolCall, material: Material) -> Item:
+    ordered = sorted(turn.calls, key=lambda call: (call.step, call.position))
+    number = 1 + next(index for index, item in enumerate(ordered) if item is call)
     score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index, position=call.position, tool_name=call.name)
     lacking = _unknown(turn, call, number)
     if lacking is not None:
         return silent(score, *lacking)
-    texts = {"call": f"{number} of {len(ordered)}: {call.name}", **shown.texts}
-    if not shown.whole:  # it may be among the lines that were left out
+    texts = {"call": f"{number} of {len(ordered)}: {call.name}", **material.texts}
+    if not material.whole:  # it may be among the lines that were left out
         texts["call_line"] = call_line(turn, call)
-    return asked(score, _CALL, texts, shown.note)
+    return asked(score, _CALL, texts, material.note)
 
 
 def _unknown(turn: Turn, call: ToolCall, number: int) -> tuple[NotEvaluatedReason, str] | None:
@@ -433,15 +440,15 @@ def _unknown(turn: Turn, call: ToolCall, number: int) -> tuple[NotEvaluatedReaso
     if not turn.query_captured and not turn.answer_captured:
         return turn_missing(turn, "queries")
     if call.arguments is None:
-        told = f"turn {turn.index + 1}, call {number} ({call.name}): its arguments were not recorded; {_RECORD}"
-        return "content_not_captured", told
+        message = f"turn {turn.index + 1}, call {number} ({call.name}): its arguments were not recorded; {_RECORD}"
+        return "content_not_captured", message
     return None
 
 
 def _lacking(turn: Turn, *, with_tools: bool) -> tuple[NotEvaluatedReason, str] | None:
     """Return why it is not asked whether a turn lacks a call, None where it is."""
-    place = f"turn {turn.index + 1}"
+    where = f"turn {turn.index + 1}"
     if not with_tools:
-        return "no_data", f"{place}: neither the case nor any span shows that there is a tool to call"
+        return "no_data", f"{where}: neither the case nor any span shows that there is a tool to call"
     # What was wanted and what was said about it: without either nobody can tell what was due.
     return turn_missing(turn, "queries") if turn.answer is None else None

@@ -233,15 +233,15 @@ class WithoutSettings:
 _TOLD: Final = 5
 
 
-def listed(things: Mapping[str, int] | Sequence[str]) -> str:
+def listed(names_or_counts: Mapping[str, int] | Sequence[str]) -> str:
     """Return some names as part of a sentence; of a mapping, each with how often.
 
     >>> listed({"book": 1, "pay": 2}), listed(["a", "b", "c", "d", "e", "f", "g"])
     ('book, pay (2 times)', 'a, b, c, d, e and 2 more')
     """
-    if isinstance(things, Mapping):
-        things = [name if times == 1 else f"{name} ({times} times)" for name, times in things.items()]
-    names = list(things)
+    if isinstance(names_or_counts, Mapping):
+        names_or_counts = [name if times == 1 else f"{name} ({times} times)" for name, times in names_or_counts.items()]
+    names = list(names_or_counts)
     more = len(names) - _TOLD
     return ", ".join(names[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 

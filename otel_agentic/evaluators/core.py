@@ -30,8 +30,8 @@ def core_scores(subject: Subject) -> list[MetricScore]:
         return []
     # Nothing fails by a draft: what is wrong by it says nothing.
     held = score.computed_reason != "unreviewed"
-    found = [*_tools(score), *_answers(score), *_lacking(subject, score)] if held else []
-    return found or [without_fault(score.outcome_source, score.explanation)]
+    faults = [*_tools(score), *_answers(score), *_lacking(subject, score)] if held else []
+    return faults or [without_fault(score.outcome_source, score.explanation)]
 
 
 def without_fault(outcome_source: str, explanation: str) -> MetricScore:
@@ -47,12 +47,12 @@ def missing_output(output: str) -> MetricScore:
 
 def missing_turn(index: int, query: str | None) -> MetricScore:
     """Return that an expected turn never came; `index` is that in the case, 0-based."""
-    told = f"expected turn {index + 1} ({query or 'no query'}) never came"
-    return MetricScore(name=CONVERSATION, label="missing_turn", explanation=told)
+    explanation = f"expected turn {index + 1} ({query or 'no query'}) never came"
+    return MetricScore(name=CONVERSATION, label="missing_turn", explanation=explanation)
 
 
 def wrong_answer(
-    turn_index: int, reason: str | None, value: float | None, told: str, told_of_tools: str
+    turn_index: int, reason: str | None, value: float | None, explanation: str, told_of_tools: str
 ) -> MetricScore:
     """Return that an answer failed; a turn's explanation tells of its tools behind its answer."""
     return MetricScore(
@@ -60,14 +60,14 @@ def wrong_answer(
         label=reason if reason in _ANSWERS else "wrong_answer",
         value=value,
         turn_index=turn_index,
-        explanation=told.removesuffix(f"; {told_of_tools}") if told_of_tools else told,
+        explanation=explanation.removesuffix(f"; {told_of_tools}") if told_of_tools else explanation,
     )
 
 
 def extra_turn(turn_index: int) -> MetricScore:
     """Return that a turn is not in the case, where turns are strict."""
-    told = f"turn {turn_index + 1} is not in the case"
-    return MetricScore(name=CONVERSATION, label="extra_turn", turn_index=turn_index, explanation=told)
+    explanation = f"turn {turn_index + 1} is not in the case"
+    return MetricScore(name=CONVERSATION, label="extra_turn", turn_index=turn_index, explanation=explanation)
 
 
 def _tools(score: ConversationScore) -> Iterator[MetricScore]:
@@ -89,14 +89,14 @@ def _answers(score: ConversationScore) -> Iterator[MetricScore]:
     told_of_tools = {tools.turn_index: tools.explanation for tools in score.tools}
     for turn in score.turns:
         if turn.answer_reason in _ANSWERS:
-            told = turn.explanation, told_of_tools.get(turn.turn_index, "")
-            yield wrong_answer(turn.turn_index, turn.answer_reason, turn.answer_score, *told)
+            explanations = turn.explanation, told_of_tools.get(turn.turn_index, "")
+            yield wrong_answer(turn.turn_index, turn.answer_reason, turn.answer_score, *explanations)
 
 
 def _lacking(subject: Subject, score: ConversationScore) -> Iterator[MetricScore]:
     if subject.case is not None:
-        came = _came(score.turns)
-        absent = [(index, wanted.query) for index, wanted in enumerate(subject.case.turns) if index not in came]
+        present = _came(score.turns)
+        absent = [(index, expected.query) for index, expected in enumerate(subject.case.turns) if index not in present]
         # Where nothing proves that a missing turn never came, it may exist, and say the missing outputs.
         if subject.conversation.ended or not score.partial:
             yield from (missing_turn(index, query) for index, query in absent)

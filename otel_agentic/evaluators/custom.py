@@ -70,22 +70,26 @@ class _Custom:
         return self.function(*arguments, **named)
 
     def _places(self, subject: Subject) -> list[Place]:
-        whole = Place(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation)
+        total = Place(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation)
         if self.takes != "Turn":
-            return [whole]
+            return [total]
         return [
             Place(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation, turn=turn)
             for turn in subject.conversation.turns
         ]
 
-    def _given(self, place: Place, subject: Subject) -> Subject | Conversation | Turn:
+    def _given(self, place_of_score: Place, subject: Subject) -> Subject | Conversation | Turn:
         """Return what the function is called with."""
-        return place.turn or (subject if self.takes == "Subject" else subject.conversation)
+        return place_of_score.turn or (subject if self.takes == "Subject" else subject.conversation)
 
-    def _lacking(self, place: Place) -> list[MetricScore] | None:
+    def _lacking(self, place_of_score: Place) -> list[MetricScore] | None:
         """Return that a turn lacks what the function needs, None where nothing is missing."""
-        missing = (turn_missing(place.turn, need) for need in sorted(self.needs)) if place.turn is not None else ()
-        return next((place.abstentions(told, reason) for reason, told in filter(None, missing)), None)
+        missing = (
+            (turn_missing(place_of_score.turn, need) for need in sorted(self.needs))
+            if place_of_score.turn is not None
+            else ()
+        )
+        return next((place_of_score.abstentions(item, reason) for reason, item in filter(None, missing)), None)
 
 
 class FunctionEvaluator(_Custom):
@@ -93,19 +97,19 @@ class FunctionEvaluator(_Custom):
 
     def evaluate(self, subject: Subject) -> list[MetricScore]:
         """Return what the function says of the conversation or of each of its turns; where it raises, it has abstained."""
-        return [score for place in self._places(subject) for score in self._scores(place, subject)]
+        return [score for other_place in self._places(subject) for score in self._scores(other_place, subject)]
 
-    def _scores(self, place: Place, subject: Subject) -> list[MetricScore]:
-        lacking = self._lacking(place)
+    def _scores(self, place_of_score: Place, subject: Subject) -> list[MetricScore]:
+        lacking = self._lacking(place_of_score)
         if lacking is not None:
             return lacking
-        found: list[MetricScore] = []
+        results: list[MetricScore] = []
         try:
-            for score in place.scores(self.function(self._given(place, subject))):
-                found.append(score)  # noqa: PERF402 — what was given before it raised counts
+            for score in place_of_score.scores(self.function(self._given(place_of_score, subject))):
+                results.append(score)  # noqa: PERF402 — what was given before it raised counts
         except Exception as error:  # noqa: BLE001 — a stranger's function may raise anything
-            return [*found, *place.failed(error, found)]
-        return found
+            return [*results, *place_of_score.failed(error, results)]
+        return results
 
 
 class AskingFunctionEvaluator(_Custom):
@@ -115,21 +119,21 @@ class AskingFunctionEvaluator(_Custom):
 
     def ask(self, subject: Subject) -> Asking:
         """Ask about the conversation, or about all of its turns together; where the function raises, it has abstained."""
-        found = yield from together([self._scores(place, subject) for place in self._places(subject)])
-        return [score for scores in found for score in scores]
+        result = yield from together([self._scores(other_place, subject) for other_place in self._places(subject)])
+        return [score for scores in result for score in scores]
 
-    def _scores(self, place: Place, subject: Subject) -> Asking:
-        lacking = self._lacking(place)
+    def _scores(self, place_of_score: Place, subject: Subject) -> Asking:
+        lacking = self._lacking(place_of_score)
         if lacking is not None:
             return lacking
-        found: list[MetricScore] = []
+        results: list[MetricScore] = []
         try:
-            said = yield from self.function(self._given(place, subject))
-            for score in place.scores(said):
-                found.append(score)  # noqa: PERF402 — as above
+            stated = yield from self.function(self._given(place_of_score, subject))
+            for score in place_of_score.scores(stated):
+                results.append(score)  # noqa: PERF402 — as above
         except Exception as error:  # noqa: BLE001 — the same
-            return [*found, *place.failed(error, found)]
-        return found
+            return [*results, *place_of_score.failed(error, results)]
+        return results
 
 
 def evaluator(
@@ -175,12 +179,12 @@ def evaluator(
         if metrics and metric:
             raise UsageError(f"evaluator {own}: give {', '.join(metric)} to the metrics, not beside them")
         kind = AskingFunctionEvaluator if rubrics else FunctionEvaluator
-        wanted: set[Need] = {*needs, "judge"} if rubrics else {*needs}
+        expected: set[Need] = {*needs, "judge"} if rubrics else {*needs}
         attributes = {
             "name": own,
             "version": version or code_version(function),
             "metrics": tuple(metrics) or (_metric(own, function, takes, metric),),
-            "needs": frozenset(wanted),
+            "needs": frozenset(expected),
             "default": not rubrics if default is None else default,
             "takes": takes,
             "function": staticmethod(function),
@@ -194,17 +198,17 @@ def evaluator(
 
 
 def _metric(name: str, function: Function, takes: Takes, fields: MetricFields) -> Metric:
-    told = inspect.getdoc(function) or ""
-    given: dict[str, Any] = {
+    message = inspect.getdoc(function) or ""
+    provided: dict[str, Any] = {
         "title": name.rpartition(".")[2].replace("_", " "),
-        "definition": " ".join(told.partition("\n\n")[0].split()) or f"What {whole_name(function)} returns.",
+        "definition": " ".join(message.partition("\n\n")[0].split()) or f"What {whole_name(function)} returns.",
         "source": f"{function.__module__}.{whole_name(function)}",
         "target": "turn" if takes == "Turn" else "conversation",
         **({"low": None, "high": None} if fields.get("labels") else {}),  # unless it has numbers, too
         **fields,
     }
-    given |= {"labels": tuple(given.get("labels", ())), "failing": frozenset(given.get("failing", ()))}
-    return Metric(name=name, **given)
+    provided |= {"labels": tuple(provided.get("labels", ())), "failing": frozenset(provided.get("failing", ()))}
+    return Metric(name=name, **provided)
 
 
 _FORM: Final = "FILE.py:NAME, as in checks.py:polite"
@@ -216,38 +220,38 @@ _beside: Final[dict[str, Path]] = {}
 _run: Final[set[Path]] = set()
 
 
-def evaluator_of(given: str, settings: EvaluatorSettings) -> AnyEvaluator:
+def evaluator_of(provided: str, settings: EvaluatorSettings) -> AnyEvaluator:
     """Return the evaluator that `path.py:name` means.
 
     Its version is its own and a hash of the file: who edits the file evaluates anew. Files that it imports are not in it.
 
     Args:
-        given: the file, and the name of an evaluator in it: what `evaluator` made of a function, a class or an object.
+        provided: the file, and the name of an evaluator in it: what `evaluator` made of a function, a class or an object.
         settings: what a class is made with.
 
     Raises:
         UsageError: there is no such file, it does not load, or has no evaluator of that name; says which are there.
         ConfigError: the evaluator cannot work with the settings.
     """
-    path, name = _split(given)
+    path, name = _split(provided)
     try:
         content = read_regular(path)
     except OSError as error:
-        raise UsageError(f"evaluator {given}: {path} cannot be read: {error.strerror or error}") from error
+        raise UsageError(f"evaluator {provided}: {path} cannot be read: {error.strerror or error}") from error
     try:
         module = _loaded(path.resolve(), content)
     except ImportError as error:
-        raise UsageError(f"evaluator {given}: {path} does not load: {error}") from error
-    found = getattr(module, name, None)
-    if not _is_evaluator(found):
-        raise UsageError(f"evaluator {given}: {_told_instead(found, name, path)}; {_offered(module, path)}")
-    return _of_file(_made(found, given, settings), _digest(content))
+        raise UsageError(f"evaluator {provided}: {path} does not load: {error}") from error
+    result = getattr(module, name, None)
+    if not _is_evaluator(result):
+        raise UsageError(f"evaluator {provided}: {_told_instead(result, name, path)}; {_offered(module, path)}")
+    return _of_file(_made(result, provided, settings), _digest(content))
 
 
-def _split(given: str) -> tuple[Path, str]:
-    file, colon, name = given.rpartition(":")
+def _split(provided: str) -> tuple[Path, str]:
+    file, colon, name = provided.rpartition(":")
     if not (colon and file.endswith(".py") and name.isidentifier()):
-        raise UsageError(f"evaluator {given}: give {_FORM}")
+        raise UsageError(f"evaluator {provided}: give {_FORM}")
     return Path(file), name
 
 
@@ -298,8 +302,8 @@ def _note_beside(folder: Path, before: Container[str]) -> None:
 def _lies_in(folder: Path, name: str) -> bool:
     """Return whether an imported module is a file of a folder, or a folder in it."""
     module = sys.modules.get(name)
-    places = {getattr(module, "__file__", None), *getattr(module, "__path__", ())}
-    return not places.isdisjoint({str(folder / f"{name}.py"), str(folder / name)})
+    indices = {getattr(module, "__file__", None), *getattr(module, "__path__", ())}
+    return not indices.isdisjoint({str(folder / f"{name}.py"), str(folder / name)})
 
 
 def _digest(content: bytes) -> str:
@@ -319,38 +323,38 @@ def _raised(error: BaseException, path: Path) -> str:
     return f"{where}{type(error).__name__}: {text}" if text else f"{where}{type(error).__name__}"
 
 
-def _is_evaluator(found: object) -> bool:
-    return any(hasattr(found, way) for way in _WAYS)
+def _is_evaluator(result: object) -> bool:
+    return any(hasattr(result, way) for way in _WAYS)
 
 
-def _told_instead(found: object, name: str, path: Path) -> str:
-    if found is None:
+def _told_instead(result: object, name: str, path: Path) -> str:
+    if result is None:
         return f"there is no {name} in {path}"
-    if callable(found) and not isinstance(found, type):
+    if callable(result) and not isinstance(result, type):
         return f"{name} is a function; put @evaluator(...) of otel_agentic before it"
-    return f"{name}, of type {type(found).__name__}, is no evaluator: it has none of {', '.join(_WAYS)}"
+    return f"{name}, of type {type(result).__name__}, is no evaluator: it has none of {', '.join(_WAYS)}"
 
 
 def _offered(module: ModuleType, path: Path) -> str:
     """Return which evaluators a file has; what it imported from elsewhere is not its own."""
-    names = [name for name, found in vars(module).items() if _is_own(found, module)]
+    names = [name for name, var in vars(module).items() if _is_own(var, module)]
     return f"evaluators in {path.name}: {', '.join(names)}" if names else f"{path.name} has no evaluator"
 
 
-def _is_own(found: object, module: ModuleType) -> bool:
-    return _is_evaluator(found) and getattr(found, "__module__", None) == module.__name__
+def _is_own(result: object, module: ModuleType) -> bool:
+    return _is_evaluator(result) and getattr(result, "__module__", None) == module.__name__
 
 
-def _made(found: Any, given: str, settings: EvaluatorSettings) -> Any:
+def _made(result: Any, provided: str, settings: EvaluatorSettings) -> Any:
     """Return the evaluator that an object is, or that a class makes of the settings."""
-    if not isinstance(found, type):
-        return found
+    if not isinstance(result, type):
+        return result
     try:
-        return found.from_settings(settings) if hasattr(found, "from_settings") else found()
+        return result.from_settings(settings) if hasattr(result, "from_settings") else result()
     except OtelAgenticError:
         raise
     except Exception as error:
-        raise UsageError(f"evaluator {given}: it cannot be made: {type(error).__name__}: {error}") from error
+        raise UsageError(f"evaluator {provided}: it cannot be made: {type(error).__name__}: {error}") from error
 
 
 def _of_file(evaluator: Any, digest: str) -> AnyEvaluator:

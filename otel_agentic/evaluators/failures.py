@@ -96,13 +96,13 @@ class FailureRules:
 
     def severity(self, metric: str, label: str | None = None) -> Severity:
         """Return how bad a failure is: as the settings say of the label, or of the metric, else as the metric does."""
-        given = self._severities.get((metric, label)) or self._severities.get((metric, None))
-        if given is not None:
-            return given
-        found = self.metrics[metric]
-        return found.severities.get(label, found.severity) if label is not None else found.severity
+        overrides = self._severities.get((metric, label)) or self._severities.get((metric, None))
+        if overrides is not None:
+            return overrides
+        result = self.metrics[metric]
+        return result.severities.get(label, result.severity) if label is not None else result.severity
 
-    def failure(self, place: Place, score: MetricScore) -> Failure | None:
+    def failure(self, position: Place, score: MetricScore) -> Failure | None:
         """Return a score as a failure, None where it is none; a score is one failure at most."""
         metric = self.metrics.get(score.name)
         if metric is None or score.abstained:
@@ -114,7 +114,7 @@ class FailureRules:
             return None
         label = score.label if failing else None
         return Failure(
-            place=place,
+            place=position,
             metric=score.name,
             severity=self.severity(score.name, label),
             explanation=score.explanation,
@@ -127,39 +127,39 @@ class FailureRules:
             parameter=score.parameter,
         )
 
-    def failures(self, place: Place, scores: Iterable[MetricScore]) -> list[Failure]:
+    def failures(self, position: Place, scores: Iterable[MetricScore]) -> list[Failure]:
         """Return the failures among the scores of one conversation, in their order."""
-        found = (self.failure(place, score) for score in scores)
-        return [failure for failure in found if failure is not None]
+        failures_found = (self.failure(position, score) for score in scores)
+        return [failure for failure in failures_found if failure is not None]
 
-    def _thresholds(self, given: Mapping[str, Threshold]) -> Iterator[tuple[str, Threshold]]:
+    def _thresholds(self, overrides: Mapping[str, Threshold]) -> Iterator[tuple[str, Threshold]]:
         for metric in self.metrics.values():
             default = threshold_of(metric)
             if default is not None:
                 yield metric.name, default
-        for name in sorted(given, key=len):  # the more exact name comes later, and wins
-            yield self._named(name, "thresholds").name, given[name]
+        for name in sorted(overrides, key=len):  # the more exact name comes later, and wins
+            yield self._named(name, "thresholds").name, overrides[name]
 
-    def _severities_of(self, given: Mapping[str, Severity]) -> dict[tuple[str, str | None], Severity]:
-        found: dict[tuple[str, str | None], Severity] = {}
-        for key in sorted(given, key=len):
+    def _severities_of(self, overrides: Mapping[str, Severity]) -> dict[tuple[str, str | None], Severity]:
+        results: dict[tuple[str, str | None], Severity] = {}
+        for key in sorted(overrides, key=len):
             name, equals, label = key.partition("=")
             metric = self._named(name, "severities")
             if equals and label not in metric.labels:
                 allowed = ", ".join(metric.labels) or "none: it gives values"
                 raise ConfigError(f"evaluators.severities: {metric.name} has no label {label!r}; it has {allowed}")
-            found[metric.name, label if equals else None] = given[key]
-        return found
+            results[metric.name, label if equals else None] = overrides[key]
+        return results
 
     def _named(self, name: str, setting: str) -> Metric:
         fitting = [metric for metric in self.metrics if metric == name or metric.endswith(f".{name}")]
         if name in fitting:
             fitting = [name]
         if len(fitting) != 1:
-            told = ", ".join([*self.metrics][:_LISTED_FAILURES]) + (
+            message = ", ".join([*self.metrics][:_LISTED_FAILURES]) + (
                 " …" if len(self.metrics) > _LISTED_FAILURES else ""
             )
-            problem = f"names no metric (one of your own needs its file in evaluators.files); there are {told}"
+            problem = f"names no metric (one of your own needs its file in evaluators.files); there are {message}"
             if fitting:
                 problem = f"may mean {' or '.join(fitting)}; give more of the name"
             raise ConfigError(f"evaluators.{setting}: {name!r} {problem}")
@@ -193,12 +193,12 @@ def distinct(failures: Iterable[Failure]) -> list[Failure]:
     """Return the failures without the `errored` faults of tools whose unhandled failure, or that of their turn, is listed."""
     every = list(failures)
     listed = {
-        (each.place, each.tool_name) for each in every if each.metric in {TOOL_FAILURE, TURN_END} and each.tool_name
+        (item.place, item.tool_name) for item in every if item.metric in {TOOL_FAILURE, TURN_END} and item.tool_name
     }
     return [
-        each
-        for each in every
-        if (each.metric, each.label) != (TOOL, "errored") or (each.place, each.tool_name) not in listed
+        item
+        for item in every
+        if (item.metric, item.label) != (TOOL, "errored") or (item.place, item.tool_name) not in listed
     ]
 
 
@@ -247,7 +247,7 @@ def group_failures(failures: Iterable[Failure], metrics: Mapping[str, Metric]) -
         by_cause.setdefault(cause_of(failure), []).append(failure)
     total = sum(map(len, by_cause.values()))
     return ordered(
-        _group((cause,), _title(cause, found[0], metrics), found, total=total) for cause, found in by_cause.items()
+        _group((cause,), _title(cause, item[0], metrics), item, total=total) for cause, item in by_cause.items()
     )
 
 
@@ -262,8 +262,8 @@ def joined(groups: Sequence[ErrorGroup], title: str | None = None) -> ErrorGroup
     failures = [failure for group in groups for failure in group.failures]
     share = sum(group.share for group in groups)
     causes = tuple(cause for group in (first, *others) for cause in group.causes)
-    told = title or (f"{first.title}, and {len(others)} alike" if others else first.title)
-    return _group(causes, told, failures, total=round(len(failures) / share))
+    message = title or (f"{first.title}, and {len(others)} alike" if others else first.title)
+    return _group(causes, message, failures, total=round(len(failures) / share))
 
 
 def ordered(groups: Iterable[ErrorGroup]) -> list[ErrorGroup]:
@@ -286,7 +286,7 @@ def _group(causes: tuple[Cause, ...], title: str, failures: Sequence[Failure], *
         title=title,
         severity=worst,
         failures=tuple(newest_first),
-        conversations=len({(each.place.environment, each.place.conversation_id) for each in failures}),
+        conversations=len({(failure.place.environment, failure.place.conversation_id) for failure in failures}),
         share=len(failures) / total,
         example=next(failure for failure in newest_first if failure.severity == worst),
         first_seen_ns=min(ends),
@@ -295,8 +295,8 @@ def _group(causes: tuple[Cause, ...], title: str, failures: Sequence[Failure], *
 
 
 def _recency(failure: Failure) -> tuple[object, ...]:
-    place = failure.place
-    where = (place.ended_ns, place.environment, place.conversation_id)
+    index = failure.place
+    where = (index.ended_ns, index.environment, index.conversation_id)
     # Within a conversation the first thing that went wrong counts as the newest: it may have led to the rest.
     turn = -1 if failure.turn_index is None else failure.turn_index
     call = -1 if failure.position is None else failure.position
@@ -306,15 +306,15 @@ def _recency(failure: Failure) -> tuple[object, ...]:
 
 
 def _title(cause: Cause, failure: Failure, metrics: Mapping[str, Metric]) -> str:
-    told = _LISTED_GROUPS.get((cause.metric, cause.label or ""))
-    if told is not None:
-        where = f" ({cause.tool_name})" if cause.tool_name and "{tool}" not in told else ""
-        return told.format(tool=cause.tool_name, parameter=cause.parameter) + where
+    message = _LISTED_GROUPS.get((cause.metric, cause.label or ""))
+    if message is not None:
+        where = f" ({cause.tool_name})" if cause.tool_name and "{tool}" not in message else ""
+        return message.format(tool=cause.tool_name, parameter=cause.parameter) + where
     metric = metrics.get(cause.metric)
     title = metric.title if metric is not None else cause.metric
-    told = f": {cause.label.replace('_', ' ')}" if cause.label is not None else f" {_bound(failure)}"
+    message = f": {cause.label.replace('_', ' ')}" if cause.label is not None else f" {_bound(failure)}"
     where = " ".join(part for part in (cause.tool_name, cause.parameter) if part)
-    return f"{title}{told} ({where})" if where else f"{title}{told}"
+    return f"{title}{message} ({where})" if where else f"{title}{message}"
 
 
 def _bound(failure: Failure) -> str:
@@ -362,10 +362,12 @@ _SET: Final = re.compile(r"\s*([0-9]+(?:\s*,\s*[0-9]+)*)\s*=\s*(.*)", re.DOTALL)
 
 def merge_question(groups: Sequence[ErrorGroup]) -> Question | None:
     """Return the one question about groups: the first `SHOWN` of them in order. None where there is nothing to join."""
-    shown = ordered(groups)[:SHOWN]
-    if len(shown) <= 1:
+    listed = ordered(groups)[:SHOWN]
+    if len(listed) <= 1:
         return None
-    return rubric_question(merge_rubric(), groups="\n".join(_line(number, one) for number, one in enumerate(shown, 1)))
+    return rubric_question(
+        merge_rubric(), groups="\n".join(_line(number, item) for number, item in enumerate(listed, 1))
+    )
 
 
 def merged(groups: Sequence[ErrorGroup], texts: Sequence[str]) -> list[ErrorGroup]:
@@ -375,26 +377,26 @@ def merged(groups: Sequence[ErrorGroup], texts: Sequence[str]) -> list[ErrorGrou
         groups: those that `merge_question` asked about.
         texts: its reply. A number that is no group's, or that was said before, is left out.
     """
-    shown = ordered(groups)
-    found: list[ErrorGroup] = []
-    taken: set[int] = set()
-    for numbers, cause in _sets(texts, min(len(shown), SHOWN)):
-        fresh = [number for number in numbers if number not in taken]
+    listed = ordered(groups)
+    groups_merged: list[ErrorGroup] = []
+    used: set[int] = set()
+    for numbers, cause in _sets(texts, min(len(listed), SHOWN)):
+        fresh = [number for number in numbers if number not in used]
         if len(fresh) > 1:
-            taken.update(fresh)
-            found.append(joined([shown[number - 1] for number in fresh], cause or None))
-    left = [group for number, group in enumerate(shown, 1) if number not in taken]
-    return ordered([*found, *left])
+            used.update(fresh)
+            groups_merged.append(joined([listed[number - 1] for number in fresh], cause or None))
+    left = [group for number, group in enumerate(listed, 1) if number not in used]
+    return ordered([*groups_merged, *left])
 
 
 def _sets(texts: Sequence[str], most: int) -> Iterator[tuple[list[int], str]]:
     for text in texts:
-        said = _SET.fullmatch(text)
-        if said is not None:
+        match = _SET.fullmatch(text)
+        if match is not None:
             # Digits of a number that long are no group's; converting them could raise.
-            named = [int(part) for part in said[1].replace(",", " ").split() if len(part) <= len(str(most))]
+            named = [int(part) for part in match[1].replace(",", " ").split() if len(part) <= len(str(most))]
             numbers = list(dict.fromkeys(number for number in named if 1 <= number <= most))
-            yield numbers, _short(said[2], _CAUSE)
+            yield numbers, _short(match[2], _CAUSE)
 
 
 def _line(number: int, group: ErrorGroup) -> str:
@@ -405,5 +407,5 @@ def _line(number: int, group: ErrorGroup) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    told = " ".join(text.split())
-    return told if len(told) <= most else f"{told[: most - 1]}…"
+    message = " ".join(text.split())
+    return message if len(message) <= most else f"{message[: most - 1]}…"

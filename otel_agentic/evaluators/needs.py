@@ -42,16 +42,16 @@ def missing(subject: Subject, need: Need) -> Missing | None:
     if not subject.conversation.turns and need not in {"definitions", "state", "score", "prices", "judge"}:
         return "empty", "the conversation has no turn"
     if need in _OF_TURN:
-        found = [turn_missing(turn, need) for turn in subject.conversation.turns]
-        return None if None in found else _worst(found)
-    whole = _WHOLE.get(need)
-    return None if whole is None else whole(subject)
+        lacks_by_turn = [turn_missing(turn, need) for turn in subject.conversation.turns]
+        return None if None in lacks_by_turn else _worst(lacks_by_turn)
+    check = _WHOLE.get(need)
+    return None if check is None else check(subject)
 
 
 def first_missing(subject: Subject, needs: Iterable[Need]) -> Missing | None:
     """Return the first thing that is missing, in the order in which needs are defined; None where nothing is."""
-    wanted = frozenset(needs)
-    return next((found for need in _ORDER if need in wanted and (found := missing(subject, need)) is not None), None)
+    required = frozenset(needs)
+    return next((lack for need in _ORDER if need in required and (lack := missing(subject, need)) is not None), None)
 
 
 def turn_missing(turn: Turn, need: Need) -> Missing | None:
@@ -78,8 +78,8 @@ def case_turn_of(subject: Subject, turn: Turn) -> CaseTurn | None:
 
 def expectations_of(case: Case) -> tuple[ToolExpectation, ...]:
     """Return which calls are expected: of the conversation first, then of its turns."""
-    found = (case.tools, *(turn.tools for turn in case.turns))
-    return tuple(tools for tools in found if tools is not None)
+    expectations = (case.tools, *(turn.tools for turn in case.turns))
+    return tuple(tools for tools in expectations if tools is not None)
 
 
 def _query(turn: Turn) -> Missing | None:
@@ -137,12 +137,12 @@ def _plan(turn: Turn) -> Missing | None:
     return None if turn.plans else ("no_data", f"the agent wrote down no plan in turn {turn.index + 1}")
 
 
-def _worst(found: list[Missing | None]) -> Missing:
+def _worst(lacks_by_turn: list[Missing | None]) -> Missing:
     """Return one of what turns lack: what was not recorded can be recorded, what is not there cannot."""
-    lacks = [one for one in found if one is not None]
-    told = next((one for one in lacks if one[0] != "no_data"), lacks[0])
+    lacks = [item for item in lacks_by_turn if item is not None]
+    message = next((lack for lack in lacks if lack[0] != "no_data"), lacks[0])
     more = f" (and of {len(lacks) - 1:,} more turns alike)" if len(lacks) > 1 else ""
-    return told[0], told[1] + more
+    return message[0], message[1] + more
 
 
 def _definitions(subject: Subject) -> Missing | None:
@@ -167,7 +167,7 @@ def without_case(subject: Subject) -> Missing:
     """Return why a conversation has no reviewed case."""
     # Where a verdict is given, that is the reason; why there is no case is in what was computed.
     computed = subject.score.computed_reason if subject.score is not None else None
-    return next(((reason, told) for reason, told in _NO_CASE.items() if reason == computed), ("unmatched", _UNMATCHED))
+    return next(((reason, item) for reason, item in _NO_CASE.items() if reason == computed), ("unmatched", _UNMATCHED))
 
 
 def _case_missing(subject: Subject, need: Need) -> Missing | None:

@@ -123,8 +123,8 @@ def tokens_lacking(totals: list[ModelTotal]) -> Lacking | None:
     lacking = [total for total in totals if total.missing]
     if not lacking:
         return None
-    told = ", ".join(f"{total.missing} of {total.calls} calls to {named(total.model)}" for total in lacking)
-    return "tokens_not_recorded", f"token usage is missing for {told}; {RECORD_TOKENS}"
+    message = ", ".join(f"{total.missing} of {total.calls} calls to {named(total.model)}" for total in lacking)
+    return "tokens_not_recorded", f"token usage is missing for {message}; {RECORD_TOKENS}"
 
 
 def calls_lacking(conversation: Conversation) -> Lacking | None:
@@ -148,8 +148,8 @@ def errors_lacking(conversation: Conversation) -> Lacking | None:
     unknown = sum(call.error is None and not call.result_captured for call in tools)
     if not unknown:
         return None
-    told = f"the results of {unknown} of {len(tools)} tool calls were not recorded, so these may have failed"
-    return "content_not_captured", f"{told}; {CAPTURE}"
+    message = f"the results of {unknown} of {len(tools)} tool calls were not recorded, so these may have failed"
+    return "content_not_captured", f"{message}; {CAPTURE}"
 
 
 def named(model: str | None) -> str:
@@ -202,22 +202,22 @@ def runs_of(turn: Turn) -> list[Run] | Unknown:
 
 def _runs(calls: Sequence[ToolCall], turn_index: int, *, same_unless_told: bool) -> list[Run]:
     runs: list[Run] = []
-    seen: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its kind, and how much was new until then
+    known: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its kind, and how much was new until then
     keys = [(call.name, comparable(call.arguments)) for call in calls]
     changing = _changing(keys, calls, same_unless_told=same_unless_told)
     retried: set[tuple[str, str]] = set()
     news, in_a_row = 0, False
-    for place, (key, call) in enumerate(zip(keys, calls, strict=True)):
-        before, at = seen.get(key, (None, news))
+    for index, (key, call) in enumerate(zip(keys, calls, strict=True)):
+        before, at = known.get(key, (None, news))
         is_same = before is not None and _came_to_the_same(before, call, same_unless_told=same_unless_told)
         if is_same and call.error is not None and key not in retried:
             retried.add(key)
-        elif is_same and at == news and place >= changing.get(key, 0):
+        elif is_same and at == news and index >= changing.get(key, 0):
             runs = _with_repeat(runs, call, turn_index, goes_on=in_a_row)
             in_a_row = True
         else:
             news, in_a_row = news + (not is_same), False
-        seen[key] = (call, news)
+        known[key] = (call, news)
     return runs
 
 
@@ -226,22 +226,22 @@ def _changing(
 ) -> dict[tuple[str, str], int]:
     """Return the index of the last call that came to something else than the one before of the same name and arguments."""
     last: dict[tuple[str, str], ToolCall] = {}
-    found: dict[tuple[str, str], int] = {}
-    for place, (key, call) in enumerate(zip(keys, calls, strict=True)):
+    results: dict[tuple[str, str], int] = {}
+    for index, (key, call) in enumerate(zip(keys, calls, strict=True)):
         before = last.get(key)
         if before is not None and not _came_to_the_same(before, call, same_unless_told=same_unless_told):
-            found[key] = place
+            results[key] = index
         last[key] = call
-    return found
+    return results
 
 
-def _came_to_the_same(one: ToolCall, other: ToolCall, *, same_unless_told: bool) -> bool:
+def _came_to_the_same(call: ToolCall, other: ToolCall, *, same_unless_told: bool) -> bool:
     """Return whether two calls came to the same; where that was not recorded, what to take it for."""
-    if one.error is not None or other.error is not None:
-        return one.error == other.error
-    if not (one.result_captured and other.result_captured):
+    if call.error is not None or other.error is not None:
+        return call.error == other.error
+    if not (call.result_captured and other.result_captured):
         return same_unless_told
-    return comparable(one.result) == comparable(other.result)
+    return comparable(call.result) == comparable(other.result)
 
 
 def _with_repeat(runs: list[Run], call: ToolCall, turn_index: int, *, goes_on: bool) -> list[Run]:
@@ -254,15 +254,15 @@ def retries_of(turn: Turn) -> list[ToolCall]:
     """Return the calls of a turn before which the same tool was last called, in an earlier step, with an error."""
     tools = [call for call in turn.calls if call.kind == "tool"]
     failed: dict[str, bool] = {}  # by tool: whether a call failed in the last step that called it
-    found: list[ToolCall] = []
+    retries: list[ToolCall] = []
     for _, step in groupby(sorted(tools, key=lambda call: (call.step, call.position)), key=lambda call: call.step):
         calls = list(step)
-        found += [call for call in calls if failed.get(call.name)]
+        retries += [call for call in calls if failed.get(call.name)]
         worst: dict[str, bool] = {}
         for call in calls:
             worst[call.name] = worst.get(call.name, False) or call.error is not None
         failed |= worst
-    return found
+    return retries
 
 
 def unknown_before_retry(turn: Turn) -> ToolCall | None:
@@ -300,8 +300,8 @@ class Calls(WithoutSettings):
 def _model_calls(totals: Sequence[ModelTotal]) -> MetricScore:
     if not totals:
         return MetricScore(name=MODEL_CALLS, reason="model_calls_not_recorded", explanation=NO_MODEL)
-    told = ", ".join(f"{total.calls} of {named(total.model)}" for total in totals)
-    return MetricScore(name=MODEL_CALLS, value=float(sum(total.calls for total in totals)), explanation=told)
+    explanation = ", ".join(f"{total.calls} of {named(total.model)}" for total in totals)
+    return MetricScore(name=MODEL_CALLS, value=float(sum(total.calls for total in totals)), explanation=explanation)
 
 
 def _counted(name: str, calls: Sequence[ToolCall], what: str, lacking: Lacking | None) -> MetricScore:
@@ -332,20 +332,20 @@ def _retries_lacking(conversation: Conversation) -> Lacking | None:
     unknown = next(filter(None, map(unknown_before_retry, conversation.turns)), None)
     if unknown is None:
         return None
-    told = (
+    message = (
         f"the result of a call of {unknown.name!r} was not recorded, and it was called again: the first may have failed"
     )
-    return "content_not_captured", f"{told}; {CAPTURE}"
+    return "content_not_captured", f"{message}; {CAPTURE}"
 
 
 def _loops(conversation: Conversation) -> MetricScore:
     runs: list[Run] = []
     for turn in conversation.turns:
-        found = runs_of(turn)
-        if isinstance(found, Unknown):
-            told = f"the {found.what} of {found.tool_name!r}, called again in turn {found.turn_index + 1}, were not recorded"
-            return MetricScore(name=LOOPS, reason="content_not_captured", explanation=told)
-        runs += found
+        result = runs_of(turn)
+        if isinstance(result, Unknown):
+            explanation = f"the {result.what} of {result.tool_name!r}, called again in turn {result.turn_index + 1}, were not recorded"
+            return MetricScore(name=LOOPS, reason="content_not_captured", explanation=explanation)
+        runs += result
     if not runs:
         return MetricScore(name=LOOPS, value=0.0, explanation="no call repeats another without anything new")
     longest = max(runs, key=lambda run: run.length)  # of equal ones the first
@@ -390,8 +390,8 @@ class Cost:
         priced = [(total, price_of(total.model, self._prices)) for total in totals if _takes_tokens(total)]
         priceless = [named(total.model) for total, price in priced if price is None]
         if priceless:
-            told = f"[evaluators.prices] has no price for {', '.join(priceless)}; add it by name or glob"
-            return [MetricScore(name=COST, reason="price_not_set", explanation=told)]
+            explanation = f"[evaluators.prices] has no price for {', '.join(priceless)}; add it by name or glob"
+            return [MetricScore(name=COST, reason="price_not_set", explanation=explanation)]
         costs = {
             total.model or "": cost_usd(price, total.input_tokens, total.output_tokens)
             for total, price in priced
@@ -429,12 +429,12 @@ class Latency(WithoutSettings):
         for turn in subject.conversation.turns:
             lacking = _lacking(turn, subject.conversation)
             if lacking is not None:
-                reason, told = lacking
-                yield MetricScore(name=LATENCY, reason=reason, turn_index=turn.index, explanation=told)
+                reason, explanation = lacking
+                yield MetricScore(name=LATENCY, reason=reason, turn_index=turn.index, explanation=explanation)
                 continue
             lasted_s = (turn.ended_ns - turn.started_ns) / _NS_PER_S
-            told = f"turn {turn.index + 1} took {lasted_s:.3f} s"
-            yield MetricScore(name=LATENCY, value=lasted_s, turn_index=turn.index, explanation=told)
+            explanation = f"turn {turn.index + 1} took {lasted_s:.3f} s"
+            yield MetricScore(name=LATENCY, value=lasted_s, turn_index=turn.index, explanation=explanation)
 
 
 def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
@@ -444,10 +444,12 @@ def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
             "incomplete",
             f"turn {turn.index + 1} ends before it starts: the times of its spans contradict each other",
         )
-    whole = (conversation.started_ns, conversation.ended_ns)
+    span_of_conversation = (conversation.started_ns, conversation.ended_ns)
     # A conversation that was not rebuilt from spans lends its own times to its turns: of several none lasts the whole.
-    lent = len(conversation.turns) > 1 and all((each.started_ns, each.ended_ns) == whole for each in conversation.turns)
-    if lent or not turn.span_id or not turn.started_ns:
+    shared = len(conversation.turns) > 1 and all(
+        (turn.started_ns, turn.ended_ns) == span_of_conversation for turn in conversation.turns
+    )
+    if shared or not turn.span_id or not turn.started_ns:
         return "times_not_recorded", f"no span records when turn {turn.index + 1} began and ended"
     return None
 
@@ -466,8 +468,8 @@ class Tokens(WithoutSettings):
         totals = totals_of(subject.conversation)
         lacking = tokens_lacking(totals)
         if lacking is not None:
-            reason, told = lacking
-            return [MetricScore(name=metric.name, reason=reason, explanation=told) for metric in self.metrics]
+            reason, explanation = lacking
+            return [MetricScore(name=metric.name, reason=reason, explanation=explanation) for metric in self.metrics]
         calls = sum(total.calls for total in totals)
         sums = (sum(total.input_tokens for total in totals), sum(total.output_tokens for total in totals))
         return [
@@ -504,8 +506,8 @@ def _values(member: Member, name: str) -> list[float]:
 
 def _sum(member: Member, *names: str) -> float | None:
     """Return the sum of a member's scores, None where one of them is not there."""
-    found = [_values(member, name) for name in names]
-    return math.fsum(value for values in found for value in values) if all(found) else None
+    results = [_values(member, name) for name in names]
+    return math.fsum(value for values in results for value in values) if all(results) else None
 
 
 def _per_success(
@@ -513,15 +515,15 @@ def _per_success(
 ) -> MetricScore:
     decided = [(member.outcome == "pass", amount(member)) for member in members if member.outcome in {"pass", "fail"}]
     known = [(passed, value) for passed, value in decided if value is not None]
-    passed = sum(each for each, _ in known)
+    passed = sum(item for item, _ in known)
     left_out = {"not evaluated": len(members) - len(decided), f"without {what}": len(decided) - len(known)}
-    told = "".join(f"; {count} {why} left out" for why, count in left_out.items() if count)
+    message = "".join(f"; {count} {why} left out" for why, count in left_out.items() if count)
     details = {"conversations": len(known), "passed": passed, "left_out": left_out}
     if not passed:
         why = f"none of {len(known)} conversations passed" if known else f"{what} known of no evaluated conversation"
-        return MetricScore(name=name, reason="no_data", explanation=why + told, details=details)
+        return MetricScore(name=name, reason="no_data", explanation=why + message, details=details)
     total = math.fsum(value for _, value in known)
-    explanation = f"{total:,.6g} over {len(known)} conversations, {passed} of which passed{told}"
+    explanation = f"{total:,.6g} over {len(known)} conversations, {passed} of which passed{message}"
     return MetricScore(name=name, value=total / passed, explanation=explanation, details=details)
 
 

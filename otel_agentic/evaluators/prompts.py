@@ -74,10 +74,10 @@ def prompts_of(evaluators: Iterable[AnyEvaluator], own: Mapping[QuestionKind, Pr
     """
     metrics: dict[str, dict[str, None]] = {}
     rubrics: dict[str, tuple[Rubric, str]] = {}
-    for one in evaluators:
-        for rubric in one.rubrics if asks(one) else ():
-            rubrics.setdefault(rubric.name, (rubric, _offered_by(one)))
-            metrics.setdefault(rubric.name, {}).update(dict.fromkeys(metric.name for metric in one.metrics))
+    for evaluator in evaluators:
+        for rubric in evaluator.rubrics if asks(evaluator) else ():
+            rubrics.setdefault(rubric.name, (rubric, _offered_by(evaluator)))
+            metrics.setdefault(rubric.name, {}).update(dict.fromkeys(metric.name for metric in evaluator.metrics))
     return [_prompted(rubric, source, tuple(metrics[name]), own) for name, (rubric, source) in sorted(rubrics.items())]
 
 
@@ -97,32 +97,32 @@ def prompts_named(name: str, evaluators: Sequence[AnyEvaluator], own: Mapping[Qu
     Raises:
         UsageError: nothing of that name asks a judge, or it may be several; tells what is allowed.
     """
-    judged = [one for one in evaluators if asks(one)]
-    every = [*built_in_prompts(own), merge_prompt(own), *prompts_of(judged, own)]
+    asking_evaluators = [evaluator for evaluator in evaluators if asks(evaluator)]
+    every = [*built_in_prompts(own), merge_prompt(own), *prompts_of(asking_evaluators, own)]
     named = [prompt for prompt in every if prompt.name == name.strip()]
     if named:
         return named
-    metrics = set(_meant(name, evaluators, judged, [prompt.name for prompt in every]))
-    wanted = [one for one in judged if any(metric.name in metrics for metric in one.metrics)]
-    return prompts_of(wanted, own)
+    metrics = set(_meant(name, evaluators, asking_evaluators, [prompt.name for prompt in every]))
+    selected = [item for item in asking_evaluators if any(metric.name in metrics for metric in item.metrics)]
+    return prompts_of(selected, own)
 
 
 def _meant(
-    name: str, evaluators: Sequence[AnyEvaluator], judged: Sequence[AskingEvaluator], prompts: Sequence[str]
+    name: str, evaluators: Sequence[AnyEvaluator], asking_evaluators: Sequence[AskingEvaluator], prompts: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the metrics that a name means and that ask a judge."""
-    every = {metric.name for one in judged for metric in one.metrics}
+    every = {metric.name for item in asking_evaluators for metric in item.metrics}
     try:
         meant = resolved([name], evaluators)
     except UsageError as error:
         if " may be " in str(error):
             raise
-        told = f"allowed: a prompt ({', '.join(prompts)}), or a metric, evaluator or family that asks a judge"
-        raise UsageError(f"no prompt and no metric {name!r}; {told}") from None
-    found = tuple(metric for metric in meant if metric in every)
-    if not found:
+        message = f"allowed: a prompt ({', '.join(prompts)}), or a metric, evaluator or family that asks a judge"
+        raise UsageError(f"no prompt and no metric {name!r}; {message}") from None
+    results = tuple(metric for metric in meant if metric in every)
+    if not results:
         raise UsageError(f"{name} asks no judge, so it has no prompt; those that do: {', '.join(sorted(every))}")
-    return found
+    return results
 
 
 def _prompted(rubric: Rubric, source: str, metrics: tuple[str, ...], own: Mapping[QuestionKind, Prompt]) -> Prompted:

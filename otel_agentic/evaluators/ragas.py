@@ -57,8 +57,8 @@ def unheard(turns: Sequence[Turn], *, results: bool) -> Silence | None:
     for turn in turns:
         if turn.answer_captured or (results and any(call.result_captured for call in turn.calls)):
             return None
-    told = "no answer of the agent was captured; have the instrumentation record content"
-    return Silence(reason="content_not_captured", told=told)
+    message = "no answer of the agent was captured; have the instrumentation record content"
+    return Silence(reason="content_not_captured", told=message)
 
 
 def silence_in(replies: Sequence[Verdict | JudgeFailure], *, labels: bool = True) -> Silence | None:
@@ -90,8 +90,8 @@ def texts_of(reply: Verdict | JudgeFailure) -> tuple[str, ...]:
 
 def reasons_of(*replies: Verdict | JudgeFailure) -> str:
     """Return the reasons that the judge gave, one after the other."""
-    said = [reply.reasoning.strip() for reply in replies if not isinstance(reply, JudgeFailure)]
-    return " ".join(dict.fromkeys(filter(None, said)))
+    stated = [reply.reasoning.strip() for reply in replies if not isinstance(reply, JudgeFailure)]
+    return " ".join(dict.fromkeys(filter(None, stated)))
 
 
 #: Expectations whose form for F1 is kept.
@@ -144,114 +144,116 @@ def count(expectation: ToolExpectation, calls: Sequence[MadeCall], rules: ToolRu
         rules: those of the case.
     """
     ready = compiled(expectation, rules)
-    return [_counted(one, calls) for one in (ready, *ready.alternatives)]
+    return [_counted(item, calls) for item in (ready, *ready.alternatives)]
 
 
 def _counted(expectation: CompiledExpectation, calls: Sequence[MadeCall]) -> Counted:
-    told = SortedCalls.of(sort_calls(expectation, calls))
-    extra = [place for place, rule in told.extra if rule != "allow" or place in told.forbidden]
-    agreed = sum(pair.agreement.score for pair in told.pairs)
-    whole = float(expectation.required + len(extra))
+    message = SortedCalls.of(sort_calls(expectation, calls))
+    extra = [index for index, rule in message.extra if rule != "allow" or index in message.forbidden]
+    agreed = sum(pair.agreement.score for pair in message.pairs)
+    total = float(expectation.required + len(extra))
     return Counted(
-        in_order=Share(min(agreed, _in_order(expectation, told, extra, agreed)), whole),
-        in_any_order=Share(agreed, whole),
-        equal=_equal(expectation, told.made),
-        missing=_missing(expectation, told),
-        unasked=tuple(told.made[place].call.name for place in extra),
-        wrong=tuple((pair.expected.name, key) for pair in told.pairs for key in pair.agreement.wrong),
+        in_order=Share(min(agreed, _in_order(expectation, message, extra, agreed)), total),
+        in_any_order=Share(agreed, total),
+        equal=_equal(expectation, message.made),
+        missing=_missing(expectation, message),
+        unasked=tuple(message.made[index].call.name for index in extra),
+        wrong=tuple((pair.expected.name, key) for pair in message.pairs for key in pair.agreement.wrong),
         undecided=tuple(
             (pair.expected.name, key)
-            for pair in told.pairs
-            if pair.expected.parameters.undecided(told.made[pair.place])
+            for pair in message.pairs
+            if pair.expected.parameters.undecided(message.made[pair.place])
             for key, mode in pair.expected.parameters.modes.items()
             if mode == "judge"
         ),
     )
 
 
-def _missing(expectation: CompiledExpectation, told: SortedCalls) -> tuple[str, ...]:
-    answered = {pair.expected.index for pair in told.pairs}
+def _missing(expectation: CompiledExpectation, message: SortedCalls) -> tuple[str, ...]:
+    answered = {pair.expected.index for pair in message.pairs}
     return tuple(call.name for call in expectation.calls if call.required and call.index not in answered)
 
 
-def _in_order(expectation: CompiledExpectation, told: SortedCalls, extra: Sequence[int], agreed: float) -> float:
+def _in_order(expectation: CompiledExpectation, explanation: SortedCalls, extra: Sequence[int], agreed: float) -> float:
     """Return the agreement of the expected calls that can be paired without any two crossing, at its best.
 
     Expected calls of one step, and made calls of one step, have no order among themselves: there the order is taken that
     the free pairing suggests.
     """
-    partner = {pair.place: pair.expected for pair in told.pairs}
-    place_of = {pair.expected.index: pair.place for pair in told.pairs}
-    wanted = sorted(
+    partner = {pair.place: pair.expected for pair in explanation.pairs}
+    place_of = {pair.expected.index: pair.place for pair in explanation.pairs}
+    expected = sorted(
         (call for call in expectation.calls if call.required),
-        key=lambda call: (call.group, place_of.get(call.index, len(told.made)), call.index),
+        key=lambda call: (call.group, place_of.get(call.index, len(explanation.made)), call.index),
     )
     last = expectation.required + 1
 
-    def made_at(place: int) -> tuple[tuple[int, int], int, int]:
-        group = partner[place].group if place in partner else last
-        return told.made[place].step, group, place
+    def made_at(index: int) -> tuple[tuple[int, int], int, int]:
+        group = partner[index].group if index in partner else last
+        return explanation.made[index].step, group, index
 
-    places = sorted({*partner, *extra}, key=made_at)
-    rank = {place: number for number, place in enumerate(places)}
-    came = [rank[place_of[call.index]] for call in wanted if call.index in place_of]
-    if came == sorted(came):
+    indices = sorted({*partner, *extra}, key=made_at)
+    rank = {other_place: number for number, other_place in enumerate(indices)}
+    present = [rank[place_of[call.index]] for call in expected if call.index in place_of]
+    if present == sorted(present):
         return agreed
-    return best_in_order(wanted, [told.made[place] for place in places])
+    return best_in_order(expected, [explanation.made[other_place] for other_place in indices])
 
 
-def best_in_order(wanted: Sequence[CompiledCall], made: Sequence[MadeCall]) -> float:
+def best_in_order(expected: Sequence[CompiledCall], actual: Sequence[MadeCall]) -> float:
     """Return the greatest sum of agreements over pairs of calls of one name, no two of which cross.
 
     Ref: S. Needleman, C. Wunsch (1970), A general method applicable to the search for similarities, without gap penalty.
     """
-    before = [0.0] * (len(made) + 1)
-    for one in wanted:
-        places = [place for place, other in enumerate(made) if other.call.name == one.name]
-        scores = dict(zip(places, one.parameters.scores([made[place] for place in places]), strict=True))
+    before = [0.0] * (len(actual) + 1)
+    for expected_call in expected:
+        indices = [index for index, other in enumerate(actual) if other.call.name == expected_call.name]
+        scores = dict(
+            zip(indices, expected_call.parameters.scores([actual[other_place] for other_place in indices]), strict=True)
+        )
         now = [0.0]
-        for place in range(len(made)):
-            now.append(max(now[place], before[place + 1], before[place] + scores.get(place, 0.0)))
+        for position in range(len(actual)):
+            now.append(max(now[position], before[position + 1], before[position] + scores.get(position, 0.0)))
         before = now
     return before[-1]
 
 
-def _equal(expectation: CompiledExpectation, made: Sequence[MadeCall]) -> Share:
+def _equal(expectation: CompiledExpectation, actual: Sequence[MadeCall]) -> Share:
     """Return twice the calls made exactly as expected, of all calls expected and made: what F1 is made of."""
     required, optional = _by_need(expectation)
-    told = SortedCalls.of(sort_calls(required, _as_tools(made)))
-    hits, lacking = len(told.excused), _lacking(required, told)
-    left = [told.made[place] for place, _ in told.extra]
+    message = SortedCalls.of(sort_calls(required, _as_tools(actual)))
+    hits, lacking = len(message.excused), _lacking(required, message)
+    left = [message.made[index] for index, _ in message.extra]
     excused = {pair.place for pair in SortedCalls.of(sort_calls(optional, left)).excused}
-    wrong = 0
-    for place, one in enumerate(left):
-        if place in excused:
+    invalid = 0
+    for position, item in enumerate(left):
+        if position in excused:
             continue
-        name = one.call.name
+        name = item.call.name
         # An extra call that is allowed does no harm; one that stands where another was expected is that call, made wrongly.
         if lacking[name]:
             lacking[name] -= 1
         elif expectation.extra_rule(name) == "allow" and not expectation.forbids(name):
             continue
-        wrong += 1
-    return Share(2.0 * hits, float(hits + wrong + expectation.required))
+        invalid += 1
+    return Share(2.0 * hits, float(hits + invalid + expectation.required))
 
 
-def _as_tools(made: Sequence[MadeCall]) -> list[MadeCall]:
+def _as_tools(actual: Sequence[MadeCall]) -> list[MadeCall]:
     """Return calls that count, whatever each part of the expectation names: transfers and agents as tools that worked."""
     return [
-        one
-        if one.call.kind == "tool" and one.call.error is None
-        else replace(one, call=replace(one.call, kind="tool", error=None))
-        for one in made
+        item
+        if item.call.kind == "tool" and item.call.error is None
+        else replace(item, call=replace(item.call, kind="tool", error=None))
+        for item in actual
     ]
 
 
-def _lacking(required: CompiledExpectation, told: SortedCalls) -> Counter[str]:
+def _lacking(required: CompiledExpectation, message: SortedCalls) -> Counter[str]:
     """Return how many expected calls of each name were not made exactly."""
-    found = Counter(call.name for call in required.calls)
-    found.subtract(pair.expected.name for pair in told.excused)
-    return found
+    result = Counter(call.name for call in required.calls)
+    result.subtract(pair.expected.name for pair in message.excused)
+    return result
 
 
 class _Same:
@@ -279,12 +281,14 @@ def _by_need(expectation: CompiledExpectation) -> tuple[CompiledExpectation, Com
 
 @lru_cache(maxsize=_KEPT)
 def _divided(same: _Same) -> tuple[CompiledExpectation, CompiledExpectation]:
-    given, rules = same.expectation.expectation, same.expectation.rules
-    free = [call.model_copy(update={"required": False}) for call in given.calls]
+    provided, rules = same.expectation.expectation, same.expectation.rules
+    free = [call.model_copy(update={"required": False}) for call in provided.calls]
     parts = [
-        given.model_copy(
+        provided.model_copy(
             update={
-                "calls": tuple(one for one, call in zip(free, given.calls, strict=True) if call.required == needed),
+                "calls": tuple(
+                    item for item, call in zip(free, provided.calls, strict=True) if call.required == needed
+                ),
                 "alternatives": (),
                 "order": "any",
             }
@@ -318,11 +322,11 @@ class AnswerAccuracy(WithoutSettings):
         """Yield two questions for each turn with an annotated answer, and return its scores."""
         turns = list(_annotated(subject))
         if not turns:
-            told = "no turn of the conversation has an annotated answer; annotate `answer` in the turns of the case"
-            return [Silence(reason="no_data", told=told).score(NAME)]
-        asked = [(turn, questions) for turn, wanted in turns if (questions := _questions(turn, wanted))]
-        replies = iter((yield [question for _, questions in asked for question in questions]) if asked else ())
-        by_turn = {turn.index: (next(replies), next(replies)) for turn, _ in asked}
+            message = "no turn of the conversation has an annotated answer; annotate `answer` in the turns of the case"
+            return [Silence(reason="no_data", told=message).score(NAME)]
+        requested = [(turn, questions) for turn, expected in turns if (questions := _questions(turn, expected))]
+        replies = iter((yield [question for _, questions in requested for question in questions]) if requested else ())
+        by_turn = {turn.index: (next(replies), next(replies)) for turn, _ in requested}
         return [_answer_score(turn, by_turn.get(turn.index)) for turn, _ in turns]
 
 
@@ -330,17 +334,17 @@ def _annotated(subject: Subject) -> Iterator[tuple[Turn, CaseTurn]]:
     """Yield the turns with an annotated answer, and what is expected of them."""
     expected = () if subject.case is None else subject.case.turns
     for turn in subject.conversation.turns:
-        place = subject.aligned.get(turn.index)
-        if place is not None and expected[place].answer is not None:
-            yield turn, expected[place]
+        index = subject.aligned.get(turn.index)
+        if index is not None and expected[index].answer is not None:
+            yield turn, expected[index]
 
 
-def _questions(turn: Turn, wanted: CaseTurn) -> Sequence[Question]:
+def _questions(turn: Turn, expected: CaseTurn) -> Sequence[Question]:
     """Return the two questions about an answer, none where there is no answer."""
-    if turn.answer is None or not wanted.accepted_answers:
+    if turn.answer is None or not expected.accepted_answers:
         return ()
-    reference = closest_accepted(turn.answer, wanted.accepted_answers)
-    query = turn.query or wanted.query or ""
+    reference = closest_accepted(turn.answer, expected.accepted_answers)
+    query = turn.query or expected.query or ""
     return (
         rubric_question(_ANSWER_FIRST, question=query, answer=turn.answer, reference=reference),
         rubric_question(_REFERENCE_FIRST, question=query, first=turn.answer, second=reference),
@@ -348,10 +352,10 @@ def _questions(turn: Turn, wanted: CaseTurn) -> Sequence[Question]:
 
 
 def _answer_score(turn: Turn, replies: tuple[Verdict | JudgeFailure, Verdict | JudgeFailure] | None) -> MetricScore:
-    place = f"the answer of turn {turn.index + 1}"
+    index = f"the answer of turn {turn.index + 1}"
     if replies is None and not turn.answer_captured:
-        told = f"{place} was not captured; have the instrumentation record content"
-        return Silence(reason="content_not_captured", told=told).score(NAME, turn.index)
+        explanation = f"{index} was not captured; have the instrumentation record content"
+        return Silence(reason="content_not_captured", told=explanation).score(NAME, turn.index)
     if replies is None:
         return MetricScore(
             name=NAME, value=0.0, turn_index=turn.index, explanation=f"turn {turn.index + 1} has no answer"
@@ -364,7 +368,7 @@ def _answer_score(turn: Turn, replies: tuple[Verdict | JudgeFailure, Verdict | J
         name=NAME,
         value=(first + second) / (2 * _BEST),
         turn_index=turn.index,
-        explanation=f"{place} is rated {first} of {_BEST} and, compared the other way, {second}: {reasons_of(*replies)}",
+        explanation=f"{index} is rated {first} of {_BEST} and, compared the other way, {second}: {reasons_of(*replies)}",
         details={"ratings": [first, second]},
     )
 
@@ -402,9 +406,9 @@ class GoalAccuracy(WithoutSettings):
         silence = unheard(subject.conversation.turns, results=True)
         if silence is not None:
             return [silence.score(WITH_REFERENCE)]
-        shown = transcript(subject.conversation.turns)
-        (reply,) = yield [rubric_question(_GOAL, goal=goal, conversation=shown.text)]
-        return [_goal_score(WITH_REFERENCE, reply, shown.note, {})]
+        visible = transcript(subject.conversation.turns)
+        (reply,) = yield [rubric_question(_GOAL, goal=goal, conversation=visible.text)]
+        return [_goal_score(WITH_REFERENCE, reply, visible.note, {})]
 
 
 class GoalAccuracyWithoutReference(WithoutSettings):
@@ -422,20 +426,22 @@ class GoalAccuracyWithoutReference(WithoutSettings):
         silence = unheard(subject.conversation.turns, results=True)
         if silence is not None:
             return [silence.score(WITHOUT_REFERENCE)]
-        shown = transcript(subject.conversation.turns)
-        wanted, came = yield [rubric_question(one, conversation=shown.text) for one in (_USER_GOAL, _END_STATE)]
-        silence = silence_in([wanted, came], labels=False)
-        goals, ends = texts_of(wanted), texts_of(came)
+        visible = transcript(subject.conversation.turns)
+        expected, present = yield [
+            rubric_question(item, conversation=visible.text) for item in (_USER_GOAL, _END_STATE)
+        ]
+        silence = silence_in([expected, present], labels=False)
+        goals, ends = texts_of(expected), texts_of(present)
         if silence is None and not goals:
             silence = Silence(reason="no_data", told="the judge finds nothing that the user wanted")
         elif silence is None and not ends:
             silence = Silence(reason="judge_error", told="the judge named no end state")
         if silence is not None:
             return [silence.score(WITHOUT_REFERENCE)]
-        told = {"goal": json.dumps(goals, ensure_ascii=False), "end_state": " ".join(ends)}
-        (reply,) = yield [rubric_question(_COMPARED, **told)]
-        details = {"goal": list(goals), "end_state": told["end_state"]}
-        return [_goal_score(WITHOUT_REFERENCE, reply, shown.note, details)]
+        payload = {"goal": json.dumps(goals, ensure_ascii=False), "end_state": " ".join(ends)}
+        (reply,) = yield [rubric_question(_COMPARED, **payload)]
+        details = {"goal": list(goals), "end_state": payload["end_state"]}
+        return [_goal_score(WITHOUT_REFERENCE, reply, visible.note, details)]
 
 
 def _goal_score(name: str, reply: Verdict | JudgeFailure, note: str, details: Mapping[str, Any]) -> MetricScore:
@@ -513,8 +519,8 @@ class Adherence:
         return _share(2 * self.right, 2 * self.right + self.strayed + self.withheld)
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _share(part: int, total: int) -> float | None:
+    return part / total if total else None
 
 
 class TopicAdherence(WithoutSettings):
@@ -530,41 +536,45 @@ class TopicAdherence(WithoutSettings):
     def ask(self, subject: Subject) -> Asking:
         """Yield the question for the topics, then two for each of them, and return the three scores."""
         turns = () if subject.case is None else subject.case.turns
-        wanted = list(dict.fromkeys(topic for turn in turns for topic in turn.reference_topics))
-        if not wanted:
+        expected = list(dict.fromkeys(topic for turn in turns for topic in turn.reference_topics))
+        if not expected:
             return _no_topic_score(Silence(reason="no_data", told="the case has no `reference_topics`; annotate them"))
         unknown = unheard(subject.conversation.turns, results=False)
         if unknown is not None:
             return _no_topic_score(unknown)
-        shown = transcript(subject.conversation.turns)
-        (found,) = yield [rubric_question(_TOPICS, conversation=shown.text)]
-        silence, topics = silence_in([found], labels=False), texts_of(found)
+        visible = transcript(subject.conversation.turns)
+        (result,) = yield [rubric_question(_TOPICS, conversation=visible.text)]
+        silence, topics = silence_in([result], labels=False), texts_of(result)
         if silence is None and not topics:
             silence = Silence(reason="no_data", told="the judge finds no topic that the user brought up")
         if silence is not None:
             return _no_topic_score(silence)
-        references = json.dumps(wanted, ensure_ascii=False)
+        references = json.dumps(expected, ensure_ascii=False)
         replies = yield [
-            *(rubric_question(_ANSWERED, topic=topic, conversation=shown.text) for topic in topics),
+            *(rubric_question(_ANSWERED, topic=topic, conversation=visible.text) for topic in topics),
             *(rubric_question(_ALLOWED, topic=topic, reference_topics=references) for topic in topics),
         ]
         silence = silence_in(replies)
         if silence is not None:
             return _no_topic_score(silence)
         labels = [label_of(reply) for reply in replies]
-        told = dict(zip(topics, zip(labels[: len(topics)], labels[len(topics) :], strict=True), strict=True))
-        return _scores(told, shown.note)
+        message = dict(zip(topics, zip(labels[: len(topics)], labels[len(topics) :], strict=True), strict=True))
+        return _scores(message, visible.note)
 
 
-def _scores(told: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore]:
-    counts = Adherence.of(list(told.values()))
-    details = {"topics": [{"topic": topic, "agent": said, "topic_is": place} for topic, (said, place) in told.items()]}
+def _scores(explanation: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore]:
+    counts = Adherence.of(list(explanation.values()))
+    details = {
+        "topics": [
+            {"topic": topic, "agent": stated, "topic_is": index} for topic, (stated, index) in explanation.items()
+        ]
+    }
     undefined = {
         PRECISION: "the agent answered none of the topics",
         RECALL: "none of the topics is within the reference topics",
         TOPIC_F1: "the agent refused all topics, and rightly: none is within the reference topics",
     }
-    sentence = _sentence(told)
+    sentence = _sentence(explanation)
     return [
         MetricScore(name=name, reason="no_data", explanation=f"{undefined[name]}: {sentence}{note}", details=details)
         if value is None
@@ -573,7 +583,7 @@ def _scores(told: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore]
     ]
 
 
-def _sentence(told: Mapping[str, tuple[str, str]]) -> str:
+def _sentence(message: Mapping[str, tuple[str, str]]) -> str:
     """Return what became of each topic; the same every time."""
     words = {
         (ANSWERED, WITHIN): "answered, as it should",
@@ -581,7 +591,7 @@ def _sentence(told: Mapping[str, tuple[str, str]]) -> str:
         (REFUSED, WITHIN): "refused, though within the reference topics",
         (REFUSED, OUTSIDE): "refused, as it should",
     }
-    by_fate = {fate: [f'"{topic}"' for topic, one in told.items() if one == fate] for fate in words}
+    by_fate = {fate: [f'"{topic}"' for topic, item in message.items() if item == fate] for fate in words}
     return "; ".join(f"{words[fate]}: {', '.join(topics)}" for fate, topics in by_fate.items() if topics)
 
 
@@ -632,12 +642,12 @@ class ToolCalls(WithoutSettings):
 def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope]]:
     """Yield each expectation of the case with what it is held against; a turn that never came has no call."""
     turns = subject.conversation.turns
-    came = {case_index: place for place, case_index in subject.aligned.items()}
+    present = {case_index: index for index, case_index in subject.aligned.items()}
     by_index = {turn.index: turn for turn in turns}
-    for index, wanted in enumerate(case.turns):
-        if wanted.tools is not None:
-            turn = by_index.get(came.get(index, -1))
-            yield wanted.tools, _NO_CALLS if turn is None else scope_of([turn], turn_index=turn.index)
+    for index, expected in enumerate(case.turns):
+        if expected.tools is not None:
+            turn = by_index.get(present.get(index, -1))
+            yield expected.tools, _NO_CALLS if turn is None else scope_of([turn], turn_index=turn.index)
     if case.tools is not None:
         yield case.tools, scope_of(turns, turn_index=None)
 
@@ -651,16 +661,16 @@ def _scope_lacking(
     absent = sorted(set(range(len(case.turns))) - set(subject.aligned.values()))
     awaited = unproven_absence(subject.conversation, subject.settings) if absent else None
     if awaited is not None:
-        told = ", ".join(str(index + 1) for index in absent)
-        return awaited[0], f"expected turn {told} is missing; {awaited[1]}"
+        message = ", ".join(str(index + 1) for index in absent)
+        return awaited[0], f"expected turn {message} is missing; {awaited[1]}"
     if not all(scope.captured for _, scope in scopes):
         return "content_not_captured", f"no content was captured, so that a call may be missing; {_RECORD}"
     unrecorded = next(_unrecorded(scopes, count_errors=subject.settings.count_errors), None)
     if unrecorded is not None:
-        told = (
+        message = (
             f"the arguments of {unrecorded.call.name} in turn {unrecorded.turn_index + 1} were not captured; {_RECORD}"
         )
-        return "content_not_captured", told
+        return "content_not_captured", message
     return None
 
 
@@ -668,16 +678,16 @@ def _unrecorded(scopes: Sequence[tuple[ToolExpectation, Scope]], *, count_errors
     """Yield the calls that count and whose arguments are not known."""
     for expectation, scope in scopes:
         named = {call.tool_name for call in expectation.calls}
-        for one in scope.calls:
-            counts = one.call.kind == "tool" or one.call.name in named
-            if counts and one.call.arguments is None and (one.call.error is None or count_errors):
-                yield one
+        for item in scope.calls:
+            counts = item.call.kind == "tool" or item.call.name in named
+            if counts and item.call.arguments is None and (item.call.error is None or count_errors):
+                yield item
 
 
 def _tool_call_score(name: str, share: Callable[[Counted], Share], counted: Sequence[Sequence[Counted]]) -> MetricScore:
     """Return one metric of a conversation: of each expectation, that of its alternatives counts which fits best."""
     best = [max(ways, key=lambda way: share(way).value) for ways in counted]
-    undecided = [one for way in best for one in way.undecided]
+    undecided = [item for way in best for item in way.undecided]
     if undecided:
         tool, key = undecided[0]
         return _abstained(
@@ -696,28 +706,28 @@ def _told(best: Sequence[Counted], *, in_order: bool) -> str:
     """Return what is wrong with the calls, in words; the same every time."""
     missing = Counter(name for way in best for name in way.missing)
     unasked = Counter(name for way in best for name in way.unasked)
-    wrong = [f"{tool}({key})" for way in best for tool, key in way.wrong]
+    invalid = [f"{tool}({key})" for way in best for tool, key in way.wrong]
     parts = [
         f"not made: {_names(missing)}" if missing else "",
         f"not asked for: {_names(unasked)}" if unasked else "",
-        f"other arguments: {_listed(wrong)}" if wrong else "",
+        f"other arguments: {_listed(invalid)}" if invalid else "",
         "not in the expected order" if in_order and any(way.in_order < way.in_any_order for way in best) else "",
     ]
     return "; ".join(filter(None, parts)) or "every expected call was made as expected, and no other"
 
 
-def _names(found: Counter[str]) -> str:
-    return _listed([name if times == 1 else f"{name} ({times} times)" for name, times in found.items()])
+def _names(result: Counter[str]) -> str:
+    return _listed([name if times == 1 else f"{name} ({times} times)" for name, times in result.items()])
 
 
-def _listed(told: Sequence[str]) -> str:
-    more = len(told) - _TOLD
-    return ", ".join(told[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+def _listed(message: Sequence[str]) -> str:
+    more = len(message) - _TOLD
+    return ", ".join(message[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
-def _no_tool_call_score(reason: NotEvaluatedReason, told: str) -> list[MetricScore]:
-    return [_abstained(name, reason, told) for name in _SHARES]
+def _no_tool_call_score(reason: NotEvaluatedReason, explanation: str) -> list[MetricScore]:
+    return [_abstained(name, reason, explanation) for name in _SHARES]
 
 
-def _abstained(name: str, reason: NotEvaluatedReason, told: str) -> MetricScore:
-    return MetricScore(name=name, reason=reason, explanation=told)
+def _abstained(name: str, reason: NotEvaluatedReason, explanation: str) -> MetricScore:
+    return MetricScore(name=name, reason=reason, explanation=explanation)

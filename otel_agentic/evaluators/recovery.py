@@ -114,20 +114,20 @@ def is_raw_output(turn: Turn) -> bool:
 
 def _is_trace(lines: list[str]) -> bool:
     """Return whether a stack trace makes up at least half of the lines; the source line below a frame belongs to it."""
-    frames = [place for place, line in enumerate(lines) if _FRAME.match(line)]
+    frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
     if not frames:
         return False
-    traced = set(frames) | {place + 1 for place in frames if place + 1 < len(lines) and lines[place + 1][:1].isspace()}
-    traced |= {place for place, line in enumerate(lines) if _TRACE_HEADING.match(line) or _EXCEPTION.match(line)}
+    traced = set(frames) | {frame + 1 for frame in frames if frame + 1 < len(lines) and lines[frame + 1][:1].isspace()}
+    traced |= {index for index, line in enumerate(lines) if _TRACE_HEADING.match(line) or _EXCEPTION.match(line)}
     return len(traced) >= 2 and 2 * len(traced) >= len(lines)  # noqa: PLR2004 — a single line may be a quotation
 
 
 def _is_exception(line: str, turn: Turn) -> bool:
     """Return whether a line is an exception that a call or the run of the turn ended in."""
-    said = " ".join(line.split())
+    stated = " ".join(line.split())
     errors = (turn.error, *(call.error for call in turn.calls))
     return _EXCEPTION.match(line) is not None and any(
-        said in raised or raised in said
+        stated in raised or raised in stated
         for error in errors
         if (raised := " ".join((error or "").split()[:_ERROR_READ]))
     )
@@ -166,8 +166,8 @@ def _score(turn: Turn, label: str, how: str, tool_name: str | None = None) -> Me
 
 
 def _short(text: str) -> str:
-    shown = " ".join(text[:_READ].split())
-    return f"{shown[: _SHOWN - 1]}\u2026" if len(shown) > _SHOWN else shown
+    visible = " ".join(text[:_READ].split())
+    return f"{visible[: _SHOWN - 1]}\u2026" if len(visible) > _SHOWN else visible
 
 
 #: Calls of these kinds can fail; a transfer hands over, and what comes after is another agent's.
@@ -211,9 +211,12 @@ class Recovery(WithoutSettings):
         if lacking is None and not episodes:
             lacking = "no_data", "no tool call failed"
         if lacking is not None:
-            reason, told = lacking
-            whole = [MetricScore(name=name, reason=reason, explanation=told) for name in (STEPS_TO_RECOVERY, RECOVERED)]
-            return [*whole, *failures, *ends]
+            reason, explanation = lacking
+            total = [
+                MetricScore(name=name, reason=reason, explanation=explanation)
+                for name in (STEPS_TO_RECOVERY, RECOVERED)
+            ]
+            return [*total, *failures, *ends]
         return [_steps(episodes), _recovered(episodes), *failures, *ends]
 
 
@@ -226,46 +229,48 @@ def episodes_of(conversation: Conversation, kinds: Container[str] = ("tool",)) -
     began: dict[
         str, tuple[int, list[tuple[int, ToolCall]]]
     ] = {}  # by tool: number of the step of its error, and its errors
-    found: list[tuple[int, Episode]] = []
-    for number, (place, calls) in enumerate(sorted(by_step.items())):
+    episodes: list[tuple[int, Episode]] = []
+    for number, (index, calls) in enumerate(sorted(by_step.items())):
         tools = [call for call in calls if call.kind in kinds]
         for name in sorted({call.name for call in tools if call.error is None} & began.keys()):
             at, failed = began.pop(name)
-            found.append((at, Episode(tool_name=name, failed=tuple(failed), steps=number - at)))
+            episodes.append((at, Episode(tool_name=name, failed=tuple(failed), steps=number - at)))
         for call in tools:
             if call.error is not None:
-                began.setdefault(call.name, (number, []))[1].append((place[0], call))
-    found += [(at, Episode(tool_name=name, failed=tuple(failed), steps=None)) for name, (at, failed) in began.items()]
-    return [episode for _, episode in sorted(found, key=lambda each: (each[0], each[1].tool_name))]
+                began.setdefault(call.name, (number, []))[1].append((index[0], call))
+    episodes += [
+        (at, Episode(tool_name=name, failed=tuple(failed), steps=None)) for name, (at, failed) in began.items()
+    ]
+    return [episode for _, episode in sorted(episodes, key=lambda item: (item[0], item[1].tool_name))]
 
 
 def _tool_failure(conversation: Conversation, episode: Episode, ends: Sequence[MetricScore]) -> MetricScore:
     """Return what became of a tool that failed."""
     turn_index, first = episode.failed[0]
     last_index, last = episode.failed[-1]
-    place = next(at for at, turn in enumerate(conversation.turns) if turn.index == last_index)
-    turn = conversation.turns[place]
-    answer = next((one.answer for one in conversation.turns[place:] if one.answer is not None), None)
+    index = next(at for at, turn in enumerate(conversation.turns) if turn.index == last_index)
+    turn = conversation.turns[index]
+    answer = next((turn.answer for turn in conversation.turns[index:] if turn.answer is not None), None)
     label: str | None = "unhandled"
-    told = "no call worked in its place, and no answer speaks of it"
+    explanation = "no call worked in its place, and no answer speaks of it"
     if episode.steps is not None:
-        label, told = "recovered", f"it worked {episode.steps} {'step' if episode.steps == 1 else 'steps'} later"
-    elif ends[place].label == ERROR or _caller(turn, last, failed=True):
-        label, told = "passed_on", "its turn, or the agent that made the call, ended in an error"
+        label, explanation = "recovered", f"it worked {episode.steps} {'step' if episode.steps == 1 else 'steps'} later"
+    elif ends[index].label == ERROR or _caller(turn, last, failed=True):
+        label, explanation = "passed_on", "its turn, or the agent that made the call, ended in an error"
     elif answer is not None and mentions_trouble(answer, last.error or ""):
-        label, told = "reported", "the answer speaks of the trouble"
+        label, explanation = "reported", "the answer speaks of the trouble"
     elif turn.answer is not None and _replaced(turn, last):
-        label, told = "worked_around", "another call worked, and the turn has an answer"
+        label, explanation = "worked_around", "another call worked, and the turn has an answer"
     elif answer is None and not turn.answer_captured:
-        label, told = None, f"the answer was not recorded; {CAPTURE}"
+        label, explanation = None, f"the answer was not recorded; {CAPTURE}"
     times = f", and {len(episode.failed) - 1} more times" if len(episode.failed) > 1 else ""
     error = " ".join((first.error or "").split())
-    shown = f"{error[:_SHOWN]}\u2026" if len(error) > _SHOWN else error
+    visible = f"{error[:_SHOWN]}\u2026" if len(error) > _SHOWN else error
     return MetricScore(
         name=TOOL_FAILURE,
         label=label,
         reason=None if label else "content_not_captured",
-        explanation=f"{episode.tool_name} failed in turn {turn_index + 1}{times}: {shown!r}; {told}",
+        explanation=f"{episode.tool_name} failed in turn {turn_index + 1}{times}: {visible!r}; {explanation}",
         turn_index=turn_index,
         position=first.position,
         tool_name=episode.tool_name,
@@ -289,9 +294,9 @@ def _caller(turn: Turn, inner: ToolCall, *, failed: bool) -> bool:
 def _steps(episodes: Sequence[Episode]) -> MetricScore:
     worked = [(episode.steps, episode) for episode in episodes if episode.steps is not None]
     if not worked:
-        told = f"never worked again: {_listed(episodes)}"
-        return MetricScore(name=STEPS_TO_RECOVERY, reason="no_data", explanation=told)
-    steps, slowest = max(worked, key=lambda each: each[0])  # of equal ones the first
+        explanation = f"never worked again: {_listed(episodes)}"
+        return MetricScore(name=STEPS_TO_RECOVERY, reason="no_data", explanation=explanation)
+    steps, slowest = max(worked, key=lambda item: item[0])  # of equal ones the first
     return MetricScore(
         name=STEPS_TO_RECOVERY,
         value=float(steps),

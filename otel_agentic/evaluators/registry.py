@@ -35,11 +35,11 @@ _CORE: Final = re.compile(r"agentic\.(conversation|answer|tool(\.\w+)?)")
 _WAYS: Final = ("evaluate", "ask", "evaluate_group")
 
 
-def require_evaluator(found: object, where: str, name: str | None = None) -> AnyEvaluator:
+def require_evaluator(candidate: object, where: str, name: str | None = None) -> AnyEvaluator:
     """Return what was loaded as an evaluator.
 
     Args:
-        found: what was loaded.
+        candidate: what was loaded.
         where: who offers it, for messages.
         name: the name that it must have, None for any.
 
@@ -47,12 +47,12 @@ def require_evaluator(found: object, where: str, name: str | None = None) -> Any
         PluginError: it breaks the contract; says how.
     """
     try:
-        problem = next(_problems(found, name), None)
+        problem = next(_problems(candidate, name), None)
     except (TypeError, ValueError, AttributeError) as error:  # a stranger put a list where a set is wanted
         problem = f"no evaluator: an attribute of it or of a metric has the wrong type: {error}; see otel_agentic.evaluators.Evaluator"
     if problem is not None:
         raise PluginError(f"{where}: {problem}")
-    return cast("AnyEvaluator", found)
+    return cast("AnyEvaluator", candidate)
 
 
 def check_all(evaluators: Iterable[AnyEvaluator]) -> None:
@@ -64,55 +64,59 @@ def check_all(evaluators: Iterable[AnyEvaluator]) -> None:
     names: dict[str, AnyEvaluator] = {}
     owners: dict[str, AnyEvaluator] = {}
     rubrics: dict[str, tuple[Rubric, AnyEvaluator]] = {}
-    for one in evaluators:
-        require_evaluator(one, f"evaluator {getattr(one, 'name', one)!r}")
-        if one.name in names:
-            raise PluginError(_same_name(names[one.name], one))
-        names[one.name] = one
-        for metric in one.metrics:
+    for evaluator in evaluators:
+        require_evaluator(evaluator, f"evaluator {getattr(evaluator, 'name', evaluator)!r}")
+        if evaluator.name in names:
+            raise PluginError(_same_name(names[evaluator.name], evaluator))
+        names[evaluator.name] = evaluator
+        for metric in evaluator.metrics:
             if metric.name in owners:
                 raise PluginError(
-                    f"metric {metric.name!r} belongs to evaluator {owners[metric.name].name!r} and to {one.name!r}; "
+                    f"metric {metric.name!r} belongs to evaluator {owners[metric.name].name!r} and to {evaluator.name!r}; "
                     "rename one, or leave one out"
                 )
-            owners[metric.name] = one
-        for rubric in _rubrics(one):
-            known, owner = rubrics.setdefault(rubric.name, (rubric, one))
+            owners[metric.name] = evaluator
+        for rubric in _rubrics(evaluator):
+            known, owner = rubrics.setdefault(rubric.name, (rubric, evaluator))
             if known != rubric:
                 raise PluginError(
-                    f"evaluators {owner.name!r} and {one.name!r} ask by different rubrics of one name, {rubric.name!r}; "
+                    f"evaluators {owner.name!r} and {evaluator.name!r} ask by different rubrics of one name, {rubric.name!r}; "
                     "rename one: that is how prompts are shown and replaced"
                 )
 
 
-def _problems(found: object, name: str | None) -> Iterator[str]:
+def _problems(candidate: object, name: str | None) -> Iterator[str]:
     """Yield what is wrong with an evaluator; what comes first may hide what comes later."""
-    lacks = [attribute for attribute in ("name", "version", "metrics", "default") if not hasattr(found, attribute)]
-    if lacks or isinstance(found, type):
-        told = f"{found!r} is a class, not an object" if isinstance(found, type) else f"it lacks {', '.join(lacks)}"
-        yield f"no evaluator: {told}; see otel_agentic.evaluators.Evaluator"
+    lacks = [attribute for attribute in ("name", "version", "metrics", "default") if not hasattr(candidate, attribute)]
+    if lacks or isinstance(candidate, type):
+        message = (
+            f"{candidate!r} is a class, not an object"
+            if isinstance(candidate, type)
+            else f"it lacks {', '.join(lacks)}"
+        )
+        yield f"no evaluator: {message}; see otel_agentic.evaluators.Evaluator"
         return
-    one = cast("AnyEvaluator", found)
-    if name is not None and one.name != name:
-        yield f"it is named {one.name!r}; the entry point and the evaluator must have the same name"
-    yield from _name_problems("the name of the evaluator", one.name)
-    ways = [way for way in _WAYS if hasattr(one, way)]
+    item = cast("AnyEvaluator", candidate)
+    if name is not None and item.name != name:
+        yield f"it is named {item.name!r}; the entry point and the evaluator must have the same name"
+    yield from _name_problems("the name of the evaluator", item.name)
+    ways = [way for way in _WAYS if hasattr(item, way)]
     if len(ways) != 1:
         yield f"it has {' and '.join(ways) or 'neither of ' + ', '.join(_WAYS)}; exactly one of them is an evaluator's"
     else:
-        yield from _way_problems(one, ways[0])
-    if not one.metrics:
+        yield from _way_problems(item, ways[0])
+    if not item.metrics:
         yield "it has no metrics; name at least one"
-    for metric in one.metrics:
+    for metric in item.metrics:
         yield from _metric_problems(metric)
 
 
-def _way_problems(one: AnyEvaluator, way: str) -> Iterator[str]:
+def _way_problems(evaluator: AnyEvaluator, way: str) -> Iterator[str]:
     if way == "evaluate_group":
-        if not hasattr(one, "reads"):
+        if not hasattr(evaluator, "reads"):
             yield "it lacks `reads`, the metrics that it looks at"
         return
-    needs = getattr(one, "needs", None)
+    needs = getattr(evaluator, "needs", None)
     if needs is None:
         yield "it lacks `needs`; frozenset() where it can do without anything"
         return
@@ -121,16 +125,16 @@ def _way_problems(one: AnyEvaluator, way: str) -> Iterator[str]:
         yield f"needs {', '.join(map(repr, unknown))}; allowed: {', '.join(get_args(Need))}"
     if (way == "ask") != ("judge" in needs):
         yield "`judge` belongs to the needs of an evaluator that asks, and to no other's"
-    if way == "ask" and one.default:
+    if way == "ask" and evaluator.default:
         yield "one that asks a judge costs money: `default` must be False"
-    if way == "ask" and not hasattr(one, "rubrics"):
+    if way == "ask" and not hasattr(evaluator, "rubrics"):
         yield "it lacks `rubrics`, all that it may ask by; () where it asks by none"
-    for rubric in _rubrics(one):
+    for rubric in _rubrics(evaluator):
         yield from _rubric_problems(rubric)
 
 
-def _rubrics(one: AnyEvaluator) -> Sequence[Rubric]:
-    return getattr(one, "rubrics", ()) if hasattr(one, "ask") else ()
+def _rubrics(evaluator: AnyEvaluator) -> Sequence[Rubric]:
+    return getattr(evaluator, "rubrics", ()) if hasattr(evaluator, "ask") else ()
 
 
 def _rubric_problems(rubric: object) -> Iterator[str]:
@@ -175,17 +179,17 @@ def _name_problems(what: str, name: str) -> Iterator[str]:
         yield f"{what}, {name!r}, is reserved: default, all and none choose metrics, and core scores outcomes"
 
 
-def _same_name(one: AnyEvaluator, other: AnyEvaluator) -> str:
-    if _home(one) == _home(other):
+def _same_name(evaluator: AnyEvaluator, other: AnyEvaluator) -> str:
+    if _home(evaluator) == _home(other):
         return (
-            f"evaluator {one.name!r} is given twice; give it once: --evaluator adds to `evaluators.files` of the settings, and "
+            f"evaluator {evaluator.name!r} is given twice; give it once: --evaluator adds to `evaluators.files` of the settings, and "
             "both add to what is installed"
         )
-    return f"two evaluators are named {one.name!r}: {_home(one)} and {_home(other)}; rename one"
+    return f"two evaluators are named {evaluator.name!r}: {_home(evaluator)} and {_home(other)}; rename one"
 
 
-def _home(one: AnyEvaluator) -> str:
-    return f"{type(one).__module__}.{type(one).__qualname__}"
+def _home(evaluator: AnyEvaluator) -> str:
+    return f"{type(evaluator).__module__}.{type(evaluator).__qualname__}"
 
 
 #: What stands before the family in the name of a built-in metric.
@@ -216,12 +220,12 @@ class Chosen:
     @property
     def asked_for(self) -> tuple[str, ...]:
         """The metrics among these for which a judge is asked, in the order of the evaluators."""
-        return tuple(metric.name for one in self.judged for metric in one.metrics if metric.name in self.metrics)
+        return tuple(metric.name for item in self.judged for metric in item.metrics if metric.name in self.metrics)
 
     def without_judge(self) -> Chosen:
         """Return what of it asks nobody."""
         left_out = self.asked_for
-        plain = tuple(one for one in self.evaluators if not asks(one))
+        plain = tuple(evaluator for evaluator in self.evaluators if not asks(evaluator))
         return replace(self, evaluators=plain, metrics=self.metrics - set(left_out), unasked=left_out)
 
 
@@ -240,7 +244,9 @@ def is_plain(evaluator: AnyEvaluator) -> TypeGuard[Evaluator]:
     return hasattr(evaluator, "evaluate")
 
 
-def all_evaluators(settings: EvaluatorSettings, given: Sequence[AnyEvaluator] = ()) -> tuple[AnyEvaluator, ...]:
+def all_evaluators(
+    settings: EvaluatorSettings, extra_evaluators: Sequence[AnyEvaluator] = ()
+) -> tuple[AnyEvaluator, ...]:
     """Return the installed evaluators by name, then those of the settings' files, one each, then the given ones.
 
     Raises:
@@ -248,9 +254,9 @@ def all_evaluators(settings: EvaluatorSettings, given: Sequence[AnyEvaluator] = 
         UsageError: a file of the settings cannot be loaded.
         ConfigError: one cannot work with the settings.
     """
-    found = [*_installed(settings), *of_files(settings.files, settings), *given]
-    check_all(found)
-    return tuple(found)
+    evaluators = [*_installed(settings), *of_files(settings.files, settings), *extra_evaluators]
+    check_all(evaluators)
+    return tuple(evaluators)
 
 
 def of_files(files: Iterable[str], settings: EvaluatorSettings) -> tuple[AnyEvaluator, ...]:
@@ -274,7 +280,7 @@ def metrics_by_name(evaluators: Iterable[AnyEvaluator]) -> dict[str, Metric]:
 
 def owner_of(metric: str, evaluators: Iterable[AnyEvaluator]) -> AnyEvaluator | None:
     """Return whose metric that is, by its whole name; None for nobody's."""
-    return next((one for one in evaluators if any(metric == own.name for own in one.metrics)), None)
+    return next((evaluator for evaluator in evaluators if any(metric == own.name for own in evaluator.metrics)), None)
 
 
 def family_of(name: str) -> str | None:
@@ -306,16 +312,16 @@ def metric_named(name: str, evaluators: Sequence[AnyEvaluator]) -> Metric:
         UsageError: there is none, or there are several; names them.
     """
     metrics = metrics_by_name(evaluators)
-    found = _by_last_parts(name.strip(), metrics)
-    if len(found) != 1:
-        raise _unclear(name, found, evaluators, only_metrics=True)
-    return metrics[found[0]]
+    names = _by_last_parts(name.strip(), metrics)
+    if len(names) != 1:
+        raise _unclear(name, names, evaluators, only_metrics=True)
+    return metrics[names[0]]
 
 
 def chosen(
     settings: EvaluatorSettings,
     names: Sequence[str] | None = None,
-    given: Sequence[AnyEvaluator] = (),
+    extra_evaluators: Sequence[AnyEvaluator] = (),
     *,
     among: Sequence[AnyEvaluator] | None = None,
 ) -> Chosen:
@@ -325,7 +331,7 @@ def chosen(
         settings: which metrics are computed unless names are given, and files of further evaluators.
         names: exactly these metrics, see `resolved`, or evaluators of the settings' files as `path.py:name`; None takes the
             metrics of the settings and of all of their files.
-        given: further evaluators; all of their metrics are computed.
+        extra_evaluators: further evaluators; all of their metrics are computed.
         among: what `all_evaluators(settings)` returned, where it was called before.
 
     Raises:
@@ -333,28 +339,28 @@ def chosen(
         UsageError: a name is unknown or ambiguous, or a file cannot be loaded.
     """
     own = all_evaluators(settings) if among is None else tuple(among)
-    evaluators = (*own, *given)
+    evaluators = (*own, *extra_evaluators)
     check_all(evaluators)
     files = dict(zip(settings.files, own[len(own) - len(settings.files) :], strict=True))
-    wanted = (*settings.metrics, *files) if names is None else tuple(names)
-    named = [name for name in wanted if name not in files]
-    extra = metrics_by_name((*(files[name] for name in wanted if name in files), *given))
-    found = chosen_of(evaluators, (*resolved(named, evaluators), *extra))
+    requested = (*settings.metrics, *files) if names is None else tuple(names)
+    named = [name for name in requested if name not in files]
+    extra = metrics_by_name((*(files[name] for name in requested if name in files), *extra_evaluators))
+    choice = chosen_of(evaluators, (*resolved(named, evaluators), *extra))
     single = resolved((name for name in named if not _is_broad(name.strip(), evaluators)), evaluators)
-    return replace(found, broad=found.metrics - chosen_of(evaluators, (*single, *extra)).metrics)
+    return replace(choice, broad=choice.metrics - chosen_of(evaluators, (*single, *extra)).metrics)
 
 
 def chosen_of(evaluators: Sequence[AnyEvaluator], metrics: Iterable[str]) -> Chosen:
     """Return the evaluators of some metrics (whole names), and of those that evaluators of groups among them look at."""
-    kept = set(metrics)
+    selected = set(metrics)
     for evaluator in evaluators:
-        if is_of_groups(evaluator) and _wanted(evaluator, kept) and not evaluator.default:
-            kept |= {metric for metric in evaluator.reads if owner_of(metric, evaluators)}
-    taken = [evaluator for evaluator in evaluators if _wanted(evaluator, kept)]
+        if is_of_groups(evaluator) and _wanted(evaluator, selected) and not evaluator.default:
+            selected |= {metric for metric in evaluator.reads if owner_of(metric, evaluators)}
+    owners = [evaluator for evaluator in evaluators if _wanted(evaluator, selected)]
     return Chosen(
-        evaluators=tuple(one for one in taken if asks(one) or is_plain(one)),
-        groups=tuple(one for one in taken if is_of_groups(one)),
-        metrics=frozenset(kept),
+        evaluators=tuple(item for item in owners if asks(item) or is_plain(item)),
+        groups=tuple(item for item in owners if is_of_groups(item)),
+        metrics=frozenset(selected),
     )
 
 
@@ -382,26 +388,26 @@ def _meant(name: str, evaluators: Sequence[AnyEvaluator]) -> Iterable[str]:
     if name == "none":
         return ()
     if name in {"default", "all"}:
-        return metrics_by_name(one for one in evaluators if one.default or name == "all")
+        return metrics_by_name(evaluator for evaluator in evaluators if evaluator.default or name == "all")
     metrics = metrics_by_name(evaluators)
     if name in metrics:
         return (name,)
-    of_one = metrics_by_name(one for one in evaluators if one.name == name)
+    of_one = metrics_by_name(evaluator for evaluator in evaluators if evaluator.name == name)
     of_family = [
         metric.name
-        for one in evaluators
-        for metric in one.metrics
-        if name in {family_of(one.name), family_of(metric.name)}
+        for evaluator in evaluators
+        for metric in evaluator.metrics
+        if name in {family_of(evaluator.name), family_of(metric.name)}
     ]
-    found = of_one or of_family or _by_last_parts(name, metrics)
-    if not found or (not of_one and not of_family and len(found) > 1):
-        raise _unclear(name, list(found), evaluators)
-    return found
+    names = of_one or of_family or _by_last_parts(name, metrics)
+    if not names or (not of_one and not of_family and len(names) > 1):
+        raise _unclear(name, list(names), evaluators)
+    return names
 
 
 def _is_broad(name: str, evaluators: Sequence[AnyEvaluator]) -> bool:
     """Return whether a name means whatever there is of a kind: a family, or `all`."""
-    single = {one.name for one in evaluators} | metrics_by_name(evaluators).keys()
+    single = {evaluator.name for evaluator in evaluators} | metrics_by_name(evaluators).keys()
     return name == "all" or (name not in single and name in map(family_of, single))
 
 
@@ -412,27 +418,27 @@ def _by_last_parts(name: str, metrics: Mapping[str, Metric]) -> list[str]:
 
 
 def _unclear(
-    name: str, found: Sequence[str], evaluators: Sequence[AnyEvaluator], *, only_metrics: bool = False
+    name: str, candidates: Sequence[str], evaluators: Sequence[AnyEvaluator], *, only_metrics: bool = False
 ) -> UsageError:
-    if found:
-        return UsageError(f"metric {name!r} may be {' or '.join(found)}; give more of its name")
+    if candidates:
+        return UsageError(f"metric {name!r} may be {' or '.join(candidates)}; give more of its name")
     if not evaluators:
         return UsageError(f"no metric {name!r}: no evaluator is installed")
     metrics = [metric.removeprefix(_OURS) for metric in metrics_by_name(evaluators)]
     more = f" and {len(metrics) - _TOLD} more" if len(metrics) > _TOLD else ""
-    told = f"{', '.join(metrics[:_TOLD])}{more}"
+    message = f"{', '.join(metrics[:_TOLD])}{more}"
     close = get_close_matches(
         name.rpartition(".")[2], [metric.rpartition(".")[2] for metric in metrics], n=1, cutoff=0.8
     )
     meant = next((metric for metric in metrics if close and metric.rpartition(".")[2] == close[0]), None)
     hint = f"did you mean {meant}? " if meant else ""
     if only_metrics:
-        return UsageError(f"no metric {name!r}; {hint}there are {told}")
-    families = dict.fromkeys(filter(None, (family_of(one.name) for one in evaluators)))
+        return UsageError(f"no metric {name!r}; {hint}there are {message}")
+    families = dict.fromkeys(filter(None, (family_of(evaluator.name) for evaluator in evaluators)))
     of_families = f"a family ({', '.join(families)}), " if families else ""
     return UsageError(
         f"no metric {name!r}; {hint}allowed: default, all, none, {of_families}an evaluator (`otel-agentic plugins` lists them), or "
-        f"a metric: {told}"
+        f"a metric: {message}"
     )
 
 
@@ -454,7 +460,10 @@ def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings:
         core,
         evaluator.name,
         evaluator.version,
-        [[one.name, one.version, one.instructions, repr(one.form), version_for(judge, one)] for one in rubrics],
+        [
+            [rubric.name, rubric.version, rubric.instructions, repr(rubric.form), version_for(judge, rubric)]
+            for rubric in rubrics
+        ],
         {name: [price.input_usd, price.output_usd] for name, price in prices.items()},
         getattr(evaluator, "configuration", None),
     ]
@@ -462,7 +471,7 @@ def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings:
 
 
 def core_score_id(
-    score: ConversationScore, evaluation_id: str, name: str, place: tuple[int | str | None, ...] = ()
+    score: ConversationScore, evaluation_id: str, name: str, key: tuple[int | str | None, ...] = ()
 ) -> str:
     """Return the id of a core score, 32 hex characters: the same evaluation of the same revision gives the same one.
 
@@ -470,9 +479,9 @@ def core_score_id(
         score: the conversation's score.
         evaluation_id: the evaluation.
         name: the name of the score, such as agentic.answer.
-        place: what tells scores of one name apart.
+        key: what tells scores of one name apart.
     """
-    parts = (evaluation_id, score.environment, score.conversation_id, score.revision, name, *place)
+    parts = (evaluation_id, score.environment, score.conversation_id, score.revision, name, *key)
     # repr keeps "1" and 1, and a separator inside a name, apart; surrogates have no UTF-8.
     return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
@@ -494,12 +503,12 @@ def score_ids_of(
     begun = hashlib.sha256(
         repr((evaluation_id, environment, conversation_id, revision)).encode("utf-8", "backslashreplace")
     )
-    seen: Counter[tuple[Any, ...]] = Counter()
+    known: Counter[tuple[Any, ...]] = Counter()
     ids = []
     for score in scores:
-        place = (score.name, score.turn_index, score.position, score.tool_name, score.parameter)
+        key = (score.name, score.turn_index, score.position, score.tool_name, score.parameter)
         own = begun.copy()
-        own.update(repr((*place, seen[place])).encode("utf-8", "backslashreplace"))
-        seen[place] += 1
+        own.update(repr((*key, known[key])).encode("utf-8", "backslashreplace"))
+        known[key] += 1
         ids.append(own.hexdigest()[:32])
     return ids

@@ -35,30 +35,30 @@ if TYPE_CHECKING:
 
 def together(askings: Sequence[Asking]) -> Generator[list[Question], Answers, list[Sequence[MetricScore]]]:
     """Yield the questions of all evaluations, round by round, and return the scores of each, in their order."""
-    found: dict[int, Sequence[MetricScore]] = {}
+    results: dict[int, Sequence[MetricScore]] = {}
     answers: dict[int, Answers | None] = dict.fromkeys(range(len(askings)))
     while answers:
-        asked: dict[int, Sequence[Question]] = {}
-        for place, given in answers.items():
+        requested: dict[int, Sequence[Question]] = {}
+        for position, verdicts in answers.items():
             try:
-                asked[place] = _questions(askings[place], given)
+                requested[position] = _questions(askings[position], verdicts)
             except StopIteration as ended:
-                found[place] = ended.value
-        if not asked:
+                results[position] = ended.value
+        if not requested:
             break
-        got = iter((yield [question for questions in asked.values() for question in questions]))
-        answers = {place: [next(got) for _ in questions] for place, questions in asked.items()}
-    return [found[place] for place in range(len(askings))]
+        actual = iter((yield [question for questions in requested.values() for question in questions]))
+        answers = {index: [next(actual) for _ in questions] for index, questions in requested.items()}
+    return [results[index] for index in range(len(askings))]
 
 
-def _questions(asking: Asking, given: Answers | None) -> Sequence[Question]:
+def _questions(requests: Asking, verdicts: Answers | None) -> Sequence[Question]:
     """Return what an evaluation asks next; one that asks wrongly is told so where it asks, and the others go on."""
-    asked: object = next(asking) if given is None else asking.send(given)
-    if isinstance(asked, Iterable):
-        questions = list(asked)
-        if all(isinstance(one, Question) for one in questions):
+    requested: object = next(requests) if verdicts is None else requests.send(verdicts)
+    if isinstance(requested, Iterable):
+        questions = list(requested)
+        if all(isinstance(question, Question) for question in questions):
             return questions
-    return asking.throw(TypeError(f"it yields a {type(asked).__name__}; allowed: lists of Question"))
+    return requests.throw(TypeError(f"it yields a {type(requested).__name__}; allowed: lists of Question"))
 
 
 _ALLOWED: Final = "a number, True or False, one of its labels, a MetricScore, None, or several of these"
@@ -83,59 +83,63 @@ class Place:
         conversation = f"conversation {self.conversation.conversation_id}"
         return conversation if self.turn is None else f"turn {self.turn.index + 1} of {conversation}"
 
-    def scores(self, said: object) -> Iterator[MetricScore]:
+    def scores(self, stated: object) -> Iterator[MetricScore]:
         """Yield the scores that something is which a function returned.
 
         Raises:
             TypeError: it is none of what is allowed.
         """
-        if said is None:
+        if stated is None:
             yield from self.abstentions(f"evaluator {self.evaluator} says nothing of {self.told}")
-        elif isinstance(said, JudgeFailure):
-            yield from self.abstentions(said.message, said.reason)
-        elif isinstance(said, Iterable) and not isinstance(said, str | bytes | Mapping):
-            for one in said:
-                yield self.score(one)
+        elif isinstance(stated, JudgeFailure):
+            yield from self.abstentions(stated.message, stated.reason)
+        elif isinstance(stated, Iterable) and not isinstance(stated, str | bytes | Mapping):
+            for item in stated:
+                yield self.score(item)
         else:
-            yield self.score(said)
+            yield self.score(stated)
 
-    def score(self, said: object) -> MetricScore:
+    def score(self, stated: object) -> MetricScore:
         """Return the score that one value is.
 
         Raises:
             TypeError: it is none of what is allowed.
         """
-        if isinstance(said, MetricScore):
-            return replace(said, turn_index=self._turn_index) if said.turn_index is None else said
-        if not isinstance(said, str | Real | JudgeFailure) and said is not None:
-            raise TypeError(f"it returned {type(said).__name__}; allowed: {_ALLOWED}")
+        if isinstance(stated, MetricScore):
+            return replace(stated, turn_index=self._turn_index) if stated.turn_index is None else stated
+        if not isinstance(stated, str | Real | JudgeFailure) and stated is not None:
+            raise TypeError(f"it returned {type(stated).__name__}; allowed: {_ALLOWED}")
         if len(self.metrics) != 1:
             names = ", ".join(metric.name for metric in self.metrics)
-            raise TypeError(f"it returned {said!r}; of several metrics, a MetricScore says which is meant: {names}")
-        if said is None:
+            raise TypeError(f"it returned {stated!r}; of several metrics, a MetricScore says which is meant: {names}")
+        if stated is None:
             return self._abstention(self.metrics[0], f"evaluator {self.evaluator} says nothing of {self.told}")
-        if isinstance(said, JudgeFailure):
-            return self._abstention(self.metrics[0], said.message, said.reason)
+        if isinstance(stated, JudgeFailure):
+            return self._abstention(self.metrics[0], stated.message, stated.reason)
         name = self.metrics[0].name
-        if isinstance(said, str):
-            return MetricScore(name=name, label=said, turn_index=self._turn_index)
-        return MetricScore(name=name, value=float(said), turn_index=self._turn_index)
+        if isinstance(stated, str):
+            return MetricScore(name=name, label=stated, turn_index=self._turn_index)
+        return MetricScore(name=name, value=float(stated), turn_index=self._turn_index)
 
     def abstentions(self, explanation: str, reason: NotEvaluatedReason = "no_data") -> list[MetricScore]:
         """Return that there is no score of any metric, and why."""
         return [self._abstention(metric, explanation, reason) for metric in self.metrics]
 
-    def failed(self, error: Exception, given: Iterable[MetricScore]) -> list[MetricScore]:
+    def failed(self, error: Exception, provided: Iterable[MetricScore]) -> list[MetricScore]:
         """Return that there is no score of those metrics that were not given before a function raised.
 
         `details` tell what is counted as a fault of the evaluator: without the place, so that a thousand alike are one.
         """
-        there = {score.name for score in given}
+        there = {score.name for score in provided}
         text = " ".join(str(error).split())[:_MAX_TOLD]
         raised = f"{type(error).__name__}: {text}" if text else type(error).__name__
-        told = f"evaluator {self.evaluator} failed at {self.told}: {raised}"
+        explanation = f"evaluator {self.evaluator} failed at {self.told}: {raised}"
         fault = {FAULT: f"evaluator {self.evaluator} failed: {type(error).__name__}"}
-        return [replace(one, details=fault) for one in self.abstentions(told) if one.name not in there]
+        return [
+            replace(abstention, details=fault)
+            for abstention in self.abstentions(explanation)
+            if abstention.name not in there
+        ]
 
     @property
     def _turn_index(self) -> int | None:
@@ -192,8 +196,12 @@ def taken(function: Function, name: str, *, asks: bool) -> Takes:
             "`(verdict,) = yield [rubric_question(RUBRIC, ...)]`"
         )
     parameters = list(inspect.signature(function).parameters.values())
-    required = [each for each in parameters if each.default is each.empty and each.kind not in _VARIABLE]
-    known = next((each for each in get_args(Takes) if parameters and _says(parameters[0].annotation, each)), None)
+    required = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in _VARIABLE
+    ]
+    known = next((arg for arg in get_args(Takes) if parameters and _says(parameters[0].annotation, arg)), None)
     if known is None or len(required) > 1:
         raise UsageError(
             f"evaluator {name}: the function has to take one argument, and say which: {', '.join(get_args(Takes))}; as in "
@@ -218,79 +226,81 @@ _SHOWN: Final = 60
 
 
 def checked_scores(
-    evaluator: AnyEvaluator, conversation: Conversation | None, found: Sequence[object]
+    evaluator: AnyEvaluator, conversation: Conversation | None, returned: Sequence[object]
 ) -> tuple[list[MetricScore], list[str]]:
     """Return the scores that can be stored, and what is wrong with others: these are abstentions, or left out.
 
     Args:
         evaluator: whose they are.
         conversation: what they are of, None for a group.
-        found: what it gave.
+        returned: what it gave.
     """
     metrics = {metric.name: metric for metric in evaluator.metrics}
     scores: list[MetricScore] = []
     faults: dict[str, None] = {}
-    for one in found:
-        problem = next(_problems(one, metrics, conversation), None)
+    for item in returned:
+        problem = next(_problems(item, metrics, conversation), None)
         if problem is not None:
-            told = f"evaluator {evaluator.name}: {problem}"
-            faults[told] = None
-            one = _instead(one, metrics, conversation, told)  # noqa: PLW2901 — of the same place, and the same metric
-        if isinstance(one, MetricScore):
-            scores.append(_written(one))
-            if one.abstained and FAULT in one.details:  # the evaluator caught what went wrong in it, and says so
-                faults[str(one.details[FAULT])] = None
+            explanation = f"evaluator {evaluator.name}: {problem}"
+            faults[explanation] = None
+            item = _instead(item, metrics, conversation, explanation)  # noqa: PLW2901 — of the same place, and the same metric
+        if isinstance(item, MetricScore):
+            scores.append(_written(item))
+            if item.abstained and FAULT in item.details:  # the evaluator caught what went wrong in it, and says so
+                faults[str(item.details[FAULT])] = None
     return scores, list(faults)
 
 
-def _written(one: MetricScore) -> MetricScore:
+def _written(score: MetricScore) -> MetricScore:
     """Return a score whose texts UTF-8 can hold: one lone surrogate would make the store refuse all that is written with it."""
-    told: dict[str, Any] = {name: text for name in _TEXTS if (text := getattr(one, name)) and not text.isascii()}
-    fit = {name: text.encode("utf-8", "replace").decode("utf-8") for name, text in told.items()}
-    return one if fit == told else replace(one, **fit)
+    payload: dict[str, Any] = {name: text for name in _TEXTS if (text := getattr(score, name)) and not text.isascii()}
+    fit = {name: text.encode("utf-8", "replace").decode("utf-8") for name, text in payload.items()}
+    return score if fit == payload else replace(score, **fit)
 
 
 def _instead(
-    one: object, metrics: Mapping[str, Metric], conversation: Conversation | None, told: str
+    item: object, metrics: Mapping[str, Metric], conversation: Conversation | None, explanation: str
 ) -> MetricScore | None:
     """Return an abstention in the place of a score that breaks the contract, None where nobody knows of what."""
-    name: Any = getattr(one, "name", None)
-    if isinstance(one, MetricScore) and isinstance(name, str) and name in metrics:
-        there = conversation is None or next(_place_problems(one, conversation), None) is None
-        place = (one.turn_index, one.position) if there else (None, None)
-        return MetricScore(name=one.name, reason="no_data", explanation=told, turn_index=place[0], position=place[1])
+    name: Any = getattr(item, "name", None)
+    if isinstance(item, MetricScore) and isinstance(name, str) and name in metrics:
+        there = conversation is None or next(_place_problems(item, conversation), None) is None
+        index = (item.turn_index, item.position) if there else (None, None)
+        return MetricScore(
+            name=item.name, reason="no_data", explanation=explanation, turn_index=index[0], position=index[1]
+        )
     return None
 
 
-def _problems(one: object, metrics: Mapping[str, Metric], conversation: Conversation | None) -> Iterator[str]:
-    if not isinstance(one, MetricScore):
-        yield f"gave a {type(one).__name__} instead of a MetricScore"
+def _problems(item: object, metrics: Mapping[str, Metric], conversation: Conversation | None) -> Iterator[str]:
+    if not isinstance(item, MetricScore):
+        yield f"gave a {type(item).__name__} instead of a MetricScore"
         return
-    name: Any = one.name  # whatever a stranger put there; so with what follows
+    name: Any = item.name  # whatever a stranger put there; so with what follows
     metric = metrics.get(name) if isinstance(name, str) else None
     if metric is None:
-        yield f"metric {one.name!r} is not among those that it names"
+        yield f"metric {item.name!r} is not among those that it names"
         return
-    yield from _value_problems(one, metric)
-    if one.abstained and not (isinstance(one.reason, str) and one.reason in _REASONS):
-        yield f"metric {one.name!r} has neither a value nor a label, and no reason why"
-    yield from _text_problems(one)
+    yield from _value_problems(item, metric)
+    if item.abstained and not (isinstance(item.reason, str) and item.reason in _REASONS):
+        yield f"metric {item.name!r} has neither a value nor a label, and no reason why"
+    yield from _text_problems(item)
     if conversation is not None:
-        yield from _place_problems(one, conversation)
+        yield from _place_problems(item, conversation)
 
 
-def _value_problems(one: MetricScore, metric: Metric) -> Iterator[str]:
-    value: Any = one.value  # whatever a stranger put there
+def _value_problems(score: MetricScore, metric: Metric) -> Iterator[str]:
+    value: Any = score.value  # whatever a stranger put there
     if value is not None:
         if not _finite(value):
-            yield f"metric {one.name!r} has the value {_shown(value)}, which is no finite number"
+            yield f"metric {score.name!r} has the value {_shown(value)}, which is no finite number"
             return
         low = -math.inf if metric.low is None else metric.low
         high = math.inf if metric.high is None else metric.high
         if not low - _SLACK <= value <= high + _SLACK:
-            yield f"metric {one.name!r} has the value {value:g}, outside of {low:g} to {high:g}"
-    if one.label is not None and one.label not in metric.labels:
-        yield f"metric {one.name!r} has the label {one.label!r}; it names {', '.join(metric.labels) or 'none'}"
+            yield f"metric {score.name!r} has the value {value:g}, outside of {low:g} to {high:g}"
+    if score.label is not None and score.label not in metric.labels:
+        yield f"metric {score.name!r} has the label {score.label!r}; it names {', '.join(metric.labels) or 'none'}"
 
 
 def _finite(value: object) -> bool:
@@ -301,41 +311,41 @@ def _finite(value: object) -> bool:
 
 
 def _shown(value: object) -> str:
-    told = f"{value:x}" if isinstance(value, int) else repr(value)  # Python writes no more than 4,300 decimal digits
-    return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
+    message = f"{value:x}" if isinstance(value, int) else repr(value)  # Python writes no more than 4,300 decimal digits
+    return message if len(message) <= _SHOWN else f"{message[:_SHOWN]}…"
 
 
-def _text_problems(one: MetricScore) -> Iterator[str]:
+def _text_problems(score: MetricScore) -> Iterator[str]:
     for name in _TEXTS:
-        text: Any = getattr(one, name)
+        text: Any = getattr(score, name)
         if text is not None and not isinstance(text, str):
-            yield f"metric {one.name!r} has {name} of type {type(text).__name__}; text is wanted"
-    details: Any = one.details
+            yield f"metric {score.name!r} has {name} of type {type(text).__name__}; text is wanted"
+    details: Any = score.details
     if not isinstance(details, Mapping):
-        yield f"metric {one.name!r} has details of type {type(details).__name__}; a mapping is wanted"
+        yield f"metric {score.name!r} has details of type {type(details).__name__}; a mapping is wanted"
         return
     try:
         if details:
             orjson.dumps(details, default=str, option=orjson.OPT_NON_STR_KEYS)
     except (TypeError, ValueError, RecursionError) as error:
-        yield f"metric {one.name!r} has details that JSON cannot hold: {error}"
+        yield f"metric {score.name!r} has details that JSON cannot hold: {error}"
 
 
-def _place_problems(one: MetricScore, conversation: Conversation) -> Iterator[str]:
+def _place_problems(score: MetricScore, conversation: Conversation) -> Iterator[str]:
     for name in ("turn_index", "position"):
-        index: Any = getattr(one, name)
+        index: Any = getattr(score, name)
         if index is not None and (not isinstance(index, int) or isinstance(index, bool)):
-            yield f"metric {one.name!r} has the {name} {index!r}, which is no whole number"
+            yield f"metric {score.name!r} has the {name} {index!r}, which is no whole number"
             return
-    if one.turn_index is None:
-        if one.position is not None:
-            yield f"metric {one.name!r} names a call (position {one.position}) without its turn"
+    if score.turn_index is None:
+        if score.position is not None:
+            yield f"metric {score.name!r} names a call (position {score.position}) without its turn"
         return
-    turn = next((turn for turn in conversation.turns if turn.index == one.turn_index), None)
+    turn = next((turn for turn in conversation.turns if turn.index == score.turn_index), None)
     if turn is None:
-        yield f"metric {one.name!r} is of turn {one.turn_index!r} (0-based), which the conversation has not"
-    elif one.position is not None and all(call.position != one.position for call in turn.calls):
-        yield f"metric {one.name!r} is of call {one.position!r} (0-based) of turn {one.turn_index}, which is not there"
+        yield f"metric {score.name!r} is of turn {score.turn_index!r} (0-based), which the conversation has not"
+    elif score.position is not None and all(call.position != score.position for call in turn.calls):
+        yield f"metric {score.name!r} is of call {score.position!r} (0-based) of turn {score.turn_index}, which is not there"
 
 
 #: What a stranger's evaluator may raise: one that ends the process, or whose own task was cancelled, fails like any other.
@@ -370,15 +380,15 @@ def evaluate(
         ask: asks a judge; None where no evaluator asks.
     """
     waiting: list[_Open] = []
-    for place, subject in enumerate(subjects):
+    for index, subject in enumerate(subjects):
         for evaluator in evaluators:
             lacking = first_missing(subject, evaluator.needs)
             if lacking is not None:
-                yield Ran(place, evaluator, abstentions(evaluator, *lacking))
+                yield Ran(index, evaluator, abstentions(evaluator, *lacking))
             elif asks(evaluator):
-                waiting.append(_Open(place=place, evaluator=evaluator, subject=subject))
+                waiting.append(_Open(place=index, evaluator=evaluator, subject=subject))
             elif is_plain(evaluator):
-                yield _computed(place, evaluator, subject)
+                yield _computed(index, evaluator, subject)
     if waiting and ask is not None:
         yield from _asked(waiting, ask)
 
@@ -390,26 +400,28 @@ def abstentions(
     return tuple(MetricScore(name=metric.name, reason=reason, explanation=explanation) for metric in evaluator.metrics)
 
 
-def _computed(place: int, evaluator: Evaluator, subject: Subject) -> Ran:
+def _computed(index: int, evaluator: Evaluator, subject: Subject) -> Ran:
     try:
-        found = list(evaluator.evaluate(subject))
+        results = list(evaluator.evaluate(subject))
     except RAISED as error:
-        return _failed(place, evaluator, error)
-    return _checked(place, evaluator, subject, found)
+        return _failed(index, evaluator, error)
+    return _checked(index, evaluator, subject, results)
 
 
-def _checked(place: int, evaluator: Evaluator | AskingEvaluator, subject: Subject, found: Sequence[object]) -> Ran:
-    scores, faults = checked_scores(evaluator, subject.conversation, found)
+def _checked(index: int, evaluator: Evaluator | AskingEvaluator, subject: Subject, result: Sequence[object]) -> Ran:
+    scores, faults = checked_scores(evaluator, subject.conversation, result)
     if scores:
-        return Ran(place, evaluator, tuple(scores), tuple(faults))
-    told = faults[0] if faults else f"evaluator {evaluator.name} has nothing to say of this conversation"
-    return Ran(place, evaluator, abstentions(evaluator, "no_data", told), tuple(faults))
+        return Ran(index, evaluator, tuple(scores), tuple(faults))
+    message = faults[0] if faults else f"evaluator {evaluator.name} has nothing to say of this conversation"
+    return Ran(index, evaluator, abstentions(evaluator, "no_data", message), tuple(faults))
 
 
-def _failed(place: int, evaluator: Evaluator | AskingEvaluator, error: BaseException) -> Ran:
-    told = f"evaluator {evaluator.name} failed: {type(error).__name__}"
+def _failed(index: int, evaluator: Evaluator | AskingEvaluator, error: BaseException) -> Ran:
+    message = f"evaluator {evaluator.name} failed: {type(error).__name__}"
     detail = " ".join(str(error).split())[:300]
-    return Ran(place, evaluator, abstentions(evaluator, "no_data", f"{told}: {detail}" if detail else told), (told,))
+    return Ran(
+        index, evaluator, abstentions(evaluator, "no_data", f"{message}: {detail}" if detail else message), (message,)
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -433,13 +445,13 @@ class _Open:
                     return None
             return self.unending()
         except StopIteration as ended:
-            found = ended.value
+            result = ended.value
         except RAISED as error:
             return _failed(self.place, self.evaluator, error)
-        if found is None or isinstance(found, str):
+        if result is None or isinstance(result, str):
             return _failed(self.place, self.evaluator, TypeError("ask(subject) must return its scores"))
         try:
-            return _checked(self.place, self.evaluator, self.subject, list(found))
+            return _checked(self.place, self.evaluator, self.subject, list(result))
         except TypeError as error:
             return _failed(self.place, self.evaluator, error)
 
@@ -450,11 +462,13 @@ class _Open:
     def _go_on(self) -> None:
         if self.asking is None:
             self.asking = self.evaluator.ask(self.subject)
-            given = next(self.asking)
+            replies = next(self.asking)
         else:
-            given = self.asking.send([self.answers[question] for question in self.questions])
-        strangers: list[Any] = list(given)
-        strange = next((one for one in strangers if not isinstance(one, Question)), None)
+            replies = self.asking.send([self.answers[question] for question in self.questions])
+        strangers: list[Any] = list(replies)
+        strange = next(
+            (other_stranger for other_stranger in strangers if not isinstance(other_stranger, Question)), None
+        )
         if strange is not None:
             message = f"ask(subject) yields lists of Question, not of {type(strange).__name__}"
             raise TypeError(message)
@@ -477,43 +491,43 @@ class _Open:
 def _asked(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
     waiting: list[_Open] = []
     try:
-        for one in begun:
-            found = one.step()
-            if found is None:
-                waiting.append(one)
+        for entry in begun:
+            result = entry.step()
+            if result is None:
+                waiting.append(entry)
             else:
-                yield found
+                yield result
         for _ in range(_ROUNDS):
             if not waiting:
                 return
-            asked, waiting = sorted(waiting, key=lambda one: one.place), []  # as given, not as answered
-            for ran in _round(asked, ask):
+            requested, waiting = sorted(waiting, key=lambda item: item.place), []  # as given, not as answered
+            for ran in _round(requested, ask):
                 if isinstance(ran, Ran):
                     yield ran
                 else:
                     waiting.append(ran)
-        for one in waiting:
-            yield one.unending()
+        for entry in waiting:
+            yield entry.unending()
     finally:
-        for one in begun:
-            _end(one)
+        for entry in begun:
+            _end(entry)
 
 
-def _end(one: _Open) -> None:
+def _end(item: _Open) -> None:
     with suppress(*RAISED):  # what is left open says nothing, however it ends
-        one.close()
+        item.close()
 
 
-def _round(asked: Sequence[_Open], ask: Ask) -> Iterator[Ran | _Open]:
+def _round(requested: Sequence[_Open], ask: Ask) -> Iterator[Ran | _Open]:
     """Ask everything once; yield what came out, and whoever has more questions."""
-    places: dict[Question, list[_Open]] = {}
-    for one in asked:
-        for question in dict.fromkeys(one.questions):
-            places.setdefault(question, []).append(one)
-    questions = list(places)
+    indices: dict[Question, list[_Open]] = {}
+    for index in requested:
+        for question in dict.fromkeys(index.questions):
+            indices.setdefault(question, []).append(index)
+    questions = list(indices)
     for number, answer in ask(questions):
         question = questions[number]
-        for one in places[question]:
-            if one.heard(question, answer):
-                found = one.step()
-                yield one if found is None else found
+        for index in indices[question]:
+            if index.heard(question, answer):
+                result = index.step()
+                yield index if result is None else result

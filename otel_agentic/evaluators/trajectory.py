@@ -54,7 +54,7 @@ class Path:
     @property
     def required(self) -> int:
         """How many calls are required."""
-        return sum(each.required for each in self.wanted)
+        return sum(item.required for item in self.wanted)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -67,7 +67,7 @@ def most_pairs(path: Path) -> Mapping[int, int]:
     >>> most_pairs(Path(wanted=(either, first), steps=((0, 1), (0, 2))))
     {0: 1, 1: 0}
     """
-    pairs = _Pairs(path=path, allowed={index: each.fits for index, each in enumerate(path.wanted)})
+    pairs = _Pairs(path=path, allowed={index: item.fits for index, item in enumerate(path.wanted)})
     for index in sorted(pairs.allowed, key=lambda index: not path.wanted[index].required):
         pairs.add(index)
     return pairs.made_by_wanted
@@ -89,7 +89,7 @@ def is_exact(path: Path) -> bool:
     order are tried, and the last, and of calls few enough every way to divide the responses among the groups.
     """
     needed = frozenset(range(len(path.steps))) - path.free
-    if len(needed) > len(path.wanted) or not needed <= frozenset().union(*(each.fits for each in path.wanted)):
+    if len(needed) > len(path.wanted) or not needed <= frozenset().union(*(item.fits for item in path.wanted)):
         return False
     first = _ordered(path)
     if first is None:
@@ -101,40 +101,40 @@ def is_exact(path: Path) -> bool:
 
 def _is_covered(pairs: _Pairs) -> bool:
     path = pairs.path
-    pairs.allowed |= {index: each.fits for index, each in enumerate(path.wanted) if not each.required}
-    return all(pairs.cover(made) for made in range(len(path.steps)) if made not in path.free)
+    pairs.allowed |= {index: item.fits for index, item in enumerate(path.wanted) if not item.required}
+    return all(pairs.cover(actual) for actual in range(len(path.steps)) if actual not in path.free)
 
 
 def _mirrored(path: Path) -> Path:
     """Return the same calls from the last to the first."""
     last = len(path.steps) - 1
-    wanted = (
-        replace(each, group=-each.group, fits=frozenset(last - made for made in each.fits)) for each in path.wanted
+    expected = (
+        replace(item, group=-item.group, fits=frozenset(last - actual for actual in item.fits)) for item in path.wanted
     )
-    return Path(wanted=tuple(wanted), steps=path.steps[::-1], free=frozenset(last - made for made in path.free))
+    return Path(wanted=tuple(expected), steps=path.steps[::-1], free=frozenset(last - actual for actual in path.free))
 
 
 def _divided(path: Path) -> Iterator[_Pairs]:
     """Yield pairs of all required calls, each time with another last response for each group but the last."""
     responses = _responses(path)
-    groups = sorted({each.group for each in path.wanted if each.required})
+    groups = sorted({item.group for item in path.wanted if item.required})
     between = max(len(groups) - 1, 0)
     if comb(max(len(responses) + between - 1, 0), between) > _MOST_DIVISIONS:
         return
     for lasts in combinations_with_replacement(range(len(responses)), between):
         bounds = dict(zip(groups, pairwise((0, *lasts, len(responses) - 1)), strict=False))
         pairs = _Pairs(path=path)
-        for index, each in enumerate(path.wanted):
-            if each.required:
-                first, last = bounds[each.group]
-                pairs.allowed[index] = each.fits & frozenset().union(*responses[first : last + 1])
+        for index, entry in enumerate(path.wanted):
+            if entry.required:
+                first, last = bounds[entry.group]
+                pairs.allowed[index] = entry.fits & frozenset().union(*responses[first : last + 1])
         if all(map(pairs.add, list(pairs.allowed))):
             yield pairs
 
 
 def _responses(path: Path) -> list[frozenset[int]]:
     """Return the made calls of each response of the model, in order."""
-    return [frozenset(those) for _, those in groupby(range(len(path.steps)), key=lambda made: path.steps[made])]
+    return [frozenset(group) for _, group in groupby(range(len(path.steps)), key=lambda actual: path.steps[actual])]
 
 
 def _ordered(path: Path) -> _Pairs | None:
@@ -145,9 +145,9 @@ def _ordered(path: Path) -> _Pairs | None:
     """
     responses = _responses(path)
     pairs, first = _Pairs(path=path), 0
-    groups = sorted({each.group for each in path.wanted if each.required})
+    groups = sorted({item.group for item in path.wanted if item.required})
     for group in groups:
-        members = [index for index, each in enumerate(path.wanted) if each.required and each.group == group]
+        members = [index for index, item in enumerate(path.wanted) if item.required and item.group == group]
         within: frozenset[int] = frozenset()
         for last in range(first, len(responses)):
             within |= responses[last]
@@ -176,39 +176,41 @@ class _Pairs:
         """Give an expected call a made one, if need be by giving others another; return whether that can be done."""
         return index in self.made_by_wanted or self._add(index, set())
 
-    def _add(self, index: int, seen: set[int]) -> bool:
-        options = sorted(self.allowed[index] - seen, key=lambda made: (made in self.path.free, made))
-        untaken = next((made for made in options if made not in self.wanted_by_made), None)
+    def _add(self, index: int, known: set[int]) -> bool:
+        options = sorted(self.allowed[index] - known, key=lambda actual: (actual in self.path.free, actual))
+        untaken = next((actual for actual in options if actual not in self.wanted_by_made), None)
         if untaken is not None:
             self._pair(index, untaken)
             return True
-        for made in options:
-            if made not in seen:
-                seen.add(made)
-                if self._add(self.wanted_by_made[made], seen):
-                    self._pair(index, made)
+        for option in options:
+            if option not in known:
+                known.add(option)
+                if self._add(self.wanted_by_made[option], known):
+                    self._pair(index, option)
                     return True
         return False
 
-    def cover(self, made: int) -> bool:
+    def cover(self, actual: int) -> bool:
         """Give a made call an expected one; whoever loses its own for that is free, or gets another."""
-        return made in self.wanted_by_made or self._cover(made, set())
+        return actual in self.wanted_by_made or self._cover(actual, set())
 
-    def _cover(self, made: int, seen: set[int]) -> bool:
-        for index in sorted(index for index, allowed in self.allowed.items() if made in allowed and index not in seen):
-            seen.add(index)
+    def _cover(self, actual: int, known: set[int]) -> bool:
+        for index in sorted(
+            index for index, allowed in self.allowed.items() if actual in allowed and index not in known
+        ):
+            known.add(index)
             loser = self.made_by_wanted.get(index)
-            if loser is not None and loser not in self.path.free and not self._cover(loser, seen):
+            if loser is not None and loser not in self.path.free and not self._cover(loser, known):
                 continue
             if loser is not None and self.wanted_by_made.get(loser) == index:
                 del self.wanted_by_made[loser]
-            self._pair(index, made)
+            self._pair(index, actual)
             return True
         return False
 
-    def _pair(self, index: int, made: int) -> None:
-        self.made_by_wanted[index] = made
-        self.wanted_by_made[made] = index
+    def _pair(self, index: int, actual: int) -> None:
+        self.made_by_wanted[index] = actual
+        self.wanted_by_made[actual] = index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,90 +235,92 @@ def walks_of(subject: Subject) -> list[tuple[Walk, ...]] | Missing:
 
     Each under the expectation that fits best, and then under the others where there are alternatives.
     """
-    found = expected_calls(subject)
-    if not isinstance(found, ExpectedCalls):
-        return found
-    lacks = next((missing for scope in found.scopes for missing in _unknown(scope)), None)
+    expected = expected_calls(subject)
+    if not isinstance(expected, ExpectedCalls):
+        return expected
+    lacks = next((missing for scope in expected.scopes for missing in _unknown(scope)), None)
     if lacks is not None:
         return lacks
-    return [(_walk(found, scope), *_otherwise(subject, number, scope)) for number, scope in enumerate(found.scopes)]
+    return [
+        (_walk(expected, scope), *_otherwise(subject, number, scope)) for number, scope in enumerate(expected.scopes)
+    ]
 
 
 def _otherwise(subject: Subject, number: int, scope: SortedScope) -> Iterator[Walk]:
     """Yield the numbered walk under each alternative, where there are some: which one fits best says nothing of the order."""
     case = subject.case
     assert case is not None  # noqa: S101 — for the types: without a case there are no scopes
-    places = [index for index, turn in enumerate(case.turns) if turn.tools is not None]
-    place = None if scope.is_whole else places[number]
-    tools = case.tools if place is None else case.turns[place].tools
-    for one in (tools, *tools.alternatives) if tools is not None and tools.alternatives else ():
-        alone = one.model_copy(update={"alternatives": ()})
-        found = expected_calls(replace(subject, case=_with_tools(case, place, alone)))
-        if isinstance(found, ExpectedCalls) and not any(_unknown(found.scopes[number])):
-            yield _walk(found, found.scopes[number])
+    indices = [index for index, turn in enumerate(case.turns) if turn.tools is not None]
+    position = None if scope.is_whole else indices[number]
+    tools = case.tools if position is None else case.turns[position].tools
+    for alternative in (tools, *tools.alternatives) if tools is not None and tools.alternatives else ():
+        alone = alternative.model_copy(update={"alternatives": ()})
+        expected = expected_calls(replace(subject, case=_with_tools(case, position, alone)))
+        if isinstance(expected, ExpectedCalls) and not any(_unknown(expected.scopes[number])):
+            yield _walk(expected, expected.scopes[number])
 
 
-def _with_tools(case: Case, place: int | None, tools: ToolExpectation) -> Case:
-    if place is None:
+def _with_tools(case: Case, index: int | None, tools: ToolExpectation) -> Case:
+    if index is None:
         return case.model_copy(update={"tools": tools})
-    turn = case.turns[place].model_copy(update={"tools": tools})
-    return case.model_copy(update={"turns": (*case.turns[:place], turn, *case.turns[place + 1 :])})
+    turn = case.turns[index].model_copy(update={"tools": tools})
+    return case.model_copy(update={"turns": (*case.turns[:index], turn, *case.turns[index + 1 :])})
 
 
 def _unknown(scope: SortedScope) -> Iterator[Missing]:
     """Yield why it cannot be told whether a call fits: its arguments are not recorded, or only a judge could tell."""
-    for made in scope.calls.made:
-        expected = scope.calls.expectation.named.get(made.call.name)
+    for actual in scope.calls.made:
+        expected = scope.calls.expectation.named.get(actual.call.name)
         if expected is None:
             continue
-        if made.call.arguments is None:
+        if actual.call.arguments is None:
             yield (
                 "content_not_captured",
-                f"the arguments of {made.call.name!r} in turn {made.turn_index + 1} were not recorded",
+                f"the arguments of {actual.call.name!r} in turn {actual.turn_index + 1} were not recorded",
             )
         elif expected.judged:
-            asked = next(call for call in expected.calls if call.parameters.judged)
-            keys = ", ".join(repr(key) for key, mode in asked.parameters.modes.items() if mode == "judge")
-            yield "no_data", f"the case leaves {keys} of {made.call.name!r} to a judge, whom this metric does not ask"
+            judged_call = next(call for call in expected.calls if call.parameters.judged)
+            keys = ", ".join(repr(key) for key, mode in judged_call.parameters.modes.items() if mode == "judge")
+            yield "no_data", f"the case leaves {keys} of {actual.call.name!r} to a judge, whom this metric does not ask"
 
 
-def _walk(found: ExpectedCalls, scope: SortedScope) -> Walk:
+def _walk(expected_scopes: ExpectedCalls, scope: SortedScope) -> Walk:
     calls = scope.calls
     forbidden = set(calls.forbidden)
-    beyond = {made.place for made in scope.beyond}
+    beyond = {actual.place for actual in scope.beyond}
     extra = dict(calls.extra)
     free = frozenset(
-        place
-        for place, made in enumerate(calls.made)
-        if place not in forbidden
-        and made.place not in beyond
-        and (place in extra or calls.expectation.extra_rule(made.call.name) == "allow")
+        index
+        for index, actual in enumerate(calls.made)
+        if index not in forbidden
+        and actual.place not in beyond
+        and (index in extra or calls.expectation.extra_rule(actual.call.name) == "allow")
     )
     expected = calls.expectation.calls
     return Walk(
-        where=_where(scope, several=len(found.scopes) > 1),
+        where=_where(scope, several=len(expected_scopes.scopes) > 1),
         path=Path(
             wanted=tuple(_wanted(call, calls.made) for call in expected),
-            steps=tuple(made.step for made in calls.made),
+            steps=tuple(actual.step for actual in calls.made),
             free=free,
         ),
         expected=tuple(call.name for call in expected),
         names=tuple(
             call.name for call in sorted(expected, key=lambda call: (step_of(call.call, call.index), call.index))
         ),
-        made=tuple(made.call.name for made in calls.made),
-        places=tuple(made.place for made in calls.made),
-        forbidden=tuple(calls.made[place].call.name for place in calls.forbidden),
+        made=tuple(actual.call.name for actual in calls.made),
+        places=tuple(actual.place for actual in calls.made),
+        forbidden=tuple(calls.made[index].call.name for index in calls.forbidden),
     )
 
 
-def _wanted(call: CompiledCall, made: Sequence[MadeCall]) -> Wanted:
+def _wanted(call: CompiledCall, actual: Sequence[MadeCall]) -> Wanted:
     """Return an expected call with the made ones that fit it: the same name, and every parameter as its mode wants it."""
-    fits = (place for place, one in enumerate(made) if one.call.name == call.name)
+    fits = (index for index, item in enumerate(actual) if item.call.name == call.name)
     return Wanted(
         group=step_of(call.call, call.index),
         required=call.required,
-        fits=frozenset(place for place in fits if call.parameters.compare(made[place])[0] == 1.0),
+        fits=frozenset(fit for fit in fits if call.parameters.compare(actual[fit])[0] == 1.0),
     )
 
 
@@ -362,9 +366,9 @@ class Calls(WithoutSettings):
 def _match(name: str, fits: Callable[[Walk], bool], walks: Sequence[Sequence[Walk]]) -> MetricScore:
     """Return a score that is 0 or 1: whether each walk fits, under whichever alternative."""
     picked = [next(filter(fits, ways), ways[0]) for ways in walks]
-    told = _all_told(picked)
+    texts = _all_told(picked)
     order = _order_told(picked) if name in {EXACT, IN_ORDER} else ""
-    explanation = "; ".join(each for each in (order, told) if each and (each != _ALL_FIT or not order))
+    explanation = "; ".join(item for item in (order, texts) if item and (item != _ALL_FIT or not order))
     return MetricScore(name=name, value=float(all(map(fits, picked))), explanation=explanation)
 
 
@@ -377,7 +381,7 @@ def _any_order(walk: Walk) -> bool:
 
 
 def _contains(walk: Walk) -> bool:
-    return not walk.forbidden and all(each.fits for each in walk.path.wanted if each.required)
+    return not walk.forbidden and all(item.fits for item in walk.path.wanted if item.required)
 
 
 def _paired(walk: Walk, pairs: Mapping[int, int]) -> int:
@@ -385,7 +389,7 @@ def _paired(walk: Walk, pairs: Mapping[int, int]) -> int:
 
 
 def _within(walk: Walk) -> bool:
-    fitting = walk.path.free.union(*(each.fits for each in walk.path.wanted))
+    fitting = walk.path.free.union(*(item.fits for item in walk.path.wanted))
     return not walk.forbidden and len(fitting) == len(walk.made)
 
 
@@ -401,14 +405,16 @@ _FITS: Final[Mapping[str, Callable[[Walk], bool]]] = {
 def _shares(walks: Sequence[Walk]) -> list[MetricScore]:
     """Return precision, recall and F1 over the calls of all walks together."""
     pairs = [most_pairs(walk.path) for walk in walks]
-    told = _all_told(walks)
+    explanation = _all_told(walks)
     required = sum(walk.path.required for walk in walks)
     right = sum(map(_paired, walks, pairs))
     counted = right + len(_beside(walks, pairs))
     details = {"required": required, "made": counted, "right": right}
 
-    def share(name: str, part: int, whole: int, nothing: float) -> MetricScore:
-        return MetricScore(name=name, value=part / whole if whole else nothing, explanation=told, details=details)
+    def share(name: str, part: int, total: int, nothing: float) -> MetricScore:
+        return MetricScore(
+            name=name, value=part / total if total else nothing, explanation=explanation, details=details
+        )
 
     none_required = MetricScore(name=RECALL, reason="no_data", explanation="the case requires no call")
     return [
@@ -420,9 +426,11 @@ def _shares(walks: Sequence[Walk]) -> list[MetricScore]:
 
 def _beside(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tuple[int, int, int]]:
     """Return the places of made calls that count and are not as expected; one of a turn and of the whole counts once."""
-    taken = {walk.places[made] for walk, found in zip(walks, pairs, strict=True) for made in found.values()}
-    counted = {place for walk in walks for made, place in enumerate(walk.places) if made not in walk.path.free}
-    return counted - taken
+    used = {walk.places[actual] for walk, item in zip(walks, pairs, strict=True) for actual in item.values()}
+    counted = {
+        other_place for walk in walks for actual, other_place in enumerate(walk.places) if actual not in walk.path.free
+    }
+    return counted - used
 
 
 def _order_told(walks: Sequence[Walk]) -> str:
@@ -440,17 +448,17 @@ def _all_told(walks: Sequence[Walk]) -> str:
 
 def _told(walk: Walk, pairs: Mapping[int, int]) -> str:
     """Return what is missing and what is too many in a walk, in words; empty where nothing is."""
-    wanted, path = walk.path.wanted, walk.path
-    taken = set(pairs.values())
-    absent = _names_of(walk, [index for index, each in enumerate(wanted) if each.required and index not in pairs])
-    others = Counter(name for place, name in enumerate(walk.made) if place not in taken and place not in path.free)
+    expected, path = walk.path.wanted, walk.path
+    used = set(pairs.values())
+    absent = _names_of(walk, [index for index, item in enumerate(expected) if item.required and index not in pairs])
+    others = Counter(name for index, name in enumerate(walk.made) if index not in used and index not in path.free)
     parts = [
         f"not made as expected: {_listed(absent)}" if absent else "",
         f"not expected so: {_listed(others)}" if others else "",
         f"forbidden: {_listed(Counter(walk.forbidden))}" if walk.forbidden else "",
     ]
-    found = ", ".join(filter(None, parts))
-    return f"{walk.where}{found}" if found else ""
+    result = ", ".join(filter(None, parts))
+    return f"{walk.where}{result}" if result else ""
 
 
 def _names_of(walk: Walk, indices: Sequence[int]) -> Counter[str]:

@@ -88,10 +88,10 @@ def _without_middle(lines: Sequence[_Line], written: Sequence[tuple[str, int]], 
     head = _fitting(sizes, (most - _GAP) // 2)
     tail = _fitting(sizes[:head:-1] if head else sizes[::-1], most - _GAP - sum(sizes[:head]))
     end = len(lines) - tail
-    kept = [*written[:head], *written[end:]]
-    texts = [text for text, _ in kept]
+    retained = [*written[:head], *written[end:]]
+    texts = [text for text, _ in retained]
     texts.insert(head, _gap(lines[head:end]))
-    return Transcript(text="\n".join(texts), cut=sum(cut for _, cut in kept), left_out=end - head)
+    return Transcript(text="\n".join(texts), cut=sum(cut for _, cut in retained), left_out=end - head)
 
 
 def _fitting(sizes: Sequence[int], room: int) -> int:
@@ -154,12 +154,12 @@ def _written(line: _Line, most: int) -> tuple[str, int]:
     for name, text in line.texts:
         fields += _field(name, text, most)
         cut += len(text) > most
-    for name, told in line.values:
-        if len(told) > most:
-            fields += _field(name, told, most)
+    for name, message in line.values:
+        if len(message) > most:
+            fields += _field(name, message, most)
             cut += 1
         else:
-            fields.append(f'"{name}": {told}')
+            fields.append(f'"{name}": {message}')
     if line.missing:
         fields.append(f'"not recorded": {_json(list(line.missing))}')
     return "{" + ", ".join(fields) + "}", cut
@@ -170,8 +170,8 @@ def _field(name: str, text: str, most: int) -> list[str]:
     if len(text) <= most:
         return [f'"{name}": {_json(text)}']
     half = most // 2
-    shown = f"{text[:half]} … {text[-half:]}"
-    return [f'"{name}": {_json(shown)}', f'"{name}_characters_left_out": {len(text) - 2 * half}']
+    visible = f"{text[:half]} … {text[-half:]}"
+    return [f'"{name}": {_json(visible)}', f'"{name}_characters_left_out": {len(text) - 2 * half}']
 
 
 def _json(value: Any) -> str:

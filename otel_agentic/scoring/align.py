@@ -37,27 +37,27 @@ _KEPT_SIZE: Final = 100
 
 
 def pair_calls(
-    expected: CompiledName, made: Sequence[MadeCall], places: Sequence[int], opinions: Opinions
+    expected: CompiledName, actual: Sequence[MadeCall], indices: Sequence[int], verdicts: Opinions
 ) -> list[Pair]:
     """Return the optimal pairing of the calls of one name, in no order; an optional call is paired only in full.
 
     Args:
         expected: the expected calls of the name.
-        made: all made calls, in order of their place.
-        places: which of them have the name.
-        opinions: of a judge, on parameters.
+        actual: all made calls, in order of their place.
+        indices: which of them have the name.
+        verdicts: of a judge, on parameters.
     """
-    those = [made[place] for place in places]
+    group = [actual[other_place] for other_place in indices]
     known: dict[int, list[float]] = {}
-    if not expected.judged and len(expected.calls) <= len(places):
-        pairs = _in_turn(expected.calls, those, places, known)
+    if not expected.judged and len(expected.calls) <= len(indices):
+        pairs = _in_turn(expected.calls, group, indices, known)
         if pairs is not None:
             return pairs
-    return _optimal(expected, those, places, opinions, known)
+    return _optimal(expected, group, indices, verdicts, known)
 
 
 def _in_turn(
-    expected: Sequence[CompiledCall], made: Sequence[MadeCall], places: Sequence[int], known: dict[int, list[float]]
+    expected: Sequence[CompiledCall], actual: Sequence[MadeCall], indices: Sequence[int], known: dict[int, list[float]]
 ) -> list[Pair] | None:
     """Return the calls paired one after the other where that is plainly optimal, else None.
 
@@ -67,50 +67,50 @@ def _in_turn(
     """
     pairs: list[Pair] = []
     step = None
-    for rank, one in enumerate(expected):
-        other, parameters = made[rank], one.parameters
-        if one.rank and (one.rank != rank or (other.turn_index, other.call.step) == step):
+    for rank, expected_call in enumerate(expected):
+        other, parameters = actual[rank], expected_call.parameters
+        if expected_call.rank and (expected_call.rank != rank or (other.turn_index, other.call.step) == step):
             return None
         step = other.turn_index, other.call.step
         if other.call.arguments == parameters.alike:
-            pairs.append((places[rank], one, 1.0, ()))
+            pairs.append((indices[rank], expected_call, 1.0, ()))
             continue
-        score, wrong = parameters.compare(other)
+        score, invalid = parameters.compare(other)
         if score < 1.0:
-            known[rank] = parameters.scores(made)
-            if not one.required or max(known[rank]) > score:
+            known[rank] = parameters.scores(actual)
+            if not expected_call.required or max(known[rank]) > score:
                 return None
-        pairs.append((places[rank], one, score, wrong))
+        pairs.append((indices[rank], expected_call, score, invalid))
     return pairs
 
 
 def _optimal(
     expected: CompiledName,
-    made: Sequence[MadeCall],
-    places: Sequence[int],
-    opinions: Opinions,
+    actual: Sequence[MadeCall],
+    indices: Sequence[int],
+    verdicts: Opinions,
     known: Mapping[int, list[float]],
 ) -> list[Pair]:
     calls = expected.calls
-    scores = [known.get(row) or one.parameters.scores(made, opinions) for row, one in enumerate(calls)]
+    scores = [known.get(row) or call.parameters.scores(actual, verdicts) for row, call in enumerate(calls)]
     undecided = None
     if expected.judged:
-        undecided = [[one.parameters.undecided(other, opinions) for other in made] for one in calls]
-    ranks = _ranks(made) if calls[-1].rank else range(len(made))
+        undecided = [[call.parameters.undecided(other, verdicts) for other in actual] for call in calls]
+    ranks = _ranks(actual) if calls[-1].rank else range(len(actual))
     pairs: list[Pair] = []
     for row, column in _best(expected, scores, undecided, ranks):
-        one, other = calls[row], made[column]
+        item, other = calls[row], actual[column]
         if scores[row][column] == 1.0:
-            pairs.append((places[column], one, 1.0, ()))
-        elif one.required:
+            pairs.append((indices[column], item, 1.0, ()))
+        elif item.required:
             # Not an optional call: a solver without a better use pairs one that does not agree all the same.
-            pairs.append((places[column], one, *one.parameters.compare(other, opinions)))
+            pairs.append((indices[column], item, *item.parameters.compare(other, verdicts)))
     return pairs
 
 
-def _ranks(made: Sequence[MadeCall]) -> tuple[int, ...]:
+def _ranks(actual: Sequence[MadeCall]) -> tuple[int, ...]:
     """Return the rank of each made call: its place, that of the first where several share a step."""
-    steps = [(one.turn_index, one.call.step) for one in made]
+    steps = [(item.turn_index, item.call.step) for item in actual]
     return tuple([steps.index(step) for step in steps])
 
 
@@ -158,16 +158,16 @@ def _values(
     """
     import numpy as np  # noqa: PLC0415 — with the solver
 
-    n, given = len(scores), np.array(scores)
+    n, provided = len(scores), np.array(scores)
     most = 0 if undecided is None else max(map(max, undecided))
-    digits = (_kept_digits if given.size <= _KEPT_SIZE else _digits)(expected.ranks, ranks, most)
-    values = digits.made + digits.agreeing * given
+    digits = (_kept_digits if provided.size <= _KEPT_SIZE else _digits)(expected.ranks, ranks, most)
+    values = digits.made + digits.agreeing * provided
     if undecided is not None:
         values -= digits.decided * np.array(undecided)
     if expected.times < n:
         excused = digits.excused if undecided is None else digits.excused - digits.doubt * np.array(undecided)
         optional = [not call.required for call in expected.calls]
-        values[optional] = np.where(given == 1.0, excused, 0.0)[optional]
+        values[optional] = np.where(provided == 1.0, excused, 0.0)[optional]
     return values
 
 
@@ -205,8 +205,8 @@ def _digits(rows: Sequence[int], columns: Sequence[int], undecided: int) -> _Dig
     doubt = float(closer * (n * max(n, m) ** 2 + 1))
     excused = doubt * (n * undecided + 1)
     decided = excused * (n + 1)
-    made = decided * (n * undecided + 1)
-    return _Digits(made - ties, excused - ties, made * _DENOMINATOR, decided, doubt)
+    actual = decided * (n * undecided + 1)
+    return _Digits(actual - ties, excused - ties, actual * _DENOMINATOR, decided, doubt)
 
 
 _kept_digits = lru_cache(maxsize=256)(_digits)
@@ -263,8 +263,8 @@ class PairedCall:
     @classmethod
     def of(cls, pair: Pair) -> PairedCall:
         """Return a pair with names."""
-        place, expected, score, wrong = pair
-        return cls(place=place, expected=expected, agreement=Agreement(score, tuple(wrong)))
+        index, expected, score, invalid = pair
+        return cls(place=index, expected=expected, agreement=Agreement(score, tuple(invalid)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,20 +287,20 @@ class SortedCalls:
     @classmethod
     def of(cls, raw: RawCalls) -> SortedCalls:
         """Return sorted calls with names."""
-        expectation, made, pairs, extra, _, errored = raw
+        expectation, actual, pairs, extra, _, errored = raw
         return cls(
             expectation=expectation,
-            made=made,
+            made=actual,
             errored=errored,
             pairs=[PairedCall.of(pair) for pair in pairs if pair[1].required],
             excused=[PairedCall.of(pair) for pair in pairs if not pair[1].required],
-            extra=[(place, expectation.extra_rule(made[place].call.name)) for place in extra],
-            forbidden=[place for place, one in enumerate(made) if expectation.forbids(one.call.name)],
+            extra=[(index, expectation.extra_rule(actual[index].call.name)) for index in extra],
+            forbidden=[index for index, item in enumerate(actual) if expectation.forbids(item.call.name)],
         )
 
 
 def sort_calls(  # noqa: C901 — one pass for every turn: each function more is a tenth of its time
-    expectation: CompiledExpectation, calls: Sequence[MadeCall], opinions: Opinions = NO_OPINIONS
+    expectation: CompiledExpectation, calls: Sequence[MadeCall], verdicts: Opinions = NO_OPINIONS
 ) -> RawCalls:
     """Return the calls of a scope, in order of their place, sorted out under an expectation.
 
@@ -308,66 +308,66 @@ def sort_calls(  # noqa: C901 — one pass for every turn: each function more is
     call that answered with an error was not made, unless the rules count it.
     """
     named = expectation.named
-    made = calls
+    actual = calls
     errored: Sequence[MadeCall] = ()
     unrecorded: Sequence[int] = ()
-    places: dict[str, list[int]] = {}
+    indices: dict[str, list[int]] = {}
     extra: list[int] = []
-    for place, one in enumerate(calls):
-        call = one.call
+    for position, item in enumerate(calls):
+        call = item.call
         if call.error is not None or call.kind != "tool" or call.arguments is None or not call.result_captured:
             # Most turns have no such call, and are read in this one pass.
-            made, errored, unrecorded = _counted(expectation, calls)
-            places, extra = _places(named, made)
+            actual, errored, unrecorded = _counted(expectation, calls)
+            indices, extra = _places(named, actual)
             break
         name = call.name
-        if name in places:
-            places[name].append(place)
+        if name in indices:
+            indices[name].append(position)
         elif name in named:
-            places[name] = [place]
+            indices[name] = [position]
         else:
-            extra.append(place)
+            extra.append(position)
     pairs: list[Pair] = []
     repeated = False
-    for name, those in places.items():
+    for name, group in indices.items():
         expected = named[name]
         only = expected.only
-        if only is None or len(those) > 1:
-            pairs += pair_calls(expected, made, those, opinions)
+        if only is None or len(group) > 1:
+            pairs += pair_calls(expected, actual, group, verdicts)
             repeated = True
             continue
-        place, parameters = those[0], only.parameters
-        if made[place].call.arguments == parameters.alike:
-            pairs.append((place, only, 1.0, ()))
+        position, parameters = group[0], only.parameters
+        if actual[position].call.arguments == parameters.alike:
+            pairs.append((position, only, 1.0, ()))
             continue
-        score, wrong = parameters.compare(made[place], opinions)
+        score, invalid = parameters.compare(actual[position], verdicts)
         if score == 1.0 or only.required:
-            pairs.append((place, only, score, wrong))
-    if len(pairs) + len(extra) < len(made):
+            pairs.append((position, only, score, invalid))
+    if len(pairs) + len(extra) < len(actual):
         paired = {pair[0] for pair in pairs}
-        extra = [place for place in range(len(made)) if place not in paired]
+        extra = [index for index in range(len(actual)) if index not in paired]
     if repeated:
         pairs.sort()
-    return expectation, made, pairs, extra, unrecorded, errored
+    return expectation, actual, pairs, extra, unrecorded, errored
 
 
 def _counted(
     expectation: CompiledExpectation, calls: Sequence[MadeCall]
 ) -> tuple[Sequence[MadeCall], Sequence[MadeCall], Sequence[int]]:
     """Return the calls that were made, those that answered with an error, and places of those not wholly recorded."""
-    counted = [one for one in calls if one.call.kind == "tool" or _names(expectation, one.call.name)]
-    errored = [one for one in counted if one.call.error is not None]
-    made = counted if expectation.rules.count_errors else [one for one in counted if one.call.error is None]
-    return made, errored, [place for place, one in enumerate(made) if not _is_recorded(one.call)]
+    counted = [call for call in calls if call.call.kind == "tool" or _names(expectation, call.call.name)]
+    errored = [item for item in counted if item.call.error is not None]
+    actual = counted if expectation.rules.count_errors else [item for item in counted if item.call.error is None]
+    return actual, errored, [index for index, item in enumerate(actual) if not _is_recorded(item.call)]
 
 
-def _places(named: Container[str], made: Sequence[MadeCall]) -> tuple[dict[str, list[int]], list[int]]:
+def _places(named: Container[str], actual: Sequence[MadeCall]) -> tuple[dict[str, list[int]], list[int]]:
     """Return where the calls of each expected name are, and where the others."""
-    places: dict[str, list[int]] = {}
-    for place, one in enumerate(made):
-        if one.call.name in named:
-            places.setdefault(one.call.name, []).append(place)
-    return places, [place for place, one in enumerate(made) if one.call.name not in named]
+    indices: dict[str, list[int]] = {}
+    for position, entry in enumerate(actual):
+        if entry.call.name in named:
+            indices.setdefault(entry.call.name, []).append(position)
+    return indices, [index for index, item in enumerate(actual) if item.call.name not in named]
 
 
 def _names(expectation: CompiledExpectation, tool_name: str) -> bool:
@@ -391,59 +391,59 @@ class Misplaced(NamedTuple):
     came: int | None
 
 
-def misplaced(made: Sequence[MadeCall], pairs: Sequence[Pair], order: Order) -> list[Misplaced]:
+def misplaced(actual: Sequence[MadeCall], pairs: Sequence[Pair], order: Order) -> list[Misplaced]:
     """Return the pairs of required calls whose call was made out of its place, in the order in which they were made.
 
     Of order `relative`: those outside a longest run of made calls whose expected groups never go back. Of `exact`: those
     whose rank among the paired calls is not their group. Calls of one made step count as made in the expected order.
 
     Args:
-        made: the made calls, in order of their place.
+        actual: the made calls, in order of their place.
         pairs: of required calls, in order of the made ones.
         order: that of the expectation.
     """
     if order == "any" or not pairs:
         return []
-    return _out_of_rank(made, pairs) if order == "exact" else _outside_longest_run(made, pairs)
+    return _out_of_rank(actual, pairs) if order == "exact" else _outside_longest_run(actual, pairs)
 
 
-def _out_of_rank(made: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
-    found: list[Misplaced] = []
+def _out_of_rank(actual: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
+    results: list[Misplaced] = []
     rank, turn_index, step = 0, -1, -1
-    for place, expected, _, _ in pairs:
-        one = made[place]
-        if one.call.step != step or one.turn_index != turn_index:
-            rank, turn_index, step = rank + 1, one.turn_index, one.call.step
+    for index, expected, _, _ in pairs:
+        item = actual[index]
+        if item.call.step != step or item.turn_index != turn_index:
+            rank, turn_index, step = rank + 1, item.turn_index, item.call.step
         if rank != expected.group:
-            found.append(Misplaced(place, expected, expected.group, rank))
-    return found
+            results.append(Misplaced(index, expected, expected.group, rank))
+    return results
 
 
-def _outside_longest_run(made: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
+def _outside_longest_run(actual: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
     walk: list[tuple[int, int, int, int, CompiledCall]] = []
-    for place, expected, _, _ in pairs:
-        one = made[place]
-        walk.append((one.turn_index, one.call.step, expected.group, place, expected))
+    for position, expected, _, _ in pairs:
+        entry = actual[position]
+        walk.append((entry.turn_index, entry.call.step, expected.group, position, expected))
     walk.sort()
-    kept = longest_non_decreasing([one[2] for one in walk])
-    there = set(kept)
-    around = [one[4] for one in walk]
-    found = [
-        Misplaced(one[3], one[4], _belongs(around, kept, index), None)
-        for index, one in enumerate(walk)
+    retained = longest_non_decreasing([item[2] for item in walk])
+    there = set(retained)
+    around = [item[4] for item in walk]
+    results = [
+        Misplaced(item[3], item[4], _belongs(around, retained, index), None)
+        for index, item in enumerate(walk)
         if index not in there
     ]
-    return sorted(found)
+    return sorted(results)
 
 
-def _belongs(walk: Sequence[CompiledCall], kept: Sequence[int], index: int) -> str:
+def _belongs(walk: Sequence[CompiledCall], retained: Sequence[int], index: int) -> str:
     """Return beside which call of the run a call belongs that was made on its wrong side.
 
     There is one, or the run were longer; of several it is the one that it belongs next to.
     """
     group = walk[index].group
-    before = [walk[other].name for other in kept if other < index and walk[other].group > group]
-    after = [walk[other].name for other in kept if other > index and walk[other].group < group]
+    before = [walk[other].name for other in retained if other < index and walk[other].group > group]
+    after = [walk[other].name for other in retained if other > index and walk[other].group < group]
     return f"before {before[0]}" if before else f"after {after[-1]}"
 
 
@@ -458,17 +458,17 @@ def longest_non_decreasing(values: Sequence[int]) -> list[int]:
     tails: list[int] = []
     tail_places: list[int] = []
     before: list[int] = []
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         length = bisect_right(tails, value)
         before.append(tail_places[length - 1] if length else -1)
         if length == len(tails):
             tails.append(value)
-            tail_places.append(place)
+            tail_places.append(index)
         else:
-            tails[length], tail_places[length] = value, place
-    kept: list[int] = []
-    place = tail_places[-1] if tail_places else -1
-    while place >= 0:
-        kept.append(place)
-        place = before[place]
-    return kept[::-1]
+            tails[length], tail_places[length] = value, index
+    retained: list[int] = []
+    index = tail_places[-1] if tail_places else -1
+    while index >= 0:
+        retained.append(index)
+        index = before[index]
+    return retained[::-1]

@@ -70,22 +70,22 @@ def combine(parts: Sequence[Part]) -> Part:
     if any(part.reason == "judge_unsure" for part in parts):
         return _unsure(parts)
     for outcome in ("fail", "not_evaluated"):
-        those = [part for part in parts if part.outcome == outcome]
-        if those:
-            told = "; ".join(dict.fromkeys(part.explanation for part in those))
-            return Part(outcome=those[0].outcome, reason=those[0].reason, explanation=told)
+        group = [part for part in parts if part.outcome == outcome]
+        if group:
+            explanation = "; ".join(dict.fromkeys(part.explanation for part in group))
+            return Part(outcome=group[0].outcome, reason=group[0].reason, explanation=explanation)
     return passed("every needed part passed" if len(parts) > 1 else parts[0].explanation)
 
 
 def _unsure(parts: Sequence[Part]) -> Part:
     """Return the sum of parts of which the judge is unsure about one or more; other parts without a result are not told."""
-    found = [part for part in parts if part.outcome == "fail" or part.reason == "judge_unsure"]
-    reasons = [part.reason if part.outcome == "fail" else part.known_failure for part in found]
+    results = [part for part in parts if part.outcome == "fail" or part.reason == "judge_unsure"]
+    reasons = [part.reason if part.outcome == "fail" else part.known_failure for part in results]
     known = next((reason for reason in reasons if reason is not None), None)
     return Part(
         outcome="not_evaluated",
         reason="judge_unsure",
-        explanation="; ".join(dict.fromkeys(part.explanation for part in found)),
+        explanation="; ".join(dict.fromkeys(part.explanation for part in results)),
         known_failure=cast("FailReason | None", known),
     )
 
@@ -127,15 +127,15 @@ class _Answer:
     @cached_property
     def grouped(self) -> frozenset[float]:
         """The numbers whose digits are grouped, whatever the mark between the groups."""
-        return frozenset(_ungrouped(found.group()) for found in _GROUPED.finditer(_spaced(self.raw)))
+        return frozenset(_ungrouped(item.group()) for item in _GROUPED.finditer(_spaced(self.raw)))
 
     def says(self, output: str | float) -> bool:
         """Return whether it says a text or number."""
-        wanted = _fact(output)
-        if isinstance(wanted, Quantity):
-            bare = wanted.dimension is None and wanted.value in self.grouped
-            return bare or any(isinstance(fact, Quantity) and fact.same_as(wanted) for fact in self.facts.all)
-        return says_text(self.plain, _plain(str(output))) or (wanted is not None and self.facts.holds(wanted))
+        expected = _fact(output)
+        if isinstance(expected, Quantity):
+            bare = expected.dimension is None and expected.value in self.grouped
+            return bare or any(isinstance(fact, Quantity) and fact.same_as(expected) for fact in self.facts.all)
+        return says_text(self.plain, _plain(str(output))) or (expected is not None and self.facts.holds(expected))
 
 
 def says(answer: str, output: str | float) -> bool:
@@ -158,10 +158,10 @@ def outputs_part(turns: Sequence[Turn], missing: Sequence[str]) -> Part:
     """Return the outcome of a conversation's expected outputs."""
     if not missing:
         return passed("every expected output was said")
-    told = f"expected output {', '.join(repr(output) for output in missing)} was said in no answer"
+    message = f"expected output {', '.join(repr(output) for output in missing)} was said in no answer"
     if any(turn.answer is None and not turn.answer_captured for turn in turns):
-        return not_evaluated("content_not_captured", f"{told} that was captured")
-    return failed("output_not_said", told)
+        return not_evaluated("content_not_captured", f"{message} that was captured")
+    return failed("output_not_said", message)
 
 
 def _fact(output: str | float) -> Quantity | Day | TimeOfDay | None:
@@ -185,8 +185,8 @@ def _float(number: float) -> float:
 
 def _ungrouped(text: str) -> float:
     cents = _CENTS.search(text)
-    whole = text[: cents.start()] if cents else text
-    return float(f"{re.sub(r'[^0-9]', '', whole)}.{cents[1] if cents else 0}")
+    total = text[: cents.start()] if cents else text
+    return float(f"{re.sub(r'[^0-9]', '', total)}.{cents[1] if cents else 0}")
 
 
 def _readings(answer: str) -> list[_Answer]:
@@ -198,9 +198,9 @@ def _readings(answer: str) -> list[_Answer]:
 def _decoded(text: str) -> str | None:
     """Return an answer without escapes: the keys and values of JSON on a line each, else its text with spaces for them."""
     fenced = _FENCE.match(text)
-    found = parsed(fenced.group(1) if fenced else text)
-    if not isinstance(found, str) or found != text:
-        return "\n".join(_texts_in(found, _MOST_ENCODED))
+    result = parsed(fenced.group(1) if fenced else text)
+    if not isinstance(result, str) or result != text:
+        return "\n".join(_texts_in(result, _MOST_ENCODED))
     if _ESCAPE.search(text) is None or _WINDOWS_PATH.search(text) is not None:
         return None
     return _ESCAPE.sub(" ", text)
@@ -265,12 +265,12 @@ def closest_accepted(answer: str, accepted: Sequence[str]) -> str:
     >>> closest_accepted("That is New York City.", ("NYC", "New York", "New York City"))
     'New York City'
     """
-    said = Bag.of(answer)
+    stated = Bag.of(answer)
 
     def likeness(text: str) -> tuple[float, float]:
-        wanted = Bag.of(text)
-        shared = sum(min(count, said.counts.get(word, 0)) for word, count in wanted.counts.items())
-        return shared / max(wanted.size, 1), wanted.similarity(said)
+        expected = Bag.of(text)
+        shared = sum(min(count, stated.counts.get(word, 0)) for word, count in expected.counts.items())
+        return shared / max(expected.size, 1), expected.similarity(stated)
 
     return max(accepted, key=likeness)
 
@@ -286,13 +286,13 @@ def _without_answer(expected: CaseTurn, turn: Turn) -> Part:
 
 def answer_part(turn: Turn, verdict: Verdict | JudgeFailure, threshold: float) -> Part:
     """Return the outcome that a verdict means; a score at the threshold passes, one that the judge is unsure of decides nothing."""
-    place = f"answer of turn {turn.index + 1}"
+    index = f"answer of turn {turn.index + 1}"
     if isinstance(verdict, JudgeFailure):
-        return not_evaluated(verdict.reason, f"{place}: {verdict.message}")
+        return not_evaluated(verdict.reason, f"{index}: {verdict.message}")
     if verdict.unsure:
-        told = f"{place} scores {verdict.score:.2f}, of which the judge is unsure: {verdict.reasoning}"
-        return not_evaluated("judge_unsure", told, verdict.score)
-    told = f"{place} scores {verdict.score:.2f}, threshold {threshold:g}: {verdict.reasoning}"
+        message = f"{index} scores {verdict.score:.2f}, of which the judge is unsure: {verdict.reasoning}"
+        return not_evaluated("judge_unsure", message, verdict.score)
+    message = f"{index} scores {verdict.score:.2f}, threshold {threshold:g}: {verdict.reasoning}"
     if verdict.score >= threshold - ROUNDING:
-        return passed(told, verdict.score)
-    return failed("wrong_answer", told, verdict.score)
+        return passed(message, verdict.score)
+    return failed("wrong_answer", message, verdict.score)

@@ -20,7 +20,7 @@ _BEYOND: Final = (RecursionError, OverflowError, ValueError)
 _SHALLOW: Final = 16
 
 
-def agrees(expected: Any, made: Any, rule: MatchRule, *, numbers_as_text: bool = False) -> bool | None:
+def agrees(expected: Any, actual: Any, rule: MatchRule, *, numbers_as_text: bool = False) -> bool | None:
     """Return whether a made value is the expected one; None where only a judge could say.
 
     Mode `judge` is decided only where the values are equal: tool scores ask no model. Any JSON value is taken; one that
@@ -32,13 +32,13 @@ def agrees(expected: Any, made: Any, rule: MatchRule, *, numbers_as_text: bool =
     >>> agrees("rome", "Roma", MatchRule(mode="judge")) is None
     True
     """
-    return asked(check_of(expected, rule, numbers_as_text=numbers_as_text), made)
+    return asked(check_of(expected, rule, numbers_as_text=numbers_as_text), actual)
 
 
-def asked(check: Check, made: Any) -> bool | None:
+def asked(check: Check, actual: Any) -> bool | None:
     """Return what a check says of a made value; False of one that is beyond it."""
     try:
-        return check(made)
+        return check(actual)
     except _BEYOND:
         return False
 
@@ -53,76 +53,76 @@ def check_of(expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> Check:
 
 def _check_of(expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> Check:
     if rule.mode == "number":
-        return lambda made: _near(expected, made, rule.tolerance, numbers_as_text=numbers_as_text)
+        return lambda actual: _near(expected, actual, rule.tolerance, numbers_as_text=numbers_as_text)
     if rule.mode == "judge":
         equal = _equality(expected, numbers_as_text=numbers_as_text)
-        return lambda made: True if equal(made) else None
+        return lambda actual: True if equal(actual) else None
     return _CHECKS[rule.mode](expected, numbers_as_text)
 
 
 def _equality(expected: Any, *, numbers_as_text: bool, unordered: bool = False) -> Check:
     """Return the check for one value: numbers by value, true is not 1, text is text, objects in any order of keys."""
     if isinstance(expected, str) and not numbers_as_text:
-        return lambda made: bool(made == expected)
+        return lambda actual: bool(actual == expected)
     if expected is None or isinstance(expected, bool):
-        return lambda made: made is expected
+        return lambda actual: actual is expected
     key = canonical(expected, unordered=unordered, numbers_as_text=numbers_as_text)
 
-    def equal(made: Any) -> bool:
-        return canonical(made, unordered=unordered, numbers_as_text=numbers_as_text) == key
+    def equal(actual_call: Any) -> bool:
+        return canonical(actual_call, unordered=unordered, numbers_as_text=numbers_as_text) == key
 
     if is_number(expected) and not math.isnan(expected):
-        return lambda made: bool(made == expected) if is_number(made) else numbers_as_text and equal(made)
+        return lambda actual: bool(actual == expected) if is_number(actual) else numbers_as_text and equal(actual)
     if isinstance(expected, str):
         # Between two texts nothing was turned into text: "5" and "5.0" are different codes.
-        return lambda made: made == expected if isinstance(made, str) else equal(made)
+        return lambda actual: actual == expected if isinstance(actual, str) else equal(actual)
     if unordered or numbers_as_text or not _is_json(expected):
         return equal
-    return lambda made: made == expected and _same_truths(expected, made)
+    return lambda actual: actual == expected and _same_truths(expected, actual)
 
 
-def _near(expected: Any, made: Any, tolerance: float, *, numbers_as_text: bool) -> bool:
-    if numbers_as_text and isinstance(made, str):
-        key = canonical(made, numbers_as_text=True)
-        made = key[1] if isinstance(key, tuple) and key[0] == "number" else made
-    if not is_number(made):
+def _near(expected: Any, actual: Any, tolerance: float, *, numbers_as_text: bool) -> bool:
+    if numbers_as_text and isinstance(actual, str):
+        key = canonical(actual, numbers_as_text=True)
+        actual = key[1] if isinstance(key, tuple) and key[0] == "number" else actual
+    if not is_number(actual):
         return False
-    apart = abs(made - expected) - tolerance
-    if apart <= 0 or (isinstance(made, int) and isinstance(expected, int)):
+    apart = abs(actual - expected) - tolerance
+    if apart <= 0 or (isinstance(actual, int) and isinstance(expected, int)):
         return bool(apart <= 0)
     # 1.1 is within 0.1 of 1, and 0.1 + 0.2 within 0 of 0.3, for everyone but a processor.
-    return bool(apart <= 1e-12 * max(abs(made), abs(expected)) < math.inf)
+    return bool(apart <= 1e-12 * max(abs(actual), abs(expected)) < math.inf)
 
 
 def _folded(expected: Any, numbers_as_text: bool) -> Check:  # noqa: FBT001 — one signature for all modes
     key = canonical(expected, fold_case=True, numbers_as_text=numbers_as_text)
-    return lambda made: canonical(made, fold_case=True, numbers_as_text=numbers_as_text) == key
+    return lambda actual: canonical(actual, fold_case=True, numbers_as_text=numbers_as_text) == key
 
 
 def _one_of(expected: Any, numbers_as_text: bool) -> Check:  # noqa: FBT001 — one signature for all modes
-    choices = [_equality(one, numbers_as_text=numbers_as_text) for one in expected]
-    return lambda made: any(equal(made) for equal in choices)
+    choices = [_equality(expected_call, numbers_as_text=numbers_as_text) for expected_call in expected]
+    return lambda actual: any(equal(actual) for equal in choices)
 
 
 def _containing(expected: Any, numbers_as_text: bool) -> Check:  # noqa: FBT001 — one signature for all modes
     """Return the check that a text holds a text, a list every item of a list (or the one value), an object every entry."""
-    wanted = expected if isinstance(expected, (list, tuple)) else [expected]
-    items = [_equality(one, numbers_as_text=numbers_as_text) for one in wanted]
+    required = expected if isinstance(expected, (list, tuple)) else [expected]
+    items = [_equality(item, numbers_as_text=numbers_as_text) for item in required]
     entries = (
         {key: _equality(value, numbers_as_text=numbers_as_text) for key, value in expected.items()}
         if isinstance(expected, Mapping)
         else None
     )
-    whole = _equality(expected, numbers_as_text=numbers_as_text)
+    total = _equality(expected, numbers_as_text=numbers_as_text)
 
-    def contains(made: Any) -> bool:
-        if isinstance(made, str) and isinstance(expected, str):
-            return expected in made
-        if isinstance(made, (list, tuple)):
-            return all(any(equal(item) for item in made) for equal in items)
-        if isinstance(made, Mapping):
-            return entries is not None and all(key in made and equal(made[key]) for key, equal in entries.items())
-        return bool(whole(made))
+    def contains(actual: Any) -> bool:
+        if isinstance(actual, str) and isinstance(expected, str):
+            return expected in actual
+        if isinstance(actual, (list, tuple)):
+            return all(any(equal(item) for item in actual) for equal in items)
+        if isinstance(actual, Mapping):
+            return entries is not None and all(key in actual and equal(actual[key]) for key, equal in entries.items())
+        return bool(total(actual))
 
     return contains
 
@@ -130,8 +130,8 @@ def _containing(expected: Any, numbers_as_text: bool) -> Check:  # noqa: FBT001 
 def _matching(expected: Any) -> Check:
     """Return the check that a pattern matches a whole text, or a number as JSON writes it."""
 
-    def matches(made: Any) -> bool:
-        text = json.dumps(made) if is_number(made) else made
+    def matches(actual: Any) -> bool:
+        text = json.dumps(actual) if is_number(actual) else actual
         return isinstance(text, str) and matches_fully(expected, text)
 
     return matches
@@ -145,7 +145,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, bool], Check]]] = {
     "contains": _containing,
     "one_of": _one_of,
     "any": lambda _expected, _text: lambda _made: True,
-    "json_schema": lambda expected, _text: lambda made: conforms(made, expected),
+    "json_schema": lambda expected, _text: lambda actual: conforms(actual, expected),
 }
 
 
@@ -158,17 +158,17 @@ def _is_json(value: Any) -> bool:
     return value is None or isinstance(value, (str, int)) or (isinstance(value, float) and not math.isnan(value))
 
 
-def _same_truths(one: Any, other: Any) -> bool:
+def _same_truths(item: Any, other: Any) -> bool:
     """Return whether two values that are equal in Python are so in JSON, where 1 is not true.
 
     >>> _same_truths([1, {"a": True}], [1.0, {"a": True}]), _same_truths([1], [True])
     (True, False)
     """
-    if isinstance(one, dict):
-        return all(_same_truths(held, other[key]) for key, held in one.items())
-    if isinstance(one, list):
-        return all(map(_same_truths, one, other))
-    return isinstance(one, bool) == isinstance(other, bool)
+    if isinstance(item, dict):
+        return all(_same_truths(held, other[key]) for key, held in item.items())
+    if isinstance(item, list):
+        return all(map(_same_truths, item, other))
+    return isinstance(item, bool) == isinstance(other, bool)
 
 
 def _is_simple(value: Any) -> bool:

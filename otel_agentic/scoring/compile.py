@@ -31,14 +31,14 @@ class Opinions(Protocol):
         """Why there is no opinion: the reason of an outcome that stays open because `parameter` gave none."""
         ...
 
-    def parameter(self, expected: ExpectedCall, key: str, made: MadeCall) -> bool | None:
+    def parameter(self, expected: ExpectedCall, key: str, actual: MadeCall) -> bool | None:
         """Return whether a made parameter means the expected one.
 
         Asked for match mode `judge` where the values are not equal, of every pair of calls that may be paired.
         """
         ...
 
-    def used(self, made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
+    def used(self, actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
         """Return whether the result of a call was used.
 
         Asked where the data do not tell, of the paired calls that worked, under the expectation that counts.
@@ -51,14 +51,14 @@ class _NoOpinions:
 
     silence: NotEvaluatedReason = "no_data"
 
-    def parameter(self, expected: ExpectedCall, key: str, made: MadeCall) -> bool | None:
+    def parameter(self, expected: ExpectedCall, key: str, actual: MadeCall) -> bool | None:
         """Return that there is no opinion."""
-        del expected, key, made
+        del expected, key, actual
         return None
 
-    def used(self, made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
+    def used(self, actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
         """Return that there is no opinion."""
-        del made, later, texts
+        del actual, later, texts
         return None
 
 
@@ -119,16 +119,16 @@ class Parameters:
             judged="judge" in modes.values(),
         )
 
-    def scores(self, made: Sequence[MadeCall], opinions: Opinions = NO_OPINIONS) -> list[float]:
+    def scores(self, actual: Sequence[MadeCall], verdicts: Opinions = NO_OPINIONS) -> list[float]:
         """Return the scores of several made calls, as `compare` does; they cost less without what is wrong."""
-        wanted, scores = self.wanted, []
-        for one in made:
-            arguments = one.call.arguments
+        required, scores = self.wanted, []
+        for item in actual:
+            arguments = item.call.arguments
             if arguments is None or arguments == self.alike:
                 scores.append(0.0 if arguments is None else 1.0)
                 continue
             equal, beyond = 0, len(arguments)  # beyond the expected keys: counted down to what is left over
-            for key, expected, truth, check in wanted:
+            for key, expected, truth, check in required:
                 value = arguments.get(key, _ABSENT)
                 if value is _ABSENT:
                     continue
@@ -137,58 +137,58 @@ class Parameters:
                     if value == expected and (truth is None or truth is (type(value) is bool)):
                         equal += 1
                     continue
-                if self._verdict(key, check, value, one, opinions) is not False:
+                if self._verdict(key, check, value, item, verdicts) is not False:
                     equal += 1
-            total = len(wanted)
+            total = len(required)
             if beyond and self.strict:
                 total += beyond - len([key for key in self.ignored if key in arguments])
             scores.append(equal / total if total else 1.0)
         return scores
 
-    def compare(self, made: MadeCall, opinions: Opinions = NO_OPINIONS) -> tuple[float, list[str]]:
+    def compare(self, actual: MadeCall, verdicts: Opinions = NO_OPINIONS) -> tuple[float, list[str]]:
         """Return how far the arguments of a made call agree, and the keys that are not as expected, sorted.
 
         The score is equal keys over all keys, 1 where there is none to compare. Keys compared: those expected, and those
         made beyond them unless `ignore_extra_parameters`; `ignore` drops its key. One that only a judge could compare, and
         that none has, counts as equal. Of arguments that were not recorded the score is 0, and nothing is wrong.
         """
-        arguments = made.call.arguments
+        arguments = actual.call.arguments
         if arguments is None:
             return 0.0, []
-        wrong: list[str] = []
+        invalid: list[str] = []
         beyond = len(arguments)  # as in `scores`
         for key, expected, truth, check in self.wanted:
             value = arguments.get(key, _ABSENT)
             if value is _ABSENT:
-                wrong.append(key)
+                invalid.append(key)
                 continue
             beyond -= 1
             if check is None:
                 if value != expected or (truth is not None and truth is not (type(value) is bool)):
-                    wrong.append(key)
+                    invalid.append(key)
                 continue
-            if self._verdict(key, check, value, made, opinions) is False:
-                wrong.append(key)
+            if self._verdict(key, check, value, actual, verdicts) is False:
+                invalid.append(key)
         total = len(self.wanted)
         if beyond and self.strict:
             more = [key for key in arguments if key not in self.modes]
             total += len(more)
-            wrong += more
-        wrong.sort()
-        return (total - len(wrong)) / total if wrong else 1.0, wrong
+            invalid += more
+        invalid.sort()
+        return (total - len(invalid)) / total if invalid else 1.0, invalid
 
-    def undecided(self, made: MadeCall, opinions: Opinions = NO_OPINIONS) -> int:
+    def undecided(self, actual: MadeCall, verdicts: Opinions = NO_OPINIONS) -> int:
         """Return how many keys only a judge could compare, and none has."""
-        arguments = made.call.arguments or {}
+        arguments = actual.call.arguments or {}
         return [
-            self._verdict(key, check, arguments[key], made, opinions)
+            self._verdict(key, check, arguments[key], actual, verdicts)
             for key, _, _, check in self.wanted
             if check is not None and self.modes[key] == "judge" and key in arguments
         ].count(None)
 
-    def _verdict(self, key: str, check: Check, value: Any, made: MadeCall, opinions: Opinions) -> bool | None:
+    def _verdict(self, key: str, check: Check, value: Any, actual: MadeCall, verdicts: Opinions) -> bool | None:
         verdict = asked(check, value)
-        return opinions.parameter(self.call, key, made) if verdict is None else verdict
+        return verdicts.parameter(self.call, key, actual) if verdict is None else verdict
 
 
 def _wanted(key: str, expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> _Wanted:
@@ -316,7 +316,7 @@ def _compile(expectation: ToolExpectation, rules: ToolRules) -> CompiledExpectat
         expectation=expectation,
         rules=rules,
         calls=calls,
-        named={name: CompiledName.of(those) for name, those in named.items()},
+        named={name: CompiledName.of(group) for name, group in named.items()},
         required=required,
         required_only=not expectation.forbidden and all(call.required for call in calls),
         judged=any(call.parameters.judged for call in calls),
@@ -327,7 +327,7 @@ def _compile(expectation: ToolExpectation, rules: ToolRules) -> CompiledExpectat
         forbidden_by=_forbidden_by(expectation.forbidden),
         extra=expectation.extra_calls if isinstance(expectation.extra_calls, str) else None,
         extra_rule=_extra_rule(expectation, rules),
-        alternatives=tuple(_compile(one, rules) for one in expectation.alternatives),
+        alternatives=tuple(_compile(alternative, rules) for alternative in expectation.alternatives),
     )
 
 
@@ -379,13 +379,15 @@ def _forbidden_by(patterns: Sequence[str]) -> Callable[[str], str | None] | None
     if not patterns:
         return None
     # Names of strangers: an agent may invent tools without end.
-    return lru_cache(_KEPT_NAMES)(lambda name: next((one for one in patterns if fnmatchcase(name, one)), None))
+    return lru_cache(_KEPT_NAMES)(
+        lambda name: next((pattern for pattern in patterns if fnmatchcase(name, pattern)), None)
+    )
 
 
 def _extra_rule(expectation: ToolExpectation, rules: ToolRules) -> Callable[[str], ExtraRule]:
-    given = expectation.extra_calls
-    if isinstance(given, str):
-        return lambda _name: given
+    provided = expectation.extra_calls
+    if isinstance(provided, str):
+        return lambda _name: provided
     return lru_cache(_KEPT_NAMES)(lambda name: expectation.extra_rule(effect_of(name, rules.effects)))
 
 

@@ -54,21 +54,21 @@ def tool_counts(score: ToolScore) -> tuple[ToolCount, ...]:
 def _counts(score: ToolScore, calls: SortedCalls) -> Iterator[ToolCount]:
     expected = Counter(call.name for call in calls.expectation.calls if call.required)
     optional = {call.name for call in calls.expectation.calls}
-    made = Counter(one.call.name for one in calls.made if one.call.error is None)
-    errored = Counter(one.call.name for one in calls.errored)
+    actual = Counter(item.call.name for item in calls.made if item.call.error is None)
+    errored = Counter(item.call.name for item in calls.errored)
     paired = Counter(pair.expected.name for pair in calls.pairs)
-    unasked = Counter(calls.made[place].call.name for place, rule in calls.extra if rule != "allow")
+    unasked = Counter(calls.made[index].call.name for index, rule in calls.extra if rule != "allow")
     misplaced = Counter(fault.tool_name for fault in score.faults if fault.kind == "wrong_order")
     agreed: Counter[str] = Counter()
     for pair in calls.pairs:
         agreed[pair.expected.name] += pair.agreement.score  # type: ignore[assignment]  # counters take any number
-    known = [(one.call.name, use.score) for one, use in score.uses if use.score is not None]
+    known = [(item.call.name, use.score) for item, use in score.uses if use.score is not None]
     parameters, sequence = (score.dimensions.get(name) is not None for name in ("parameters", "sequence"))
-    for name in sorted({*expected, *optional, *made, *errored}):
+    for name in sorted({*expected, *optional, *actual, *errored}):
         yield ToolCount(
             tool_name=name,
             expected=expected[name],
-            made=made[name],
+            made=actual[name],
             errored=errored[name],
             paired=paired[name],
             unasked=unasked[name],
@@ -163,11 +163,11 @@ def missing_faults(expectation: CompiledExpectation, pairs: Sequence[Pair], turn
             ToolFault,
             (
                 "missing",
-                one.name,
+                call.name,
                 None,
-                one.parameters.values,
+                call.parameters.values,
                 None,
-                one.index,
+                call.index,
                 turn_index,
                 None,
                 None,
@@ -177,23 +177,25 @@ def missing_faults(expectation: CompiledExpectation, pairs: Sequence[Pair], turn
                 "",
             ),
         )
-        for one in expectation.calls
-        if one.required and one.index not in there
+        for call in expectation.calls
+        if call.required and call.index not in there
     ]
 
 
-def forbidden_faults(expectation: CompiledExpectation, made: Sequence[MadeCall]) -> list[ToolFault]:
+def forbidden_faults(expectation: CompiledExpectation, actual: Sequence[MadeCall]) -> list[ToolFault]:
     """Return a fault for each made call that is forbidden by name."""
     forbidden_by = expectation.forbidden_by
     if forbidden_by is None:
         return []
-    named = [(one, forbidden_by(one.call.name)) for one in made]
-    return [call_fault("forbidden", one, name, None, one.call.arguments) for one, name in named if name is not None]
+    named = [(item, forbidden_by(item.call.name)) for item in actual]
+    return [call_fault("forbidden", item, name, None, item.call.arguments) for item, name in named if name is not None]
 
 
-def call_fault(kind: FaultKind, made: MadeCall, note: str, expected: int | None = None, given: Any = None) -> ToolFault:
+def call_fault(
+    kind: FaultKind, actual: MadeCall, note: str, expected: int | None = None, provided: Any = None
+) -> ToolFault:
     """Return a fault of a made call as a whole."""
-    call = made.call
+    call = actual.call
     return tuple.__new__(
         ToolFault,
         (
@@ -201,9 +203,9 @@ def call_fault(kind: FaultKind, made: MadeCall, note: str, expected: int | None 
             call.name,
             None,
             expected,
-            given,
+            provided,
             None,
-            made.turn_index,
+            actual.turn_index,
             call.position,
             call.span_id,
             call.step,
@@ -214,9 +216,9 @@ def call_fault(kind: FaultKind, made: MadeCall, note: str, expected: int | None 
     )
 
 
-def parameter_faults(expected: CompiledCall, made: MadeCall, wrong: Sequence[str]) -> list[ToolFault]:
+def parameter_faults(expected: CompiledCall, actual: MadeCall, invalid: Sequence[str]) -> list[ToolFault]:
     """Return a fault for each parameter of a call that is not as expected."""
-    call, parameters = made.call, expected.parameters
+    call, parameters = actual.call, expected.parameters
     arguments = call.arguments or {}
     return [
         tuple.__new__(
@@ -228,7 +230,7 @@ def parameter_faults(expected: CompiledCall, made: MadeCall, wrong: Sequence[str
                 parameters.values.get(key),
                 arguments.get(key),
                 expected.index,
-                made.turn_index,
+                actual.turn_index,
                 call.position,
                 call.span_id,
                 call.step,
@@ -237,20 +239,20 @@ def parameter_faults(expected: CompiledCall, made: MadeCall, wrong: Sequence[str
                 "",
             ),
         )
-        for key in wrong
+        for key in invalid
     ]
 
 
-def order_fault(misplaced: Misplaced, made: MadeCall) -> ToolFault:
+def order_fault(misplaced: Misplaced, actual: MadeCall) -> ToolFault:
     """Return the fault of a call that was made out of its place."""
-    call = made.call
+    call = actual.call
     return ToolFault(
         kind="wrong_order",
         tool_name=call.name,
         expected=misplaced.belongs,
         made=misplaced.came,
         expected_index=misplaced.expected.index,
-        turn_index=made.turn_index,
+        turn_index=actual.turn_index,
         made_position=call.position,
         span_id=call.span_id,
         step=call.step,
@@ -286,7 +288,7 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
     calls: Sequence[MadeCall],
     turn_index: int | None,
     utilization_of: UtilizationOf | None,
-    opinions: Opinions,
+    verdicts: Opinions,
     captured: bool,  # noqa: FBT001 — by name it takes longer to hand over than to use
 ) -> ToolScore:
     """Return the score of calls, in order of their place, under one expectation, its alternatives aside.
@@ -296,48 +298,48 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
     `selection` is paired / (required + made - paired), allowed extras and excused optional calls left out; `parameters` the
     mean agreement over the required calls; `sequence` the share of them that were made in their place.
     """
-    raw = _, made, pairs, extra, unrecorded, errored = sort_calls(expectation, calls, opinions)
+    raw = _, actual, pairs, extra, unrecorded, errored = sort_calls(expectation, calls, verdicts)
     if not expectation.required_only:
         pairs = [pair for pair in pairs if pair[1].required]
     required, paired = expectation.required, len(pairs)
     faults = missing_faults(expectation, pairs, turn_index) if paired < required else []
     unasked, trespassed, allowed = 0, False, _NONE
     if extra or expectation.forbidden_by is not None:
-        beyond, unasked, trespassed, allowed = _left_over(expectation, made, extra)
+        beyond, unasked, trespassed, allowed = _left_over(expectation, actual, extra)
         faults += beyond
     agreed, group, in_turn = 0.0, 0, expectation.order != "exact"
     used = flagged = 0
     unused: Sequence[ToolFault] = ()
-    for place, expected, score, wrong in pairs:
-        one = made[place]
+    for index, expected, score, invalid in pairs:
+        entry = actual[index]
         agreed += score
-        if wrong:
-            faults += parameter_faults(expected, one, wrong)
+        if invalid:
+            faults += parameter_faults(expected, entry, invalid)
         if expected.group < group:
             in_turn = False
         group = expected.group
-        flag = one.call.used_flag
-        if flag is not None and one.call.error is None:
+        flag = entry.call.used_flag
+        if flag is not None and entry.call.error is None:
             flagged += 1
             if flag:
                 used += 1
             else:
-                unused = (*unused, call_fault("unused_result", one, UNUSED))
+                unused = (*unused, call_fault("unused_result", entry, UNUSED))
     selection = paired / (required + unasked) if required else float(not unasked)
     parameters = agreed / required if required else None
     sequence = None
     if expectation.ordered:
-        out_of_place = () if in_turn else misplaced(made, pairs, expectation.order)
+        out_of_place = () if in_turn else misplaced(actual, pairs, expectation.order)
         sequence = (paired - len(out_of_place)) / required
         if out_of_place:
-            faults += [order_fault(one, made[one.place]) for one in out_of_place]
+            faults += [order_fault(item, actual[item.place]) for item in out_of_place]
     utilization = deciding = used / flagged if flagged else None
     uses: Sequence[tuple[MadeCall, Use]] = ()
     if utilization_of is not None:
-        utilization, deciding, unused, uses = utilization_of(expectation, made, pairs, turn_index)
+        utilization, deciding, unused, uses = utilization_of(expectation, actual, pairs, turn_index)
     faults += unused
     if errored:
-        faults += [call_fault("errored", one, one.call.error or "") for one in errored]
+        faults += [call_fault("errored", item, item.call.error or "") for item in errored]
     overall = weighted_mean(selection, parameters, sequence, deciding, expectation.weights)
     outcome: Outcome = "pass"
     reason: FailReason | NotEvaluatedReason | None = None
@@ -345,7 +347,7 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
     if unrecorded or overall is None or expectation.judged or not captured:
         values = selection, parameters, sequence, deciding
         captured = captured and set(allowed).issuperset(unrecorded)
-        decided = _decide(raw, values, overall, opinions, captured=captured, trespassed=trespassed)
+        decided = _decide(raw, values, overall, verdicts, captured=captured, trespassed=trespassed)
         outcome, reason, overall, note = decided[:4]
         parameters = parameters if decided.parameters else None
     elif trespassed or overall < expectation.threshold:
@@ -371,7 +373,7 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
 
 
 def _left_over(
-    expectation: CompiledExpectation, made: Sequence[MadeCall], extra: Sequence[int]
+    expectation: CompiledExpectation, actual: Sequence[MadeCall], extra: Sequence[int]
 ) -> tuple[list[ToolFault], int, bool, Sequence[int]]:
     """Return what is to say of calls that no required one needs.
 
@@ -380,33 +382,35 @@ def _left_over(
     faults: list[ToolFault] = []
     allowed: list[int] = []
     unasked, trespassed = 0, False
-    for place in extra:
-        one = made[place]
-        name = one.call.name
+    for index in extra:
+        item = actual[index]
+        name = item.call.name
         rule = expectation.extra or expectation.extra_rule(name)
         if rule == "allow":
-            allowed.append(place)
+            allowed.append(index)
             continue
         unasked += 1
         trespassed = trespassed or rule == "forbid"
         if not expectation.forbids(name):
             times = expectation.named[name].times if name in expectation.named else 0
-            faults.append(call_fault("spurious", one, "forbid" if rule == "forbid" else "", times, one.call.arguments))
+            faults.append(
+                call_fault("spurious", item, "forbid" if rule == "forbid" else "", times, item.call.arguments)
+            )
     if expectation.forbidden_by is not None:
-        forbidden = forbidden_faults(expectation, made)
+        forbidden = forbidden_faults(expectation, actual)
         trespassed = trespassed or bool(forbidden)
         faults += forbidden
     return faults, unasked, trespassed, allowed
 
 
 def _decide(
-    raw: RawCalls, values: _Values, overall: float | None, opinions: Opinions, *, captured: bool, trespassed: bool
+    raw: RawCalls, values: _Values, overall: float | None, verdicts: Opinions, *, captured: bool, trespassed: bool
 ) -> _Decision:
     """Return the outcome where it may be open: something was not recorded, has no weight, or is left to a judge."""
-    expectation, made, pairs, *_ = raw
-    paired = [made[place] for place, one, _, _ in pairs if one.required]
+    expectation, actual, pairs, *_ = raw
+    paired = [actual[index] for index, item, _, _ in pairs if item.required]
     if not captured:
-        known = bool(made) and all(one.call.arguments is not None for one in paired)
+        known = bool(actual) and all(item.call.arguments is not None for item in paired)
         return _Decision("not_evaluated", "content_not_captured", None, NOT_CAPTURED, parameters=known)
     if overall is None:
         # Expected calls and none of them made is a failure whatever the weights are, never "no data". Else the weights may
@@ -416,28 +420,28 @@ def _decide(
         overall = 0.0 if none_made else overall_score(dimensions, expectation.rules.weights)
     if trespassed or (overall is not None and overall < expectation.threshold):
         return _Decision("fail", "tool_fault", overall)
-    undecided = _undecided(raw, opinions)
+    undecided = _undecided(raw, verdicts)
     if undecided:
-        told = f"{undecided} parameter{'s' * (undecided > 1)} that only a judge could compare"
-        return _Decision("not_evaluated", opinions.silence, None, told, parameters=False)
+        message = f"{undecided} parameter{'s' * (undecided > 1)} that only a judge could compare"
+        return _Decision("not_evaluated", verdicts.silence, None, message, parameters=False)
     if overall is None:
         return _Decision("not_evaluated", "no_data", None, NO_WEIGHT)
     return _Decision("pass", None, overall)
 
 
-def _undecided(raw: RawCalls, opinions: Opinions) -> int:
+def _undecided(raw: RawCalls, verdicts: Opinions) -> int:
     """Return how many parameters only a judge could compare, and none has, of calls that must agree."""
-    expectation, made, pairs, *_ = raw
+    expectation, actual, pairs, *_ = raw
     return sum(
-        expected.parameters.undecided(made[place], opinions)
-        for place, expected, _, _ in pairs
+        expected.parameters.undecided(actual[index], verdicts)
+        for index, expected, _, _ in pairs
         # An optional call that does not agree after all is an extra one.
         if expected.required or expectation.extra_rule(expected.name) != "allow"
     )
 
 
 def score_tools(
-    expectation: ToolExpectation, scope: Scope, rules: ToolRules, opinions: Opinions | None = None
+    expectation: ToolExpectation, scope: Scope, rules: ToolRules, verdicts: Opinions | None = None
 ) -> ToolScore:
     """Return the score of the calls of a scope: of the best of the expectation and its alternatives.
 
@@ -448,24 +452,24 @@ def score_tools(
         expectation: what is expected.
         scope: the turn or conversation that it is held against.
         rules: those of the case.
-        opinions: of a judge, where values or results do not tell. Whether a result was used is asked only under the
+        verdicts: of a judge, where values or results do not tell. Whether a result was used is asked only under the
             expectation that counts.
     """
-    opinions = opinions or NO_OPINIONS
+    verdicts = verdicts or NO_OPINIONS
     texts = Texts(scope)
 
-    def look(made: MadeCall, later: Sequence[MadeCall]) -> Use:
-        return use_of(made, later, texts)
+    def look(actual: MadeCall, later: Sequence[MadeCall]) -> Use:
+        return use_of(actual, later, texts)
 
-    def ask(made: MadeCall, later: Sequence[MadeCall]) -> Use:
-        use = use_of(made, later, texts)
-        return (opinions.used(made, later, texts) or use) if use.score is None else use
+    def ask(actual: MadeCall, later: Sequence[MadeCall]) -> Use:
+        use = use_of(actual, later, texts)
+        return (verdicts.used(actual, later, texts) or use) if use.score is None else use
 
     ready = compiled(expectation, rules)
-    best, score = _best(ready, scope.calls, scope.turn_index, _searched(look), opinions, scope.captured)
-    if opinions is NO_OPINIONS:
+    best, score = _best(ready, scope.calls, scope.turn_index, _searched(look), verdicts, scope.captured)
+    if verdicts is NO_OPINIONS:
         return score
-    return score_single(best, scope.calls, scope.turn_index, _searched(ask), opinions, scope.captured)
+    return score_single(best, scope.calls, scope.turn_index, _searched(ask), verdicts, scope.captured)
 
 
 def score_calls(
@@ -493,16 +497,16 @@ def _best(  # noqa: PLR0917 — as `score_single`
     calls: Sequence[MadeCall],
     turn_index: int | None,
     utilization_of: UtilizationOf | None,
-    opinions: Opinions,
+    verdicts: Opinions,
     captured: bool,  # noqa: FBT001 — same
 ) -> tuple[CompiledExpectation, ToolScore]:
     """Return the expectation that counts, among it and its alternatives, and its score."""
     scored = [
-        (one, score_single(one, calls, turn_index, utilization_of, opinions, captured))
-        for one in (expectation, *expectation.alternatives)
+        (item, score_single(item, calls, turn_index, utilization_of, verdicts, captured))
+        for item in (expectation, *expectation.alternatives)
     ]
-    best = max(scored, key=lambda one: _goodness(one[1]))
-    unknown = next((one for one in scored if one[1].outcome == "not_evaluated"), best)
+    best = max(scored, key=lambda item: _goodness(item[1]))
+    unknown = next((item for item in scored if item[1].outcome == "not_evaluated"), best)
     return unknown if best[1].outcome == "fail" else best
 
 
@@ -514,16 +518,16 @@ def _searched(use: Callable[[MadeCall, Sequence[MadeCall]], Use]) -> Utilization
     """Return what finds the use of results by a function of a call and of the later calls that may prove it."""
 
     def found(
-        expectation: CompiledExpectation, made: Sequence[MadeCall], pairs: Sequence[Pair], turn_index: int | None
+        expectation: CompiledExpectation, actual: Sequence[MadeCall], pairs: Sequence[Pair], turn_index: int | None
     ) -> Utilization:
         named = expectation.named
-        witnesses = [one for one in made if one.call.name in named]
-        worked = [made[pair[0]] for pair in pairs if made[pair[0]].call.error is None]
-        uses = [(one, use(one, [other for other in witnesses if other.place > one.place])) for one in worked]
-        shown = utilization_score(uses)
+        witnesses = [item for item in actual if item.call.name in named]
+        worked = [actual[pair[0]] for pair in pairs if actual[pair[0]].call.error is None]
+        uses = [(item, use(item, [other for other in witnesses if other.place > item.place])) for item in worked]
+        visible = utilization_score(uses)
         # For a whole conversation, an inferred use is shown but never decides.
-        given = uses if turn_index is not None else [one for one in uses if not one[1].inferred]
-        unused = [call_fault("unused_result", one, found.evidence) for one, found in uses if found.score == 0]
-        return shown, utilization_score(given), unused, uses
+        provided = uses if turn_index is not None else [use for use in uses if not use[1].inferred]
+        unused = [call_fault("unused_result", item, entry.evidence) for item, entry in uses if entry.score == 0]
+        return visible, utilization_score(provided), unused, uses
 
     return found

@@ -116,7 +116,7 @@ def scope_of(turns: Iterable[Turn], *, turn_index: int | None, earlier: Iterable
     calls = (MadeCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls)
     return Scope(
         turn_index=turn_index,
-        calls=tuple(sorted(calls, key=lambda made: made.place)),
+        calls=tuple(sorted(calls, key=lambda call: call.place)),
         answers=tuple((turn.index, turn.answer) for turn in turns if turn.answer is not None),
         queries=tuple(turn.query for turn in turns if turn.query is not None),
         captured=any(_any_content(turn) for turn in turns),
@@ -339,10 +339,10 @@ def banded(scores: Iterable[float]) -> dict[Band, int]:
     >>> banded([1.0, 0.2, 1.0])
     {'perfect': 2, 'good': 0, 'moderate': 0, 'poor': 1}
     """
-    found = dict.fromkeys(BANDS, 0)
+    result = dict.fromkeys(BANDS, 0)
     for score in scores:
-        found[band_of(score)] += 1
-    return found
+        result[band_of(score)] += 1
+    return result
 
 
 class Impact(NamedTuple):
@@ -361,9 +361,9 @@ def impacts_of(score: ToolScore) -> Iterator[Impact]:
     """Yield the impact of each fault of a score, in their order."""
     missing = {fault.tool_name for fault in score.faults if fault.kind == "missing"}
     errors = Counter(fault.tool_name for fault in score.faults if fault.kind == "errored")
-    made = () if score.calls is None else score.calls.made
+    actual = () if score.calls is None else score.calls.made
     # They are in order: of each name the last one stays.
-    worked = {one.call.name: one.place for one in made if one.call.error is None}
+    worked = {item.call.name: item.place for item in actual if item.call.error is None}
     for fault in score.faults:
         name = fault.tool_name
         made_good = fault.kind == "errored" and name not in missing and _place(fault) < worked.get(name, (-1, 0, 0))
@@ -423,14 +423,14 @@ def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[
     """
     faults = _faults_by_place(score)
     turns = {turn.index: turn for turn in conversation.turns}
-    made = [
+    actual = [
         _made(turn, call, faults.pop((turn.index, call.position), []))
         for turn in conversation.turns
         for call in turn.calls
         if (turn.index, call.position) in faults or (call.kind == "tool" and _covered(turn, score))
     ]
-    missing = [_missing(turns, place, fault) for place, named in faults.items() for fault in named]
-    return (*made, *missing)
+    missing = [_missing(turns, index, fault) for index, named in faults.items() for fault in named]
+    return (*actual, *missing)
 
 
 def _faults_by_place(score: ConversationScore) -> dict[_Place, list[ToolFault]]:
@@ -459,8 +459,8 @@ def _made(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> JudgedCall:
     )
 
 
-def _missing(turns: dict[int, Turn], place: _Place, fault: ToolFault) -> JudgedCall:
-    turn_index, made_position = place
+def _missing(turns: dict[int, Turn], index: _Place, fault: ToolFault) -> JudgedCall:
+    turn_index, made_position = index
     turn = turns.get(turn_index) if turn_index is not None else None
     return JudgedCall(
         tool_name=fault.tool_name,

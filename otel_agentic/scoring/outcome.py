@@ -65,7 +65,7 @@ def unproven_absence(conversation: Conversation, settings: ScoringSettings) -> t
     return "incomplete", "the conversation went quiet"
 
 
-def align_turns(expected: Sequence[str | None], made: Sequence[str | None]) -> Mapping[int, int]:
+def align_turns(expected: Sequence[str | None], actual: Sequence[str | None]) -> Mapping[int, int]:
     """Return made turn -> case turn, in order, such that the pairs are worth the most.
 
     A pair is worth the similarity of its queries and `PAIR_WORTH`. So turns pair in their order, however they are worded,
@@ -78,15 +78,15 @@ def align_turns(expected: Sequence[str | None], made: Sequence[str | None]) -> M
     >>> dict(align_turns(["book a table", "cancel it"], ["hello", "book a table"]))
     {1: 0}
     """
-    if list(expected) == list(made):
-        return {place: place for place in range(len(made))}
-    alike = _similarities(expected, made)
-    return _walk(_best(alike, len(expected), len(made)), alike)
+    if list(expected) == list(actual):
+        return {index: index for index in range(len(actual))}
+    alike = _similarities(expected, actual)
+    return _walk(_best(alike, len(expected), len(actual)), alike)
 
 
-def _similarities(expected: Sequence[str | None], made: Sequence[str | None]) -> list[list[float]]:
-    left, right = ([None if query is None else Bag.of(query) for query in side] for side in (expected, made))
-    return [[0.0 if one is None or other is None else one.similarity(other) for other in right] for one in left]
+def _similarities(expected: Sequence[str | None], actual: Sequence[str | None]) -> list[list[float]]:
+    left, right = ([None if query is None else Bag.of(query) for query in side] for side in (expected, actual))
+    return [[0.0 if item is None or other is None else item.similarity(other) for other in right] for item in left]
 
 
 def _best(alike: list[list[float]], rows: int, columns: int) -> list[list[float]]:
@@ -99,18 +99,18 @@ def _best(alike: list[list[float]], rows: int, columns: int) -> list[list[float]
 
 
 def _walk(best: list[list[float]], alike: list[list[float]]) -> dict[int, int]:
-    found: dict[int, int] = {}
+    results: dict[int, int] = {}
     i = j = 0
     while i < len(best) - 1 and j < len(best[0]) - 1:
         enough = best[i][j] - _ROUNDING
         if alike[i][j] + PAIR_WORTH + best[i + 1][j + 1] >= enough:
-            found[j] = i
+            results[j] = i
             i, j = i + 1, j + 1
         elif best[i][j + 1] >= enough:
             j += 1
         else:
             i += 1
-    return found
+    return results
 
 
 def decide_turn(rule: TurnRule, answer: Part | None, tools: Part | None) -> Part:
@@ -175,9 +175,9 @@ class Plan:
         if case is None or not turns:
             return cls(matched=matched, case=case, settings=settings)
         threshold = settings.answer_threshold if case.answer_threshold is None else case.answer_threshold
-        places = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
-        aligned = {turns[place].index: index for place, index in places.items()}
-        asking = Asking(kinds=kinds, threshold=threshold) if wants_opinions(case, kinds) else None
+        indices = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
+        aligned = {turns[item].index: index for item, index in indices.items()}
+        requests = Asking(kinds=kinds, threshold=threshold) if wants_opinions(case, kinds) else None
         return cls(
             matched=matched,
             case=case,
@@ -185,11 +185,11 @@ class Plan:
             threshold=threshold,
             aligned=aligned,
             asked={
-                turns[place].index: question_of(case.turns[index], turns[place], threshold)
-                for place, index in places.items()
+                turns[item].index: question_of(case.turns[index], turns[item], threshold)
+                for item, index in indices.items()
             },
-            asking=asking,
-            tools=tool_scores(case, turns, aligned, settings, asking),
+            asking=requests,
+            tools=tool_scores(case, turns, aligned, settings, requests),
         )
 
     @property
@@ -206,10 +206,12 @@ class Plan:
     def answers(self, verdicts: Sequence[Verdict | JudgeFailure]) -> dict[int, Part | None]:
         """Return turn index -> outcome of its answer, given the verdicts on `questions`."""
         turns = {turn.index: turn for turn in self.matched.conversation.turns}
-        said = iter(verdicts)
+        stated = iter(verdicts)
         return {
-            index: answer_part(turns[index], next(said), self.threshold) if isinstance(asked, Question) else asked
-            for index, asked in self.asked.items()
+            index: answer_part(turns[index], next(stated), self.threshold)
+            if isinstance(requested, Question)
+            else requested
+            for index, requested in self.asked.items()
         }
 
     def judged_tools(self, verdicts: Sequence[Verdict | JudgeFailure]) -> ToolScores:
@@ -217,8 +219,8 @@ class Plan:
         if self.case is None or self.asking is None or not self.tools.asked:
             return self.tools
         of_tools = dict(zip(self.tools.asked, verdicts[len(verdicts) - len(self.tools.asked) :], strict=True))
-        asking = Asking(kinds=self.asking.kinds, threshold=self.threshold, verdicts=of_tools)
-        return tool_scores(self.case, self.matched.conversation.turns, self.aligned, self.settings, asking)
+        requests = Asking(kinds=self.asking.kinds, threshold=self.threshold, verdicts=of_tools)
+        return tool_scores(self.case, self.matched.conversation.turns, self.aligned, self.settings, requests)
 
 
 VerdictSource = Literal["labels", "case", "event"]
@@ -237,15 +239,15 @@ def given_verdict(plan: Plan) -> tuple[VerdictSource, bool] | None:
     return None
 
 
-def under_verdict(computed: Part, given: tuple[VerdictSource, bool] | None) -> Part:
+def under_verdict(computed: Part, provided: tuple[VerdictSource, bool] | None) -> Part:
     """Return the outcome with a given verdict standing above the computed one; both are told."""
-    if given is None:
+    if provided is None:
         return computed
-    source, passes = given
-    told = f"verdict of {source}: {'pass' if passes else 'fail'}; computed: {computed.outcome}"
+    source, passes = provided
+    explanation = f"verdict of {source}: {'pass' if passes else 'fail'}; computed: {computed.outcome}"
     if computed.explanation:
-        told += f" ({computed.explanation})"
-    return Part(outcome="pass", explanation=told) if passes else failed("verdict", told)
+        explanation += f" ({computed.explanation})"
+    return Part(outcome="pass", explanation=explanation) if passes else failed("verdict", explanation)
 
 
 if TYPE_CHECKING:
@@ -279,7 +281,7 @@ def _scored_together(
     matched: Sequence[MatchedConversation], judge: Judge, settings: ScoringSettings
 ) -> Iterator[ConversationScore]:
     kinds = kinds_wanted(kinds_of(judge), settings)
-    plans = [Plan.of(one, settings, kinds) for one in matched]
+    plans = [Plan.of(item, settings, kinds) for item in matched]
     verdicts = iter(ask(judge, [question for plan in plans for question in plan.questions]))
     calibrated = is_calibrated(judge)
     return (_score(plan, [next(verdicts) for _ in plan.questions], calibrated=calibrated) for plan in plans)
@@ -344,26 +346,26 @@ def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure],
     absent = [index for index in range(len(case.turns)) if index not in plan.aligned.values()]
     awaited = unproven_absence(plan.matched.conversation, settings) if absent else None
     tools = plan.judged_tools(verdicts)
-    whole = tools.whole
-    if whole is not None and awaited is not None:
-        whole = await_missing_calls(whole, case, settings, awaited)
+    total = tools.whole
+    if total is not None and awaited is not None:
+        total = await_missing_calls(total, case, settings, awaited)
     missing = missing_outputs(turns, case.outputs)
     shared = [*_presence_parts(plan, case, absent, awaited)]
-    shared += [] if whole is None else [_tool_part(whole)]
+    shared += [] if total is None else [_tool_part(total)]
     if case.outputs:
         shared.append(_await_missing_outputs(outputs_part(turns, missing), awaited))
     answers = plan.answers(verdicts)
-    judged = [verdict.score for verdict in verdicts[: plan.answers_asked] if isinstance(verdict, Verdict)]
-    needed = [index for index, place in sorted(plan.aligned.items()) if case.turns[place].annotated]
+    by_judge = [verdict.score for verdict in verdicts[: plan.answers_asked] if isinstance(verdict, Verdict)]
+    needed = [index for index, item in sorted(plan.aligned.items()) if case.turns[item].annotated]
     parts = {index: (answers.get(index), _part_of(tools.turns.get(index))) for index in needed}
     of_rule = {rule: [*(decide_turn(rule, *parts[index]) for index in needed), *shared] for rule in _RULES}
     return _Computed(
-        by_rule={rule: combine(found) for rule, found in of_rule.items()},
+        by_rule={rule: combine(item) for rule, item in of_rule.items()},
         open_rules=frozenset(rule for rule in _RULES if _is_open(rule, list(parts.values()), shared)),
         turns=tuple(_turn_score(turn, plan, parts.get(turn.index), settings) for turn in turns),
-        tools=(*tools.turns.values(), *(() if whole is None else (whole,))),
+        tools=(*tools.turns.values(), *(() if total is None else (total,))),
         missing_outputs=missing,
-        answers_probability=prod(judged) if calibrated and judged else None,
+        answers_probability=prod(by_judge) if calibrated and by_judge else None,
     )
 
 
@@ -438,8 +440,8 @@ def _unjudged(turn: Turn, part: Part) -> TurnScore:
 def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
     conversation, match, case = plan.matched.conversation, plan.matched.match, plan.case
     rule = plan.settings.turn_rule
-    own, given = computed.by_rule[rule], given_verdict(plan)
-    final = under_verdict(own, given)
+    own, provided = computed.by_rule[rule], given_verdict(plan)
+    final = under_verdict(own, provided)
     return ConversationScore(
         environment=conversation.environment,
         conversation_id=conversation.conversation_id,
@@ -452,7 +454,7 @@ def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
         warning=match.warning,
         outcome=final.outcome,
         reason=final.reason,
-        outcome_source="computed" if given is None else given[0],
+        outcome_source="computed" if provided is None else provided[0],
         computed_outcome=own.outcome,
         computed_reason=own.reason,
         answer_outcome=computed.by_rule["answer"].outcome,
@@ -462,11 +464,11 @@ def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
         tools=computed.tools,
         missing_outputs=computed.missing_outputs,
         explanation=final.explanation,
-        partial=given is None
+        partial=provided is None
         and (own.outcome == "fail" or own.known_failure is not None)
         and rule in computed.open_rules,
         known_failure=own.known_failure,
-        pass_probability=None if given is not None else _pass_probability(own, computed.answers_probability),
+        pass_probability=None if provided is not None else _pass_probability(own, computed.answers_probability),
     )
 
 

@@ -32,10 +32,12 @@ def score_sentence(score: ToolScore) -> str:
     if score.outcome == "fail" and faults:
         return faults
     if not score.required:
-        told = "no call was required, and none was made that is not allowed" if not faults else "no call was required"
+        message = (
+            "no call was required, and none was made that is not allowed" if not faults else "no call was required"
+        )
     else:
-        told = f"{score.paired} of {score.required} required {_calls(score.required)} made"
-    return f"{told}; {faults}" if faults else told
+        message = f"{score.paired} of {score.required} required {_calls(score.required)} made"
+    return f"{message}; {faults}" if faults else message
 
 
 def shown_call(tool_name: str, arguments: Any) -> str:
@@ -46,11 +48,11 @@ def shown_call(tool_name: str, arguments: Any) -> str:
     """
     if not isinstance(arguments, Mapping):
         return tool_name
-    told = [f"{key}={json_text(arguments[key])}" for key in sorted(arguments, key=str)]
-    told.sort(key=lambda one: len(one) > _SHORT_CHARACTERS)
-    while len(", ".join(told)) > _CALL_CHARACTERS and len(told) > 1:
-        told = [*told[: -2 if told[-1] == "…" else -1], "…"]
-    return f"{tool_name}({', '.join(told)})"
+    parts = [f"{key}={json_text(arguments[key])}" for key in sorted(arguments, key=str)]
+    parts.sort(key=lambda item: len(item) > _SHORT_CHARACTERS)
+    while len(", ".join(parts)) > _CALL_CHARACTERS and len(parts) > 1:
+        parts = [*parts[: -2 if parts[-1] == "…" else -1], "…"]
+    return f"{tool_name}({', '.join(parts)})"
 
 
 class Difference(NamedTuple):
@@ -63,27 +65,27 @@ class Difference(NamedTuple):
     is_made: bool = True
 
 
-def first_difference(expected: Any, made: Any, path: str = "") -> Difference:
+def first_difference(expected: Any, actual: Any, path: str = "") -> Difference:
     """Return where a made value differs first from the expected one: inside, where both are objects or both lists.
 
     >>> first_difference([{"to": "Rome"}, {"to": "Oslo"}], [{"to": "Rome"}, {"to": "Bern"}], "legs")[:3]
     ('legs[1].to', 'Oslo', 'Bern')
     """
-    if isinstance(expected, Mapping) and isinstance(made, Mapping):
-        inside = [(f"{path}.{key}", key) for key in sorted({*expected, *made}, key=str)]
-    elif isinstance(expected, list) and isinstance(made, list):
-        inside = [(f"{path}[{index}]", index) for index in range(max(len(expected), len(made)))]
-        expected, made = dict(enumerate(expected)), dict(enumerate(made))
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        inside = [(f"{path}.{key}", key) for key in sorted({*expected, *actual}, key=str)]
+    elif isinstance(expected, list) and isinstance(actual, list):
+        inside = [(f"{path}[{index}]", index) for index in range(max(len(expected), len(actual)))]
+        expected, actual = dict(enumerate(expected)), dict(enumerate(actual))
     else:
-        return Difference(path, expected, made)
-    for place, key in inside:
-        if key not in made:
-            return Difference(place, expected[key], None, is_made=False)
+        return Difference(path, expected, actual)
+    for position, key in inside:
+        if key not in actual:
+            return Difference(position, expected[key], None, is_made=False)
         if key not in expected:
-            return Difference(place, None, made[key], is_expected=False)
-        if not agrees(expected[key], made[key], EXACT):
-            return first_difference(expected[key], made[key], place)
-    return Difference(path, expected, made)
+            return Difference(position, None, actual[key], is_expected=False)
+        if not agrees(expected[key], actual[key], EXACT):
+            return first_difference(expected[key], actual[key], position)
+    return Difference(path, expected, actual)
 
 
 def _missing(fault: ToolFault) -> str:
@@ -93,12 +95,12 @@ def _missing(fault: ToolFault) -> str:
 
 
 def _spurious(fault: ToolFault) -> str:
-    told = f"{shown_call(fault.tool_name, fault.made)} {_where(fault)}"
+    message = f"{shown_call(fault.tool_name, fault.made)} {_where(fault)}"
     if fault.expected:
-        told += f" was one too many, {fault.expected} {_calls(fault.expected)} expected"
+        message += f" was one too many, {fault.expected} {_calls(fault.expected)} expected"
     else:
-        told += " was not asked for"
-    return f"{told}; extra calls like it are forbidden" if fault.note == "forbid" else told
+        message += " was not asked for"
+    return f"{message}; extra calls like it are forbidden" if fault.note == "forbid" else message
 
 
 def _forbidden(fault: ToolFault) -> str:
@@ -108,17 +110,17 @@ def _forbidden(fault: ToolFault) -> str:
 
 def _wrong_parameters(fault: ToolFault) -> str:
     if fault.mode is None:
-        found = Difference(f"{fault.parameter}", None, fault.made, is_expected=False)
+        result = Difference(f"{fault.parameter}", None, fault.made, is_expected=False)
     elif fault.given and fault.mode == "exact":
-        found = _difference(fault)
+        result = _difference(fault)
     else:
-        found = Difference(f"{fault.parameter}", fault.expected, fault.made, is_made=fault.given)
-    told = f"{fault.tool_name} {_where(fault)}: parameter {found.path}"
-    if not found.is_expected:
-        return f"{told} = {json_text(found.made)} was not expected"
-    wanted = _WANTED.get(fault.mode or "exact", "{}").format(json_text(found.expected))
-    was = f"was {json_text(found.made)}" if found.is_made else "was not given"
-    return f"{told} {was}, expected {wanted}"
+        result = Difference(f"{fault.parameter}", fault.expected, fault.made, is_made=fault.given)
+    message = f"{fault.tool_name} {_where(fault)}: parameter {result.path}"
+    if not result.is_expected:
+        return f"{message} = {json_text(result.made)} was not expected"
+    expected = _WANTED.get(fault.mode or "exact", "{}").format(json_text(result.expected))
+    was = f"was {json_text(result.made)}" if result.is_made else "was not given"
+    return f"{message} {was}, expected {expected}"
 
 
 def _difference(fault: ToolFault) -> Difference:
@@ -130,8 +132,8 @@ def _difference(fault: ToolFault) -> Difference:
 
 def _wrong_order(fault: ToolFault) -> str:
     belongs = fault.expected if isinstance(fault.expected, str) else f"as number {fault.expected}"
-    came = "" if fault.made is None else f", came as number {fault.made}"
-    return f"{fault.tool_name} {_where(fault)} is out of order: expected {belongs}{came}"
+    present = "" if fault.made is None else f", came as number {fault.made}"
+    return f"{fault.tool_name} {_where(fault)} is out of order: expected {belongs}{present}"
 
 
 def _unused_result(fault: ToolFault) -> str:
@@ -139,12 +141,12 @@ def _unused_result(fault: ToolFault) -> str:
 
 
 def _errored(fault: ToolFault) -> str:
-    said = f": {json_text(fault.note)}" if fault.note else ""
-    return f"{fault.tool_name} {_where(fault)} answered with an error{said}"
+    stated = f": {json_text(fault.note)}" if fault.note else ""
+    return f"{fault.tool_name} {_where(fault)} answered with an error{stated}"
 
 
 def _where(fault: ToolFault) -> str:
-    places = [
+    indices = [
         f"{name} {number}"
         for name, number in (
             ("turn", None if fault.turn_index is None else fault.turn_index + 1),
@@ -152,7 +154,7 @@ def _where(fault: ToolFault) -> str:
         )
         if number is not None
     ]
-    return f"in {', '.join(places)}" if places else "somewhere"
+    return f"in {', '.join(indices)}" if indices else "somewhere"
 
 
 def _calls(number: int) -> str:

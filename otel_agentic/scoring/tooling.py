@@ -64,18 +64,18 @@ class AskedOpinions:
 
     def evidence(self, calls: SortedCalls) -> list[Mapping[str, Any]]:
         """Return what the judge said of the parameters of the calls that were paired, one record a parameter."""
-        found = (
+        result = (
             self._said.get((id(pair.expected.call), calls.made[pair.place].place, key))
             for pair in (*calls.pairs, *calls.excused)
             for key in pair.expected.call.rules
         )
-        return [record for record in found if record is not None]
+        return [record for record in result if record is not None]
 
-    def parameter(self, expected: ExpectedCall, key: str, made: MadeCall) -> bool | None:
+    def parameter(self, expected: ExpectedCall, key: str, actual: MadeCall) -> bool | None:
         """Return whether a made parameter means the expected one, None where that is not known."""
         if "parameter" not in self._kinds:
             return None
-        arguments = made.call.arguments or {}
+        arguments = actual.call.arguments or {}
         question = Question(
             kind="parameter",
             query=f"tool {expected.tool_name}, parameter {key}",
@@ -88,14 +88,14 @@ class AskedOpinions:
             return None
         agrees = self._reaches(verdict)
         # The same pair may be looked at more than once, and under several alternatives.
-        self._said[id(expected), made.place, key] = _record(expected, key, made, verdict, agrees=agrees)
+        self._said[id(expected), actual.place, key] = _record(expected, key, actual, verdict, agrees=agrees)
         return agrees
 
-    def used(self, made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
+    def used(self, actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
         """Return whether the judge finds the result of a call used, None where that is not known."""
         if "utilization" not in self._kinds:
             return None
-        question = use_question(made, later, texts, self._threshold)
+        question = use_question(actual, later, texts, self._threshold)
         verdict = None if question is None else self._verdict(question)
         if verdict is None:
             return None
@@ -119,18 +119,18 @@ class AskedOpinions:
         return verdict.score >= self._threshold - ROUNDING
 
 
-def use_question(made: MadeCall, later: Sequence[MadeCall], texts: Texts, threshold: float) -> Question | None:
+def use_question(actual: MadeCall, later: Sequence[MadeCall], texts: Texts, threshold: float) -> Question | None:
     """Return the question whether a result was used, None where nothing was said or done after it, or it is empty."""
-    result = _text_of(made.call.result) if made.call.result_captured else ""
-    said = [text.raw for _, text in texts.answers_after(made)]
+    result = _text_of(actual.call.result) if actual.call.result_captured else ""
+    stated = [text.raw for _, text in texts.answers_after(actual)]
     done = [f"later call {call.call.name}: {_text_of(call.call.arguments)}" for call in later]
-    if result in {"", "null", '""', "[]", "{}"} or not (said or done):
+    if result in {"", "null", '""', "[]", "{}"} or not (stated or done):
         return None
     return Question(
         kind="utilization",
-        query=f"tool {made.call.name}, called with {_text_of(made.call.arguments)}",
+        query=f"tool {actual.call.name}, called with {_text_of(actual.call.arguments)}",
         expected=result,
-        answer="\n".join((*said, *done))[:_SHOWN_CHARACTERS],
+        answer="\n".join((*stated, *done))[:_SHOWN_CHARACTERS],
         threshold=threshold,
     )
 
@@ -143,8 +143,8 @@ def wants_opinions(case: Case, kinds: frozenset[QuestionKind]) -> bool:
         call
         for tools in (case.tools, *(turn.tools for turn in case.turns))
         if tools is not None
-        for one in (tools, *tools.alternatives)
-        for call in one.calls
+        for item in (tools, *tools.alternatives)
+        for call in item.calls
     )
     return "parameter" in kinds and any(rule.mode == "judge" for call in calls for rule in call.rules.values())
 
@@ -167,12 +167,12 @@ def _json_of(value: Any) -> str:
     return text[:_SHOWN_CHARACTERS]
 
 
-def _record(expected: ExpectedCall, key: str, made: MadeCall, verdict: Verdict, *, agrees: bool) -> dict[str, Any]:
+def _record(expected: ExpectedCall, key: str, actual: MadeCall, verdict: Verdict, *, agrees: bool) -> dict[str, Any]:
     return {
         "tool": expected.tool_name,
-        "turn_index": made.turn_index,
-        "position": made.call.position,
-        "span_id": made.call.span_id,
+        "turn_index": actual.turn_index,
+        "position": actual.call.position,
+        "span_id": actual.call.span_id,
         "parameter": key,
         "score": verdict.score,
         "agrees": agrees,
@@ -208,7 +208,7 @@ def tool_scores(
     turns: Sequence[Turn],
     aligned: Mapping[int, int],
     settings: ScoringSettings,
-    asking: Asking | None = None,
+    requests: Asking | None = None,
 ) -> ToolScores:
     """Return the tool scores of a conversation.
 
@@ -219,19 +219,19 @@ def tool_scores(
         turns: its turns.
         aligned: turn index -> case turn index.
         settings: what holds where the case says nothing.
-        asking: the judge that may be asked; None: the data alone decide.
+        requests: the judge that may be asked; None: the data alone decide.
     """
-    scorer = _Scorer(rules=ToolRules.of(case, settings), asking=asking, turns=turns)
-    wanted = dict(_wanted(case, turns, aligned))
-    found = {index: scorer.score(*those) for index, those in wanted.items()}
+    scorer = _Scorer(rules=ToolRules.of(case, settings), asking=requests, turns=turns)
+    expected = dict(_wanted(case, turns, aligned))
+    results = {index: scorer.score(*group) for index, group in expected.items()}
     if case.tools is None:
-        return ToolScores(turns=found, whole=None, asked=tuple(scorer.asked))
+        return ToolScores(turns=results, whole=None, asked=tuple(scorer.asked))
     scope = scope_of(turns, turn_index=None)
-    whole = scorer.score(case.tools, scope)
-    of_whole, of_turns = _asked_for(whole), frozenset[Place]().union(*map(_asked_for, found.values()))
+    total = scorer.score(case.tools, scope)
+    of_whole, of_turns = _asked_for(total), frozenset[Place]().union(*map(_asked_for, results.values()))
     return ToolScores(
-        turns={index: scorer.without(of_whole, found[index], *those) for index, those in wanted.items()},
-        whole=scorer.without(of_turns, whole, case.tools, scope),
+        turns={index: scorer.without(of_whole, results[index], *group) for index, group in expected.items()},
+        whole=scorer.without(of_turns, total, case.tools, scope),
         asked=tuple(scorer.asked),
     )
 
@@ -241,8 +241,8 @@ def _wanted(
 ) -> Iterator[tuple[int, tuple[ToolExpectation, Scope]]]:
     """Yield the index of each turn that has an expectation of its own, with it and what it is held against."""
     for number, turn in enumerate(turns):
-        place = aligned.get(turn.index)
-        expectation = None if place is None else case.turns[place].tools
+        index = aligned.get(turn.index)
+        expectation = None if index is None else case.turns[index].tools
         if expectation is not None:
             yield turn.index, (expectation, scope_of([turn], turn_index=turn.index, earlier=turns[:number]))
 
@@ -260,33 +260,33 @@ class _Scorer:
         """Return the score of an expectation."""
         if self.asking is None:
             return score_tools(expectation, scope, self.rules, NO_OPINIONS)
-        opinions = AskedOpinions(self.asking.kinds, self.asking.threshold, self.asking.verdicts)
-        score = score_tools(expectation, scope, self.rules, opinions)
-        self.asked.update(opinions.asked)
-        judged = [] if score.calls is None else opinions.evidence(score.calls)
-        return score._replace(judged=judged) if judged else score
+        verdicts = AskedOpinions(self.asking.kinds, self.asking.threshold, self.asking.verdicts)
+        score = score_tools(expectation, scope, self.rules, verdicts)
+        self.asked.update(verdicts.asked)
+        by_judge = [] if score.calls is None else verdicts.evidence(score.calls)
+        return score._replace(judged=by_judge) if by_judge else score
 
     def without(
-        self, places: frozenset[Place], score: ToolScore, expectation: ToolExpectation, scope: Scope
+        self, indices: frozenset[Place], score: ToolScore, expectation: ToolExpectation, scope: Scope
     ) -> ToolScore:
         """Return the score, made anew where calls of these places were extra to it."""
-        beyond = [made for made in _extra(score) if made.place in places]
+        beyond = [actual for actual in _extra(score) if actual.place in indices]
         return self.score(expectation, self._aside(scope, beyond)) if beyond else score
 
     def _aside(self, scope: Scope, beyond: Sequence[MadeCall]) -> Scope:
         """Return a scope without some calls, which may still explain what an answer states, as earlier turns may."""
-        places = {made.place for made in beyond}
+        indices = {actual.place for actual in beyond}
         known = (
             replace(
                 turn,
                 query=None,
                 answer=None,
-                calls=tuple(made.call for made in beyond if made.turn_index == turn.index),
+                calls=tuple(actual.call for actual in beyond if actual.turn_index == turn.index),
             )
             for turn in self.turns
         )
-        kept = tuple(made for made in scope.calls if made.place not in places)
-        return replace(scope, calls=kept, earlier=(*scope.earlier, *known))
+        retained = tuple(actual for actual in scope.calls if actual.place not in indices)
+        return replace(scope, calls=retained, earlier=(*scope.earlier, *known))
 
 
 def _asked_for(score: ToolScore) -> frozenset[Place]:
@@ -300,7 +300,7 @@ def _asked_for(score: ToolScore) -> frozenset[Place]:
 def _extra(score: ToolScore) -> list[MadeCall]:
     """Return the calls that an expectation neither asked for nor forbids by name."""
     calls = score.calls
-    return [] if calls is None else [calls.made[place] for place, _ in calls.extra if place not in calls.forbidden]
+    return [] if calls is None else [calls.made[index] for index, _ in calls.extra if index not in calls.forbidden]
 
 
 def await_missing_calls(

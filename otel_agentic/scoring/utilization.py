@@ -62,24 +62,26 @@ class Use:
     @property
     def evidence(self) -> str:
         """The evidence as a part of a sentence."""
-        shown = self.shown
-        if shown is None:
+        visible = self.shown
+        if visible is None:
             return self.note
-        value = short(shown.value)
-        named = f"{shown.key} {value}" if shown.key else value
-        if shown.call is not None:
-            where = f"in turn {shown.call.turn_index + 1}, step {shown.call.call.step}"
-            return f"{named} is in argument {shown.argument!r} of the later call {shown.call.call.name} {where}"
-        said = f"the answer of turn {shown.turn_index + 1} says {shown.found!r}"
-        return f"{said}, the result {value}" if self.how == "contradiction" else f"{said}, as the result does: {named}"
+        value = short(visible.value)
+        named = f"{visible.key} {value}" if visible.key else value
+        if visible.call is not None:
+            where = f"in turn {visible.call.turn_index + 1}, step {visible.call.call.step}"
+            return f"{named} is in argument {visible.argument!r} of the later call {visible.call.call.name} {where}"
+        stated = f"the answer of turn {visible.turn_index + 1} says {visible.found!r}"
+        return (
+            f"{stated}, the result {value}" if self.how == "contradiction" else f"{stated}, as the result does: {named}"
+        )
 
-    def record(self, made: MadeCall) -> dict[str, Any]:
+    def record(self, actual: MadeCall) -> dict[str, Any]:
         """Return what is known of a call's result as one flat record; what does not apply is left out."""
         fields: dict[str, Any] = {
-            "tool": made.call.name,
-            "turn_index": made.turn_index,
-            "position": made.call.position,
-            "span_id": made.call.span_id,
+            "tool": actual.call.name,
+            "turn_index": actual.turn_index,
+            "position": actual.call.position,
+            "span_id": actual.call.span_id,
             "score": self.score,
             "how": self.how,
             "explanation": self.evidence,
@@ -89,19 +91,19 @@ class Use:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-def _shown(shown: Evidence) -> dict[str, Any]:
+def _shown(visible: Evidence) -> dict[str, Any]:
     fields = {
-        "key": shown.key or None,
-        "value": cut(shown.value),
-        "found_text": shown.found,
-        "found_turn_index": shown.turn_index,
+        "key": visible.key or None,
+        "value": cut(visible.value),
+        "found_text": visible.found,
+        "found_turn_index": visible.turn_index,
     }
-    if shown.call is None:
+    if visible.call is None:
         return fields
-    call = shown.call.call
+    call = visible.call.call
     return fields | {
         "found_tool": call.name,
-        "found_argument": shown.argument,
+        "found_argument": visible.argument,
         "found_position": call.position,
         "found_span_id": call.span_id,
     }
@@ -179,28 +181,28 @@ class Claim:
     beside: tuple[Quantity, ...] = ()
 
 
-def claim_of(said: SaidText, name: str, known_words: frozenset[str]) -> Claim | None:
+def claim_of(text: SaidText, name: str, known_words: frozenset[str]) -> Claim | None:
     """Return the one value that a text states for a key, None where it states none, or several.
 
     Args:
-        said: the text.
+        text: the text.
         name: the key as words.
         known_words: words of the call and its result: before the key they name what it is a key of.
     """
-    found = list(_claims(said, name, known_words))
-    first = found[0] if found else None
-    if first is None or any(not _same(first.fact, other.fact) for other in found):
+    results = list(_claims(text, name, known_words))
+    first = results[0] if results else None
+    if first is None or any(not _same(first.fact, other.fact) for other in results):
         return None
     return first
 
 
-def _same(one: Fact, other: Fact) -> bool:
-    return type(one) is type(other) and agrees(one, other)
+def _same(fact: Fact, other: Fact) -> bool:
+    return type(fact) is type(other) and agrees(fact, other)
 
 
-def _claims(said: SaidText, name: str, known_words: frozenset[str]) -> Iterator[Claim]:
+def _claims(text: SaidText, name: str, known_words: frozenset[str]) -> Iterator[Claim]:
     # A normalised text has lost the mark that ends it.
-    plain = f"{said.plain}?" if said.raw.rstrip().endswith("?") else said.plain
+    plain = f"{text.plain}?" if text.raw.rstrip().endswith("?") else text.plain
     for start, end in places_of(plain, name):
         if not _means_the_key(plain, start, known_words):
             continue
@@ -211,8 +213,8 @@ def _claims(said: SaidText, name: str, known_words: frozenset[str]) -> Iterator[
             continue
         stop = behind + facts[0].end
         if not _is_open(plain, start, stop) and (name not in _GENERIC or _ends_there(plain, stop)):
-            told, beside = _STRONG.sub("", plain[start:stop]), tuple(_numbers_beside(plain, start, stop))
-            yield Claim(fact=facts[0], text=told, about=bool(link and link["about"]), beside=beside)
+            message, nearby = _STRONG.sub("", plain[start:stop]), tuple(_numbers_beside(plain, start, stop))
+            yield Claim(fact=facts[0], text=message, about=bool(link and link["about"]), beside=nearby)
 
 
 def _means_the_key(plain: str, start: int, known_words: frozenset[str]) -> bool:
@@ -262,8 +264,8 @@ def agrees(known: Fact, stated: Fact, *, about: bool = False) -> bool:
     if isinstance(known, Quantity) and isinstance(stated, Quantity):
         return any(_near(number, stated, about=about) for number in readings(known, stated))
     if isinstance(known, Identifier) and isinstance(stated, Identifier):
-        one, other = (re.sub(r"[^a-z0-9]", "", fact.value) for fact in (known, stated))
-        return one in other or other in one
+        item, other = (re.sub(r"[^a-z0-9]", "", fact.value) for fact in (known, stated))
+        return item in other or other in item
     if isinstance(known, Day) and isinstance(stated, Day):
         return known.same_as(stated)
     if isinstance(known, TimeOfDay) and isinstance(stated, TimeOfDay):
@@ -273,17 +275,17 @@ def agrees(known: Fact, stated: Fact, *, about: bool = False) -> bool:
 
 
 def _near(number: float, stated: Quantity, *, about: bool) -> bool:
-    shown = 0.5 * 10.0**-stated.decimals
+    visible = 0.5 * 10.0**-stated.decimals
     if about or stated.worded:
-        shown = max(shown, 0.1 * abs(number))
+        visible = max(visible, 0.1 * abs(number))
     if abs(stated.value) >= 10_000:  # noqa: PLR2004 — large numbers are said in round figures
-        shown = max(shown, 0.05 * abs(number))
+        visible = max(visible, 0.05 * abs(number))
     if stated.decimals == 1 and stated.value * 2 % 1 == 0:
         # Ratings are said in halves.
-        shown = max(shown, 0.25)
+        visible = max(visible, 0.25)
     # A sign may be said in words: "overdrawn". 1.234 may be 1,234 in another country.
     readings_of = (stated.value, stated.value * 1000) if stated.decimals == _GROUP else (stated.value,)
-    return any(abs(abs(number) - abs(value)) <= shown * (1 + 1e-9) for value in readings_of)
+    return any(abs(abs(number) - abs(value)) <= visible * (1 + 1e-9) for value in readings_of)
 
 
 #: Numbers that a stated one may have been worked out from, and calls whose results are looked at.
@@ -291,19 +293,19 @@ _MAX_OPERANDS: Final = 40
 _MAX_OTHERS: Final = 50
 
 
-def stated_otherwise(values: Sequence[ResultValue], made: MadeCall, texts: Texts) -> Use | None:
+def stated_otherwise(values: Sequence[ResultValue], actual: MadeCall, texts: Texts) -> Use | None:
     """Return the use of a result whose keys the turn's own answer speaks of, None where it speaks of none.
 
     Score 1 where the value stated for a key is the result's, 0 where it is another that nothing known explains.
     """
-    answer = next((said for turn, said in texts.answers if turn == made.turn_index), None)
+    answer = next((stated for turn, stated in texts.answers if turn == actual.turn_index), None)
     if answer is None:
         return None
     spoken_of = list(_spoken_of(values, answer))
-    known_words = _known_words(values, made, texts) if spoken_of else frozenset()
+    known_words = _known_words(values, actual, texts) if spoken_of else frozenset()
     for name, value in spoken_of:
         claim = claim_of(answer, name, known_words)
-        use = None if claim is None else _weighed(claim, value, values, made, texts)
+        use = None if claim is None else _weighed(claim, value, values, actual, texts)
         if use is not None:
             return use
     return None
@@ -318,29 +320,29 @@ def _spoken_of(values: Sequence[ResultValue], answer: SaidText) -> Iterator[tupl
 
 
 def _weighed(
-    claim: Claim, value: ResultValue, values: Sequence[ResultValue], made: MadeCall, texts: Texts
+    claim: Claim, value: ResultValue, values: Sequence[ResultValue], actual: MadeCall, texts: Texts
 ) -> Use | None:
     known, stated = value.fact, claim.fact
-    shown = Evidence(key=value.key, value=value.value, found=claim.text, turn_index=made.turn_index)
+    visible = Evidence(key=value.key, value=value.value, found=claim.text, turn_index=actual.turn_index)
     if isinstance(known, Quantity) and isinstance(stated, Quantity) and rounds_to(known.value, stated):
-        brought_in = any(_speaks_of(text, stated) for text in texts.brought_in(made, made.turn_index))
-        return None if brought_in else Use(score=1.0, how="answer", shown=shown)
+        brought_in = any(_speaks_of(text, stated) for text in texts.brought_in(actual, actual.turn_index))
+        return None if brought_in else Use(score=1.0, how="answer", shown=visible)
     if known is None or agrees(known, stated, about=claim.about) or _is_next_day(value, stated):
         return None
-    if _is_explained(claim, values, made, texts) or _is_altered(known, claim):
+    if _is_explained(claim, values, actual, texts) or _is_altered(known, claim):
         return None
-    return Use(score=0.0, how="contradiction", shown=shown)
+    return Use(score=0.0, how="contradiction", shown=visible)
 
 
-def _is_explained(claim: Claim, values: Sequence[ResultValue], made: MadeCall, texts: Texts) -> bool:
+def _is_explained(claim: Claim, values: Sequence[ResultValue], actual: MadeCall, texts: Texts) -> bool:
     """Return whether the stated value is known from anywhere, or can be worked out from what is."""
     stated = claim.fact
     if any(agrees(fact, stated, about=claim.about) for fact in _facts(values) if type(fact) is type(stated)):
         return True
-    brought_in = texts.brought_in(made, made.turn_index)
+    brought_in = texts.brought_in(actual, actual.turn_index)
     if any(_speaks_of(text, stated) for text in (*brought_in, *texts.earlier)):
         return True
-    for other, _ in zip(texts.others(made), range(_MAX_OTHERS), strict=False):
+    for other, _ in zip(texts.others(actual), range(_MAX_OTHERS), strict=False):
         result = texts.result_of(other)
         known = any(agrees(fact, stated) for fact in _facts(result.values) if type(fact) is type(stated))
         if known or not result.complete or _speaks_of(texts.given_to(other), stated):
@@ -353,7 +355,7 @@ def _is_next_day(value: ResultValue, stated: Fact) -> bool:
     known = value.fact
     if not (isinstance(known, Day) and isinstance(stated, Day) and ":" in value.plain):
         return False
-    return any(abs(one - other) <= 1 for one in _ordinals(known, stated) for other in _ordinals(stated, known))
+    return any(abs(ordinal - other) <= 1 for ordinal in _ordinals(known, stated) for other in _ordinals(stated, known))
 
 
 def _ordinals(day: Day, other: Day) -> Iterator[int]:
@@ -370,8 +372,8 @@ def _is_altered(known: Fact, claim: Claim) -> bool:
     stated = claim.fact
     if not (isinstance(known, Quantity) and isinstance(stated, Quantity)):
         return False
-    made = (number for beside in claim.beside for number in _combined(known.value, beside.value))
-    return any(agrees(bare(number), stated) for number in made)
+    actual = (number for nearby in claim.beside for number in _combined(known.value, nearby.value))
+    return any(agrees(bare(number), stated) for number in actual)
 
 
 def _facts(values: Sequence[ResultValue]) -> Iterator[Fact]:
@@ -385,23 +387,23 @@ def _speaks_of(text: SaidText, stated: Fact) -> bool:
 def _is_worked_out(stated: Quantity, values: Sequence[ResultValue], brought_in: Sequence[SaidText]) -> bool:
     """Return whether two known numbers make the stated one: sum, difference, product, quotient, or share in percent."""
     own = [fact.value for fact in _facts(values) if isinstance(fact, Quantity)]
-    given = [number.value for text in brought_in for number in text.quantities]
-    operands = [*own[:_MAX_OPERANDS], *given[:_MAX_OPERANDS]]
-    made = (number for one, other in combinations(operands, 2) for number in _combined(one, other))
-    return any(agrees(bare(number), stated) for number in (*made, sum(own)))
+    provided = [number.value for text in brought_in for number in text.quantities]
+    operands = [*own[:_MAX_OPERANDS], *provided[:_MAX_OPERANDS]]
+    actual = (number for item, other in combinations(operands, 2) for number in _combined(item, other))
+    return any(agrees(bare(number), stated) for number in (*actual, sum(own)))
 
 
-def _combined(one: float, other: float) -> Iterator[float]:
-    yield from (one + other, one - other, other - one, one * other)
-    yield from (one * other / 100, one * (1 - other / 100), other * (1 - one / 100))
-    if one and other:
-        yield from (one / other, other / one)
+def _combined(item: float, other: float) -> Iterator[float]:
+    yield from (item + other, item - other, other - item, item * other)
+    yield from (item * other / 100, item * (1 - other / 100), other * (1 - item / 100))
+    if item and other:
+        yield from (item / other, other / item)
 
 
-def _known_words(values: Sequence[ResultValue], made: MadeCall, texts: Texts) -> frozenset[str]:
+def _known_words(values: Sequence[ResultValue], actual: MadeCall, texts: Texts) -> frozenset[str]:
     """Return the words that name what a call was about."""
     named = {word for value in values if isinstance(value.value, str) for word in words(value.plain)}
-    return texts.given_to(made).vocabulary | named
+    return texts.given_to(actual).vocabulary | named
 
 
 #: Among so few values any tells; among many, a number must have more digits than those that turn up by chance.
@@ -419,16 +421,16 @@ _EMPTY: Final = frozenset((
 
 
 def in_later_call(
-    values: Sequence[ResultValue], made: MadeCall, later: Sequence[MadeCall], texts: Texts
+    values: Sequence[ResultValue], actual: MadeCall, later: Sequence[MadeCall], texts: Texts
 ) -> Evidence | None:
     """Return a value of a result that a later call was given, None where there is none."""
     telling = [value for value in values if tells(value, max(len(values), FEW_VALUES + 1))]
     for call in later:
-        given, known = texts.given_to(call), texts.brought_in(made, call.turn_index)
+        provided, known = texts.given_to(call), texts.brought_in(actual, call.turn_index)
         for value in telling:
-            place = _argument_with(value, call) if find_new(value, given, known) is not None else None
-            if place is not None:
-                return _evidence(value, place[1], call.turn_index, call=call, argument=place[0])
+            index = _argument_with(value, call) if find_new(value, provided, known) is not None else None
+            if index is not None:
+                return _evidence(value, index[1], call.turn_index, call=call, argument=index[0])
         same = _same_name(values, call, known)
         if same is not None:
             return same
@@ -437,33 +439,33 @@ def in_later_call(
 
 def _same_name(values: Sequence[ResultValue], call: MadeCall, known: Sequence[SaidText]) -> Evidence | None:
     """Return an id that an argument of its own name was given: there even a small number is no chance."""
-    given = call.call.arguments or {}
+    provided = call.call.arguments or {}
     for value in values:
-        argument = given.get(value.key) if value.alone and _NAMES_ONE.search(value.key) else None
+        argument = provided.get(value.key) if value.alone and _NAMES_ONE.search(value.key) else None
         if type(argument) is type(value.value) and argument == value.value and not _is_in(value, known):
             return _evidence(value, str(argument), call.turn_index, call=call, argument=value.key)
     return None
 
 
-def in_answers(values: Sequence[ResultValue], made: MadeCall, texts: Texts, *, strong: bool) -> Evidence | None:
+def in_answers(values: Sequence[ResultValue], actual: MadeCall, texts: Texts, *, strong: bool) -> Evidence | None:
     """Return a value of a result that an answer says, None where there is none.
 
     Args:
         values: the values of the result.
-        made: the call.
+        actual: the call.
         texts: what was said.
         strong: look for numbers, dates, identifiers and phrases; else for names and single words.
     """
     few = len(values) <= FEW_VALUES
     telling = [value for value in values if is_strong(value) == strong and tells(value, len(values))]
-    for turn_index, answer in texts.answers_after(made) if telling else ():
-        known = texts.brought_in(made, turn_index)
+    for turn_index, answer in texts.answers_after(actual) if telling else ():
+        known = texts.brought_in(actual, turn_index)
         chance: Evidence | None = None
         for value in telling:
-            found = find_new(value, answer, known, few=few)
-            if found is None:
+            result = find_new(value, answer, known, few=few)
+            if result is None:
                 continue
-            evidence = _evidence(value, found, turn_index)
+            evidence = _evidence(value, result, turn_index)
             if few or not value.is_common or _says_key(answer, value):
                 return evidence
             # One common word may be chance, two different ones are not.
@@ -478,43 +480,43 @@ def _says_key(answer: SaidText, value: ResultValue) -> bool:
     return name is not None and answer.place_of_words(name) is not None
 
 
-def _evidence(value: ResultValue, found: str, turn_index: int, **place: Any) -> Evidence:
-    return Evidence(key=value.key, value=value.value, found=found, turn_index=turn_index, **place)
+def _evidence(value: ResultValue, result: str, turn_index: int, **index: Any) -> Evidence:
+    return Evidence(key=value.key, value=value.value, found=result, turn_index=turn_index, **index)
 
 
-def find_new(value: ResultValue, said: SaidText, known: Sequence[SaidText], *, few: bool = False) -> str | None:
+def find_new(value: ResultValue, stated: SaidText, known: Sequence[SaidText], *, few: bool = False) -> str | None:
     """Return the words around a value where a text says it first, None where it does not."""
     if value.is_prose:
-        shared = (phrase for phrase in value.phrases if phrase in said.phrases)
+        shared = (phrase for phrase in value.phrases if phrase in stated.phrases)
         return next((phrase for phrase in shared if not any(phrase in text.phrases for text in known)), None)
-    found = find(value, said, few=few)
-    return None if found is None or _is_in(value, known) else found
+    result = find(value, stated, few=few)
+    return None if result is None or _is_in(value, known) else result
 
 
-def find(value: ResultValue, said: SaidText, *, few: bool) -> str | None:
+def find(value: ResultValue, text: SaidText, *, few: bool) -> str | None:
     """Return the words around a value where a text says it, None where it does not."""
     if isinstance(value.value, str):
-        place = said.place_of_words(value.plain)
-        if place is not None:
-            return said.around_words(value.value, place)
+        index = text.place_of_words(value.plain)
+        if index is not None:
+            return text.around_words(value.value, index)
     if value.fact is None:
         return None
     fact = (
-        _find_number(value.fact, said, few=few) if isinstance(value.fact, Quantity) else said.place_of_fact(value.fact)
+        _find_number(value.fact, text, few=few) if isinstance(value.fact, Quantity) else text.place_of_fact(value.fact)
     )
-    return None if fact is None else said.around(fact)
+    return None if fact is None else text.around(fact)
 
 
 def _is_in(value: ResultValue, known: Sequence[SaidText]) -> bool:
     return any(find(value, text, few=True) is not None for text in known)
 
 
-def _find_number(number: Quantity, said: SaidText, *, few: bool) -> Quantity | None:
-    found = said.place_of_number(number)
-    for reading in other_units(number) if found is None else ():
-        found = found or said.place_of_number(reading, spelled=True)
+def _find_number(number: Quantity, text: SaidText, *, few: bool) -> Quantity | None:
+    result = text.place_of_number(number)
+    for reading in other_units(number) if result is None else ():
+        result = result or text.place_of_number(reading, spelled=True)
     # Of many numbers one rounds to any small one.
-    return found if found is None or few or not _is_small(found.value) else None
+    return result if result is None or few or not _is_small(result.value) else None
 
 
 def is_strong(value: ResultValue) -> bool:
@@ -544,59 +546,59 @@ def _argument_with(value: ResultValue, call: MadeCall) -> tuple[str, str] | None
     for name, argument in leaves(call.call.arguments or {}, limit=MAX_ARGUMENTS):
         text = str(argument)
         if value.is_common:
-            found = text if normalise(text) == value.plain else None
+            result = text if normalise(text) == value.plain else None
         else:
-            found = find_new(value, SaidText.of(text), ())
-        if found is not None:
-            return name, found
+            result = find_new(value, SaidText.of(text), ())
+        if result is not None:
+            return name, result
     return None
 
 
-def use_of(made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
+def use_of(actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
     """Return whether the result of a call was used.
 
     What can hardly be chance comes first: an argument of a later call, a number, date or code in an answer; then what
     the answer states for a key of the result; then words and names that the answer shares with it.
 
     Args:
-        made: a call that worked.
+        actual: a call that worked.
         later: the calls after it that may prove the use. Calls that no expectation names are left out by the caller: a
             call that nobody asked for cannot raise a score.
         texts: what was said in its scope.
     """
-    if made.call.used_flag is not None:
-        word = "used" if made.call.used_flag else "unused"
-        return Use(score=float(made.call.used_flag), how="flag", note=f"the data flag its result as {word}")
-    if not made.call.result_captured:
+    if actual.call.used_flag is not None:
+        word = "used" if actual.call.used_flag else "unused"
+        return Use(score=float(actual.call.used_flag), how="flag", note=f"the data flag its result as {word}")
+    if not actual.call.result_captured:
         return Use(score=None, note="its result was not captured")
-    return _inferred(made, later, texts)
+    return _inferred(actual, later, texts)
 
 
-def _inferred(made: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
-    result = texts.result_of(made)
-    argument = in_later_call(result.values, made, later, texts)
+def _inferred(actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
+    result = texts.result_of(actual)
+    argument = in_later_call(result.values, actual, later, texts)
     if argument is not None:
         return Use(score=1.0, how="argument", shown=argument)
-    said = in_answers(result.values, made, texts, strong=True)
+    text = in_answers(result.values, actual, texts, strong=True)
     # Of a result that was read in part only, the rest may hold what the answer states.
-    stated = stated_otherwise(result.values, made, texts) if said is None and result.complete else None
+    stated = stated_otherwise(result.values, actual, texts) if text is None and result.complete else None
     if stated is not None:
         return stated
-    said = said or in_answers(result.values, made, texts, strong=False)
-    if said is not None:
-        return Use(score=1.0, how="answer", shown=said)
+    text = text or in_answers(result.values, actual, texts, strong=False)
+    if text is not None:
+        return Use(score=1.0, how="answer", shown=text)
     return Use(score=None, note="no sign of its result")
 
 
 def evidence_of(
-    uses: Iterable[tuple[MadeCall, Use]], judged: Sequence[Mapping[str, Any]] = ()
+    uses: Iterable[tuple[MadeCall, Use]], verdicts: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, list[Mapping[str, Any]]]:
     """Return the evidence of a tool score by dimension: one record a result of which it is known whether it was used.
 
     Args:
         uses: what is known of the use of each result.
-        judged: what a judge said of parameters.
+        verdicts: what a judge said of parameters.
     """
-    known = [use.record(made) for made, use in uses if use.score is not None]
-    found: dict[str, list[Mapping[str, Any]]] = {"utilization": [*known], "parameters": [*judged]}
-    return {name: records for name, records in found.items() if records}
+    known = [use.record(actual) for actual, use in uses if use.score is not None]
+    results: dict[str, list[Mapping[str, Any]]] = {"utilization": [*known], "parameters": [*verdicts]}
+    return {name: records for name, records in results.items() if records}

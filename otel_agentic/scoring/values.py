@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 def _factors() -> Mapping[str, tuple[float, ...]]:
     """Return the units of each dimension, as multiples of its base unit."""
-    found: dict[str, set[float]] = defaultdict(set)
+    results: dict[str, set[float]] = defaultdict(set)
     for dimension, factor in UNITS.values():
-        found[dimension].add(factor)
-    return {dimension: tuple(sorted(factors)) for dimension, factors in found.items()}
+        results[dimension].add(factor)
+    return {dimension: tuple(sorted(factors)) for dimension, factors in results.items()}
 
 
 _FACTORS = _factors()
@@ -108,14 +108,14 @@ class SaidText(FactText):
         """
         for tolerance, (values, facts) in self._numbers.items():
             reach = tolerance + 1e-9 * abs(number.value)
-            for place in range(bisect_left(values, number.value - reach), bisect_right(values, number.value + reach)):
-                if _unit_fits(number, facts[place], spelled=spelled) and not self.denies(facts[place]):
-                    return facts[place]
+            for index in range(bisect_left(values, number.value - reach), bisect_right(values, number.value + reach)):
+                if _unit_fits(number, facts[index], spelled=spelled) and not self.denies(facts[index]):
+                    return facts[index]
         return None
 
-    def place_of_fact(self, wanted: Fact) -> Fact | None:
+    def place_of_fact(self, expected: Fact) -> Fact | None:
         """Return where a date, time, identifier or worded number is said."""
-        return next((fact for fact in self.facts.like(wanted) if _is_whole(fact) and not self.denies(fact)), None)
+        return next((fact for fact in self.facts.like(expected) if _is_whole(fact) and not self.denies(fact)), None)
 
     def place_of_words(self, text: str) -> Place | None:
         """Return where some words stand in the normalised text."""
@@ -151,26 +151,26 @@ class SaidText(FactText):
         groups: dict[float, list[Quantity]] = defaultdict(list)
         for fact in self.quantities:
             groups[_tolerance(self.raw[fact.start : fact.end], fact)].append(fact)
-        found = {}
+        results = {}
         for tolerance, facts in groups.items():
             facts.sort(key=lambda fact: fact.value)
-            found[tolerance] = ([fact.value for fact in facts], facts)
-        return found
+            results[tolerance] = ([fact.value for fact in facts], facts)
+        return results
 
     def around(self, fact: Fact) -> str:
         """Return a fact with the words around it, on one line."""
         return _excerpt(self.raw, (fact.start, fact.end))
 
-    def around_words(self, text: str, place: Place) -> str:
+    def around_words(self, text: str, index: Place) -> str:
         """Return some words with those around them, on one line.
 
         Args:
             text: the words.
-            place: where they stand in the normalised text; shown where they cannot be found as they were written.
+            index: where they stand in the normalised text; shown where they cannot be found as they were written.
         """
         pattern = r"\s+".join(re.escape(word) for word in text.split())
         written = re.search(pattern, self.raw, re.IGNORECASE)
-        return _excerpt(self.raw, written.span()) if written else _excerpt(self.plain, place)
+        return _excerpt(self.raw, written.span()) if written else _excerpt(self.plain, index)
 
 
 def phrases_of(plain: str) -> Iterator[str]:
@@ -179,14 +179,14 @@ def phrases_of(plain: str) -> Iterator[str]:
     >>> list(phrases_of("the capital of australia is canberra"))
     ['the capital of australia is', 'capital of australia is canberra']
     """
-    found = words(plain)
-    return (" ".join(found[start : start + PHRASE_WORDS]) for start in range(len(found) - PHRASE_WORDS + 1))
+    result = words(plain)
+    return (" ".join(result[start : start + PHRASE_WORDS]) for start in range(len(result) - PHRASE_WORDS + 1))
 
 
-def _unit_fits(number: Quantity, said: Quantity, *, spelled: bool) -> bool:
-    if number.dimension is None or said.dimension is None:
+def _unit_fits(number: Quantity, quantity: Quantity, *, spelled: bool) -> bool:
+    if number.dimension is None or quantity.dimension is None:
         return not spelled
-    return (number.dimension, number.factor) == (said.dimension, said.factor)
+    return (number.dimension, number.factor) == (quantity.dimension, quantity.factor)
 
 
 def _is_whole(fact: Fact) -> bool:
@@ -194,14 +194,14 @@ def _is_whole(fact: Fact) -> bool:
     return not isinstance(fact, Day) or any(day is not None for _, _, day in fact.readings)
 
 
-def _tolerance(shown: str, fact: Quantity) -> float:
+def _tolerance(visible: str, fact: Quantity) -> float:
     """Return how far an exact number may be from a shown one that is rounded.
 
     >>> from otel_agentic.judges.exact.facts import quantities
     >>> [_tolerance(text, next(quantities(text))) for text in ("12", "11.46", "3.8 million")]
     [0.5, 0.005, 50000.0]
     """
-    mantissa = _MANTISSA.search(shown)
+    mantissa = _MANTISSA.search(visible)
     scale = abs(fact.value) / float(mantissa[0]) if mantissa and float(mantissa[0]) else 1.0
     # A scale word; thousands separators make a mantissa that means nothing.
     if scale in {1e3, 1e6, 1e9, 1e12} and mantissa and mantissa[1]:
@@ -209,8 +209,8 @@ def _tolerance(shown: str, fact: Quantity) -> float:
     return float(0.5 * 10.0**-fact.decimals)
 
 
-def _excerpt(text: str, place: Place) -> str:
-    start, end = place
+def _excerpt(text: str, index: Place) -> str:
+    start, end = index
     before, after = text[max(0, start - _EXCERPT_CHARACTERS) : start], text[end : end + _EXCERPT_CHARACTERS]
     if start > _EXCERPT_CHARACTERS:
         before = "\u2026" + before.partition(" ")[2] if " " in before else "\u2026" + before
@@ -295,11 +295,11 @@ def values_of(result: Any) -> ResultValues:
     >>> [(one.key, one.value) for one in values_of('{"total": 228.0, "paid": true, "legs": [{"to": "SEA"}]}').values]
     [('total', 228.0), ('to', 'SEA')]
     """
-    found = list(_leaves(read(result)))
-    complete = len(found) <= MAX_VALUES
-    times = Counter(key for key, _, _ in found)
+    results = list(_leaves(read(result)))
+    complete = len(results) <= MAX_VALUES
+    times = Counter(key for key, _, _ in results)
     values: list[ResultValue] = []
-    for key, value, listed in found[:MAX_VALUES]:
+    for key, value, listed in results[:MAX_VALUES]:
         alone = not listed and times[key] == 1
         if isinstance(value, str) and _is_prose(value):
             values += _told_in(key, value)
@@ -331,8 +331,8 @@ def json_text(value: Any) -> str:
 def _leaves(result: Any) -> Iterator[tuple[str, str | float, bool]]:
     """Yield (key, value, whether it is one of a list), one more than `MAX_VALUES` at most."""
     waiting: list[tuple[str, Any, bool]] = [("", result, False)]
-    found = 0
-    while waiting and found <= MAX_VALUES:
+    results = 0
+    while waiting and results <= MAX_VALUES:
         key, item, listed = waiting.pop()
         if isinstance(item, str) and item[:1] in {"{", "["}:
             item = read(item)
@@ -342,7 +342,7 @@ def _leaves(result: Any) -> Iterator[tuple[str, str | float, bool]]:
             several = listed or len(item) > 1
             waiting.extend((key, held, several) for held in reversed(item[: MAX_VALUES + 1]))
         elif item.strip() if isinstance(item, str) else is_number(item) and abs(item) < _MAX_NUMBER:
-            found += 1
+            results += 1
             yield key, item, listed
 
 
@@ -406,8 +406,8 @@ def _unit_named(part: str) -> Quantity | None:
     if (len(part) == 1 and part not in _DEGREES) or part in _NO_UNITS:
         return None
     spelled = _DEGREES.get(part, part)
-    found = next(quantities(f"1 {spelled}"), None)
-    return found if found is not None and found.dimension is not None else None
+    match = next(quantities(f"1 {spelled}"), None)
+    return match if match is not None and match.dimension is not None else None
 
 
 #: Arguments read of one call.
@@ -434,8 +434,8 @@ class Texts:
     def _queries(self) -> list[tuple[int, SaidText]]:
         turns = self._scope.query_turns or (-1,) * len(self._scope.queries)
         earlier = [(turn.index, turn.query) for turn in self._scope.earlier if turn.query is not None]
-        said = [*earlier, *zip(turns, self._scope.queries, strict=True)]
-        return [(turn, SaidText.of(text)) for turn, text in said]
+        stated = [*earlier, *zip(turns, self._scope.queries, strict=True)]
+        return [(turn, SaidText.of(text)) for turn, text in stated]
 
     @cached_property
     def earlier(self) -> list[SaidText]:
@@ -445,29 +445,29 @@ class Texts:
         calls = [json_text(part) for turn in turns for call in turn.calls for part in (call.arguments, call.result)]
         return [SaidText.of(text) for text in (*texts, *calls)]
 
-    def answers_after(self, made: MadeCall) -> Iterator[tuple[int, SaidText]]:
+    def answers_after(self, actual: MadeCall) -> Iterator[tuple[int, SaidText]]:
         """Yield the answers of the call's turn and of the turns after it, each with its turn."""
-        return (answer for answer in self.answers if answer[0] >= made.turn_index)
+        return (answer for answer in self.answers if answer[0] >= actual.turn_index)
 
-    def brought_in(self, made: MadeCall, turn_index: int) -> list[SaidText]:
+    def brought_in(self, actual: MadeCall, turn_index: int) -> list[SaidText]:
         """Return what a call was given and what the user had said before a turn was answered: there it proves nothing."""
-        return [self.given_to(made), *(query for turn, query in self._queries if turn <= turn_index)]
+        return [self.given_to(actual), *(query for turn, query in self._queries if turn <= turn_index)]
 
-    def given_to(self, made: MadeCall) -> SaidText:
+    def given_to(self, actual: MadeCall) -> SaidText:
         """Return the arguments of a call as one text."""
-        found = self._given.get(made.place)
-        if found is None:
-            given = (str(value) for _, value in leaves(made.call.arguments or {}, limit=MAX_ARGUMENTS))
-            found = self._given[made.place] = SaidText.of("\n".join(given))
-        return found
+        result = self._given.get(actual.place)
+        if result is None:
+            provided = (str(value) for _, value in leaves(actual.call.arguments or {}, limit=MAX_ARGUMENTS))
+            result = self._given[actual.place] = SaidText.of("\n".join(provided))
+        return result
 
-    def result_of(self, made: MadeCall) -> ResultValues:
+    def result_of(self, actual: MadeCall) -> ResultValues:
         """Return the values of a call's result."""
-        found = self._results.get(made.place)
-        if found is None:
-            found = self._results[made.place] = values_of(made.call.result)
-        return found
+        result = self._results.get(actual.place)
+        if result is None:
+            result = self._results[actual.place] = values_of(actual.call.result)
+        return result
 
-    def others(self, made: MadeCall) -> Iterator[MadeCall]:
+    def others(self, actual: MadeCall) -> Iterator[MadeCall]:
         """Yield the other calls that were made before the call's turn was answered."""
-        return (other for other in self._scope.calls if other.turn_index <= made.turn_index and other is not made)
+        return (other for other in self._scope.calls if other.turn_index <= actual.turn_index and other is not actual)

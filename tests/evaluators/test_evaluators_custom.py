@@ -45,7 +45,7 @@ def scores_of(
 ) -> list[MetricScore]:
     """Return what is said of a subject by way of everything that stands between an evaluator and the store."""
     left = iter(answers)
-    taken = chosen(EvaluatorSettings(metrics=("none",)), given=[made]).evaluators
+    taken = chosen(EvaluatorSettings(metrics=("none",)), extra_evaluators=[made]).evaluators
     (ran,) = evaluate(taken, [about], ask=lambda questions: enumerate([next(left) for _ in questions]))  # type: ignore[misc]
     return list(ran.scores)
 

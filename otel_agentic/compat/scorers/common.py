@@ -44,12 +44,12 @@ class Prepared:
     def of(cls, matched: MatchedConversation, case: Case, settings: ScoringSettings) -> Prepared:
         """Return a conversation made ready."""
         turns = matched.conversation.turns
-        places = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
+        indices = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
         return cls(
             matched=matched,
             case=case,
             settings=settings,
-            aligned={turns[place].index: index for place, index in places.items()},
+            aligned={turns[item].index: index for item, index in indices.items()},
             threshold=settings.answer_threshold if case.answer_threshold is None else case.answer_threshold,
             rules=ToolRules.of(case, settings),
         )
@@ -67,19 +67,21 @@ class Prepared:
         """
         for turn, expected in self.turns():
             plain = expected.model_copy(update={"not_answer": None})
-            asked = question_of(plain, turn, self.threshold)
-            if asked is not None:
-                yield turn, asked
+            requested = question_of(plain, turn, self.threshold)
+            if requested is not None:
+                yield turn, requested
 
     def questions(self) -> Iterator[Question]:
         """Yield a question for each answer that a judge must see."""
-        return (asked for _, asked in self.answers() if isinstance(asked, Question))
+        return (requested for _, requested in self.answers() if isinstance(requested, Question))
 
-    def answer_parts(self, told: Iterator[Told]) -> dict[int, Part]:
+    def answer_parts(self, message: Iterator[Told]) -> dict[int, Part]:
         """Return turn index -> outcome of its answer; takes as many verdicts as there are questions."""
         return {
-            turn.index: answer_part(turn, next(told), self.threshold) if isinstance(asked, Question) else asked
-            for turn, asked in self.answers()
+            turn.index: answer_part(turn, next(message), self.threshold)
+            if isinstance(requested, Question)
+            else requested
+            for turn, requested in self.answers()
         }
 
 
@@ -118,9 +120,9 @@ def score_as(
     scores: list[ConversationScore] = []
     for start in range(0, len(matched), _BATCH):
         batch = matched[start : start + _BATCH]
-        ready = [_ready(one, settings) for one in batch]
-        told = iter(ask(judge, [q for one in ready if isinstance(one, Prepared) for q in system.questions(one)]))
-        scores += [_score(system, one, prepared, told) for one, prepared in zip(batch, ready, strict=True)]
+        ready = [_ready(item, settings) for item in batch]
+        message = iter(ask(judge, [q for item in ready if isinstance(item, Prepared) for q in system.questions(item)]))
+        scores += [_score(system, item, prepared, message) for item, prepared in zip(batch, ready, strict=True)]
     return scores
 
 
@@ -136,12 +138,12 @@ def _ready(matched: MatchedConversation, settings: ScoringSettings) -> Prepared 
 
 
 def _score(
-    system: System, matched: MatchedConversation, prepared: Prepared | Part, told: Iterator[Told]
+    system: System, matched: MatchedConversation, prepared: Prepared | Part, message: Iterator[Told]
 ) -> ConversationScore:
     if isinstance(prepared, Part):
         nothing = Numbers(decided=prepared, needed=(), answers={}, tools=(), by_tools=prepared, by_both=prepared)
         return _written(system, matched, nothing, prepared, {})
-    numbers = system.numbers(prepared, told)
+    numbers = system.numbers(prepared, message)
     return _written(system, matched, numbers, combine([*numbers.answers.values()]), prepared.aligned)
 
 
@@ -180,17 +182,17 @@ def _written(
 def _turn_score(turn: Turn, numbers: Numbers, aligned: Mapping[int, int]) -> TurnScore:
     answer = numbers.answers.get(turn.index)
     tools = next((score for score in numbers.tools if score.turn_index == turn.index), None)
-    shown = answer or not_evaluated("no_data", "no answer is annotated")
+    visible = answer or not_evaluated("no_data", "no answer is annotated")
     return TurnScore(
         turn_index=turn.index,
         case_turn_index=aligned.get(turn.index),
-        outcome=shown.outcome,
-        reason=shown.reason,
-        answer_score=shown.score,
-        answer_outcome=shown.outcome,
-        answer_reason=shown.reason,
+        outcome=visible.outcome,
+        reason=visible.reason,
+        answer_score=visible.score,
+        answer_outcome=visible.outcome,
+        answer_reason=visible.reason,
         tool_outcome=None if tools is None else tools.outcome,
-        explanation=shown.explanation,
+        explanation=visible.explanation,
     )
 
 
@@ -259,11 +261,11 @@ def whole_conversation(prepared: Prepared) -> WholeConversation | ToolScore | No
         return None
     turns = prepared.matched.conversation.turns
     joined = [call for expectation in expectations for call in _in_steps(expectation)]
-    made = counted([call for turn in turns for call in turn.calls], {call.tool_name for call in joined})
-    if not all_captured(turns, made):
+    actual = counted([call for turn in turns for call in turn.calls], {call.tool_name for call in joined})
+    if not all_captured(turns, actual):
         return tool_score(NOT_CAPTURED)
     return WholeConversation(
-        made=tuple(made),
+        made=tuple(actual),
         expected=tuple(joined),
         forbidden=tuple(name for expectation in expectations for name in expectation.forbidden),
         ordered=any(expectation.order != "any" for expectation in expectations),
@@ -275,8 +277,8 @@ def whole_numbers(
     prepared: Prepared, answers: Mapping[int, Part], score: Callable[[WholeConversation], ToolScore]
 ) -> Numbers:
     """Return the numbers of a system that scores answers turn by turn (where it does) and tools over the conversation."""
-    whole = whole_conversation(prepared)
-    tools = score(whole) if isinstance(whole, WholeConversation) else whole
+    total = whole_conversation(prepared)
+    tools = score(total) if isinstance(total, WholeConversation) else total
     of_answers = combine([*answers.values()]) if answers else None
     of_tools = None if tools is None else tool_part(tools)
     rule = prepared.settings.turn_rule
@@ -306,4 +308,4 @@ def _expectations(prepared: Prepared) -> Iterator[ToolExpectation]:
 
 def _in_steps(expectation: ToolExpectation) -> list[ExpectedCall]:
     placed = enumerate(expectation.calls, start=1)
-    return [call for _, call in sorted(placed, key=lambda one: one[0] if one[1].step is None else one[1].step)]
+    return [call for _, call in sorted(placed, key=lambda item: item[0] if item[1].step is None else item[1].step)]

@@ -59,34 +59,34 @@ def _agent_surface_questions(_prepared: Prepared) -> Iterator[Question]:
 
 
 def _agent_surface_numbers(prepared: Prepared, _told: Iterator[Told]) -> Numbers:
-    return whole_numbers(prepared, {}, lambda whole: _agent_surface_tools(whole, prepared))
+    return whole_numbers(prepared, {}, lambda total: _agent_surface_tools(total, prepared))
 
 
-def _agent_surface_tools(whole: WholeConversation, prepared: Prepared) -> ToolScore:
-    names, wanted = [call.name for call in whole.made], [call.tool_name for call in whole.required]
-    routing, f1 = tool_routing_accuracy(names, wanted), calculate_tool_f1(wanted, names)
-    told = [
+def _agent_surface_tools(total: WholeConversation, prepared: Prepared) -> ToolScore:
+    names, expected = [call.name for call in total.made], [call.tool_name for call in total.required]
+    routing, f1 = tool_routing_accuracy(names, expected), calculate_tool_f1(expected, names)
+    parts = [
         f"Agent Surface's tool routing accuracy {routing:.2f}, threshold {prepared.rules.threshold:g}",
         f"tool F1 {f1.f1:.2f} (precision {f1.precision:.2f}, recall {f1.recall:.2f})",
     ]
     dimensions: dict[Dimension, float] = {"selection": f1.f1}
-    if wanted:
-        dimensions["parameters"] = _parameters(whole)
+    if expected:
+        dimensions["parameters"] = _parameters(total)
     if prepared.case.minimum_steps is not None:
-        told.append(f"step efficiency {step_efficiency(len(names), prepared.case.minimum_steps):.2f}")
-    note = "; ".join(told)
+        parts.append(f"step efficiency {step_efficiency(len(names), prepared.case.minimum_steps):.2f}")
+    note = "; ".join(parts)
     right = routing >= prepared.rules.threshold
     part = passed(note, routing) if right else failed("tool_fault", note, routing)
     return tool_score(part, dimensions=dimensions)
 
 
-def _parameters(whole: WholeConversation) -> float:
+def _parameters(total: WholeConversation) -> float:
     """Return the mean semantic score over the expected calls, each against the call at its place, 0 without one."""
     scores = [
-        parameter_correctness(call.arguments or {}, {}, wanted.parameters).semantic_score
-        for call, wanted in zip(whole.made, whole.required, strict=False)
+        parameter_correctness(call.arguments or {}, {}, expected.parameters).semantic_score
+        for call, expected in zip(total.made, total.required, strict=False)
     ]
-    return sum(scores) / len(whole.required)
+    return sum(scores) / len(total.required)
 
 
 AGENT_SURFACE = System(
@@ -102,27 +102,27 @@ def _agentest_numbers(prepared: Prepared, _told: Iterator[Told]) -> Numbers:
     return whole_numbers(prepared, {}, _agentest_tools)
 
 
-def _agentest_tools(whole: WholeConversation) -> ToolScore:
-    mode = _match_mode(whole)
-    wanted = whole.expected if mode == "within" else whole.required
-    made = [MadeToolCall(name=call.name, args=dict(call.arguments or {})) for call in whole.made]
+def _agentest_tools(total: WholeConversation) -> ToolScore:
+    mode = _match_mode(total)
+    expected = total.expected if mode == "within" else total.required
+    actual = [MadeToolCall(name=call.name, args=dict(call.arguments or {})) for call in total.made]
     result = match_trajectory(
-        made,
+        actual,
         TrajectoryAssertions(
-            match_mode=mode, expected=tuple(map(_assertion, wanted)), forbidden=tuple(_forbidden(whole))
+            match_mode=mode, expected=tuple(map(_assertion, expected)), forbidden=tuple(_forbidden(total))
         ),
     )
     note = f"Agentest's {mode} match: {_told(result)}"
     return tool_score(passed(note, 1.0) if result.matched else failed("tool_fault", note, 0.0))
 
 
-def _match_mode(whole: WholeConversation) -> MatchMode:
+def _match_mode(total: WholeConversation) -> MatchMode:
     """Return the mode that comes closest: it has no order that leaves gaps, and no optional calls beside others."""
-    if whole.expected and not whole.required:
+    if total.expected and not total.required:
         return "within"
-    if whole.extras_allowed:
+    if total.extras_allowed:
         return "contains"
-    return "strict" if whole.ordered else "unordered"
+    return "strict" if total.ordered else "unordered"
 
 
 def _assertion(call: ExpectedCall) -> CallAssertion:
@@ -131,10 +131,10 @@ def _assertion(call: ExpectedCall) -> CallAssertion:
     return CallAssertion(name=call.tool_name, args=args, mode="partial" if loose else "exact")
 
 
-def _forbidden(whole: WholeConversation) -> Iterator[CallAssertion]:
+def _forbidden(total: WholeConversation) -> Iterator[CallAssertion]:
     """Yield a rule for each made name that fits: it forbids names, not globs."""
-    for name in dict.fromkeys(call.name for call in whole.made):
-        if any(fnmatchcase(name, pattern) for pattern in whole.forbidden):
+    for name in dict.fromkeys(call.name for call in total.made):
+        if any(fnmatchcase(name, pattern) for pattern in total.forbidden):
             yield CallAssertion(name=name)
 
 
@@ -145,15 +145,15 @@ def _told(result: TrajectoryResult) -> str:
         "ordering": result.ordering_issues,
         "forbidden": result.forbidden_calls,
     }
-    found = [f"{name}: {', '.join(entries)}" for name, entries in lists.items() if entries]
-    return "; ".join(found) or "every call is as asserted"
+    results = [f"{name}: {', '.join(entries)}" for name, entries in lists.items() if entries]
+    return "; ".join(results) or "every call is as asserted"
 
 
 AGENTEST = System(title="Agentest 0.0.17", questions=_questions, numbers=_agentest_numbers)
 
 
-def _fair_forge_numbers(prepared: Prepared, told: Iterator[Told]) -> Numbers:
-    answers = prepared.answer_parts(told)
+def _fair_forge_numbers(prepared: Prepared, message: Iterator[Told]) -> Numbers:
+    answers = prepared.answer_parts(message)
     tools = tuple(
         _fair_forge_tools(turn, expected.tools, prepared.rules)
         for turn, expected in prepared.turns()
@@ -193,8 +193,8 @@ def _fair_forge_tools(turn: Turn, expectation: ToolExpectation, rules: ToolRules
 
 def _weights(rules: ToolRules) -> dict[str, float] | None:
     """Return the weights that were given; None, its own quarters, where none were."""
-    given = {str(name): weight for name, weight in rules.weights.items()}
-    return None if given == DEFAULT_TOOL_WEIGHTS else given
+    provided = {str(name): weight for name, weight in rules.weights.items()}
+    return None if provided == DEFAULT_TOOL_WEIGHTS else provided
 
 
 def _shown(score: ToolCorrectnessScore, turn_index: int, threshold: float) -> ToolScore:
@@ -223,9 +223,9 @@ def _ground_truth(expectation: ToolExpectation) -> dict[str, Any]:
             {
                 "tool_name": call.tool_name,
                 "parameters": dict(call.parameters),
-                "step": place if call.step is None else call.step,
+                "step": index if call.step is None else call.step,
             }
-            for place, call in enumerate(required, start=1)
+            for index, call in enumerate(required, start=1)
         ],
         "tool_sequence_matters": expectation.order != "any",
     }
@@ -236,8 +236,8 @@ def _answer_uses_tools(turn: Turn, calls: list[ToolCall], expectation: ToolExpec
     flags = [call.used_flag for call in calls if call.used_flag is not None]
     if flags:
         return any(flags)
-    found = score_tools(expectation, scope_of([turn], turn_index=turn.index), rules).dimensions["utilization"]
-    return found is not None and found > 0
+    result = score_tools(expectation, scope_of([turn], turn_index=turn.index), rules).dimensions["utilization"]
+    return result is not None and result > 0
 
 
 FAIR_FORGE = System(title="Fair Forge 3.0.0", questions=Prepared.questions, numbers=_fair_forge_numbers)
@@ -250,12 +250,14 @@ def _ragas_questions(prepared: Prepared) -> Iterator[Question]:
         yield replace(question, expected=question.answer, answer=reference, also_accepted=())
 
 
-def _ragas_numbers(prepared: Prepared, told: Iterator[Told]) -> Numbers:
+def _ragas_numbers(prepared: Prepared, message: Iterator[Told]) -> Numbers:
     answers = {
-        turn.index: _average(turn, next(told), next(told), prepared.threshold) if isinstance(asked, Question) else asked
-        for turn, asked in prepared.answers()
+        turn.index: _average(turn, next(message), next(message), prepared.threshold)
+        if isinstance(requested, Question)
+        else requested
+        for turn, requested in prepared.answers()
     }
-    return whole_numbers(prepared, answers, lambda whole: _ragas_tools(whole, prepared.rules.threshold))
+    return whole_numbers(prepared, answers, lambda total: _ragas_tools(total, prepared.rules.threshold))
 
 
 def _average(turn: Turn, first: Told, second: Told, threshold: float) -> Part:
@@ -267,19 +269,19 @@ def _average(turn: Turn, first: Told, second: Told, threshold: float) -> Part:
     return answer_part(turn, averaged, threshold)
 
 
-def _ragas_tools(whole: WholeConversation, threshold: float) -> ToolScore:
-    made = [RagasCall(name=call.name, args=call.arguments or {}) for call in whole.made]
-    wanted = [RagasCall(name=call.tool_name, args=call.parameters) for call in whole.required]
-    accuracy = tool_call_accuracy(made, wanted, strict_order=whole.ordered)
-    order = "strict" if whole.ordered else "unordered"
-    note = f"RAGAS's tool call accuracy ({order}) {accuracy:.2f}, threshold {threshold:g}; tool call F1 {_f1(made, wanted)}"
+def _ragas_tools(total: WholeConversation, threshold: float) -> ToolScore:
+    actual = [RagasCall(name=call.name, args=call.arguments or {}) for call in total.made]
+    expected = [RagasCall(name=call.tool_name, args=call.parameters) for call in total.required]
+    accuracy = tool_call_accuracy(actual, expected, strict_order=total.ordered)
+    order = "strict" if total.ordered else "unordered"
+    note = f"RAGAS's tool call accuracy ({order}) {accuracy:.2f}, threshold {threshold:g}; tool call F1 {_f1(actual, expected)}"
     part = passed(note, accuracy) if accuracy >= threshold else failed("tool_fault", note, accuracy)
     return tool_score(part)
 
 
-def _f1(made: list[RagasCall], wanted: list[RagasCall]) -> str:
+def _f1(actual: list[RagasCall], expected: list[RagasCall]) -> str:
     try:
-        return f"{tool_call_f1(made, wanted):.4f}"
+        return f"{tool_call_f1(actual, expected):.4f}"
     except BadInputError as error:
         return f"unknown: {error}"
 

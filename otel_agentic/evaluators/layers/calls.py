@@ -88,8 +88,8 @@ class ExpectedCalls:
     @property
     def beyond(self) -> tuple[MadeCall, ...]:
         """The calls that nothing asks for or allows, each once, in order of their place."""
-        found = {made.place: made for scope in self.scopes for made in scope.beyond}
-        return tuple(made for _, made in sorted(found.items()))
+        calls = {actual.place: actual for scope in self.scopes for actual in scope.beyond}
+        return tuple(actual for _, actual in sorted(calls.items()))
 
 
 def expected_calls(subject: Subject) -> ExpectedCalls | Missing:
@@ -132,12 +132,12 @@ def _remembered(same: _Same) -> ExpectedCalls | Missing:
     if any(_is_unseen(scope, is_whole=is_whole) for _, scope, is_whole in scopes):
         return "content_not_captured", "no content was recorded, so that calls may be missing from the record"
     rules = ToolRules.of(case, subject.settings)
-    found = [(*wanted, _sorted(wanted[0], wanted[1], rules)) for wanted in scopes]
-    asked = [_asked_for(calls) for *_, calls in found]
+    results = [(*expected, _sorted(expected[0], expected[1], rules)) for expected in scopes]
+    requested = [_asked_for(calls) for *_, calls in results]
     return ExpectedCalls(
         scopes=tuple(
-            _scope(is_whole, scope, _without(_others(asked, number), calls, expectation, scope, rules))
-            for number, (expectation, scope, is_whole, calls) in enumerate(found)
+            _scope(is_whole, scope, _without(_others(requested, number), calls, expectation, scope, rules))
+            for number, (expectation, scope, is_whole, calls) in enumerate(results)
         ),
         effects=rules.effects,
     )
@@ -150,12 +150,12 @@ def _scope(is_whole: bool, scope: Scope, calls: SortedCalls) -> SortedScope:  # 
 def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope, bool]]:
     """Yield each expectation of a case with what it is held against, and whether that is the whole conversation."""
     turns = subject.conversation.turns
-    came = {subject.aligned[turn.index]: turn for turn in turns if turn.index in subject.aligned}
-    for index, wanted in enumerate(case.turns):
-        if wanted.tools is not None:
-            turn = came.get(index)
+    present = {subject.aligned[turn.index]: turn for turn in turns if turn.index in subject.aligned}
+    for index, expected in enumerate(case.turns):
+        if expected.tools is not None:
+            turn = present.get(index)
             held = () if turn is None else (turn,)
-            yield wanted.tools, scope_of(held, turn_index=None if turn is None else turn.index), False
+            yield expected.tools, scope_of(held, turn_index=None if turn is None else turn.index), False
     if case.tools is not None:
         yield case.tools, scope_of(turns, turn_index=None), True
 
@@ -182,27 +182,27 @@ def _without(
 
     Anew, for they may have decided which alternative fits best.
     """
-    places = {calls.made[place].place for place, _ in calls.extra if place not in calls.forbidden} & elsewhere
-    if not places:
+    indices = {calls.made[index].place for index, _ in calls.extra if index not in calls.forbidden} & elsewhere
+    if not indices:
         return calls
-    kept = tuple(made for made in scope.calls if made.place not in places)
-    return _sorted(expectation, replace(scope, calls=kept), rules)
+    retained = tuple(actual for actual in scope.calls if actual.place not in indices)
+    return _sorted(expectation, replace(scope, calls=retained), rules)
 
 
 def _asked_for(calls: SortedCalls) -> frozenset[tuple[int, int, int]]:
     return frozenset(calls.made[pair.place].place for pair in (*calls.pairs, *calls.excused))
 
 
-def _others(asked: Sequence[frozenset[tuple[int, int, int]]], number: int) -> frozenset[tuple[int, int, int]]:
+def _others(requested: Sequence[frozenset[tuple[int, int, int]]], number: int) -> frozenset[tuple[int, int, int]]:
     """Return the places of calls that other expectations than the numbered one ask for."""
-    return frozenset().union(*(places for other, places in enumerate(asked) if other != number))
+    return frozenset().union(*(indices for other, indices in enumerate(requested) if other != number))
 
 
 def _beyond(calls: SortedCalls) -> Iterable[MadeCall]:
     rules, forbidden = dict(calls.extra), set(calls.forbidden)
-    for place in sorted({*rules, *forbidden}):
-        if place in forbidden or rules[place] != "allow":
-            yield calls.made[place]
+    for index in sorted({*rules, *forbidden}):
+        if index in forbidden or rules[index] != "allow":
+            yield calls.made[index]
 
 
 ROUTING: Final = "agentic.layers.tool_routing_accuracy"
@@ -222,21 +222,21 @@ class Tools(WithoutSettings):
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the four scores of a conversation."""
-        found = expected_calls(subject)
-        if not isinstance(found, ExpectedCalls):
-            return none_of_all(self.metrics, *found)
-        return _scores(found)
+        expected = expected_calls(subject)
+        if not isinstance(expected, ExpectedCalls):
+            return none_of_all(self.metrics, *expected)
+        return _scores(expected)
 
 
-def _scores(found: ExpectedCalls) -> list[MetricScore]:
-    required, paired, beyond = found.required, len(found.paired), len(found.beyond)
-    told = _told(found)
+def _scores(expected: ExpectedCalls) -> list[MetricScore]:
+    required, paired, beyond = expected.required, len(expected.paired), len(expected.beyond)
+    explanation = _told(expected)
     details = {"required": required, "made": paired, "beyond": beyond}
 
-    def share(name: str, part: int, whole: int, nothing: MetricScore | None = None) -> MetricScore:
-        if not whole and nothing is not None:
+    def share(name: str, part: int, total: int, nothing: MetricScore | None = None) -> MetricScore:
+        if not total and nothing is not None:
             return nothing
-        return MetricScore(name=name, value=part / whole if whole else 1.0, explanation=told, details=details)
+        return MetricScore(name=name, value=part / total if total else 1.0, explanation=explanation, details=details)
 
     no_call = none_of(PRECISION, "no_data", "no call was made that could be right or wrong")
     none_required = none_of(RECALL, "no_data", "the case requires no call")
@@ -248,12 +248,12 @@ def _scores(found: ExpectedCalls) -> list[MetricScore]:
     ]
 
 
-def _told(found: ExpectedCalls) -> str:
+def _told(counts: ExpectedCalls) -> str:
     """Return which tools were called wrongly, in words."""
-    missing = Counter(name for name, _ in found.missing)
-    beyond = Counter(made.call.name for made in found.beyond)
+    missing = Counter(name for name, _ in counts.missing)
+    beyond = Counter(actual.call.name for actual in counts.beyond)
     parts = [
-        f"{len(found.paired)} of {found.required} required calls made" if found.required else "no call is required",
+        f"{len(counts.paired)} of {counts.required} required calls made" if counts.required else "no call is required",
         f"not called: {listed(missing)}" if missing else "",
         f"not asked for: {listed(beyond)}" if beyond else "",
     ]
@@ -281,80 +281,80 @@ class Parameters(WithoutSettings):
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the score of a conversation."""
-        found = comparable(subject, SEMANTICS)
-        return [found if isinstance(found, MetricScore) else _score(subject, found)]
+        expected = comparable(subject, SEMANTICS)
+        return [expected if isinstance(expected, MetricScore) else _score(subject, expected)]
 
 
 def comparable(subject: Subject, name: str) -> ExpectedCalls | MetricScore:
     """Return the calls whose parameters can be compared, or why none can, as a score of that name."""
-    found = expected_calls(subject)
-    if not isinstance(found, ExpectedCalls):
-        return none_of(name, *found)
-    if not found.required:
+    expected = expected_calls(subject)
+    if not isinstance(expected, ExpectedCalls):
+        return none_of(name, *expected)
+    if not expected.required:
         return none_of(name, "no_data", "the case requires no call")
-    made = next((made for _, made in found.paired if made.call.arguments is None), None)
-    if made is not None:
-        told = f"the arguments of {made.call.name} in turn {made.turn_index + 1} were not recorded"
-        return none_of(name, "content_not_captured", told)
-    return found
+    actual_call = next((actual for _, actual in expected.paired if actual.call.arguments is None), None)
+    if actual_call is not None:
+        explanation = f"the arguments of {actual_call.call.name} in turn {actual_call.turn_index + 1} were not recorded"
+        return none_of(name, "content_not_captured", explanation)
+    return expected
 
 
-def wrong_parameters(found: ExpectedCalls) -> Iterator[tuple[PairedCall, MadeCall, str]]:
+def wrong_parameters(result: ExpectedCalls) -> Iterator[tuple[PairedCall, MadeCall, str]]:
     """Yield each parameter that is not as expected, with its call."""
-    for pair, made in found.paired:
+    for pair, actual in result.paired:
         for key in pair.agreement.wrong:
-            yield pair, made, key
+            yield pair, actual, key
 
 
-def compared(pair: PairedCall, made: MadeCall) -> int:
+def compared(pair: PairedCall, actual: MadeCall) -> int:
     """Return how many parameters of a call are compared: those expected, and those made beyond them where these count."""
-    parameters, arguments = pair.expected.parameters, made.call.arguments or {}
+    parameters, arguments = pair.expected.parameters, actual.call.arguments or {}
     beyond = [key for key in arguments if key not in parameters.modes] if parameters.strict else []
     return len(parameters.wanted) + len(beyond)
 
 
-def wrong_as_json(pair: PairedCall, made: MadeCall, key: str) -> Mapping[str, object]:
+def wrong_as_json(pair: PairedCall, actual: MadeCall, key: str) -> Mapping[str, object]:
     """Return one wrong parameter: tool, place, and both values as far as they are there."""
-    expected, given = pair.expected.parameters.values, made.call.arguments or {}
-    told: dict[str, object] = {"tool": made.call.name, "turn_index": made.turn_index, "parameter": key}
-    told |= {"expected": expected[key]} if key in expected else {}
-    return told | ({"made": given[key]} if key in given else {})
+    expected, provided = pair.expected.parameters.values, actual.call.arguments or {}
+    payload: dict[str, object] = {"tool": actual.call.name, "turn_index": actual.turn_index, "parameter": key}
+    payload |= {"expected": expected[key]} if key in expected else {}
+    return payload | ({"made": provided[key]} if key in provided else {})
 
 
-def _score(subject: Subject, found: ExpectedCalls) -> MetricScore:
-    value: float | None = sum(pair.agreement.score for pair, _ in found.paired) / found.required
-    left = next((made for pair, made in found.paired if pair.expected.parameters.undecided(made)), None)
+def _score(subject: Subject, result: ExpectedCalls) -> MetricScore:
+    value: float | None = sum(pair.agreement.score for pair, _ in result.paired) / result.required
+    left = next((actual for pair, actual in result.paired if pair.expected.parameters.undecided(actual)), None)
     if left is not None:
-        value = _as_judged(subject, found.required)
+        value = _as_judged(subject, result.required)
     if value is None and left is not None:
-        told = f"a parameter of {left.call.name} is for a judge to compare (`match`), and the score asked none"
-        return none_of(SEMANTICS, "no_data", told)
-    wrong = list(wrong_parameters(found))
-    named = [f"{made.call.name}({key})" for _, made, key in wrong]
-    missing = len(found.missing)
+        explanation = f"a parameter of {left.call.name} is for a judge to compare (`match`), and the score asked none"
+        return none_of(SEMANTICS, "no_data", explanation)
+    invalid = list(wrong_parameters(result))
+    named = [f"{actual.call.name}({key})" for _, actual, key in invalid]
+    missing = len(result.missing)
     parts = [
         f"other arguments: {', '.join(named[:_TOLD])}" + (f" and {len(named) - _TOLD} more" if named[_TOLD:] else "")
         if named
         else "",
-        f"{missing} of {found.required} required calls not made" if missing else "",
+        f"{missing} of {result.required} required calls not made" if missing else "",
     ]
     return MetricScore(
         name=SEMANTICS,
         value=value,
         explanation="; ".join(filter(None, parts)) or "every required call was made with the expected arguments",
-        tool_name=wrong[0][1].call.name if wrong else None,
-        parameter=wrong[0][2] if wrong else None,
-        details={"required": found.required, "wrong": [wrong_as_json(*one) for one in wrong[:20]]},
+        tool_name=invalid[0][1].call.name if invalid else None,
+        parameter=invalid[0][2] if invalid else None,
+        details={"required": result.required, "wrong": [wrong_as_json(*item) for item in invalid[:20]]},
     )
 
 
 def _as_judged(subject: Subject, required: int) -> float | None:
     """Return the mean agreement as tool scores have it, with what a judge said; None where they do not tell."""
-    tools = [one for one in (subject.score.tools if subject.score is not None else ()) if one.required]
-    agreed = [one.dimensions.get("parameters") for one in tools]
+    tools = [tool for tool in (subject.score.tools if subject.score is not None else ()) if tool.required]
+    agreed = [tool.dimensions.get("parameters") for tool in tools]
     if not tools or None in agreed:
         return None
-    return sum((share or 0.0) * one.required for share, one in zip(agreed, tools, strict=True)) / required
+    return sum((share or 0.0) * item.required for share, item in zip(agreed, tools, strict=True)) / required
 
 
 VALIDITY: Final = "agentic.layers.parameter_validity"
@@ -406,12 +406,14 @@ def hallucinated(conversation: Conversation) -> tuple[list[tuple[Turn, ToolCall]
     if definitions is None:
         return None
     worked = {call.name for _, call in tool_calls(conversation) if _worked(call)}
-    seen = [
+    checked = [
         (turn, call)
         for turn, call in tool_calls(conversation)
         if call.parent_span_id is None or call.name in definitions or _is_refused(call)
     ]
-    return [(turn, call) for turn, call in seen if call.name not in definitions and call.name not in worked], len(seen)
+    return [(turn, call) for turn, call in checked if call.name not in definitions and call.name not in worked], len(
+        checked
+    )
 
 
 def _worked(call: ToolCall) -> bool:
@@ -436,11 +438,11 @@ def tool_calls(conversation: Conversation) -> Iterator[tuple[Turn, ToolCall]]:
 
 
 def _call_score(turn: Turn, call: ToolCall, schema: Any, given_up: dict[str, str]) -> MetricScore:
-    place: dict[str, Any] = {"turn_index": turn.index, "position": call.position, "tool_name": call.name}
+    location: dict[str, Any] = {"turn_index": turn.index, "position": call.position, "tool_name": call.name}
 
-    def none(reason: NotEvaluatedReason, told: str) -> MetricScore:
+    def none(reason: NotEvaluatedReason, explanation: str) -> MetricScore:
         return MetricScore(
-            name=CALL, reason=reason, explanation=f"{call.name} in turn {turn.index + 1}: {told}", **place
+            name=CALL, reason=reason, explanation=f"{call.name} in turn {turn.index + 1}: {explanation}", **location
         )
 
     if schema is None:
@@ -457,7 +459,7 @@ def _call_score(turn: Turn, call: ToolCall, schema: Any, given_up: dict[str, str
         if not error.of_call:
             given_up[call.name] = f"{error}"
         return none("no_data", f"{error}")
-    return _judged(turn, call, faults, place)
+    return _judged(turn, call, faults, location)
 
 
 def _takes(schema: Any, parameter: str) -> bool:
@@ -465,8 +467,8 @@ def _takes(schema: Any, parameter: str) -> bool:
     return isinstance(properties, Mapping) and parameter in properties
 
 
-def _judged(turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], place: Mapping[str, Any]) -> MetricScore:
-    told = [
+def _judged(turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], location: Mapping[str, Any]) -> MetricScore:
+    messages = [
         f"parameter {fault.path} {fault.message}" if fault.path else f"the object {fault.message}" for fault in faults
     ]
     where = f"{call.name} in turn {turn.index + 1}, step {call.step}"
@@ -474,52 +476,53 @@ def _judged(turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], place: Ma
         name=CALL,
         value=float(not faults),
         label="invalid" if faults else "valid",
-        explanation=f"{where}: {'; '.join(told[:3]) or 'valid'}" + (f"; {len(told) - 3} more" if len(told) > 3 else ""),  # noqa: PLR2004 — three of each
+        explanation=f"{where}: {'; '.join(messages[:3]) or 'valid'}"
+        + (f"; {len(messages) - 3} more" if len(messages) > 3 else ""),  # noqa: PLR2004 — three of each
         parameter=faults[0].path or None if faults else None,
         details={
             "faults": [{"path": fault.path, "keyword": fault.keyword, "message": fault.message} for fault in faults]
         }
         if faults
         else {},
-        **place,
+        **location,
     )
 
 
 def _share(calls: Sequence[MetricScore]) -> MetricScore:
-    known = [one for one in calls if one.value is not None]
+    known = [call for call in calls if call.value is not None]
     if not known:
         if calls:
             return none_of(VALIDITY, calls[0].reason or "no_data", f"no call could be checked: {calls[0].explanation}")
         return none_of(VALIDITY, "no_data", "no call of a tool that was defined")
-    wrong = [one for one in known if one.label == "invalid"]
+    invalid = [item for item in known if item.label == "invalid"]
     left = f"; {len(calls) - len(known)} could not be checked" if len(known) < len(calls) else ""
     return MetricScore(
         name=VALIDITY,
-        value=(len(known) - len(wrong)) / len(known),
-        explanation=f"{len(known) - len(wrong)} of {len(known)} calls are valid{left}"
-        + "".join(f"; {one.explanation}" for one in wrong[:3]),
-        details={"calls": len(known), "invalid": len(wrong), "not_checked": len(calls) - len(known)},
+        value=(len(known) - len(invalid)) / len(known),
+        explanation=f"{len(known) - len(invalid)} of {len(known)} calls are valid{left}"
+        + "".join(f"; {item.explanation}" for item in invalid[:3]),
+        details={"calls": len(known), "invalid": len(invalid), "not_checked": len(calls) - len(known)},
     )
 
 
 def _hallucinated(conversation: Conversation) -> MetricScore:
-    found = hallucinated(conversation)
-    if found is None:
+    result = hallucinated(conversation)
+    if result is None:
         return none_of(HALLUCINATED, "tool_definitions_not_recorded", NO_DEFINITIONS)
-    strange, seen = found
-    if not seen:
+    strange, checked = result
+    if not checked:
         return none_of(HALLUCINATED, "no_data", "no tool was called")
     names: dict[str, int] = {}
     for _, call in strange:
         names[call.name] = names.get(call.name, 0) + 1
-    told = f"no such tool: {listed(names)}" if names else "every call is of a tool that the agent was given"
+    explanation = f"no such tool: {listed(names)}" if names else "every call is of a tool that the agent was given"
     return MetricScore(
         name=HALLUCINATED,
-        value=len(strange) / seen,
-        explanation=told,
+        value=len(strange) / checked,
+        explanation=explanation,
         tool_name=next(iter(names), None),
         details={
-            "calls": seen,
+            "calls": checked,
             "hallucinated": [
                 {"tool": call.name, "turn_index": turn.index, "position": call.position} for turn, call in strange
             ],

@@ -72,9 +72,9 @@ class PlanAdherenceJudged(WithoutSettings):
         plan = written_plan(subject)
         if plan is None:
             return [none_of(ADHERENCE_JUDGED, "no_data", NO_PLAN)]
-        told = transcript(subject.conversation.turns)
-        replies = yield [rubric_question(self.rubrics[0], plan=shown_plan(plan), conversation=told.text)]
-        return [judged(ADHERENCE_JUDGED, replies[0], told.note)]
+        explanation = transcript(subject.conversation.turns)
+        replies = yield [rubric_question(self.rubrics[0], plan=shown_plan(plan), conversation=explanation.text)]
+        return [judged(ADHERENCE_JUDGED, replies[0], explanation.note)]
 
 
 def judged(name: str, reply: Verdict | JudgeFailure, note: str = "") -> MetricScore:
@@ -102,20 +102,20 @@ def shown_plan(plan: WrittenPlan) -> str:
 
 def _wanted(subject: Subject) -> dict[str, str]:
     """Return what the plan is for: queries, goal, tools, the expected plan, as far as they are known."""
-    asked = [
+    queries = [
         _json({"turn": turn.index + 1, "user": turn.query[:_PART]})
         for turn in subject.conversation.turns
         if turn.query is not None
     ]
-    found = {"asked": "\n".join(asked)[:_PLAN]} if asked else {}
+    texts = {"asked": "\n".join(queries)[:_PLAN]} if queries else {}
     if subject.conversation.tool_definitions:
-        found["tools"] = _json(sorted(subject.conversation.tool_definitions)[:_TOOLS])
+        texts["tools"] = _json(sorted(subject.conversation.tool_definitions)[:_TOOLS])
     case = subject.case
     if case is not None and case.goal is not None:
-        found["goal"] = case.goal
+        texts["goal"] = case.goal
     if case is not None and case.plan is not None:
-        found["expected_plan"] = _json(list(case.plan))
-    return found
+        texts["expected_plan"] = _json(list(case.plan))
+    return texts
 
 
 def _json(value: Any) -> str:
@@ -154,10 +154,10 @@ class ParametersJudged(WithoutSettings):
 
     def ask(self, subject: Subject) -> Asking:
         """Ask about each text that differs, and return the score."""
-        found = comparable(subject, SEMANTICS_JUDGED)
-        if isinstance(found, MetricScore):
-            return [found]
-        texts = list(_texts(found, numbers_as_text=subject.settings.numbers_as_text))
+        expected = comparable(subject, SEMANTICS_JUDGED)
+        if isinstance(expected, MetricScore):
+            return [expected]
+        texts = list(_texts(expected, numbers_as_text=subject.settings.numbers_as_text))
         replies: Sequence[Verdict | JudgeFailure] = ()
         if texts:
             replies = yield [self._question(subject, text) for text in texts]
@@ -165,7 +165,7 @@ class ParametersJudged(WithoutSettings):
         if failure is not None:
             return [none_of(SEMANTICS_JUDGED, failure.reason, f"was not judged: {failure.message}")]
         scores = [reply.score for reply in replies if not isinstance(reply, JudgeFailure)]
-        return [_score(found, texts, scores)]
+        return [_score(expected, texts, scores)]
 
     def _question(self, subject: Subject, text: _Text) -> Question:
         query = next((turn.query for turn in subject.conversation.turns if turn.index == text.made.turn_index), None)
@@ -179,25 +179,25 @@ class ParametersJudged(WithoutSettings):
         )
 
 
-def _texts(found: ExpectedCalls, *, numbers_as_text: bool) -> Iterator[_Text]:
-    for pair, made in found.paired:
-        parameters, arguments = pair.expected.parameters, made.call.arguments or {}
+def _texts(texts: ExpectedCalls, *, numbers_as_text: bool) -> Iterator[_Text]:
+    for pair, actual in texts.paired:
+        parameters, arguments = pair.expected.parameters, actual.call.arguments or {}
         for key, rule in pair.expected.call.rules.items():
             if key not in arguments or rule.mode not in _READ:
                 continue
-            expected, given = parameters.values.get(key), arguments[key]
+            expected, provided = parameters.values.get(key), arguments[key]
             # Left to a judge by the case: whatever it is, nothing else can tell.
-            left = rule.mode == "judge" and agrees(expected, given, rule, numbers_as_text=numbers_as_text) is None
-            if left or (key in pair.agreement.wrong and isinstance(expected, str) and isinstance(given, str)):
-                yield _Text(pair, made, key, open=left)
+            left = rule.mode == "judge" and agrees(expected, provided, rule, numbers_as_text=numbers_as_text) is None
+            if left or (key in pair.agreement.wrong and isinstance(expected, str) and isinstance(provided, str)):
+                yield _Text(pair, actual, key, open=left)
 
 
-def _score(found: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]) -> MetricScore:
-    total = sum(pair.agreement.score for pair, _ in found.paired)
+def _score(result: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]) -> MetricScore:
+    total = sum(pair.agreement.score for pair, _ in result.paired)
     for text, score in zip(texts, scores, strict=True):
         # A text that nobody has compared counts as equal in the agreement, one that differs as nothing.
         total += (score - float(text.open)) / compared(text.pair, text.made)
-    told = [f"{text.made.call.name}({text.key}) {score:g}" for text, score in zip(texts, scores, strict=True)]
+    parts = [f"{text.made.call.name}({text.key}) {score:g}" for text, score in zip(texts, scores, strict=True)]
     details: list[dict[str, Any]] = [
         {
             "tool": text.made.call.name,
@@ -211,7 +211,7 @@ def _score(found: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]
     ]
     return MetricScore(
         name=SEMANTICS_JUDGED,
-        value=total / found.required,
-        explanation=f"meant the same: {', '.join(told[:5])}" if told else "no text differs from the expected one",
-        details={"required": found.required, "judged": details[:20]},
+        value=total / result.required,
+        explanation=f"meant the same: {', '.join(parts[:5])}" if parts else "no text differs from the expected one",
+        details={"required": result.required, "judged": details[:20]},
     )

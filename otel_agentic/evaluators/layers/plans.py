@@ -46,9 +46,9 @@ def in_order(names: Sequence[str], groups: Sequence[Sequence[str]]) -> int:
     names, left = names[:MAX_LENGTH], MAX_LENGTH
     best = [0] * (len(names) + 1)  # best[p]: what the groups so far have in common with the first p names
     for group in groups:
-        kept = group[:left]
-        left -= len(kept)
-        best = _with_one(names, kept[0], best) if len(kept) == 1 else _with_several(names, kept, best)
+        matched = group[:left]
+        left -= len(matched)
+        best = _with_one(names, matched[0], best) if len(matched) == 1 else _with_several(names, matched, best)
     return best[-1]
 
 
@@ -61,23 +61,23 @@ def common(names: Sequence[str], others: Sequence[str]) -> int:
     return (Counter(names) & Counter(others)).total()
 
 
-def _with_one(names: Sequence[str], wanted: str, before: Sequence[int]) -> list[int]:
+def _with_one(names: Sequence[str], expected: str, before: Sequence[int]) -> list[int]:
     best = [before[0]]
-    for place, name in enumerate(names):
-        best.append(max(before[place + 1], best[place], before[place] + (name == wanted)))
+    for index, name in enumerate(names):
+        best.append(max(before[index + 1], best[index], before[index] + (name == expected)))
     return best
 
 
-def _with_several(names: Sequence[str], wanted: Sequence[str], before: Sequence[int]) -> list[int]:
+def _with_several(names: Sequence[str], expected: Sequence[str], before: Sequence[int]) -> list[int]:
     best = list(before)
-    for start, found in enumerate(before):
-        left, size = Counter(wanted), 0
-        for place in range(start, len(names)):
-            if left[names[place]] > 0:
-                left[names[place]] -= 1
+    for start, result in enumerate(before):
+        left, size = Counter(expected), 0
+        for index in range(start, len(names)):
+            if left[names[index]] > 0:
+                left[names[index]] -= 1
                 size += 1
-                best[place + 1] = max(best[place + 1], found + size)
-                if size == len(wanted):
+                best[index + 1] = max(best[index + 1], result + size)
+                if size == len(expected):
                     break
     return list(accumulate(best, max))
 
@@ -128,9 +128,9 @@ class ToolNames:
 
     def __init__(self, names: Iterable[str]) -> None:
         """Take the names; those that are absurdly long, or beyond the thousandth, are left out."""
-        kept = [name for name in sorted(set(names)) if 0 < len(name) <= _NAME_CHARACTERS][:_NAMES]
-        self.exact = frozenset(kept)
-        self._pattern, self._meant = _compiled(tuple(kept))
+        patterns = [name for name in sorted(set(names)) if 0 < len(name) <= _NAME_CHARACTERS][:_NAMES]
+        self.exact = frozenset(patterns)
+        self._pattern, self._meant = _compiled(tuple(patterns))
 
     def within(self, text: str) -> list[str]:
         """Return the names in a text that is one step, each once, in order; what the text denies is left out.
@@ -140,18 +140,18 @@ class ToolNames:
         """
         if self._pattern is None:
             return []
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for match in self._pattern.finditer(text):
-            said = match.group()
+            stated = match.group()
             # None: letters that are alike but for their case, and in no other way, as the long s.
-            name = said if said in self.exact else self._meant.get(_plain(said))
+            name = stated if stated in self.exact else self._meant.get(_plain(stated))
             if (
                 name is not None
-                and name not in found
+                and name not in names
                 and not _DENIED.search(text, max(0, match.start() - 80), match.start())
             ):
-                found[name] = None
-        return list(found)
+                names[name] = None
+        return list(names)
 
 
 def tools_named(plan: Any, names: ToolNames) -> tuple[str, ...]:
@@ -259,14 +259,14 @@ def _in_step(step: Any, names: ToolNames, depth: int) -> Iterator[str]:
     if held is not None:
         yield from _named(held, names, depth)
         return
-    found = names.within("\n".join(value for value in step.values() if isinstance(value, str))[:_CHARACTERS])
-    yield from found or _identifiers(*(step.get(key) for key in _TEXT_KEYS))
+    result = names.within("\n".join(value for value in step.values() if isinstance(value, str))[:_CHARACTERS])
+    yield from result or _identifiers(*(step.get(key) for key in _TEXT_KEYS))
 
 
 def _identifiers(*texts: Any) -> list[str]:
     """Return the first text that is nothing but an identifier, as a list of one or none."""
-    said = (text.strip() for text in texts if isinstance(text, str) and len(text) <= _NAME_CHARACTERS)
-    return [text for text in said if _IDENTIFIER.fullmatch(text)][:1]
+    stated = (text.strip() for text in texts if isinstance(text, str) and len(text) <= _NAME_CHARACTERS)
+    return [text for text in stated if _IDENTIFIER.fullmatch(text)][:1]
 
 
 def _tool_of(value: Any, names: ToolNames, *, sure: bool) -> str | None:
@@ -284,7 +284,7 @@ def _compiled(names: Sequence[str]) -> tuple[re.Pattern[str] | None, Mapping[str
     for name in names:
         meant.setdefault(_plain(name), name)
     spelled = sorted(
-        {_spelled(name) for name in names} | {re.escape(name) for name in names}, key=lambda one: (-len(one), one)
+        {_spelled(name) for name in names} | {re.escape(name) for name in names}, key=lambda item: (-len(item), item)
     )
     if not spelled:
         return None, meant
@@ -378,7 +378,7 @@ def _steps_in_state(plan: Any, states: frozenset[str], depth: int = MAX_DEPTH) -
     if depth <= 0:
         return []
     if isinstance(held, (list, tuple)):
-        return [step for one in held for step in _steps_in_state(one, states, depth - 1)]
+        return [step for item in held for step in _steps_in_state(item, states, depth - 1)]
     if not isinstance(held, Mapping):
         return []
     if is_in(held, states):
@@ -388,13 +388,13 @@ def _steps_in_state(plan: Any, states: frozenset[str], depth: int = MAX_DEPTH) -
 
 def _less(tools: Sequence[str], without: Counter[str]) -> list[str]:
     """Return tools without some of them, the first ones of each name."""
-    left, kept = Counter(without), []
+    left, remaining = Counter(without), []
     for name in tools:
         if left[name] > 0:
             left[name] -= 1
         else:
-            kept.append(name)
-    return kept
+            remaining.append(name)
+    return remaining
 
 
 def _called_before(subject: Subject, turn: Turn) -> Iterator[str]:
@@ -403,7 +403,7 @@ def _called_before(subject: Subject, turn: Turn) -> Iterator[str]:
             yield from (call.name for call in other.calls)
 
 
-def expected_plan(subject: Subject, found: ExpectedCalls | Missing) -> list[tuple[str, ...]]:
+def expected_plan(subject: Subject, expected: ExpectedCalls | Missing) -> list[tuple[str, ...]]:
     """Return the tools of the plan that is expected, in order; those of one group may come in any order.
 
     They are those of the case's `plan`, else the required calls: in the order of their steps where the expectation has an
@@ -415,10 +415,10 @@ def expected_plan(subject: Subject, found: ExpectedCalls | Missing) -> list[tupl
         return [
             (tool,) for item in case.plan for tool in ([item] if item in names.exact else names.within(item) or [item])
         ]
-    if not isinstance(found, ExpectedCalls):
+    if not isinstance(expected, ExpectedCalls):
         return []
-    groups = [group for scope in found.scopes for group in _groups(scope)]
-    mixed = len({scope.is_whole for scope in found.scopes}) > 1
+    groups = [group for scope in expected.scopes for group in _groups(scope)]
+    mixed = len({scope.is_whole for scope in expected.scopes}) > 1
     return [tuple(name for group in groups for name in group)] if mixed and groups else groups
 
 
@@ -445,11 +445,11 @@ def plan_in(call: ToolCall) -> Any | None:
         return None
     held = _steps_in(call.arguments)
     if held is None and _MAKING.intersection((name[0], name[-1] if name[-1] != "plan" else "")):
-        made = read(call.result)
+        actual = read(call.result)
         held = (
-            made
-            if isinstance(made, list) and made
-            else _steps_in(made if isinstance(made, Mapping) else {"plan": made})
+            actual
+            if isinstance(actual, list) and actual
+            else _steps_in(actual if isinstance(actual, Mapping) else {"plan": actual})
         )
     return held
 
@@ -528,11 +528,11 @@ class Reasoning(WithoutSettings):
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return both scores of a conversation."""
         expected = expected_plan(subject, expected_calls(subject))
-        wanted = [name for group in expected for name in group]
-        plan = written_plan(subject, wanted)
+        expected_names = [name for group in expected for name in group]
+        plan = written_plan(subject, expected_names)
         if plan is None:
             return none_of_all(self.metrics, "no_data", NO_PLAN)
-        return [_quality(subject, plan, expected, wanted), _adherence(subject, plan)]
+        return [_quality(subject, plan, expected, expected_names), _adherence(subject, plan)]
 
 
 NO_PLAN: Final = (
@@ -542,23 +542,23 @@ _NO_TOOL: Final = "the plan names no tool that is defined, called or expected; `
 
 
 def _quality(
-    subject: Subject, plan: WrittenPlan, expected: Sequence[Sequence[str]], wanted: Sequence[str]
+    subject: Subject, plan: WrittenPlan, expected: Sequence[Sequence[str]], expected_names: Sequence[str]
 ) -> MetricScore:
-    if not wanted:
+    if not expected_names:
         lacks = first_missing(subject, ("case",))
-        told = "the case expects no plan and requires no call; annotate `plan` or `tools`"
-        return none_of(QUALITY, *(lacks or ("no_data", told)))
+        explanation = "the case expects no plan and requires no call; annotate `plan` or `tools`"
+        return none_of(QUALITY, *(lacks or ("no_data", explanation)))
     if not plan.tools:
         return none_of(QUALITY, "no_data", _NO_TOOL.format(name="plan_quality"))
-    found = in_order(plan.tools, expected)
-    missing = Counter(wanted) - Counter(plan.tools)
-    order = "" if found == common(plan.tools, wanted) else "; not in the expected order"
+    length = in_order(plan.tools, expected)
+    missing = Counter(expected_names) - Counter(plan.tools)
+    order = "" if length == common(plan.tools, expected_names) else "; not in the expected order"
     lacking = f"; not planned: {listed(missing)}" if missing else ""
     return MetricScore(
         name=QUALITY,
-        value=found / min(len(wanted), MAX_LENGTH),
-        explanation=f"{found} of {len(wanted)} expected steps are planned in their order{lacking}{order}",
-        details={"planned": list(plan.tools), "expected": list(wanted)},
+        value=length / min(len(expected_names), MAX_LENGTH),
+        explanation=f"{length} of {len(expected_names)} expected steps are planned in their order{lacking}{order}",
+        details={"planned": list(plan.tools), "expected": list(expected_names)},
     )
 
 
@@ -566,15 +566,15 @@ def _adherence(subject: Subject, plan: WrittenPlan) -> MetricScore:
     if not plan.tools:
         return none_of(ADHERENCE, "no_data", _NO_TOOL.format(name="plan_adherence"))
     planned = set(plan.tools)
-    steps = [kept for step in executed(subject) if (kept := tuple(name for name in step if name in planned))]
-    made = [name for step in steps for name in step]
-    found = in_order(plan.tools, steps)
-    skipped = Counter(plan.tools) - Counter(made)
-    order = "" if found == common(plan.tools, made) else "; not in the planned order"
+    steps = [matched for step in executed(subject) if (matched := tuple(name for name in step if name in planned))]
+    executed_steps = [name for step in steps for name in step]
+    length = in_order(plan.tools, steps)
+    skipped = Counter(plan.tools) - Counter(executed_steps)
+    order = "" if length == common(plan.tools, executed_steps) else "; not in the planned order"
     left = f"; planned and not called: {listed(skipped)}" if skipped else ""
     return MetricScore(
         name=ADHERENCE,
-        value=found / min(len(plan.tools), MAX_LENGTH),
-        explanation=f"{found} of {len(plan.tools)} planned steps were executed in their order{left}{order}",
-        details={"planned": list(plan.tools), "executed": made},
+        value=length / min(len(plan.tools), MAX_LENGTH),
+        explanation=f"{length} of {len(plan.tools)} planned steps were executed in their order{left}{order}",
+        details={"planned": list(plan.tools), "executed": executed_steps},
     )

@@ -72,15 +72,15 @@ def final_state(subject: Subject) -> FinalState | Missing:
         return FinalState(fields=conversation.final_state, source="the recorded state", by_tool={})
     tables = (*(() if subject.case is None else (subject.case.effects,)), subject.settings.effects)
     calls = [
-        call for turn in conversation.turns for call in sorted(turn.calls, key=lambda one: (one.step, one.position))
+        call for turn in conversation.turns for call in sorted(turn.calls, key=lambda call: (call.step, call.position))
     ]
     wrote = [call for call in calls if call.error is None and effect_of(call.name, tables) == "write"]
-    told = f"{NO_STATE}, and no call that writes"
+    message = f"{NO_STATE}, and no call that writes"
     if not wrote:
-        return "state_not_recorded", f"{told} was made that worked; {RECORD_STATE}"
+        return "state_not_recorded", f"{message} was made that worked; {RECORD_STATE}"
     newest = {call.name: call for call in wrote}
     if not any(call.result_captured for call in newest.values()):
-        return "content_not_captured", f"{told} has a recorded result; {CAPTURE}"
+        return "content_not_captured", f"{message} has a recorded result; {CAPTURE}"
     last = {name: read(call.result) for name, call in newest.items() if call.result_captured}
     order = dict.fromkeys(call.name for call in reversed(wrote) if call.name in last)
     fields: dict[str, Any] = {}
@@ -89,7 +89,7 @@ def final_state(subject: Subject) -> FinalState | Missing:
             fields |= last[name]
     unseen = tuple(name for name in newest if name not in last)
     if not fields:
-        return "state_not_recorded", f"{told} has an object as its result; {RECORD_STATE}"
+        return "state_not_recorded", f"{message} has an object as its result; {RECORD_STATE}"
     source = f"the last results of {', '.join(reversed(order))}"
     return FinalState(fields=fields, source=source, by_tool=last, unseen=unseen)
 
@@ -100,24 +100,24 @@ def differing(expected: Mapping[str, Any], state: FinalState) -> list[Differing]
     Objects are part of objects with more fields, at any depth; lists have to be as long, item by item; other values equal as
     in `exact` parameters: numbers by value, true is not 1, null is not absent.
     """
-    found: list[Differing] = []
-    for key, wanted in expected.items():
+    differences: list[Differing] = []
+    for key, required in expected.items():
         there = state.fields.get(key, state.by_tool.get(key, ABSENT))
-        found += _inside(key, wanted, there)
-    return found
+        differences += _inside(key, required, there)
+    return differences
 
 
-def _inside(path: str, wanted: Any, there: Any) -> Iterator[Differing]:
+def _inside(path: str, expected: Any, there: Any) -> Iterator[Differing]:
     if there is ABSENT:
-        yield Differing(path, wanted, there)
-    elif isinstance(wanted, Mapping) and isinstance(there, Mapping):
-        for key, held in wanted.items():
+        yield Differing(path, expected, there)
+    elif isinstance(expected, Mapping) and isinstance(there, Mapping):
+        for key, held in expected.items():
             yield from _inside(f"{path}.{key}", held, there.get(key, ABSENT))
-    elif isinstance(wanted, (list, tuple)) and isinstance(there, (list, tuple)) and len(wanted) == len(there):
-        for place, (held, other) in enumerate(zip(wanted, there, strict=True)):
-            yield from _inside(f"{path}[{place}]", held, other)
-    elif not agrees(wanted, there, EXACT):
-        yield Differing(path, wanted, there)
+    elif isinstance(expected, (list, tuple)) and isinstance(there, (list, tuple)) and len(expected) == len(there):
+        for index, (held, other) in enumerate(zip(expected, there, strict=True)):
+            yield from _inside(f"{path}[{index}]", held, other)
+    elif not agrees(expected, there, EXACT):
+        yield Differing(path, expected, there)
 
 
 def size_of(expected: Any) -> int:
@@ -163,36 +163,36 @@ def completion(subject: Subject) -> MetricScore:
     state = final_state(subject)
     if not isinstance(state, FinalState):
         return none_of(COMPLETION, *state)
-    wrong = differing(expected, state)
-    if wrong and state.unseen:
-        lost = f"the last result of {listed(state.unseen)} was not recorded, and {_differences_text(wrong[:1])} in the others"
+    differences = differing(expected, state)
+    if differences and state.unseen:
+        lost = f"the last result of {listed(state.unseen)} was not recorded, and {_differences_text(differences[:1])} in the others"
         return none_of(COMPLETION, "content_not_captured", lost)
-    if wrong and all(one.hidden for one in wrong):
-        told = f"in {state.source}, {listed([one.path for one in wrong[:_TOLD]])} was taken out before it was recorded"
-        return none_of(COMPLETION, "content_not_captured", told)
+    if differences and all(item.hidden for item in differences):
+        explanation = f"in {state.source}, {listed([item.path for item in differences[:_TOLD]])} was taken out before it was recorded"
+        return none_of(COMPLETION, "content_not_captured", explanation)
     named = size_of(expected) if expected else 0
-    told = _differences_text(wrong) if wrong else f"{named} of {named} expected values are there"
+    explanation = _differences_text(differences) if differences else f"{named} of {named} expected values are there"
     return MetricScore(
         name=COMPLETION,
-        value=float(not wrong),
-        explanation=f"in {state.source}, {told}",
-        parameter=wrong[0].path if wrong else None,
-        details={"values": named, "differing": [_as_json(one) for one in wrong[:_KEPT]]},
+        value=float(not differences),
+        explanation=f"in {state.source}, {explanation}",
+        parameter=differences[0].path if differences else None,
+        details={"values": named, "differing": [_as_json(item) for item in differences[:_KEPT]]},
     )
 
 
-def _differences_text(wrong: Sequence[Differing]) -> str:
+def _differences_text(differences: Sequence[Differing]) -> str:
     parts = [
-        f"{one.path} is {'absent' if one.found is ABSENT else json_text(one.found)}, expected {json_text(one.expected)}"
-        for one in wrong[:_TOLD]
+        f"{item.path} is {'absent' if item.found is ABSENT else json_text(item.found)}, expected {json_text(item.expected)}"
+        for item in differences[:_TOLD]
     ]
-    more = len(wrong) - _TOLD
+    more = len(differences) - _TOLD
     return "; ".join(parts) + (f"; {more} more" if more > 0 else "")
 
 
-def _as_json(one: Differing) -> dict[str, object]:
-    told: dict[str, object] = {"path": one.path, "expected": one.expected}
-    return told if one.found is ABSENT else {**told, "found": one.found}
+def _as_json(difference: Differing) -> dict[str, object]:
+    payload: dict[str, object] = {"path": difference.path, "expected": difference.expected}
+    return payload if difference.found is ABSENT else {**payload, "found": difference.found}
 
 
 def _efficiency(subject: Subject) -> MetricScore:
@@ -200,14 +200,14 @@ def _efficiency(subject: Subject) -> MetricScore:
     if lacks is not None or subject.case is None or subject.case.minimum_steps is None:
         return none_of(EFFICIENCY, *(lacks or ("no_data", "no number of steps is expected")))
     minimum = subject.case.minimum_steps
-    made = sum(call.kind != "transfer" for turn in subject.conversation.turns for call in turn.calls)
-    if not made:
+    actual = sum(call.kind != "transfer" for turn in subject.conversation.turns for call in turn.calls)
+    if not actual:
         return none_of(EFFICIENCY, "no_data", "no call was made")
     return MetricScore(
         name=EFFICIENCY,
-        value=min(1.0, minimum / made),
-        explanation=f"{made} calls were made; {minimum} would do",
-        details={"minimum": minimum, "made": made},
+        value=min(1.0, minimum / actual),
+        explanation=f"{actual} calls were made; {minimum} would do",
+        details={"minimum": minimum, "made": actual},
     )
 
 
@@ -243,46 +243,46 @@ class StateChange(WithoutSettings):
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the class of a conversation."""
-        found = expected_calls(subject)
-        if not isinstance(found, ExpectedCalls):
-            return [none_of(STATE_CHANGES, *found)]
-        return [_score(_writes(found, subject.score), subject.score)]
+        expected = expected_calls(subject)
+        if not isinstance(expected, ExpectedCalls):
+            return [none_of(STATE_CHANGES, *expected)]
+        return [_score(_writes(expected, subject.score), subject.score)]
 
 
-def _writes(found: ExpectedCalls, score: ConversationScore | None) -> _Writes:
+def _writes(expected: ExpectedCalls, score: ConversationScore | None) -> _Writes:
     def writes(name: str) -> bool:
-        return effect_of(name, found.effects) == "write"
+        return effect_of(name, expected.effects) == "write"
 
-    missing = [call for call in found.missing if writes(call[0])]
-    extra = [made for made in found.beyond if writes(made.call.name)]
-    paired = [(pair, made) for pair, made in found.paired if writes(made.call.name)]
-    judged = _wrong_by_judge(score)
-    wrong = [
-        (pair, made, key)
-        for pair, made in paired
-        for key in dict.fromkeys((*pair.agreement.wrong, *judged.get((made.turn_index, made.call.position), ())))
+    missing = [call for call in expected.missing if writes(call[0])]
+    extra = [actual for actual in expected.beyond if writes(actual.call.name)]
+    paired = [(pair, actual) for pair, actual in expected.paired if writes(actual.call.name)]
+    by_judge = _wrong_by_judge(score)
+    differences = [
+        (pair, actual, key)
+        for pair, actual in paired
+        for key in dict.fromkeys((*pair.agreement.wrong, *by_judge.get((actual.turn_index, actual.call.position), ())))
     ]
-    return _Writes(missing=tuple(missing), extra=tuple(extra), wrong=tuple(wrong), paired=tuple(paired))
+    return _Writes(missing=tuple(missing), extra=tuple(extra), wrong=tuple(differences), paired=tuple(paired))
 
 
 def _wrong_by_judge(score: ConversationScore | None) -> Mapping[tuple[int | None, int | None], Sequence[str]]:
     """Return the parameters that a judge found wrong, by the place of the call: the calls alone do not tell."""
-    found: dict[tuple[int | None, int | None], list[str]] = {}
+    results: dict[tuple[int | None, int | None], list[str]] = {}
     for tools in score.tools if score is not None else ():
         for fault in tools.faults:
             if fault.kind == "wrong_parameters" and fault.mode == "judge" and fault.parameter is not None:
-                found.setdefault((fault.turn_index, fault.made_position), []).append(fault.parameter)
-    return found
+                results.setdefault((fault.turn_index, fault.made_position), []).append(fault.parameter)
+    return results
 
 
 def _unknown(writes: _Writes, score: ConversationScore | None) -> Missing | None:
     """Return why calls that look right may not be: arguments that nobody recorded, or compared."""
-    for pair, made in writes.paired:
-        told = f"{made.call.name} in turn {made.turn_index + 1}"
-        if made.call.arguments is None:
-            return "content_not_captured", f"the arguments of {told} were not recorded"
-        if pair.expected.parameters.undecided(made) and not _is_judged(score):
-            return "no_data", f"a parameter of {told} is for a judge to compare (`match`), and none has"
+    for pair, actual in writes.paired:
+        message = f"{actual.call.name} in turn {actual.turn_index + 1}"
+        if actual.call.arguments is None:
+            return "content_not_captured", f"the arguments of {message} were not recorded"
+        if pair.expected.parameters.undecided(actual) and not _is_judged(score):
+            return "no_data", f"a parameter of {message} is for a judge to compare (`match`), and none has"
     return None
 
 
@@ -317,32 +317,33 @@ def _details(writes: _Writes) -> dict[str, Any]:
     return {
         "missing": [{"tool": name, "arguments": dict(arguments)} for name, arguments in writes.missing[:_KEPT]],
         "extra": [
-            {"tool": made.call.name, "turn_index": made.turn_index, "arguments": made.call.arguments}
-            for made in writes.extra[:_KEPT]
+            {"tool": actual.call.name, "turn_index": actual.turn_index, "arguments": actual.call.arguments}
+            for actual in writes.extra[:_KEPT]
         ],
-        "wrong_arguments": [wrong_as_json(*one) for one in writes.wrong[:_KEPT]],
+        "wrong_arguments": [wrong_as_json(*item) for item in writes.wrong[:_KEPT]],
     }
 
 
 def _changes_text(label: StateChanges, writes: _Writes) -> str:
     if label in {"right", "other"}:
-        made = len(writes.paired)
-        told = f"{made} of {made} expected state changes were made, and no other"
-        told = told if made else "no state change was expected, and none was made"
-        return f"{told}; the conversation failed all the same" if label == "other" else told
+        actual_call = len(writes.paired)
+        message = f"{actual_call} of {actual_call} expected state changes were made, and no other"
+        message = message if actual_call else "no state change was expected, and none was made"
+        return f"{message}; the conversation failed all the same" if label == "other" else message
     missing = [shown_call(name, arguments) for name, arguments in writes.missing]
     extra = [
-        f"{shown_call(made.call.name, made.call.arguments)} in turn {made.turn_index + 1}" for made in writes.extra
+        f"{shown_call(actual.call.name, actual.call.arguments)} in turn {actual.turn_index + 1}"
+        for actual in writes.extra
     ]
-    wrong = Counter(f"{made.call.name}({key})" for _, made, key in writes.wrong)
+    differences = Counter(f"{actual.call.name}({key})" for _, actual, key in writes.wrong)
     parts = [
         f"not made: {_some(missing)}" if missing else "",
         f"not asked for: {_some(extra)}" if extra else "",
-        f"other arguments: {_some(list(wrong))}" if wrong else "",
+        f"other arguments: {_some(list(differences))}" if differences else "",
     ]
     return "; ".join(filter(None, parts))
 
 
-def _some(told: Sequence[str]) -> str:
-    more = len(told) - _TOLD
-    return ", ".join(told[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+def _some(message: Sequence[str]) -> str:
+    more = len(message) - _TOLD
+    return ", ".join(message[:_TOLD]) + (f" and {more} more" if more > 0 else "")

@@ -58,8 +58,8 @@ class Verdict(WithoutSettings):
         if score is None:
             return [none_of(VERDICT, "no_data", "the conversation has no score yet")]
         if score.outcome == "not_evaluated":
-            told = f"the conversation neither passed nor failed: {score.explanation}"
-            return [none_of(VERDICT, score.reason if score.reason is not None else "no_data", told)]  # type: ignore[arg-type]  # a reason of such an outcome
+            explanation = f"the conversation neither passed nor failed: {score.explanation}"
+            return [none_of(VERDICT, score.reason if score.reason is not None else "no_data", explanation)]  # type: ignore[arg-type]  # a reason of such an outcome
         # A draft (no case here) repeats what an agent did, right or wrong: what is said of it is no evidence.
         held = score if subject.case is not None else replace(score, turns=(), tools=(), missing_outputs=())
         evidence = [*_reasoning(subject), *_action(subject, held), *_outcome(subject, held)]
@@ -67,26 +67,26 @@ class Verdict(WithoutSettings):
 
 
 def _passed(evidence: Sequence[Evidence]) -> MetricScore:
-    told = "the conversation passed"
+    explanation = "the conversation passed"
     if evidence:
-        told += f", although {evidence[0].told}" + (f"; {len(evidence) - 1} more" if len(evidence) > 1 else "")
-    return MetricScore(name=VERDICT, label="none", explanation=told, details=_details(evidence))
+        explanation += f", although {evidence[0].told}" + (f"; {len(evidence) - 1} more" if len(evidence) > 1 else "")
+    return MetricScore(name=VERDICT, label="none", explanation=explanation, details=_details(evidence))
 
 
 def _failed(evidence: Sequence[Evidence], score: ConversationScore) -> MetricScore:
-    layer: Layer = next((one.layer for one in evidence), "outcome")
-    of_layer = [one for one in evidence if one.layer == layer]
+    layer: Layer = next((item.layer for item in evidence), "outcome")
+    of_layer = [item for item in evidence if item.layer == layer]
     first = of_layer[0] if of_layer else None
     if first is None:
         source = f"the verdict given ({score.outcome_source})" if score.outcome_source != "computed" else "its score"
-        told = f"outcome: nothing is found wrong in plan, calls and answers; it failed by {source}"
+        explanation = f"outcome: nothing is found wrong in plan, calls and answers; it failed by {source}"
     else:
-        told = f"{layer} broke first: {first.told}"
-        told += f"; {len(of_layer) - 1} more like it" if len(of_layer) > 1 else ""
+        explanation = f"{layer} broke first: {first.told}"
+        explanation += f"; {len(of_layer) - 1} more like it" if len(of_layer) > 1 else ""
     return MetricScore(
         name=VERDICT,
         label=layer,
-        explanation=told,
+        explanation=explanation,
         tool_name=first.tool if first else None,
         parameter=first.parameter if first else None,
         details=_details(evidence),
@@ -94,57 +94,57 @@ def _failed(evidence: Sequence[Evidence], score: ConversationScore) -> MetricSco
 
 
 def _details(evidence: Sequence[Evidence]) -> dict[str, Any]:
-    counts = Counter(one.layer for one in evidence)
+    counts = Counter(item.layer for item in evidence)
     return {
         "found": {layer: counts[layer] for layer in _LAYERS},
         "evidence": [
             {
-                "layer": one.layer,
-                "kind": one.kind,
-                "tool": one.tool,
-                "parameter": one.parameter,
-                "turn_index": one.turn_index,
-                "told": one.told,
+                "layer": item.layer,
+                "kind": item.kind,
+                "tool": item.tool,
+                "parameter": item.parameter,
+                "turn_index": item.turn_index,
+                "told": item.told,
             }
-            for one in evidence[:_KEPT]
+            for item in evidence[:_KEPT]
         ],
     }
 
 
 def _reasoning(subject: Subject) -> Iterator[Evidence]:
     groups = expected_plan(subject, expected_calls(subject))
-    wanted = [name for group in groups for name in group]
-    plan = written_plan(subject, wanted)
+    expected = [name for group in groups for name in group]
+    plan = written_plan(subject, expected)
     if plan is None or not plan.tools:
         return
     planned, called = Counter(plan.tools), Counter(name for step in executed(subject) for name in step)
     # A step may stand for several calls: a tool is planned where the plan names it at all.
-    for name in dict.fromkeys(name for name in wanted if name not in planned):
+    for name in dict.fromkeys(name for name in expected if name not in planned):
         yield Evidence(layer="reasoning", kind="not_planned", tool=name, told=f"the plan does not name {name}")
-    if wanted and in_order(plan.tools, groups) < common(plan.tools, wanted):
+    if expected and in_order(plan.tools, groups) < common(plan.tools, expected):
         yield Evidence(
             layer="reasoning", kind="planned_order", told="the plan has the tools in another order than expected"
         )
-    for name, times in _to_be_kept(subject, planned, wanted).items():
+    for name, times in _to_be_kept(subject, planned, expected).items():
         if called[name] < times:
-            told = f"{name} was planned and not called"
+            message = f"{name} was planned and not called"
             if called[name]:
-                told = f"{name} was planned for {times} calls and called {called[name]} times"
-            yield Evidence(layer="reasoning", kind="plan_not_kept", tool=name, told=told)
+                message = f"{name} was planned for {times} calls and called {called[name]} times"
+            yield Evidence(layer="reasoning", kind="plan_not_kept", tool=name, told=message)
 
 
-def _to_be_kept(subject: Subject, planned: Counter[str], wanted: Sequence[str]) -> Mapping[str, int]:
+def _to_be_kept(subject: Subject, planned: Counter[str], expected: Sequence[str]) -> Mapping[str, int]:
     """Return how often each planned tool is to be called: what nobody expects may be left out.
 
     Where the case says nothing of tools, the plan is what is known to be wanted.
     """
-    if wanted:
-        return planned & Counter(wanted)
+    if expected:
+        return planned & Counter(expected)
     return {} if first_missing(subject, ("expected_tools",)) is None else dict.fromkeys(planned, 1)
 
 
 def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
-    judged = [tools for tools in score.tools if tools.outcome in {"pass", "fail"}]
+    decided = [tools for tools in score.tools if tools.outcome in {"pass", "fail"}]
     for tools in score.tools:
         if tools.outcome == "pass":
             continue
@@ -155,7 +155,7 @@ def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
         # The arithmetic of another system (`--compat`) tells no faults.
         if not tools.faults and tools.outcome == "fail":
             yield Evidence(layer="action", kind="tool_fault", turn_index=tools.turn_index, told=tools.explanation)
-    if not judged:
+    if not decided:
         yield from _unannotated(subject)
 
 
@@ -163,8 +163,8 @@ def _may_be_made(subject: Subject, tools: ToolScore) -> bool:
     """Return whether calls that are missing may still come, or were made and not recorded."""
     if tools.reason == "content_not_captured":
         return tools.calls is None or not (tools.calls.made or tools.calls.errored)
-    found = expected_calls(subject)
-    return tools.turn_index is None and not isinstance(found, ExpectedCalls) and found[0] in _MISSING_TURNS
+    expected = expected_calls(subject)
+    return tools.turn_index is None and not isinstance(expected, ExpectedCalls) and expected[0] in _MISSING_TURNS
 
 
 def _of_fault(fault: ToolFault) -> Evidence:
@@ -182,34 +182,38 @@ def _unannotated(subject: Subject) -> Iterator[Evidence]:
     """Yield what is wrong with calls whatever was expected."""
     conversation = subject.conversation
     for turn, call in (hallucinated(conversation) or ([], 0))[0]:
-        told = f"{call.name} in turn {turn.index + 1} is no tool that the agent was given"
-        yield Evidence(layer="action", kind="hallucinated", tool=call.name, turn_index=turn.index, told=told)
+        message = f"{call.name} in turn {turn.index + 1} is no tool that the agent was given"
+        yield Evidence(layer="action", kind="hallucinated", tool=call.name, turn_index=turn.index, told=message)
     last: dict[str, tuple[int, str | None]] = {
         call.name: (turn.index, call.error) for turn, call in tool_calls(conversation)
     }
-    for one in call_scores(conversation):
-        if one.label == "invalid" and one.tool_name is not None and last[one.tool_name][1] is not None:
-            place: dict[str, Any] = {"tool": one.tool_name, "parameter": one.parameter, "turn_index": one.turn_index}
-            yield Evidence(layer="action", kind="invalid_arguments", told=one.explanation, **place)
+    for score in call_scores(conversation):
+        if score.label == "invalid" and score.tool_name is not None and last[score.tool_name][1] is not None:
+            location: dict[str, Any] = {
+                "tool": score.tool_name,
+                "parameter": score.parameter,
+                "turn_index": score.turn_index,
+            }
+            yield Evidence(layer="action", kind="invalid_arguments", told=score.explanation, **location)
     for name, (turn_index, error) in last.items():
         if error is not None:
-            told = f"{name} answered with an error the last time it was called, in turn {turn_index + 1}"
-            yield Evidence(layer="action", kind="errored", tool=name, turn_index=turn_index, told=told)
+            message = f"{name} answered with an error the last time it was called, in turn {turn_index + 1}"
+            yield Evidence(layer="action", kind="errored", tool=name, turn_index=turn_index, told=message)
 
 
 def _outcome(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
     for tools in score.tools:
         for fault in tools.faults:
             if fault.kind == "unused_result" and tools.outcome != "pass":
-                told = fault.explanation
+                message = fault.explanation
                 yield Evidence(
-                    layer="outcome", kind=fault.kind, tool=fault.tool_name, turn_index=fault.turn_index, told=told
+                    layer="outcome", kind=fault.kind, tool=fault.tool_name, turn_index=fault.turn_index, told=message
                 )
     for turn in score.turns:
         if turn.answer_outcome == "fail":
             kind = turn.answer_reason or "wrong_answer"
-            told = f"turn {turn.turn_index + 1}: {turn.explanation}"
-            yield Evidence(layer="outcome", kind=kind, turn_index=turn.turn_index, told=told)
+            message = f"turn {turn.turn_index + 1}: {turn.explanation}"
+            yield Evidence(layer="outcome", kind=kind, turn_index=turn.turn_index, told=message)
     for output in score.missing_outputs:
         yield Evidence(layer="outcome", kind="output_not_said", told=f"no answer says {output!r}")
     if score.computed_reason in {"missing_turn", "extra_turn"}:
