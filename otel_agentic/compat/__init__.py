@@ -1,7 +1,7 @@
 """The arithmetic of other systems, faults included, for people who compare or migrate.
 
 `fair_forge`, `ragas`, `agent_surface` and `agentest` hold their functions under our names; `scorer` scores stored
-conversations with one of them. `docs/compat.md` tells what is reproduced, and what the default does instead.
+conversations with one of them. `docs/compat.md` lists the reproduced parts, and the default arithmetic next to them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterGrade:
-    """Whether arguments fit the schema, what is wrong with them, and the share of reference arguments that were made."""
+    """Whether arguments fit the schema, their errors, and the share of reference arguments that are present."""
 
     schema_valid: bool
     schema_errors: tuple[str, ...]
@@ -246,7 +246,7 @@ def _part(call: Call, schema: Schema, name: str) -> Any:
 def mttr(attempts: Sequence[Mapping[str, Any]]) -> float:
     """Return the mean number of attempts from a first failure to the next success, 0 without a recovery.
 
-    In steps, whatever the timestamps say. A failure that is never recovered from does not count.
+    In steps; timestamps are ignored. A failure without a recovery does not count.
 
     >>> mttr([{"success": False}, {"success": False}, {"success": True}, {"success": False}])
     2.0

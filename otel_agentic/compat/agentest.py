@@ -40,7 +40,7 @@ class CallAssertion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrajectoryAssertions:
-    """What is asserted of all calls of a conversation."""
+    """Assertions about all calls of a conversation."""
 
     match_mode: MatchMode
     expected: tuple[CallAssertion, ...]
@@ -59,9 +59,9 @@ class TrajectoryResult:
 
 
 def match_trajectory(actual: Sequence[MadeToolCall], assertions: TrajectoryAssertions) -> TrajectoryResult:
-    """Return how the calls of a conversation compare with what is asserted.
+    """Return how the calls of a conversation compare with the assertions.
 
-    `strict`: the same calls at the same places. `unordered`: the same calls. `contains`: the expected calls, and any
+    `strict`: the same calls at the same positions. `unordered`: the same calls. `contains`: the expected calls, and any
     others. `within`: no call of another name.
 
     Raises:
@@ -150,7 +150,7 @@ def _within(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -
 
 
 def _forbidden(actual: Sequence[MadeToolCall], forbidden: Sequence[CallAssertion]) -> Iterator[str]:
-    """Yield the first call that breaks each rule; a rule is told of once."""
+    """Yield the first call that breaks each rule; each rule is reported once."""
     for rule in forbidden:
         call = next((call for call in actual if _fits(call, rule)), None)
         if call is not None:
@@ -162,7 +162,7 @@ def _fits(call: MadeToolCall, expected: CallAssertion) -> bool:
 
 
 def _argument_issue(call: MadeToolCall, expected: CallAssertion) -> str | None:
-    """Return what is wrong with the arguments, None when nothing is."""
+    """Return the problem of the arguments, or None."""
     if expected.mode in {None, "ignore"} or expected.args is None:
         return None
     if expected.mode == "exact":
@@ -184,7 +184,7 @@ _MATCHERS: Final[Mapping[str, Callable[[Sequence[MadeToolCall], Sequence[CallAss
 }
 
 
-#: The one score that a conversation has, beside those of its turns.
+#: The one score of a conversation, besides those of its turns.
 GOAL_COMPLETION = "goal_completion"
 
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class _Record(BaseModel):
-    # Its own objects may come in too, and files may say more than the metric reads.
+    # Fair Forge's own objects are accepted too, and files may have more fields than the metric reads.
     model_config = ConfigDict(from_attributes=True, extra="ignore", frozen=True)
 
 
 class Interaction(_Record):
-    """One turn: what the user asked, what the agent said and did, and what it should have."""
+    """One turn: the user's query, the agent's answer and calls, and the expected ones."""
 
     qa_id: str
     query: str
@@ -52,7 +52,7 @@ class Dataset(_Record):
 
 @runtime_checkable
 class Retriever(Protocol):
-    """Whatever loads datasets, such as an instance of a subclass of Fair Forge's `Retriever`."""
+    """An object that loads datasets, such as an instance of a subclass of Fair Forge's `Retriever`."""
 
     def load_dataset(self) -> Iterable[Any]:
         """Return the datasets."""
@@ -60,11 +60,11 @@ class Retriever(Protocol):
 
 
 def load_datasets(source: Any, options: dict[str, Any]) -> list[Dataset]:
-    """Return the datasets of a retriever class (made with `options`), of a retriever, or of an iterable of datasets.
+    """Return the datasets of a retriever class (constructed with `options`), of a retriever, or of an iterable of datasets.
 
     Raises:
-        BadInputError: a dataset lacks a field, or has one of another kind; names the dataset and the field.
-        UsageError: the source is none of the three.
+        BadInputError: a dataset lacks a field or has one of a wrong type; the message names the dataset and the field.
+        UsageError: the source is not one of the three.
     """
     retriever = source(**options) if isinstance(source, type) else source
     result = retriever.load_dataset() if isinstance(retriever, Retriever) else retriever
@@ -105,7 +105,7 @@ class AgenticMetric(BaseModel):
     """The result for one conversation. `pass_at_k` and `pass_pow_k` are over its *interactions*, as in Fair Forge.
 
     The bounds are None in frequentist mode. `judge_failures` is not in Fair Forge: the interactions whose score of 0.0
-    is the judge's failure and says nothing about the agent.
+    comes from a failure of the judge, not of the agent.
     """
 
     session_id: str
@@ -178,7 +178,7 @@ def conversation_level(results: Sequence[AgenticMetric], k: int) -> Conversation
 
 
 class RateSamples(TypedDict):
-    """What a Bayesian mode says of a rate."""
+    """The estimate of a rate in a Bayesian mode."""
 
     mean: float
     ci_low: float
@@ -285,9 +285,10 @@ _Calls = Mapping[Hashable, list[Any]]
 def turn_tool_correctness(
     agentic: Any, ground_truth_agentic: Any, *, weights: Mapping[str, float] | None = None, threshold: float = 1.0
 ) -> ToolCorrectnessScore | None:
-    """Return the tool score of an interaction as the whole metric reports it: None where no tool was used.
+    """Return the tool score of an interaction as the whole metric reports it: None if no tool was used.
 
-    None also where nothing is annotated. So an agent that called no tool where one was expected has no score, not 0.
+    Also None if nothing is annotated. An agent that called no tool although one was expected therefore has no score,
+    not 0.
 
     Raises:
         BadInputError: see `tool_correctness`.
@@ -300,17 +301,17 @@ def turn_tool_correctness(
 def tool_correctness(
     agentic: Any, ground_truth_agentic: Any, *, weights: Mapping[str, float] | None = None, threshold: float = 1.0
 ) -> ToolCorrectnessScore:
-    """Return the four numbers of the calls made against those expected, each in [0, 1], and their weighted sum.
+    """Return the four numbers of the actual calls compared with the expected ones, each in [0, 1], and their weighted sum.
 
     Args:
         agentic: `tools_used` (list of objects with `tool_name`, `parameters`, `step`) and `final_answer_uses_tools`.
         ground_truth_agentic: `expected_tools`, of the same form, and `tool_sequence_matters`.
-        weights: of `selection`, `parameters`, `sequence`, `utilization`, as they are: a sum above 1 is refused where the
-            result is above 1. None: .25 each.
+        weights: of `selection`, `parameters`, `sequence`, `utilization`, not normalised: a sum above 1 is rejected if
+        the result exceeds 1. None: .25 each.
         threshold: the sum at which the tools are correct, compared without any tolerance for rounding.
 
     Raises:
-        BadInputError: input on which Fair Forge fails with an exception; says which part of it is malformed.
+        BadInputError: input on which Fair Forge fails with an exception; the message names the malformed part.
 
     >>> call = {"tool_name": "calc", "parameters": {"a": 5, "b": 3}, "step": 1}
     >>> wrong = {"tools_used": [call | {"parameters": {"a": 5, "b": 4}}], "final_answer_uses_tools": True}
@@ -420,7 +421,7 @@ def _tools_problem(tools: Any) -> str | None:
 
 
 class ChatModel(Protocol):
-    """Whatever answers messages, such as any LangChain `BaseChatModel`."""
+    """An object that answers messages, such as any LangChain `BaseChatModel`."""
 
     def invoke(self, messages: list[tuple[str, str]], /) -> Any:
         """Return a reply with its `content`."""
@@ -451,10 +452,11 @@ Reply with one JSON object and nothing else: {"correctness_score": NUMBER, "reas
 
 
 def answer_score(model: ChatModel, *, query: str, answer: str, expected: str, strict: bool = True) -> float | None:
-    """Return the score that the model gives, in [0, 1]; None where Fair Forge gives 0.0 for want of a score.
+    """Return the score that the model gives, in [0, 1]; None if Fair Forge returns 0.0 because there is no score.
 
-    An exception is final, unless its text holds "400": then the model is called up to five times. A reply that is not
-    exactly the JSON object is such an exception. `strict`: a model that can is bound strictly to the schema of the reply.
+    An exception is final, unless its text contains "400": then the model is called up to five times. A reply that is
+    not exactly the JSON object raises such an exception. `strict`: bind the model strictly to the schema of the reply,
+    if it supports that.
     """
     bound = _bound(model, strict=strict)
     data, word = encode({"query": query, "expected_answer": expected, "agent_answer": answer}), new_nonce()
@@ -473,7 +475,7 @@ def answer_score(model: ChatModel, *, query: str, answer: str, expected: str, st
 
 
 def read_reply(reply: Any) -> float | None:
-    """Return the score of a reply, None where the model called a tool instead of replying.
+    """Return the score of a reply, None if the model called a tool instead of replying.
 
     Raises:
         ValueError: the reply is not exactly the JSON object, or its score is out of bounds.
@@ -539,24 +541,25 @@ class Agentic:
         """Load the datasets.
 
         Args:
-            retriever: a class with `load_dataset` (made with the options that are not named here), an object with it,
+            retriever: a class with `load_dataset` (constructed with the options that are not named here), an object
+            with it,
                 or the datasets themselves: dictionaries or Fair Forge's objects.
             model: any LangChain chat model, or one of our judges.
             k: attempts of pass@k and pass^k.
             use_structured_output: False scores every answer 0.0 without asking a chat model, as Fair Forge does.
             strict: bind the model strictly to the schema of the reply.
-            bos_json_clause: kept so that old calls work; only read by the mode that asks nobody.
-            eos_json_clause: the same.
+            bos_json_clause: accepted for compatibility; only used by the mode without a model.
+            eos_json_clause: likewise.
             threshold: score at which an answer is correct, inclusive.
             tool_threshold: score at which tools are correct, inclusive.
             tool_weights: see `tool_correctness`.
             statistical_mode: point estimates (None) or a `BayesianMode`.
-            verbose: kept so that old calls work; nothing is logged.
+            verbose: accepted for compatibility; nothing is logged.
             retriever_options: for the retriever class.
 
         Raises:
-            BadInputError: a dataset is not one.
-            UsageError: model or retriever is not what is allowed.
+            BadInputError: a dataset is invalid.
+            UsageError: the model or the retriever is of an unsupported kind.
         """
         if not (hasattr(model, "judge") or hasattr(model, "invoke")):
             raise UsageError(f"model is {type(model).__name__}; allowed: a chat model with invoke(), or a judge")
@@ -584,8 +587,8 @@ class Agentic:
         """Return the result of each conversation, in order; `options` are those of the constructor.
 
         Raises:
-            BadInputError: a dataset is not one, or an interaction holds tools on which Fair Forge fails.
-            UsageError: model or retriever is not what is allowed.
+            BadInputError: a dataset is invalid, or an interaction holds tools on which Fair Forge fails.
+            UsageError: the model or the retriever is of an unsupported kind.
         """
         return cls(retriever, k=k, **options).evaluate()
 
@@ -608,7 +611,7 @@ class Agentic:
     def _result(
         self, dataset: Dataset, scores: list[float | None], tools: list[ToolCorrectnessScore | None]
     ) -> AgenticMetric:
-        # The agent pays for the judge's failure here; `judge_failures` at least tells.
+        # A failure of the judge counts against the agent here; `judge_failures` at least counts them.
         counted = [0.0 if score is None else score for score in scores]
         correct = [index for index, score in enumerate(counted) if score >= self.threshold]
         return AgenticMetric(
@@ -638,7 +641,7 @@ class Agentic:
             raise BadInputError(f"session {dataset.session_id!r}, qa_id {interaction.qa_id!r}: {error}") from error
 
     def _answer_scores(self) -> Iterator[float | None]:
-        """Yield a score for each interaction of each dataset, None where the judge failed."""
+        """Yield a score for each interaction of each dataset, None if the judge failed."""
         interactions = [interaction for dataset in self.dataset for interaction in dataset.conversation]
         if hasattr(self.model, "judge"):
             from otel_agentic.judges.asking_judge import ask  # noqa: PLC0415 — a chat model needs nothing of our judges

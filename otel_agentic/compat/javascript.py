@@ -18,7 +18,7 @@ _PLAIN_LOW, _PLAIN_HIGH = 1e-6, 1e21
 
 
 def type_of(value: Any) -> str:
-    """Return what `typeof` says: null, lists and objects alike are "object".
+    """Return the result of `typeof`: "object" for null, lists and objects.
 
     >>> [type_of(value) for value in (1.5, True, "a", None, [])]
     ['number', 'boolean', 'string', 'object', 'object']
@@ -46,7 +46,7 @@ def deep_equal(item: Any, other: Any) -> bool:
 
 
 def json_text(value: Any) -> str:
-    """Return what `JSON.stringify` writes.
+    """Return the text that `JSON.stringify` produces.
 
     >>> json_text({"b": 5.0, "10": [True, None], "2": "é"})
     '{"2":"é","10":[true,null],"b":5}'

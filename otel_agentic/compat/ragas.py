@@ -95,7 +95,7 @@ def tool_call_f1(predicted: Sequence[RagasCall], reference: Sequence[RagasCall])
 
 
 def _argument_score(actual: RagasCall, expected: RagasCall) -> float:
-    """Return the share of expected arguments that were made alike; any argument is wrong where none is expected."""
+    """Return the share of expected arguments with equal actual ones; any argument is wrong if none is expected."""
     if not expected.args:
         return 0.0 if actual.args else 1.0
     alike = sum(key in actual.args and str(actual.args[key]) == str(value) for key, value in expected.args.items())
@@ -136,13 +136,14 @@ in every fact, number, date and unit, 2 when it agrees for the most part, 0 when
 _REFERENCE_FIRST: Final = """\
 How well does the reference agree with the user's answer to the question? Reply with one digit: 4 entirely, 2 with minor \
 differences, 0 not at all, or beside the question."""
-#: Each prompt: the order in which it shows the two answers, and what is asked of them.
+#: Each prompt: the order in which it shows the two answers, and the question about them.
 _PROMPTS: Final = ((("user_answer", "reference"), _ANSWER_FIRST), (("reference", "user_answer"), _REFERENCE_FIRST))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerAccuracy:
-    """The average of the two ratings, in [0, 1], None where RAGAS has no number; `calls` were made of the model."""
+    """The average of the two ratings, in [0, 1], None if RAGAS has no number; `calls` counts the requests to the
+    model."""
 
     score: float | None
     calls: int
@@ -152,10 +153,10 @@ def answer_accuracy(query: str, answer: str, reference: str, *, ask: Callable[[s
     """Return the answer accuracy by a model.
 
     Args:
-        query: what the user asked.
-        answer: what the agent said.
-        reference: what it should have said.
-        ask: returns the model's reply to a prompt; what it raises makes the score None.
+        query: the user's query.
+        answer: the agent's answer.
+        reference: the expected answer.
+        ask: returns the model's reply to a prompt; if it raises, the score is None.
 
     >>> replies = iter(["4", "no idea", "2"])
     >>> answer_accuracy("Capital of France?", "Paris", "Paris", ask=lambda prompt: next(replies))
@@ -169,7 +170,7 @@ def answer_accuracy(query: str, answer: str, reference: str, *, ask: Callable[[s
             calls += 1
             try:
                 rated = rating(ask(prompt))
-            except Exception:  # noqa: BLE001 — whatever a model raises, RAGAS has no number then
+            except Exception:  # noqa: BLE001 — RAGAS has no number after any exception of a model
                 return AnswerAccuracy(score=None, calls=calls)
             if not math.isnan(rated):
                 break
@@ -183,7 +184,7 @@ def _prompt(texts: Mapping[str, str], instructions: str) -> str:
 
 
 def rating(reply: str) -> float:
-    """Return the smallest digit from 0 to 4 that stands anywhere in the reply, over 4; NaN where none does.
+    """Return the smallest digit from 0 to 4 anywhere in the reply, divided by 4; NaN without one.
 
     >>> [rating(reply) for reply in ("4", "Rating: 2/4", "10", "five")]
     [1.0, 0.5, 0.0, nan]
@@ -192,7 +193,7 @@ def rating(reply: str) -> float:
 
 
 def average_ratings(first: float, second: float) -> float | None:
-    """Return the average of two ratings; where one is NaN the first of them, which is None where that one is NaN.
+    """Return the average of two ratings; if one is NaN the first of them, or None if the first is NaN.
 
     >>> average_ratings(1.0, 0.5), average_ratings(1.0, float("nan")), average_ratings(float("nan"), 1.0)
     (0.75, 1.0, None)
@@ -221,11 +222,12 @@ def topic_adherence(refused: Sequence[Any], classifications: Sequence[Any]) -> T
 
     Args:
         refused: for each topic found, whether the agent refused to talk about it.
-        classifications: for each topic, whether it is one of the reference topics, as the judge says it: truth values,
-            numbers or texts, of which true, 1 and yes count. A single one stands for all topics, as numpy has it.
+        classifications: for each topic, whether it is one of the reference topics, according to the judge: truth
+        values, numbers or texts, of which true, 1 and yes count. A single one applies to all topics, as with numpy
+        broadcasting.
 
     Raises:
-        BadInputError: neither one classification nor as many as topics.
+        BadInputError: there is neither one classification nor one for each topic.
 
     >>> topic_adherence([False, True], [True, True]).recall
     0.499999999975

@@ -1,4 +1,4 @@
-"""Evaluators: what else is said of conversations beyond right or wrong. One plug-in point, many families."""
+"""Evaluators: metrics of conversations beyond right or wrong. One plug-in point, many families."""
 
 from otel_agentic.evaluators.base import (
     AnyEvaluator,

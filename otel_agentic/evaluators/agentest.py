@@ -43,7 +43,7 @@ _NAME_CHARACTERS: Final = 60
 class Material:
     """Texts by name for a question about a turn.
 
-    `note` says what was shortened. `whole`: every line of the turn is shown, though a text in it may be cut.
+    `note` describes the shortened texts. `whole`: every line of the turn is included, though a text in it may be cut.
     """
 
     def __init__(self, subject: Subject, turn: Turn) -> None:
@@ -72,7 +72,7 @@ class Material:
 
 
 def tools_shown(subject: Subject) -> str | None:
-    """Return the tools that the agent was given, one JSON object a line; None where that was not recorded."""
+    """Return the tools available to the agent, one JSON object per line; None if they were not recorded."""
     definitions = subject.conversation.tool_definitions
     if definitions is None:
         return None
@@ -80,9 +80,9 @@ def tools_shown(subject: Subject) -> str | None:
 
 
 def expected_here(subject: Subject, turn: Turn) -> str | None:
-    """Return the calls that the case expects in a turn, or somewhere in the conversation, one JSON object a line.
+    """Return the calls that the case expects in a turn, or somewhere in the conversation, one JSON object per line.
 
-    None where it expects none: it has no expectation, or one without required calls.
+    None if it requires no calls.
     """
     case, expected = subject.case, case_turn_of(subject, turn)
     records = [*_expected(None if expected is None else expected.tools, "in this turn")]
@@ -91,7 +91,7 @@ def expected_here(subject: Subject, turn: Turn) -> str | None:
 
 
 def later_calls(subject: Subject, turn: Turn) -> str | None:
-    """Return which tools the agent calls in later turns without errors, one JSON object a turn; None where it calls none."""
+    """Return the tools that the agent calls in later turns without errors, one JSON object per turn; None without such calls."""
     called = [
         (other_turn.index + 1, [call.name for call in other_turn.calls if call.error is None])
         for other_turn in subject.conversation.turns
@@ -163,9 +163,9 @@ class Item:
 
 
 class Judging(WithoutSettings, ABC):
-    """An evaluator that asks one question for each item; the rest of its kind is data.
+    """An evaluator that asks one question per item.
 
-    `values` are those of labels, where labels have values.
+    Subclasses declare the rest as data. `values` maps labels to values, if they have any.
     """
 
     name: str
@@ -213,7 +213,7 @@ def asked(score: MetricScore, about: Rubric, texts: Mapping[str, str], note: str
 
 
 def silent(score: MetricScore, reason: NotEvaluatedReason, explanation: str) -> Item:
-    """Return a score that there is none of, and why."""
+    """Return an abstention with its reason."""
     return Item(score=replace(score, reason=reason, explanation=explanation))
 
 
@@ -250,7 +250,7 @@ class TurnScale(Judging):
                 yield asked(score, self.rubrics[0], material.texts, material.note)
 
     def lacking(self, subject: Subject, turn: Turn) -> tuple[NotEvaluatedReason, str] | None:
-        """Return why a turn is not judged, None where it is."""
+        """Return the reason why a turn is not judged, or None."""
         del subject
         return turn_missing(turn, "queries") or turn_missing(turn, "answers")
 
@@ -264,7 +264,7 @@ class Helpfulness(TurnScale):
 
 
 class Coherence(TurnScale):
-    """Whether an answer is consistent in itself and with what was said before."""
+    """Whether an answer is consistent in itself and with earlier turns."""
 
     name: str = "agentest.coherence"
     metrics: tuple[Metric, ...] = metrics_of("agentest.coherence")
@@ -272,7 +272,7 @@ class Coherence(TurnScale):
 
 
 class Relevance(TurnScale):
-    """Whether all of an answer is about what was asked."""
+    """Whether all of an answer addresses the query."""
 
     name: str = "agentest.relevance"
     metrics: tuple[Metric, ...] = metrics_of("agentest.relevance")
@@ -288,10 +288,11 @@ class Verbosity(TurnScale):
 
 
 class Faithfulness(TurnScale):
-    """Whether an answer says what tools and user said, and claims nothing that was not done.
+    """Whether an answer agrees with tools and user, and claims no action that was not taken.
 
-    There is something to be faithful to once a call has a recorded result or error, once the user gave a number, a date or
-    an identifier, or where the agent has tools: what it says it did can then be held against its calls.
+    An answer can be checked
+    once a call has a recorded result or error, once the user provided a number, a date or an identifier, or if the
+    agent has tools: claimed actions are then compared with its calls.
     """
 
     name: str = "agentest.faithfulness"
@@ -299,7 +300,7 @@ class Faithfulness(TurnScale):
     rubrics: tuple[Rubric, ...] = (rubric("faithfulness", _FORM),)
 
     def lacking(self, subject: Subject, turn: Turn) -> tuple[NotEvaluatedReason, str] | None:
-        """Return why a turn is not judged: nothing is said, or there is nothing to hold it against."""
+        """Return the reason why a turn is not judged: no answer, or nothing to compare it with."""
         missing = super().lacking(subject, turn)
         if missing is not None:
             return missing
@@ -326,9 +327,10 @@ _VALUES: Final[Mapping[str, float]] = {"completed": 1.0, "not_completed": 0.0}
 
 
 class GoalCompletion(Judging):
-    """Whether the goal was reached: that of the case, else what the user asked for in so many words.
+    """Whether the goal was reached: that of the case, else the user's explicit request.
 
-    `details` of its score tell which: `{"goal": "case"}` or `{"goal": "user"}`.
+    `details` of its score records
+    which: `{"goal": "case"}` or `{"goal": "user"}`.
     """
 
     name: str = "agentest.goal_completion"
@@ -369,7 +371,7 @@ class AgentBehaviorFailure(Judging):
         """Yield one score for each turn."""
         for turn in subject.conversation.turns:
             score = MetricScore(name=AGENT_BEHAVIOR, turn_index=turn.index)
-            # Beside calls an answer may be missing, but by names of tools alone nobody can say that all is well.
+            # With calls an answer may be missing, but names of tools alone do not show that a turn is free of failures.
             explanation = bool(turn.calls) and (turn.query_captured or turn.answer_captured)
             lacking = None if explanation else turn_missing(turn, "answers")
             if lacking is not None:
@@ -436,7 +438,7 @@ def _of_call(turn: Turn, call: ToolCall, material: Material) -> Item:
 
 
 def _unknown(turn: Turn, call: ToolCall, number: int) -> tuple[NotEvaluatedReason, str] | None:
-    """Return why nobody can tell whether a call was right, None where somebody can."""
+    """Return the reason why a call cannot be judged, or None."""
     if not turn.query_captured and not turn.answer_captured:
         return turn_missing(turn, "queries")
     if call.arguments is None:
@@ -446,9 +448,9 @@ def _unknown(turn: Turn, call: ToolCall, number: int) -> tuple[NotEvaluatedReaso
 
 
 def _lacking(turn: Turn, *, with_tools: bool) -> tuple[NotEvaluatedReason, str] | None:
-    """Return why it is not asked whether a turn lacks a call, None where it is."""
+    """Return the reason why a turn is not checked for a missing call, or None."""
     where = f"turn {turn.index + 1}"
     if not with_tools:
         return "no_data", f"{where}: neither the case nor any span shows that there is a tool to call"
-    # What was wanted and what was said about it: without either nobody can tell what was due.
+    # Without the query and the answer it is unknown which calls were necessary.
     return turn_missing(turn, "queries") if turn.answer is None else None

@@ -52,14 +52,17 @@ Need = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One thing that an evaluator measures, as the reference page tells it.
+    """One metric of an evaluator, as described on the reference page.
 
-    `name` is that of the score everywhere (`agentic.<family>.<what>` for built-in ones); people may leave out what stands
-    before its last parts. `low` and `high` bound its values (None: no bound), in `unit` (UCUM; `1` is dimensionless).
-    `higher_is_better` is None where neither is. A metric with `labels` gives one of them; `failing` are those that are
-    failures, each of severity `severity` unless `severities` names another. `threshold` is the least good value (the most,
-    where lower is better) unless the settings say otherwise, None where no value is a failure by itself. `needs` are those of
-    this metric beyond its evaluator's, for the reference page: the evaluator itself abstains from it where they are missing.
+    `name` is the name of its scores everywhere (`agentic.<family>.<metric>` for built-in ones); on the command line the
+    leading parts may be omitted. `low` and `high` bound its values (None: no bound), in `unit` (UCUM; `1` is
+    dimensionless).
+    `higher_is_better` is None if neither direction is better. A metric with `labels` has one of them as its label;
+    `failing` are the labels that count as failures, each of severity `severity` unless `severities` sets another.
+    `threshold` is the smallest good value (the largest, if lower is better) unless the settings override it, None if no
+    value is a failure by itself. `needs` are the needs of this metric beyond its evaluator's, listed on the reference
+    page:
+    the evaluator itself abstains if they are missing.
     """
 
     name: str
@@ -82,10 +85,10 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricScore:
-    """What a metric says of a conversation, of one of its turns (`turn_index`), or of one call in it (`position`).
+    """The score of a metric for a conversation, one of its turns (`turn_index`), or one call of a turn (`position`).
 
-    A score has a `value`, a `label`, or both; where it has neither, `reason` says why the evaluator abstained. `tool_name`
-    and `parameter` name what it is about, where that is one of them. `details` is kept as JSON.
+    A score has a `value`, a `label`, or both; without either, `reason` states why the evaluator abstained. `tool_name`
+    and `parameter` name the tool and parameter that it concerns, if any. `details` is stored as JSON.
     """
 
     name: str
@@ -107,9 +110,9 @@ class MetricScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What an evaluator looks at: a conversation, its reviewed case (None: none), and its score (None: none yet).
+    """The input of an evaluator: a conversation, its reviewed case (or None), and its score (None before it is scored).
 
-    `score` tells outcomes, faults and turn scores under the evaluation in force. `aligned` is turn index -> index of the
+    `score` holds outcomes, faults and turn scores under the current evaluation. `aligned` is turn index -> index of the
     case turn. `settings` are those of scoring: effects of tools, thresholds.
     """
 
@@ -124,9 +127,10 @@ class Subject:
 class Evaluator(Protocol):
     """An evaluator (entry-point group `otel_agentic.evaluators`) that computes.
 
-    `name` is that of its entry point; `version` goes up with every change that may change a score: conversations then are
-    evaluated anew, and the old scores kept as superseded. `needs` is what it cannot do without: a conversation that lacks it
-    is abstained from without asking. `default` says whether it runs unless metrics are chosen by name.
+    `name` is the name of its entry point; `version` increases with every change that may change a score: conversations
+    are then evaluated again, and the old scores are marked as superseded. `needs` is the data that it requires: if a
+    conversation lacks it, the evaluator is not called and abstains. `default` states whether it runs unless metrics are
+    chosen by name.
     """
 
     name: str
@@ -247,10 +251,10 @@ def listed(names_or_counts: Mapping[str, int] | Sequence[str]) -> str:
 
 
 def none_of(name: str, reason: NotEvaluatedReason, explanation: str) -> MetricScore:
-    """Return that a metric says nothing, and why."""
+    """Return the abstention of a metric."""
     return MetricScore(name=name, reason=reason, explanation=explanation)
 
 
 def none_of_all(metrics: Iterable[Metric], reason: NotEvaluatedReason, explanation: str) -> list[MetricScore]:
-    """Return that no metric says anything, and why."""
+    """Return the abstentions of several metrics."""
     return [none_of(metric.name, reason, explanation) for metric in metrics]

@@ -24,11 +24,11 @@ CORE_METRICS: Final = metrics_of("core")
 
 
 def core_scores(subject: Subject) -> list[MetricScore]:
-    """Return what is wrong with a conversation: nothing unless it failed, or is known to fail, and then one thing at least."""
+    """Return the faults of a conversation: none unless it failed or is known to fail, and then at least one."""
     score = subject.score
     if score is None or not (score.outcome == "fail" or (score.outcome == "not_evaluated" and score.known_failure)):
         return []
-    # Nothing fails by a draft: what is wrong by it says nothing.
+    # A draft decides no outcome, so deviations from it are not faults.
     held = score.computed_reason != "unreviewed"
     faults = [*_tools(score), *_answers(score), *_lacking(subject, score)] if held else []
     return faults or [without_fault(score.outcome_source, score.explanation)]
@@ -41,8 +41,8 @@ def without_fault(outcome_source: str, explanation: str) -> MetricScore:
 
 
 def missing_output(output: str) -> MetricScore:
-    """Return that an expected output was said in no answer."""
-    return MetricScore(name=CONVERSATION, label="output_not_said", explanation=f"no answer says {output!r}")
+    """Return the fault of an expected output that no answer contains."""
+    return MetricScore(name=CONVERSATION, label="output_not_said", explanation=f"no answer contains {output!r}")
 
 
 def missing_turn(index: int, query: str | None) -> MetricScore:
@@ -54,7 +54,7 @@ def missing_turn(index: int, query: str | None) -> MetricScore:
 def wrong_answer(
     turn_index: int, reason: str | None, value: float | None, explanation: str, told_of_tools: str
 ) -> MetricScore:
-    """Return that an answer failed; a turn's explanation tells of its tools behind its answer."""
+    """Return the fault of an answer; the explanation of a turn states its tools after its answer."""
     return MetricScore(
         name=ANSWER,
         label=reason if reason in _ANSWERS else "wrong_answer",
@@ -97,7 +97,7 @@ def _lacking(subject: Subject, score: ConversationScore) -> Iterator[MetricScore
     if subject.case is not None:
         present = _came(score.turns)
         absent = [(index, expected.query) for index, expected in enumerate(subject.case.turns) if index not in present]
-        # Where nothing proves that a missing turn never came, it may exist, and say the missing outputs.
+        # Unless it is proven that a missing turn never came, it may exist and contain the missing outputs.
         if subject.conversation.ended or not score.partial:
             yield from (missing_turn(index, query) for index, query in absent)
             absent = []

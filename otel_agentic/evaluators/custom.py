@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class MetricFields(TypedDict, total=False):
-    """What the one metric of a function may say of itself, see `Metric`."""
+    """Options of the one metric of a function, see `Metric`."""
 
     title: str
     definition: str
@@ -66,7 +66,7 @@ class _Custom:
         return cls()
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Return what the function does, as if it had never been decorated."""
+        """Call the function as if it were not decorated."""
         return self.function(*arguments, **named)
 
     def _places(self, subject: Subject) -> list[Place]:
@@ -79,11 +79,11 @@ class _Custom:
         ]
 
     def _given(self, place_of_score: Place, subject: Subject) -> Subject | Conversation | Turn:
-        """Return what the function is called with."""
+        """Return the argument of the function."""
         return place_of_score.turn or (subject if self.takes == "Subject" else subject.conversation)
 
     def _lacking(self, place_of_score: Place) -> list[MetricScore] | None:
-        """Return that a turn lacks what the function needs, None where nothing is missing."""
+        """Return the abstention of a turn that lacks data the function needs, or None."""
         missing = (
             (turn_missing(place_of_score.turn, need) for need in sorted(self.needs))
             if place_of_score.turn is not None
@@ -96,7 +96,7 @@ class FunctionEvaluator(_Custom):
     """An evaluator made of a function that computes."""
 
     def evaluate(self, subject: Subject) -> list[MetricScore]:
-        """Return what the function says of the conversation or of each of its turns; where it raises, it has abstained."""
+        """Return the scores of the conversation or of each of its turns; a call that raises abstains."""
         return [score for other_place in self._places(subject) for score in self._scores(other_place, subject)]
 
     def _scores(self, place_of_score: Place, subject: Subject) -> list[MetricScore]:
@@ -106,8 +106,8 @@ class FunctionEvaluator(_Custom):
         results: list[MetricScore] = []
         try:
             for score in place_of_score.scores(self.function(self._given(place_of_score, subject))):
-                results.append(score)  # noqa: PERF402 — what was given before it raised counts
-        except Exception as error:  # noqa: BLE001 — a stranger's function may raise anything
+                results.append(score)  # noqa: PERF402 — scores yielded before it raised count
+        except Exception as error:  # noqa: BLE001 — a user's function may raise anything
             return [*results, *place_of_score.failed(error, results)]
         return results
 
@@ -146,25 +146,26 @@ def evaluator(
     default: bool | None = None,
     **metric: Unpack[MetricFields],
 ) -> Callable[[Function], FunctionEvaluator | AskingFunctionEvaluator]:
-    """Return a decorator that makes an evaluator of a function.
+    """Return a decorator that turns a function into an evaluator.
 
-    The first parameter of the function says what it is called with: a `Subject`, a `Conversation`, or each `Turn`. It
-    returns a number, True or False (1 and 0), a label, a `MetricScore`, None where it has nothing to say, or several of
-    these. With `rubrics` it is a generator function: it yields lists of questions, is sent a `Verdict` or a `JudgeFailure`
-    for each, and returns the same, or the failure. What it raises is an abstention, never a score.
+    The annotation of the first parameter selects the argument: a `Subject`, a `Conversation`, or each `Turn`. The
+    function returns a number, True or False (1 and 0), a label, a `MetricScore`, None to abstain, or several of these.
+    With `rubrics` it is a generator function: it yields lists of questions, is sent a `Verdict` or a `JudgeFailure` for
+    each, and returns the same, or the failure. If it raises, the result is an abstention, never a score.
 
     Args:
         name: of the evaluator, and of its metric; None takes that of the function.
-        version: goes up with every change that may change a score; None takes a hash of the function's code.
-        metrics: where it has several, or one of another name; scores then name theirs.
-        needs: what it cannot do without; of a function of turns, each turn that lacks it is abstained from.
+        version: increases with every change that may change a score; None takes a hash of the function's code.
+        metrics: for several metrics, or one with another name; scores then name their metric.
+        needs: required data; a function of turns abstains from each turn that lacks it.
         rubrics: prompts that it may ask a judge with.
-        default: whether it runs unless metrics are chosen by name; None says yes, but for those that ask.
-        metric: more of its one metric: `low` and `high` (0 and 1, none where it has labels), `labels`, `failing`,
-            `threshold` and what else `Metric` has.
+        default: whether it runs unless metrics are chosen by name; None means yes, except with `rubrics`.
+        metric: more of its one metric: `low` and `high` (0 and 1 by default, unbounded with labels), `labels`,
+        `failing`,
+            `threshold` and the other fields of `Metric`.
 
     Raises:
-        UsageError: the function is none that an evaluator can be made of.
+        UsageError: the function cannot become an evaluator.
 
     >>> @evaluator(name="house.short", threshold=1)
     ... def short(turn: Turn) -> bool:
@@ -177,7 +178,7 @@ def evaluator(
         own = name_of(function, name)
         takes = taken(function, own, asks=bool(rubrics))
         if metrics and metric:
-            raise UsageError(f"evaluator {own}: give {', '.join(metric)} to the metrics, not beside them")
+            raise UsageError(f"evaluator {own}: set {', '.join(metric)} on the metrics, not next to them")
         kind = AskingFunctionEvaluator if rubrics else FunctionEvaluator
         expected: set[Need] = {*needs, "judge"} if rubrics else {*needs}
         attributes = {
@@ -214,23 +215,25 @@ def _metric(name: str, function: Function, takes: Takes, fields: MetricFields) -
 _FORM: Final = "FILE.py:NAME, as in checks.py:polite"
 _WAYS: Final = ("evaluate", "ask", "evaluate_group")
 _MAX_TOLD: Final = 300
-#: Modules that such files imported from beside them, by name, each with its folder.
+#: Modules that such files imported from their own folder: name -> folder.
 _beside: Final[dict[str, Path]] = {}
-#: Files that were run, in whatever state.
+#: Files that were run, successfully or not.
 _run: Final[set[Path]] = set()
 
 
 def evaluator_of(provided: str, settings: EvaluatorSettings) -> AnyEvaluator:
-    """Return the evaluator that `path.py:name` means.
+    """Return the evaluator named by `path.py:name`.
 
-    Its version is its own and a hash of the file: who edits the file evaluates anew. Files that it imports are not in it.
+    Its version combines its own and a hash of the file, so an edited file is evaluated again. Imported files are not
+    part of it.
 
     Args:
-        provided: the file, and the name of an evaluator in it: what `evaluator` made of a function, a class or an object.
-        settings: what a class is made with.
+        provided: the file, and the name of an evaluator in it: a function decorated with `evaluator`, a class or an
+        object.
+        settings: passed to `from_settings` of a class.
 
     Raises:
-        UsageError: there is no such file, it does not load, or has no evaluator of that name; says which are there.
+        UsageError: the file is missing, does not load, or has no such evaluator; the message lists those it has.
         ConfigError: the evaluator cannot work with the settings.
     """
     path, name = _split(provided)
@@ -257,10 +260,10 @@ def _split(provided: str) -> tuple[Path, str]:
 
 @cache
 def _loaded(path: Path, content: bytes) -> ModuleType:
-    """Return the module that a file of some content is; it is run once.
+    """Return the module of a file with some content; it is executed once.
 
     Raises:
-        ImportError: it does not run; says where.
+        ImportError: it raises; the message names the line.
     """
     name = f"otel_agentic_evaluators_{path.stem}_{_digest(content)}"
     module = ModuleType(name)
@@ -268,7 +271,7 @@ def _loaded(path: Path, content: bytes) -> ModuleType:
     sys.modules[name] = module  # dataclasses look themselves up there
     _forget_beside(path)
     before = set(sys.modules)
-    sys.path.insert(0, str(path.parent))  # as if it were run: it may import what lies beside it
+    sys.path.insert(0, str(path.parent))  # as for a script: it may import modules from its folder
     try:
         exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102 — the user's own file, named by the user
     except (Exception, SystemExit) as error:
@@ -292,7 +295,7 @@ def _forget_beside(path: Path) -> None:
 
 
 def _note_beside(folder: Path, before: Container[str]) -> None:
-    """Note what was imported from beside a file, and nothing of a package that was there before."""
+    """Record the modules imported from the folder of a file, except those of packages imported before."""
     for name in list(sys.modules):
         top = name.partition(".")[0]
         if top not in before and _lies_in(folder, top):
@@ -358,7 +361,7 @@ def _made(result: Any, provided: str, settings: EvaluatorSettings) -> Any:
 
 
 def _of_file(evaluator: Any, digest: str) -> AnyEvaluator:
-    """Return an evaluator whose version changes with its file, whatever holds the version of its own."""
+    """Return an evaluator whose version changes with its file, however it stores its own version."""
     version = "-".join(filter(None, (str(getattr(evaluator, "version", "")), digest)))
     kind = type(evaluator)
     attributes = {"version": version, "__slots__": (), "__module__": kind.__module__}

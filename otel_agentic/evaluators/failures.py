@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: From the least bad one.
 SEVERITIES: Final[tuple[Severity, ...]] = ("low", "medium", "high", "critical")
-#: Names told in a message that lists what is allowed.
+#: Names listed in a message about allowed ones.
 _LISTED_FAILURES: Final = 60
 
 
@@ -53,9 +53,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One thing that went wrong, in one place.
+    """One failure at one location.
 
-    `label` is the failing label, None where the value does not meet `threshold`. Of a conversation that failed, `metric` is
+    `label` is the failing label, None if the value does not meet `threshold`. In a conversation that failed, `metric`
+    is
     `agentic.tool`, `agentic.answer` or `agentic.conversation`, and `label` the kind of fault or the reason.
     """
 
@@ -73,21 +74,22 @@ class Failure:
 
 
 class FailureRules:
-    """What the settings and the metrics say: which scores are failures, and of what severity.
+    """The rules of settings and metrics: which scores are failures, and of what severity.
 
-    `metrics` are those of the core and all that were given, by name.
+    `metrics` maps names to the
+    core metrics and all that were passed.
     """
 
     def __init__(self, metrics: Iterable[Metric], settings: EvaluatorSettings) -> None:
-        """Read the settings against the metrics there are.
+        """Resolve the settings for the available metrics.
 
         Args:
-            metrics: of all evaluators whose scores may be met; those of the core are added.
+            metrics: of all evaluators whose scores may occur; the core metrics are added.
             settings: `thresholds` and `severities`; a metric may be named by its last parts, as in `agentest.helpfulness`.
 
         Raises:
-            ConfigError: a threshold or a severity names a metric that is not there, or several, or a label that its metric
-                does not give; names what is allowed.
+            ConfigError: a threshold or a severity names an unknown or ambiguous metric, or a label that its metric does
+            not have; the message lists the allowed ones.
         """
         self.metrics: Mapping[str, Metric] = {metric.name: metric for metric in (*CORE_METRICS, *metrics)}
         #: By name, the values that are good; metrics of which no value is a failure by itself are absent.
@@ -95,7 +97,7 @@ class FailureRules:
         self._severities = self._severities_of(settings.severities)
 
     def severity(self, metric: str, label: str | None = None) -> Severity:
-        """Return how bad a failure is: as the settings say of the label, or of the metric, else as the metric does."""
+        """Return the severity of a failure: the settings' for the label, else for the metric, else the metric's own."""
         overrides = self._severities.get((metric, label)) or self._severities.get((metric, None))
         if overrides is not None:
             return overrides
@@ -103,7 +105,7 @@ class FailureRules:
         return result.severities.get(label, result.severity) if label is not None else result.severity
 
     def failure(self, position: Place, score: MetricScore) -> Failure | None:
-        """Return a score as a failure, None where it is none; a score is one failure at most."""
+        """Return the failure of a score, or None; a score is at most one failure."""
         metric = self.metrics.get(score.name)
         if metric is None or score.abstained:
             return None
@@ -167,7 +169,7 @@ class FailureRules:
 
 
 def threshold_of(metric: Metric) -> Threshold | None:
-    """Return which values of a metric are good unless the settings say otherwise, None where no value is bad by itself."""
+    """Return the default threshold of a metric, None if no value is bad by itself."""
     if metric.threshold is None or metric.higher_is_better is None:
         return None
     if metric.higher_is_better:
@@ -203,7 +205,7 @@ def distinct(failures: Iterable[Failure]) -> list[Failure]:
 
 
 class Cause(NamedTuple):
-    """What failures of one group have in common; `label` is None where a value does not meet its threshold."""
+    """The common cause of the failures of a group; `label` is None if a value does not meet its threshold."""
 
     metric: str
     label: str | None
@@ -231,16 +233,16 @@ class ErrorGroup:
 
 
 def cause_of(failure: Failure) -> Cause:
-    """Return what a failure is grouped by."""
+    """Return the cause by which a failure is grouped."""
     return Cause(failure.metric, failure.label, failure.tool_name, failure.parameter)
 
 
 def group_failures(failures: Iterable[Failure], metrics: Mapping[str, Metric]) -> list[ErrorGroup]:
-    """Return failures by cause: the worst groups first, of these what most conversations failed by, then what is newest.
+    """Return failures grouped by cause: by severity, then by number of conversations, then by recency.
 
     Args:
-        failures: of any conversations, in any order: it changes nothing.
-        metrics: by name, what titles speak of.
+        failures: of any conversations; their order does not matter.
+        metrics: by name, used in titles.
     """
     by_cause: dict[Cause, list[Failure]] = {}
     for failure in sorted(failures, key=_recency, reverse=True):
@@ -252,11 +254,11 @@ def group_failures(failures: Iterable[Failure], metrics: Mapping[str, Metric]) -
 
 
 def joined(groups: Sequence[ErrorGroup], title: str | None = None) -> ErrorGroup:
-    """Return several groups as one: of all their causes and failures.
+    """Return several groups as one, with all their causes and failures.
 
     Args:
         groups: at least one, of one list of groups.
-        title: what they have in common; unless given, that of the first of them in order.
+        title: their common cause; by default that of the first of them in order.
     """
     first, *others = ordered(groups)
     failures = [failure for group in groups for failure in group.failures]
@@ -267,7 +269,7 @@ def joined(groups: Sequence[ErrorGroup], title: str | None = None) -> ErrorGroup
 
 
 def ordered(groups: Iterable[ErrorGroup]) -> list[ErrorGroup]:
-    """Return groups in the order in which somebody should look at them."""
+    """Return groups in the order in which to investigate them."""
     return sorted(groups, key=_urgency)
 
 
@@ -300,7 +302,7 @@ def _recency(failure: Failure) -> tuple[object, ...]:
     # Within a conversation the first thing that went wrong counts as the newest: it may have led to the rest.
     turn = -1 if failure.turn_index is None else failure.turn_index
     call = -1 if failure.position is None else failure.position
-    # The rest is no time, but makes the order one and the same whatever order they came in.
+    # The rest is not a time, but makes the order independent of the input order.
     what = (failure.metric, failure.label, failure.tool_name, failure.parameter, failure.value, failure.threshold)
     return (*where, -turn, -call, failure.explanation, failure.severity, *map(repr, what))
 
@@ -330,7 +332,7 @@ def _bound(failure: Failure) -> str:
 
 _LISTED_GROUPS: Final = {
     (TOOL, "missing"): "{tool} was not called where it is expected",
-    (TOOL, "spurious"): "{tool} was called though nobody asked for it",
+    (TOOL, "spurious"): "{tool} was called although it was not expected",
     (TOOL, "forbidden"): "{tool} was called though it is forbidden",
     (TOOL, "wrong_parameters"): "{tool} was given a wrong {parameter}",
     (TOOL, "wrong_order"): "{tool} was called out of order",
@@ -341,16 +343,16 @@ _LISTED_GROUPS: Final = {
     (TURN_END, "raw_output"): "the answer is the raw output of an interpreter, or a stack trace",
     (LOOPS, ""): "{tool} was called again with the same arguments and the same result",
     (ANSWER, "wrong_answer"): "the answer was wrong",
-    (ANSWER, "forbidden_answer"): "the answer said what must not be said",
+    (ANSWER, "forbidden_answer"): "the answer contains forbidden content",
     (CONVERSATION, "missing_turn"): "an expected turn never came",
-    (CONVERSATION, "output_not_said"): "an expected output was not said",
+    (CONVERSATION, "output_not_said"): "an expected output is missing from the answers",
     (CONVERSATION, "extra_turn"): "a turn came that is not in the case",
     (CONVERSATION, "no_fault_named"): "it failed, and this evaluation names no single fault",
-    (CONVERSATION, "verdict"): "a verdict says that it failed, and nothing else was found wrong",
+    (CONVERSATION, "verdict"): "an annotated verdict is a fail, and no other fault was found",
 }
 
 
-#: Groups shown in one question: what a judge can still tell apart.
+#: Groups shown in one question: as many as a judge can distinguish.
 SHOWN: Final = 2 * MOST_CAUSES
 #: Characters of a title and of an example, so that all of them are shown; and of a cause in the judge's words.
 _TITLE: Final = 120
@@ -361,7 +363,7 @@ _SET: Final = re.compile(r"\s*([0-9]+(?:\s*,\s*[0-9]+)*)\s*=\s*(.*)", re.DOTALL)
 
 
 def merge_question(groups: Sequence[ErrorGroup]) -> Question | None:
-    """Return the one question about groups: the first `SHOWN` of them in order. None where there is nothing to join."""
+    """Return the one question about groups: the first `SHOWN` of them in order. None if there are no groups to merge."""
     listed = ordered(groups)[:SHOWN]
     if len(listed) <= 1:
         return None
@@ -371,11 +373,11 @@ def merge_question(groups: Sequence[ErrorGroup]) -> Question | None:
 
 
 def merged(groups: Sequence[ErrorGroup], texts: Sequence[str]) -> list[ErrorGroup]:
-    """Return groups joined as a judge says; what it says wrongly changes nothing.
+    """Return groups merged as a judge suggests; invalid suggestions are ignored.
 
     Args:
         groups: those that `merge_question` asked about.
-        texts: its reply. A number that is no group's, or that was said before, is left out.
+        texts: its reply. Unknown and repeated group numbers are skipped.
     """
     listed = ordered(groups)
     groups_merged: list[ErrorGroup] = []

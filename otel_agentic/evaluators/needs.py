@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Why there is no score, and a sentence.
 Missing: TypeAlias = "tuple[NotEvaluatedReason, str]"
 
-CAPTURE: Final = "let the instrumentation record content (`otel-agentic doctor` tells what is recorded)"
+CAPTURE: Final = "enable content recording in the instrumentation (`otel-agentic doctor` lists the recorded content)"
 RECORD_MODEL_CALLS: Final = "let the instrumentation of the model client export its spans, too"
 RECORD_TOKENS: Final = "let these spans carry `gen_ai.usage.input_tokens` and `gen_ai.usage.output_tokens`"
 NO_DEFINITIONS: Final = "no span records which tools the agent was given (`gen_ai.tool.definitions`)"
@@ -32,10 +32,11 @@ _NO_CASE: Final[Mapping[NotEvaluatedReason, str]] = {
 
 
 def missing(subject: Subject, need: Need) -> Missing | None:
-    """Return why a conversation cannot be evaluated by what needs this, as (reason, explanation); None where it can.
+    """Return the reason and explanation why a conversation lacks some data, or None if it has it.
 
-    What stands in each turn (queries, answers, calls, arguments, results, usage) is there once one turn has it: which ones do
-    not is for `turn_missing` to tell. `prices` and `judge` are not the conversation's: None.
+    Data of turns
+    (queries, answers, calls, arguments, results, usage) is present if one turn has it; `turn_missing` checks single
+    turns. `prices` and `judge` do not belong to the conversation: None.
     """
     if need in _OF_CASE or need == "case":
         return _case_missing(subject, need)
@@ -49,13 +50,13 @@ def missing(subject: Subject, need: Need) -> Missing | None:
 
 
 def first_missing(subject: Subject, needs: Iterable[Need]) -> Missing | None:
-    """Return the first thing that is missing, in the order in which needs are defined; None where nothing is."""
+    """Return the first missing need, in the order of their definition, or None."""
     required = frozenset(needs)
     return next((lack for need in _ORDER if need in required and (lack := missing(subject, need)) is not None), None)
 
 
 def turn_missing(turn: Turn, need: Need) -> Missing | None:
-    """Return why a turn cannot be evaluated by what needs this, None where it can.
+    """Return the reason and explanation why a turn lacks some data, or None if it has it.
 
     >>> from otel_agentic.testing import conversation, turn
     >>> turn_missing(conversation(turn("hi", answer=None)).turns[0], "answers")
@@ -71,7 +72,7 @@ def turns_with(subject: Subject, *needs: Need) -> tuple[Turn, ...]:
 
 
 def case_turn_of(subject: Subject, turn: Turn) -> CaseTurn | None:
-    """Return what is expected of a turn; None where the case has no turn like it, or there is no case."""
+    """Return the case turn of a turn; None if the case has no such turn, or there is no case."""
     index = subject.aligned.get(turn.index)
     return None if subject.case is None or index is None else subject.case.turns[index]
 
@@ -138,10 +139,10 @@ def _plan(turn: Turn) -> Missing | None:
 
 
 def _worst(lacks_by_turn: list[Missing | None]) -> Missing:
-    """Return one of what turns lack: what was not recorded can be recorded, what is not there cannot."""
+    """Return one of the lacks of turns; missing recordings first, because they can be fixed."""
     lacks = [item for item in lacks_by_turn if item is not None]
     message = next((lack for lack in lacks if lack[0] != "no_data"), lacks[0])
-    more = f" (and of {len(lacks) - 1:,} more turns alike)" if len(lacks) > 1 else ""
+    more = f" (and of {len(lacks) - 1:,} more turns)" if len(lacks) > 1 else ""
     return message[0], message[1] + more
 
 
@@ -164,8 +165,8 @@ def _score(subject: Subject) -> Missing | None:
 
 
 def without_case(subject: Subject) -> Missing:
-    """Return why a conversation has no reviewed case."""
-    # Where a verdict is given, that is the reason; why there is no case is in what was computed.
+    """Return the reason why a conversation has no reviewed case."""
+    # An annotated verdict sets the reason; the reason for the missing case is the computed one.
     computed = subject.score.computed_reason if subject.score is not None else None
     return next(((reason, item) for reason, item in _NO_CASE.items() if reason == computed), ("unmatched", _UNMATCHED))
 
@@ -194,9 +195,9 @@ _WHOLE: Final[Mapping[str, Callable[[Subject], Missing | None]]] = {
     "state": _state,
     "score": _score,
 }
-#: Whether a case annotates it, and what it is called.
+#: Whether a case annotates a need, and its name in messages.
 _OF_CASE: Final[Mapping[str, tuple[Callable[[Case], bool], str]]] = {
-    "expected_tools": (lambda case: bool(expectations_of(case)), "which tools are to be called (`tools`)"),
+    "expected_tools": (lambda case: bool(expectations_of(case)), "the expected tool calls (`tools`)"),
     "expected_answer": (
         lambda case: any(turn.answer is not None for turn in case.turns),
         "an answer (`turns[].answer`)",

@@ -50,13 +50,13 @@ _ANY: Final = "*"
 
 
 def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a model, None where there is none; a model without a name has that of `*` only.
+    """Return the price of a model, or None; a model without a name only has the price of `*`.
 
     The name itself is more specific than any glob, a glob the more so the more characters it spells out.
 
     >>> from otel_agentic.config.quality import Price
-    >>> dear, cheap = Price(input_usd=2, output_usd=8), Price(input_usd=1, output_usd=4)
-    >>> price_of("gpt-5-mini", {"gpt-5*": dear, "gpt-5-mini*": cheap}) is cheap
+    >>> high, low = Price(input_usd=2, output_usd=8), Price(input_usd=1, output_usd=4)
+    >>> price_of("gpt-5-mini", {"gpt-5*": high, "gpt-5-mini*": low}) is low
     True
     """
     if model is None:
@@ -69,7 +69,7 @@ def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
 
 
 def cost_usd(price: Price, input_tokens: int, output_tokens: int) -> float:
-    """Return what tokens cost, US dollars.
+    """Return the cost of tokens, US dollars.
 
     >>> from otel_agentic.config.quality import Price
     >>> cost_usd(Price(input_usd=2, output_usd=8), 500_000, 250_000)
@@ -86,7 +86,7 @@ NO_MODEL: Final = f"no model call was recorded; {RECORD_MODEL_CALLS}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTotal:
-    """The calls of one model in a conversation, `missing` of which tell no tokens although they may have taken some."""
+    """The calls of one model in a conversation; `missing` of them report no tokens although they may have used some."""
 
     model: str | None
     calls: int
@@ -97,7 +97,7 @@ class ModelTotal:
 
 
 def totals_of(conversation: Conversation) -> list[ModelTotal]:
-    """Return what each model was asked for, by name, the nameless one first."""
+    """Return the totals of each model, by name, the nameless one first."""
     by_model: dict[str | None, list[ModelUse]] = {}
     for turn in conversation.turns:
         for use in turn.models:
@@ -117,7 +117,7 @@ def _total(model: str | None, uses: list[ModelUse]) -> ModelTotal:
 
 
 def tokens_lacking(totals: list[ModelTotal]) -> Lacking | None:
-    """Return why no sum of tokens can be told; None where it can. A part of the sum is not the sum."""
+    """Return the reason why there is no sum of tokens, or None. A partial sum is not the sum."""
     if not totals:
         return "model_calls_not_recorded", NO_MODEL
     lacking = [total for total in totals if total.missing]
@@ -128,7 +128,7 @@ def tokens_lacking(totals: list[ModelTotal]) -> Lacking | None:
 
 
 def calls_lacking(conversation: Conversation) -> Lacking | None:
-    """Return why nobody knows how many tools were called; None where it is known."""
+    """Return the reason why the number of tool calls is unknown, or None."""
     called = any(call.kind == "tool" for turn in conversation.turns for call in turn.calls)
     if called or conversation.content_captured != "none":
         return None
@@ -136,7 +136,7 @@ def calls_lacking(conversation: Conversation) -> Lacking | None:
 
 
 def errors_lacking(conversation: Conversation) -> Lacking | None:
-    """Return why nobody knows which tool calls failed; None where it is known.
+    """Return the reason why it is unknown which tool calls failed, or None.
 
     Many errors are texts in a result while the span status is unset: without its result, a call that reports no error may
     have failed.
@@ -169,7 +169,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """What was not recorded of a call, so that nobody can tell whether it repeats another."""
+    """The unrecorded data of a call, without which it is unknown whether it repeats another."""
 
     what: str
     turn_index: int
@@ -202,7 +202,7 @@ def runs_of(turn: Turn) -> list[Run] | Unknown:
 
 def _runs(calls: Sequence[ToolCall], turn_index: int, *, same_unless_told: bool) -> list[Run]:
     runs: list[Run] = []
-    known: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its kind, and how much was new until then
+    known: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its key, and how much was new until then
     keys = [(call.name, comparable(call.arguments)) for call in calls]
     changing = _changing(keys, calls, same_unless_told=same_unless_told)
     retried: set[tuple[str, str]] = set()
@@ -266,7 +266,7 @@ def retries_of(turn: Turn) -> list[ToolCall]:
 
 
 def unknown_before_retry(turn: Turn) -> ToolCall | None:
-    """Return a call of a turn of which nobody knows whether it failed, and which another of its tool follows; None for none."""
+    """Return a call of a turn that may have failed and is followed by another call of its tool, or None."""
     tools = [call for call in turn.calls if call.kind == "tool"]
     last = {call.name: max(other.step for other in tools if other.name == call.name) for call in tools}
     unknown = (call for call in tools if call.error is None and not call.result_captured)
@@ -328,7 +328,7 @@ def _retries(conversation: Conversation, totals: Sequence[ModelTotal]) -> Metric
 
 
 def _retries_lacking(conversation: Conversation) -> Lacking | None:
-    """Return why nobody knows which calls were tried again: whether the first ones failed decides only where others follow."""
+    """Return the reason why retries are unknown, or None: an unknown first result only matters if other calls follow."""
     unknown = next(filter(None, map(unknown_before_retry, conversation.turns)), None)
     if unknown is None:
         return None
@@ -438,14 +438,15 @@ class Latency(WithoutSettings):
 
 
 def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
-    """Return why nobody knows how long a turn took, as (reason, explanation); None where it is known."""
+    """Return the reason and explanation why the duration of a turn is unknown, or None."""
     if turn.ended_ns < turn.started_ns:
         return (
             "incomplete",
             f"turn {turn.index + 1} ends before it starts: the times of its spans contradict each other",
         )
     span_of_conversation = (conversation.started_ns, conversation.ended_ns)
-    # A conversation that was not rebuilt from spans lends its own times to its turns: of several none lasts the whole.
+    # In a conversation that was not rebuilt from spans all turns have its own times; of several turns none lasts that
+    # long.
     shared = len(conversation.turns) > 1 and all(
         (turn.started_ns, turn.ended_ns) == span_of_conversation for turn in conversation.turns
     )
@@ -505,7 +506,7 @@ def _values(member: Member, name: str) -> list[float]:
 
 
 def _sum(member: Member, *names: str) -> float | None:
-    """Return the sum of a member's scores, None where one of them is not there."""
+    """Return the sum of a member's scores, None if one of them is missing."""
     results = [_values(member, name) for name in names]
     return math.fsum(value for values in results for value in values) if all(results) else None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.judges.base import QuestionKind, ReplyForm, Rubric
     from otel_agentic.judges.prompts import Prompt
 
-#: What stands where a message has what is new in each: the word of the markers, and the material.
+#: Placeholders for the parts that differ between messages: the nonce of the markers, and the material.
 NONCE: Final = "NONCE"
 MATERIAL: Final = '{"NAME": "TEXT", ...}'
 #: What the system message is, with the word of the markers left open.
@@ -29,10 +29,10 @@ SYSTEM_TOLD: Final = SYSTEM.format(nonce=NONCE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompted:
-    """One prompt in force. `metrics` are those of the evaluators that ask with it, empty where it is none's.
+    """One current prompt. `metrics` are those of the evaluators that use it, possibly none.
 
-    `source` is `built-in`, the distribution or file that offers it, or the file that replaces it; `form` None means a score from 0
-    to 1.
+    `source` is `built-in`,
+    the distribution or file that provides it, or the file that replaces it; `form` None means a score from 0 to 1.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Prompted:
         return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest()
 
     def human(self, way: Way) -> str:
-        """Return the message that a model is sent, word for word but for what is new in each."""
+        """Return the message to a model verbatim, with placeholders for the parts that differ between messages."""
         return human_message(MATERIAL, self.text, self.form, way, NONCE)
 
     @property
@@ -59,18 +59,18 @@ class Prompted:
 
 
 def built_in_prompts(own: Mapping[QuestionKind, Prompt]) -> list[Prompted]:
-    """Return the prompts of the questions that scoring asks, as they are in force."""
+    """Return the current prompts of the questions that scoring asks."""
     return [
         Prompted(name=kind, version=own[kind].version, text=own[kind].text, source=own[kind].source) for kind in KINDS
     ]
 
 
 def prompts_of(evaluators: Iterable[AnyEvaluator], own: Mapping[QuestionKind, Prompt]) -> list[Prompted]:
-    """Return the prompts that evaluators ask with, sorted by name, each once.
+    """Return the prompts of evaluators, sorted by name, each once.
 
     Args:
-        evaluators: those whose prompts are wanted.
-        own: the prompts in force, see `prompt_texts`: with a user's own.
+        evaluators: the evaluators.
+        own: the current prompts, see `prompt_texts`, including a user's own.
     """
     metrics: dict[str, dict[str, None]] = {}
     rubrics: dict[str, tuple[Rubric, str]] = {}
@@ -87,15 +87,15 @@ def merge_prompt(own: Mapping[QuestionKind, Prompt]) -> Prompted:
 
 
 def prompts_named(name: str, evaluators: Sequence[AnyEvaluator], own: Mapping[QuestionKind, Prompt]) -> list[Prompted]:
-    """Return the prompts that somebody means by a name: a prompt's, or that of what asks with it.
+    """Return the prompts with a name, or of the metric, evaluator or family with this name.
 
     Args:
         name: a kind of question, a prompt, or a metric, an evaluator or a family as on the command line.
-        evaluators: all that there are.
-        own: the prompts in force.
+        evaluators: all evaluators.
+        own: the current prompts.
 
     Raises:
-        UsageError: nothing of that name asks a judge, or it may be several; tells what is allowed.
+        UsageError: the name is unknown, ambiguous or asks no judge; the message lists the allowed ones.
     """
     asking_evaluators = [evaluator for evaluator in evaluators if asks(evaluator)]
     every = [*built_in_prompts(own), merge_prompt(own), *prompts_of(asking_evaluators, own)]

@@ -48,11 +48,11 @@ class Silence:
 
 
 def unheard(turns: Sequence[Turn], *, results: bool) -> Silence | None:
-    """Return that nothing tells what the agent said, None where something does: a judge would take it for nothing said.
+    """Return the reason why the agent's messages are unknown, or None; a judge would take them for silence.
 
     Args:
         turns: of a conversation.
-        results: what a tool answered tells as much.
+        results: recorded results of tools suffice.
     """
     for turn in turns:
         if turn.answer_captured or (results and any(call.result_captured for call in turn.calls)):
@@ -62,7 +62,7 @@ def unheard(turns: Sequence[Turn], *, results: bool) -> Silence | None:
 
 
 def silence_in(replies: Sequence[Verdict | JudgeFailure], *, labels: bool = True) -> Silence | None:
-    """Return why some replies do not make a score, None where they do.
+    """Return the reason why replies yield no score, or None.
 
     Args:
         replies: of a judge.
@@ -136,11 +136,11 @@ class Counted:
 
 
 def count(expectation: ToolExpectation, calls: Sequence[MadeCall], rules: ToolRules) -> list[Counted]:
-    """Return what calls come to, under an expectation and under each of its alternatives.
+    """Return the counts of calls under an expectation and under each of its alternatives.
 
     Args:
-        expectation: what is expected.
-        calls: of the turn or conversation that it is held against, in order of their place.
+        expectation: the expectation.
+        calls: of the turn or conversation to which it applies, in order.
         rules: those of the case.
     """
     ready = compiled(expectation, rules)
@@ -175,10 +175,10 @@ def _missing(expectation: CompiledExpectation, message: SortedCalls) -> tuple[st
 
 
 def _in_order(expectation: CompiledExpectation, explanation: SortedCalls, extra: Sequence[int], agreed: float) -> float:
-    """Return the agreement of the expected calls that can be paired without any two crossing, at its best.
+    """Return the largest agreement of expected calls that can be paired without crossings.
 
-    Expected calls of one step, and made calls of one step, have no order among themselves: there the order is taken that
-    the free pairing suggests.
+    Expected calls of one step, and actual calls of one step, have no order among themselves: they are ordered as in the
+    free pairing.
     """
     partner = {pair.place: pair.expected for pair in explanation.pairs}
     place_of = {pair.expected.index: pair.place for pair in explanation.pairs}
@@ -219,7 +219,7 @@ def best_in_order(expected: Sequence[CompiledCall], actual: Sequence[MadeCall]) 
 
 
 def _equal(expectation: CompiledExpectation, actual: Sequence[MadeCall]) -> Share:
-    """Return twice the calls made exactly as expected, of all calls expected and made: what F1 is made of."""
+    """Return the terms of F1: twice the number of calls exactly as expected, and the number of all expected and actual calls."""
     required, optional = _by_need(expectation)
     message = SortedCalls.of(sort_calls(required, _as_tools(actual)))
     hits, lacking = len(message.excused), _lacking(required, message)
@@ -230,7 +230,7 @@ def _equal(expectation: CompiledExpectation, actual: Sequence[MadeCall]) -> Shar
         if position in excused:
             continue
         name = item.call.name
-        # An extra call that is allowed does no harm; one that stands where another was expected is that call, made wrongly.
+        # An allowed extra call is ignored; one in the position of an expected call is that call with wrong arguments.
         if lacking[name]:
             lacking[name] -= 1
         elif expectation.extra_rule(name) == "allow" and not expectation.forbids(name):
@@ -240,7 +240,7 @@ def _equal(expectation: CompiledExpectation, actual: Sequence[MadeCall]) -> Shar
 
 
 def _as_tools(actual: Sequence[MadeCall]) -> list[MadeCall]:
-    """Return calls that count, whatever each part of the expectation names: transfers and agents as tools that worked."""
+    """Return the calls that count for any part of the expectation, including successful transfers and agents used as tools."""
     return [
         item
         if item.call.kind == "tool" and item.call.error is None
@@ -274,7 +274,7 @@ class _Same:
 def _by_need(expectation: CompiledExpectation) -> tuple[CompiledExpectation, CompiledExpectation]:
     """Return the required and the optional calls as expectations of their own.
 
-    All are made optional, for a pairing then takes as many of them as were made exactly as expected, and no others.
+    All become optional, because a pairing then contains exactly those that occurred as expected.
     """
     return _divided(_Same(expectation))
 
@@ -331,7 +331,7 @@ class AnswerAccuracy(WithoutSettings):
 
 
 def _annotated(subject: Subject) -> Iterator[tuple[Turn, CaseTurn]]:
-    """Yield the turns with an annotated answer, and what is expected of them."""
+    """Yield the turns with an annotated answer, with their case turns."""
     expected = () if subject.case is None else subject.case.turns
     for turn in subject.conversation.turns:
         index = subject.aligned.get(turn.index)
@@ -340,7 +340,7 @@ def _annotated(subject: Subject) -> Iterator[tuple[Turn, CaseTurn]]:
 
 
 def _questions(turn: Turn, expected: CaseTurn) -> Sequence[Question]:
-    """Return the two questions about an answer, none where there is no answer."""
+    """Return the two questions about an answer; none without an answer."""
     if turn.answer is None or not expected.accepted_answers:
         return ()
     reference = closest_accepted(turn.answer, expected.accepted_answers)
@@ -483,7 +483,7 @@ class Adherence:
 
     @classmethod
     def of(cls, topics: Sequence[tuple[str, str]]) -> Adherence:
-        """Return the counts of topics, each told as (answered or refused, within or outside)."""
+        """Return the counts of topics, each a pair (answered or refused, within or outside)."""
         return cls(
             right=topics.count((ANSWERED, WITHIN)),
             strayed=topics.count((ANSWERED, OUTSIDE)),
@@ -493,7 +493,7 @@ class Adherence:
 
     @property
     def precision(self) -> float | None:
-        """The share of answered topics that may be talked about, None where none was answered.
+        """The share of answered topics within the reference topics, None if none was answered.
 
         >>> Adherence(right=1, strayed=1, declined=5).precision, Adherence(withheld=1, declined=5).precision
         (0.5, None)
@@ -502,7 +502,7 @@ class Adherence:
 
     @property
     def recall(self) -> float | None:
-        """The share of topics that may be talked about which were answered, None where there was none.
+        """The share of topics within the reference topics that were answered, None without such topics.
 
         >>> Adherence(right=1, withheld=3, declined=5).recall, Adherence(strayed=1, declined=5).recall
         (0.25, None)
@@ -511,7 +511,7 @@ class Adherence:
 
     @property
     def f1(self) -> float | None:
-        """Their harmonic mean; 0 where one of them is undefined for what went wrong, None where nothing did.
+        """Their harmonic mean; 0 if one of them is undefined because of failures, None without failures.
 
         >>> Adherence(right=2, strayed=1, withheld=1).f1, Adherence(withheld=1).f1, Adherence(declined=5).f1
         (0.6666666666666666, 0.0, None)
@@ -584,7 +584,7 @@ def _scores(explanation: Mapping[str, tuple[str, str]], note: str) -> list[Metri
 
 
 def _sentence(message: Mapping[str, tuple[str, str]]) -> str:
-    """Return what became of each topic; the same every time."""
+    """Return a deterministic sentence on the treatment of each topic."""
     words = {
         (ANSWERED, WITHIN): "answered, as it should",
         (ANSWERED, OUTSIDE): "answered, though outside of the reference topics",
@@ -603,10 +603,10 @@ ACCURACY: Final = "agentic.ragas.tool_call_accuracy"
 UNORDERED: Final = "agentic.ragas.tool_call_accuracy_unordered"
 TOOL_CALL_F1: Final = "agentic.ragas.tool_call_f1"
 
-#: What an expected turn that never came is held against.
+#: The scope of an expected turn that never came.
 _NO_CALLS: Final = Scope(turn_index=None, calls=(), answers=(), queries=(), captured=True)
 _RECORD: Final = "have the instrumentation record content"
-#: Things told of each kind in an explanation.
+#: Items of each kind listed in an explanation.
 _TOLD: Final = 5
 
 _SHARES: Final[Mapping[str, Callable[[Counted], Share]]] = {
@@ -640,7 +640,7 @@ class ToolCalls(WithoutSettings):
 
 
 def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope]]:
-    """Yield each expectation of the case with what it is held against; a turn that never came has no call."""
+    """Yield each expectation of the case with its scope; a turn that never came has no calls."""
     turns = subject.conversation.turns
     present = {case_index: index for index, case_index in subject.aligned.items()}
     by_index = {turn.index: turn for turn in turns}
@@ -655,7 +655,7 @@ def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Sco
 def _scope_lacking(
     subject: Subject, case: Case, scopes: Sequence[tuple[ToolExpectation, Scope]]
 ) -> tuple[NotEvaluatedReason, str] | None:
-    """Return why the calls cannot be scored, None where they can."""
+    """Return the reason why the calls cannot be scored, or None."""
     if not scopes:
         return "no_data", f"case {case.case_id!r} expects nothing of tools; annotate `tools`"
     absent = sorted(set(range(len(case.turns))) - set(subject.aligned.values()))
@@ -703,7 +703,7 @@ def _tool_call_score(name: str, share: Callable[[Counted], Share], counted: Sequ
 
 
 def _told(best: Sequence[Counted], *, in_order: bool) -> str:
-    """Return what is wrong with the calls, in words; the same every time."""
+    """Return a deterministic sentence on the deviations of the calls."""
     missing = Counter(name for way in best for name in way.missing)
     unasked = Counter(name for way in best for name in way.unasked)
     invalid = [f"{tool}({key})" for way in best for tool, key in way.wrong]

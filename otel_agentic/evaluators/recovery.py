@@ -52,7 +52,7 @@ _WANTS_OUTPUT: Final = re.compile(
     r"\b(?:trace ?backs?|stack ?traces?|std(?:out|err)|logs?|raw output|console output|exit code|error message)\b",
     re.IGNORECASE,
 )
-#: Words with which people are told that something did not work.
+#: Words that report to people that something did not work.
 _TROUBLE: Final = re.compile(
     r"\b(?:unfortunately|sorry|apologi[sz]e|unable|cannot|can(?:no|['\u2019])t|could(?:n['\u2019]t| not)|(?:not|\w+n['\u2019]t) able"
     r"|fail(?:s|ed|ure|ing)?|errors?|(?<!no )problems?|trouble|(?:an?|the|some|this) (?:\w+ )?issue|issues? with|difficult(?:y|ies)|oversight|mistake|unsuccessful(?:ly)?"
@@ -69,7 +69,7 @@ _TROUBLE: Final = re.compile(
     re.IGNORECASE,
 )
 _WORD: Final = re.compile(r"\w{4,}|\d+")
-#: Words that errors share whatever they are about.
+#: Words that all kinds of errors share.
 _COMMON: Final = frozenset(
     {"error", "errors", "exception", "failed", "failure", "tool", "call", "with", "from", "this", "that"}
 )
@@ -151,7 +151,7 @@ def mentions_trouble(answer: str, error: str) -> bool:
 
 
 def _culprit(turn: Turn) -> str | None:
-    """Return the tool in whose error the turn ended, None where no call tells."""
+    """Return the tool whose error ended the turn, or None."""
     ended = " ".join((turn.error or "").split())
     for call in reversed(turn.calls):
         raised = " ".join((call.error or "").split())
@@ -170,13 +170,13 @@ def _short(text: str) -> str:
     return f"{visible[: _SHOWN - 1]}\u2026" if len(visible) > _SHOWN else visible
 
 
-#: Calls of these kinds can fail; a transfer hands over, and what comes after is another agent's.
+#: Calls of these kinds can fail; after a transfer, failures belong to the other agent.
 _ALL_KINDS: Final = frozenset(get_args(CallKind)) - {"transfer"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """A tool that failed: `steps` to its next call that worked, None where none did.
+    """A tool that failed: `steps` to its next successful call, or None.
 
     `failed` are its failed calls until then, each with the index of its turn (0-based), the first one first.
     """
@@ -245,7 +245,7 @@ def episodes_of(conversation: Conversation, kinds: Container[str] = ("tool",)) -
 
 
 def _tool_failure(conversation: Conversation, episode: Episode, ends: Sequence[MetricScore]) -> MetricScore:
-    """Return what became of a tool that failed."""
+    """Return the consequence of a tool failure."""
     turn_index, first = episode.failed[0]
     last_index, last = episode.failed[-1]
     index = next(at for at, turn in enumerate(conversation.turns) if turn.index == last_index)

@@ -36,19 +36,19 @@ _WAYS: Final = ("evaluate", "ask", "evaluate_group")
 
 
 def require_evaluator(candidate: object, where: str, name: str | None = None) -> AnyEvaluator:
-    """Return what was loaded as an evaluator.
+    """Return a loaded object as an evaluator.
 
     Args:
-        candidate: what was loaded.
-        where: who offers it, for messages.
+        candidate: the loaded object.
+        where: its provider, for messages.
         name: the name that it must have, None for any.
 
     Raises:
-        PluginError: it breaks the contract; says how.
+        PluginError: it violates the contract; the message states how.
     """
     try:
         problem = next(_problems(candidate, name), None)
-    except (TypeError, ValueError, AttributeError) as error:  # a stranger put a list where a set is wanted
+    except (TypeError, ValueError, AttributeError) as error:  # third-party code passed a list instead of a set
         problem = f"no evaluator: an attribute of it or of a metric has the wrong type: {error}; see otel_agentic.evaluators.Evaluator"
     if problem is not None:
         raise PluginError(f"{where}: {problem}")
@@ -86,7 +86,7 @@ def check_all(evaluators: Iterable[AnyEvaluator]) -> None:
 
 
 def _problems(candidate: object, name: str | None) -> Iterator[str]:
-    """Yield what is wrong with an evaluator; what comes first may hide what comes later."""
+    """Yield the contract violations of an evaluator; earlier ones may hide later ones."""
     lacks = [attribute for attribute in ("name", "version", "metrics", "default") if not hasattr(candidate, attribute)]
     if lacks or isinstance(candidate, type):
         message = (
@@ -158,7 +158,7 @@ def _metric_problems(metric: object) -> Iterator[str]:
         yield f"metric {metric.name!r} needs {', '.join(map(repr, unknown))}; allowed: {', '.join(get_args(Need))}"
     strange = sorted((metric.failing | set(metric.severities)) - set(metric.labels))
     if strange:
-        yield f"metric {metric.name!r}: {', '.join(map(repr, strange))} among failing or severities is none of its labels"
+        yield f"metric {metric.name!r}: {', '.join(map(repr, strange))} in failing or severities is not one of its labels"
     if metric.target not in get_args(Target):
         yield f"metric {metric.name!r} has the target {metric.target!r}; allowed: {', '.join(get_args(Target))}"
     awful = sorted({*metric.severities.values(), metric.severity} - set(get_args(Severity)))
@@ -182,8 +182,8 @@ def _name_problems(what: str, name: str) -> Iterator[str]:
 def _same_name(evaluator: AnyEvaluator, other: AnyEvaluator) -> str:
     if _home(evaluator) == _home(other):
         return (
-            f"evaluator {evaluator.name!r} is given twice; give it once: --evaluator adds to `evaluators.files` of the settings, and "
-            "both add to what is installed"
+            f"evaluator {evaluator.name!r} is passed twice; pass it once: --evaluator adds to `evaluators.files` of the settings, and "
+            "both extend the installed ones"
         )
     return f"two evaluators are named {evaluator.name!r}: {_home(evaluator)} and {_home(other)}; rename one"
 
@@ -192,18 +192,19 @@ def _home(evaluator: AnyEvaluator) -> str:
     return f"{type(evaluator).__module__}.{type(evaluator).__qualname__}"
 
 
-#: What stands before the family in the name of a built-in metric.
+#: Prefix of the names of built-in metrics.
 _OURS: Final = "agentic."
-#: Names told in a message that lists candidates.
+#: Names listed in a message with candidates.
 _TOLD: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What is to be computed: evaluators of single conversations, those of groups, and the metrics that were asked for.
+    """The evaluators to run: those of single conversations, those of groups, and the requested metrics.
 
-    An evaluator computes all of its metrics, and all are stored; `metrics` are the ones to be told of. `broad` are those of
-    them that nobody named: a family or `all` means them. `unasked` were left out of these, for the judge asks no model.
+    An evaluator
+    computes all of its metrics, and all are stored; `metrics` are the ones to report. `broad` are those requested only
+    by a family or `all`. `unasked` were skipped because the judge is not a model.
     """
 
     evaluators: tuple[Evaluator | AskingEvaluator, ...] = ()
@@ -223,7 +224,7 @@ class Chosen:
         return tuple(metric.name for item in self.judged for metric in item.metrics if metric.name in self.metrics)
 
     def without_judge(self) -> Chosen:
-        """Return what of it asks nobody."""
+        """Return the part that needs no judge."""
         left_out = self.asked_for
         plain = tuple(evaluator for evaluator in self.evaluators if not asks(evaluator))
         return replace(self, evaluators=plain, metrics=self.metrics - set(left_out), unasked=left_out)
@@ -260,10 +261,10 @@ def all_evaluators(
 
 
 def of_files(files: Iterable[str], settings: EvaluatorSettings) -> tuple[AnyEvaluator, ...]:
-    """Return the evaluators that `path.py:name` mean, in their order.
+    """Return the evaluators named by `path.py:name`, in order.
 
     Raises:
-        UsageError: a file cannot be loaded, or has no evaluator of that name.
+        UsageError: a file cannot be loaded, or has no such evaluator.
     """
     names = tuple(files)
     if not names:
@@ -279,12 +280,12 @@ def metrics_by_name(evaluators: Iterable[AnyEvaluator]) -> dict[str, Metric]:
 
 
 def owner_of(metric: str, evaluators: Iterable[AnyEvaluator]) -> AnyEvaluator | None:
-    """Return whose metric that is, by its whole name; None for nobody's."""
+    """Return the evaluator of a metric, by its full name, or None."""
     return next((evaluator for evaluator in evaluators if any(metric == own.name for own in evaluator.metrics)), None)
 
 
 def family_of(name: str) -> str | None:
-    """Return the family of a metric or evaluator, None where its name has a single part.
+    """Return the family of a metric or evaluator, None if its name has a single part.
 
     >>> family_of("agentic.layers.plan_quality"), family_of("layers.reasoning"), family_of("politeness")
     ('layers', 'layers', None)
@@ -294,22 +295,23 @@ def family_of(name: str) -> str | None:
 
 
 def resolved(names: Iterable[str], evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
-    """Return the whole names of the metrics that some names mean, each once, in the order of the names.
+    """Return the full names of the metrics selected by some names, each once, in the order of the names.
 
     A name is a metric's (whole, or its last parts), an evaluator's, a family, `default` (all that run unless metrics are
     chosen), `all` or `none`.
 
     Raises:
-        UsageError: a name is unknown or means several metrics of different evaluators; tells what is allowed.
+        UsageError: a name is unknown or means several metrics of different evaluators; the message lists the allowed
+        ones.
     """
     return tuple(dict.fromkeys(metric for name in names for metric in _meant(name.strip(), evaluators)))
 
 
 def metric_named(name: str, evaluators: Sequence[AnyEvaluator]) -> Metric:
-    """Return the one metric that a name means: its whole name, or its last parts.
+    """Return the one metric with a name: its full name, or its last parts.
 
     Raises:
-        UsageError: there is none, or there are several; names them.
+        UsageError: no or several metrics have the name; the message lists them.
     """
     metrics = metrics_by_name(evaluators)
     names = _by_last_parts(name.strip(), metrics)
@@ -325,14 +327,14 @@ def chosen(
     *,
     among: Sequence[AnyEvaluator] | None = None,
 ) -> Chosen:
-    """Return what is to be computed.
+    """Return the evaluators to run.
 
     Args:
         settings: which metrics are computed unless names are given, and files of further evaluators.
         names: exactly these metrics, see `resolved`, or evaluators of the settings' files as `path.py:name`; None takes the
             metrics of the settings and of all of their files.
-        extra_evaluators: further evaluators; all of their metrics are computed.
-        among: what `all_evaluators(settings)` returned, where it was called before.
+        extra_evaluators: additional evaluators; all of their metrics are computed.
+        among: the result of `all_evaluators(settings)`, if it was called before.
 
     Raises:
         PluginError: an evaluator does not load or breaks the contract.
@@ -406,7 +408,7 @@ def _meant(name: str, evaluators: Sequence[AnyEvaluator]) -> Iterable[str]:
 
 
 def _is_broad(name: str, evaluators: Sequence[AnyEvaluator]) -> bool:
-    """Return whether a name means whatever there is of a kind: a family, or `all`."""
+    """Return whether a name selects all metrics of a group: a family, or `all`."""
     single = {evaluator.name for evaluator in evaluators} | metrics_by_name(evaluators).keys()
     return name == "all" or (name not in single and name in map(family_of, single))
 
@@ -445,13 +447,13 @@ def _unclear(
 def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings: EvaluatorSettings) -> str:
     """Return the hash of everything that the scores of an evaluator depend on besides the conversation.
 
-    What it takes from the settings counts where it says so: by `prices` among its needs, or in an attribute
-    `configuration` that JSON can hold.
+    The settings that it uses count if it declares them: by `prices` among its needs, or in an attribute `configuration`
+    with JSON values.
 
     Args:
-        evaluator: the evaluator; of one that asks, its prompts count, too.
+        evaluator: the evaluator; its prompts count too.
         core: the evaluation that the outcomes belong to: the code of scoring, judge, settings and truth.
-        judge: the judge; a user's own instructions for a prompt count, too.
+        judge: the judge; a user's own instructions for a prompt count too.
         settings: the section of evaluators.
     """
     prices = settings.prices if "prices" in getattr(evaluator, "needs", ()) else {}
@@ -479,7 +481,7 @@ def core_score_id(
         score: the conversation's score.
         evaluation_id: the evaluation.
         name: the name of the score, such as agentic.answer.
-        key: what tells scores of one name apart.
+        key: distinguishes scores of one name.
     """
     parts = (evaluation_id, score.environment, score.conversation_id, score.revision, name, *key)
     # repr keeps "1" and 1, and a separator inside a name, apart; surrogates have no UTF-8.
@@ -487,7 +489,7 @@ def core_score_id(
 
 
 def target_of(score: MetricScore) -> str:
-    """Return what a score is a score of: call, turn or conversation."""
+    """Return the target of a score: call, turn or conversation."""
     if score.position is not None:
         return "call"
     return "conversation" if score.turn_index is None else "turn"
@@ -496,9 +498,9 @@ def target_of(score: MetricScore) -> str:
 def score_ids_of(
     evaluation_id: str, environment: str, conversation_id: str, revision: int, scores: Sequence[MetricScore]
 ) -> list[str]:
-    """Return an id a score, 32 hex characters: the same evaluation of the same revision gives the same ones.
+    """Return an id for each score, 32 hex characters: the same evaluation of the same revision gives the same ones.
 
-    Scores of the same metric and place are told apart by their order.
+    Scores of the same metric and location are distinguished by their order.
     """
     begun = hashlib.sha256(
         repr((evaluation_id, environment, conversation_id, revision)).encode("utf-8", "backslashreplace")

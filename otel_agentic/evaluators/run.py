@@ -52,7 +52,7 @@ def together(askings: Sequence[Asking]) -> Generator[list[Question], Answers, li
 
 
 def _questions(requests: Asking, verdicts: Answers | None) -> Sequence[Question]:
-    """Return what an evaluation asks next; one that asks wrongly is told so where it asks, and the others go on."""
+    """Return the next questions of an evaluation; an invalid question raises inside it, and the others continue."""
     requested: object = next(requests) if verdicts is None else requests.send(verdicts)
     if isinstance(requested, Iterable):
         questions = list(requested)
@@ -64,7 +64,7 @@ def _questions(requests: Asking, verdicts: Answers | None) -> Sequence[Question]
 _ALLOWED: Final = "a number, True or False, one of its labels, a MetricScore, None, or several of these"
 #: The name, among `details` of an abstention, of what went wrong in an evaluator. A user's own names are others.
 FAULT: Final = "otel_agentic.fault"
-#: What is kept of the text of an exception, in characters.
+#: Characters of the text of an exception that are stored.
 _MAX_TOLD: Final = 300
 
 
@@ -84,13 +84,13 @@ class Place:
         return conversation if self.turn is None else f"turn {self.turn.index + 1} of {conversation}"
 
     def scores(self, stated: object) -> Iterator[MetricScore]:
-        """Yield the scores that something is which a function returned.
+        """Yield the scores of a value that a function returned.
 
         Raises:
-            TypeError: it is none of what is allowed.
+            TypeError: the value is of an unsupported type.
         """
         if stated is None:
-            yield from self.abstentions(f"evaluator {self.evaluator} says nothing of {self.told}")
+            yield from self.abstentions(f"evaluator {self.evaluator} returned None for {self.told}")
         elif isinstance(stated, JudgeFailure):
             yield from self.abstentions(stated.message, stated.reason)
         elif isinstance(stated, Iterable) and not isinstance(stated, str | bytes | Mapping):
@@ -100,10 +100,10 @@ class Place:
             yield self.score(stated)
 
     def score(self, stated: object) -> MetricScore:
-        """Return the score that one value is.
+        """Return the score of one value.
 
         Raises:
-            TypeError: it is none of what is allowed.
+            TypeError: the value is of an unsupported type.
         """
         if isinstance(stated, MetricScore):
             return replace(stated, turn_index=self._turn_index) if stated.turn_index is None else stated
@@ -111,9 +111,11 @@ class Place:
             raise TypeError(f"it returned {type(stated).__name__}; allowed: {_ALLOWED}")
         if len(self.metrics) != 1:
             names = ", ".join(metric.name for metric in self.metrics)
-            raise TypeError(f"it returned {stated!r}; of several metrics, a MetricScore says which is meant: {names}")
+            raise TypeError(
+                f"it returned {stated!r}; with several metrics, return a MetricScore that names one of: {names}"
+            )
         if stated is None:
-            return self._abstention(self.metrics[0], f"evaluator {self.evaluator} says nothing of {self.told}")
+            return self._abstention(self.metrics[0], f"evaluator {self.evaluator} returned None for {self.told}")
         if isinstance(stated, JudgeFailure):
             return self._abstention(self.metrics[0], stated.message, stated.reason)
         name = self.metrics[0].name
@@ -126,9 +128,10 @@ class Place:
         return [self._abstention(metric, explanation, reason) for metric in self.metrics]
 
     def failed(self, error: Exception, provided: Iterable[MetricScore]) -> list[MetricScore]:
-        """Return that there is no score of those metrics that were not given before a function raised.
+        """Return abstentions for the metrics without a score before the function raised.
 
-        `details` tell what is counted as a fault of the evaluator: without the place, so that a thousand alike are one.
+        `details` hold the fault of
+        the evaluator, without the location, so that equal faults count as one.
         """
         there = {score.name for score in provided}
         text = " ".join(str(error).split())[:_MAX_TOLD]
@@ -159,10 +162,10 @@ _VARIABLE: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Paramete
 
 
 def name_of(function: Function, name: str | None) -> str:
-    """Return the name of the evaluator that is made of a function.
+    """Return the name of the evaluator of a function.
 
     Raises:
-        UsageError: it is none that can be called so, or has no name.
+        UsageError: the name is invalid or missing.
     """
     own = name or getattr(function, "__name__", None)
     if not callable(function):
@@ -177,19 +180,20 @@ def name_of(function: Function, name: str | None) -> str:
 
 
 def whole_name(function: Function) -> str:
-    """Return the name of a function with that of what it stands in."""
+    """Return the qualified name of a function."""
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def taken(function: Function, name: str, *, asks: bool) -> Takes:
-    """Return what a function is called with, by the annotation of its first parameter.
+    """Return the kind of argument of a function, by the annotation of its first parameter.
 
     Raises:
-        UsageError: it has none that is known, takes more, or is none that can be called so.
+        UsageError: the
+    annotation is missing or unknown, or the function has more parameters or is async.
     """
     calls = (function, getattr(function, "__call__", None))  # noqa: B004 — it is looked at
     if any(inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) for call in calls):
-        raise UsageError(f"evaluator {name}: an async function, which nobody would await; give an ordinary one")
+        raise UsageError(f"evaluator {name}: async functions are not supported; pass an ordinary function")
     if asks and not inspect.isgeneratorfunction(function):
         raise UsageError(
             f"evaluator {name}: it has rubrics and yields no questions; a function that asks is a generator function: "
@@ -204,7 +208,7 @@ def taken(function: Function, name: str, *, asks: bool) -> Takes:
     known = next((arg for arg in get_args(Takes) if parameters and _says(parameters[0].annotation, arg)), None)
     if known is None or len(required) > 1:
         raise UsageError(
-            f"evaluator {name}: the function has to take one argument, and say which: {', '.join(get_args(Takes))}; as in "
+            f"evaluator {name}: the function must take one argument, annotated with one of: {', '.join(get_args(Takes))}; as in "
             f"def {getattr(function, '__name__', 'name')}(turn: Turn)"
         )
     return cast("Takes", known)
@@ -218,22 +222,22 @@ def _says(annotation: object, name: Takes) -> bool:
 
 
 _REASONS: Final = frozenset(get_args(NotEvaluatedReason))
-#: What the last bits of a sum may be beside a bound.
+#: Tolerance of bounds for rounding errors.
 _SLACK: Final = 1e-9
 _TEXTS: Final = ("explanation", "tool_name", "parameter")
-#: Characters told of a value that is none.
+#: Characters shown of an invalid value.
 _SHOWN: Final = 60
 
 
 def checked_scores(
     evaluator: AnyEvaluator, conversation: Conversation | None, returned: Sequence[object]
 ) -> tuple[list[MetricScore], list[str]]:
-    """Return the scores that can be stored, and what is wrong with others: these are abstentions, or left out.
+    """Return the scores that can be stored, and the faults of the others, which become abstentions or are dropped.
 
     Args:
-        evaluator: whose they are.
-        conversation: what they are of, None for a group.
-        returned: what it gave.
+        evaluator: the evaluator that returned them.
+        conversation: their conversation, None for a group.
+        returned: the returned objects.
     """
     metrics = {metric.name: metric for metric in evaluator.metrics}
     scores: list[MetricScore] = []
@@ -246,7 +250,7 @@ def checked_scores(
             item = _instead(item, metrics, conversation, explanation)  # noqa: PLW2901 — of the same place, and the same metric
         if isinstance(item, MetricScore):
             scores.append(_written(item))
-            if item.abstained and FAULT in item.details:  # the evaluator caught what went wrong in it, and says so
+            if item.abstained and FAULT in item.details:  # the evaluator caught and reported its own fault
                 faults[str(item.details[FAULT])] = None
     return scores, list(faults)
 
@@ -261,7 +265,7 @@ def _written(score: MetricScore) -> MetricScore:
 def _instead(
     item: object, metrics: Mapping[str, Metric], conversation: Conversation | None, explanation: str
 ) -> MetricScore | None:
-    """Return an abstention in the place of a score that breaks the contract, None where nobody knows of what."""
+    """Return an abstention in place of a score that violates the contract, None if its metric is unknown."""
     name: Any = getattr(item, "name", None)
     if isinstance(item, MetricScore) and isinstance(name, str) and name in metrics:
         there = conversation is None or next(_place_problems(item, conversation), None) is None
@@ -276,7 +280,7 @@ def _problems(item: object, metrics: Mapping[str, Metric], conversation: Convers
     if not isinstance(item, MetricScore):
         yield f"gave a {type(item).__name__} instead of a MetricScore"
         return
-    name: Any = item.name  # whatever a stranger put there; so with what follows
+    name: Any = item.name  # untrusted, as are the other fields
     metric = metrics.get(name) if isinstance(name, str) else None
     if metric is None:
         yield f"metric {item.name!r} is not among those that it names"
@@ -290,7 +294,7 @@ def _problems(item: object, metrics: Mapping[str, Metric], conversation: Convers
 
 
 def _value_problems(score: MetricScore, metric: Metric) -> Iterator[str]:
-    value: Any = score.value  # whatever a stranger put there
+    value: Any = score.value  # untrusted
     if value is not None:
         if not _finite(value):
             yield f"metric {score.name!r} has the value {_shown(value)}, which is no finite number"
@@ -348,7 +352,8 @@ def _place_problems(score: MetricScore, conversation: Conversation) -> Iterator[
         yield f"metric {score.name!r} is of call {score.position!r} (0-based) of turn {score.turn_index}, which is not there"
 
 
-#: What a stranger's evaluator may raise: one that ends the process, or whose own task was cancelled, fails like any other.
+#: Exceptions of third-party evaluators: one that exits the process, or whose own task was cancelled, fails like any
+#: other.
 RAISED: Final = (Exception, SystemExit, CancelledError)
 #: An evaluator that has not come to an end by then never will.
 _ROUNDS: Final = 50
@@ -358,7 +363,7 @@ Ask: TypeAlias = Callable[[Sequence[Question]], Iterable[tuple[int, Answer]]]
 
 
 class Ran(NamedTuple):
-    """What an evaluator says of the subject at a `place`; `faults` are what it did wrong, one sentence each."""
+    """The scores of an evaluator for the subject with an index; `faults` are its contract violations, one sentence each."""
 
     place: int
     evaluator: Evaluator | AskingEvaluator
@@ -369,15 +374,16 @@ class Ran(NamedTuple):
 def evaluate(
     evaluators: Sequence[Evaluator | AskingEvaluator], subjects: Sequence[Subject], ask: Ask | None = None
 ) -> Iterator[Ran]:
-    """Yield what each evaluator says of each conversation: at least one score, or one abstention.
+    """Yield the result of each evaluator for each conversation: at least one score or abstention.
 
-    All questions that can be asked at once are given to `ask` together; a conversation goes on as soon as its own answers
-    are in. What it raises anew is asked in another round. An evaluator whose questions were not all answered is left out.
+    All questions that
+    can be asked at once are passed to `ask` together; a conversation continues as soon as its own answers arrive. Its
+    further questions are asked in another round. An evaluator whose questions were not all answered is omitted.
 
     Args:
         evaluators: those that compute, and those that ask.
         subjects: the conversations.
-        ask: asks a judge; None where no evaluator asks.
+        ask: asks a judge; may be None if no evaluator asks.
     """
     waiting: list[_Open] = []
     for index, subject in enumerate(subjects):
@@ -412,7 +418,7 @@ def _checked(index: int, evaluator: Evaluator | AskingEvaluator, subject: Subjec
     scores, faults = checked_scores(evaluator, subject.conversation, result)
     if scores:
         return Ran(index, evaluator, tuple(scores), tuple(faults))
-    message = faults[0] if faults else f"evaluator {evaluator.name} has nothing to say of this conversation"
+    message = faults[0] if faults else f"evaluator {evaluator.name} returned no score for this conversation"
     return Ran(index, evaluator, abstentions(evaluator, "no_data", message), tuple(faults))
 
 
@@ -437,7 +443,7 @@ class _Open:
     missing: set[Question] = field(default_factory=set)
 
     def step(self) -> Ran | None:
-        """Go on with the answers that are in: return what came out, None where there are more questions."""
+        """Continue with the answers: return the result, or None if there are more questions."""
         try:
             for _ in range(_ROUNDS):
                 self._go_on()
@@ -483,7 +489,7 @@ class _Open:
         return not self.missing
 
     def close(self) -> None:
-        """End the evaluation where it stands."""
+        """End the evaluation early."""
         if self.asking is not None and hasattr(self.asking, "close"):
             self.asking.close()
 
@@ -514,12 +520,12 @@ def _asked(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
 
 
 def _end(item: _Open) -> None:
-    with suppress(*RAISED):  # what is left open says nothing, however it ends
+    with suppress(*RAISED):  # an evaluation that did not finish has no result, even if closing it fails
         item.close()
 
 
 def _round(requested: Sequence[_Open], ask: Ask) -> Iterator[Ran | _Open]:
-    """Ask everything once; yield what came out, and whoever has more questions."""
+    """Ask all questions once; yield the results, and the evaluations with more questions."""
     indices: dict[Question, list[_Open]] = {}
     for index in requested:
         for question in dict.fromkeys(index.questions):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.model import MadeCall
     from otel_agentic.truth.model import Case, ToolExpectation
 
-#: Where there are more ways to divide responses among groups than this, they are not tried: calls alike make ever more.
+#: Most ways to divide responses among groups that are tried; equal calls would multiply them.
 _MOST_DIVISIONS: Final = 500
 #: Paths of which the pairs are kept: the metrics of one conversation are computed one after the other.
 _KEPT: Final = 16
@@ -32,7 +32,10 @@ _KEPT: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """An expected call: `group` is its place in the order, equal ones stand together; `fits` are the made calls that it fits."""
+    """An expected call: `group` is its position in the order, shared by calls without order.
+
+    `fits` are the actual calls that it fits.
+    """
 
     group: int
     required: bool
@@ -41,10 +44,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """Expected calls beside made ones.
+    """Expected and actual calls.
 
-    `steps` tells, for each made call in order, which response of the model asked for it; calls of one response have no
-    order. `free` are the made calls that may be there without being expected.
+    `steps` holds, for each actual call in order, the response of the model that requested it; calls of one response
+    have no order. `free` are the actual calls that are allowed without being expected.
     """
 
     wanted: tuple[Wanted, ...]
@@ -75,18 +78,20 @@ def most_pairs(path: Path) -> Mapping[int, int]:
 
 @lru_cache(maxsize=_KEPT)
 def is_in_order(path: Path) -> bool:
-    """Return whether each required call has a made call of its own, in order, whatever else was made.
+    """Return whether each required call has an actual call of its own, in order, regardless of other calls.
 
-    Expected calls of one group, and made calls of one response, have no order among themselves.
+    Expected
+    calls of one group, and actual calls of one response, have no order among themselves.
     """
     return _ordered(path) is not None
 
 
 def is_exact(path: Path) -> bool:
-    """Return whether the required calls were made in order, and nothing else but free and optional calls.
+    """Return whether the required calls occurred in order, with only free and optional calls besides.
 
-    Where one made call could stand for a required one and for an optional or free one alike, the first required calls in
-    order are tried, and the last, and of calls few enough every way to divide the responses among the groups.
+    If an actual
+    call fits both a required call and an optional or free one, the earliest required calls in order are tried, then the
+    latest, and, for few calls, every way to divide the responses among the groups.
     """
     needed = frozenset(range(len(path.steps))) - path.free
     if len(needed) > len(path.wanted) or not needed <= frozenset().union(*(item.fits for item in path.wanted)):
@@ -133,15 +138,15 @@ def _divided(path: Path) -> Iterator[_Pairs]:
 
 
 def _responses(path: Path) -> list[frozenset[int]]:
-    """Return the made calls of each response of the model, in order."""
+    """Return the actual calls of each response of the model, in order."""
     return [frozenset(group) for _, group in groupby(range(len(path.steps)), key=lambda actual: path.steps[actual])]
 
 
 def _ordered(path: Path) -> _Pairs | None:
-    """Return pairs of all required calls in order, None where there are none.
+    """Return pairs of all required calls in order, or None.
 
-    Group by group, each gets the responses from the last one of the group before it on, as few as will do: had it more, the
-    groups after it would have fewer.
+    Each group in turn gets the responses from the last one of
+    the previous group on, as few as suffice: more would leave fewer for the groups after it.
     """
     responses = _responses(path)
     pairs, first = _Pairs(path=path), 0
@@ -157,7 +162,7 @@ def _ordered(path: Path) -> _Pairs | None:
                 break
         else:
             return None
-        if group == groups[-1]:  # nobody comes after it: it may have what is left
+        if group == groups[-1]:  # the last group may use all remaining responses
             within = within.union(*responses[first:])
             pairs.allowed |= {index: path.wanted[index].fits & within for index in members}
     return pairs
@@ -165,7 +170,7 @@ def _ordered(path: Path) -> _Pairs | None:
 
 @dataclass(slots=True, kw_only=True)
 class _Pairs:
-    """Pairs while they are being made; `allowed` are the made calls that an expected one may have."""
+    """A growing pairing; `allowed` are the actual calls that an expected one may be paired with."""
 
     path: Path
     allowed: dict[int, frozenset[int]] = field(default_factory=dict)
@@ -191,7 +196,7 @@ class _Pairs:
         return False
 
     def cover(self, actual: int) -> bool:
-        """Give a made call an expected one; whoever loses its own for that is free, or gets another."""
+        """Pair an actual call; an actual call that loses its partner for this must be free or gets another."""
         return actual in self.wanted_by_made or self._cover(actual, set())
 
     def _cover(self, actual: int, known: set[int]) -> bool:
@@ -217,8 +222,8 @@ class _Pairs:
 class Walk:
     """One turn (`turn_index`), a turn that never came, or the whole conversation: the calls, and how they fit.
 
-    `expected` are the names of the expected calls as listed, `names` the same in order, `made` those of the made calls,
-    `forbidden` those of calls that are forbidden; `places` tell made calls apart, also those of two walks.
+    `expected` are the names of the expected calls as listed, `names` the same in order, `made` those of the actual
+    calls, `forbidden` those of forbidden calls; `places` identify actual calls across walks.
     """
 
     where: str
@@ -231,9 +236,9 @@ class Walk:
 
 
 def walks_of(subject: Subject) -> list[tuple[Walk, ...]] | Missing:
-    """Return the walks of a conversation, of its turns first; or why there are none, as (reason, explanation).
+    """Return the walks of a conversation, those of its turns first; or the reason and explanation of their absence.
 
-    Each under the expectation that fits best, and then under the others where there are alternatives.
+    Each walk is under the expectation that fits best, followed by those under its alternatives.
     """
     expected = expected_calls(subject)
     if not isinstance(expected, ExpectedCalls):
@@ -247,7 +252,7 @@ def walks_of(subject: Subject) -> list[tuple[Walk, ...]] | Missing:
 
 
 def _otherwise(subject: Subject, number: int, scope: SortedScope) -> Iterator[Walk]:
-    """Yield the numbered walk under each alternative, where there are some: which one fits best says nothing of the order."""
+    """Yield the numbered walk under each alternative, if there are any: the best fit ignores the order."""
     case = subject.case
     assert case is not None  # noqa: S101 — for the types: without a case there are no scopes
     indices = [index for index, turn in enumerate(case.turns) if turn.tools is not None]
@@ -268,7 +273,7 @@ def _with_tools(case: Case, index: int | None, tools: ToolExpectation) -> Case:
 
 
 def _unknown(scope: SortedScope) -> Iterator[Missing]:
-    """Yield why it cannot be told whether a call fits: its arguments are not recorded, or only a judge could tell."""
+    """Yield the reasons why it is unknown whether a call fits: unrecorded arguments, or a parameter left to a judge."""
     for actual in scope.calls.made:
         expected = scope.calls.expectation.named.get(actual.call.name)
         if expected is None:
@@ -345,7 +350,7 @@ _ALL_FIT = "every expected call was made, and no other"
 
 
 class Calls(WithoutSettings):
-    """Were the expected calls made, with their arguments, in their order, and no others."""
+    """Whether the expected calls occurred, with their arguments, in their order, and no others."""
 
     name: str = "trajectory.calls"
     version: str = "1"
@@ -364,7 +369,7 @@ class Calls(WithoutSettings):
 
 
 def _match(name: str, fits: Callable[[Walk], bool], walks: Sequence[Sequence[Walk]]) -> MetricScore:
-    """Return a score that is 0 or 1: whether each walk fits, under whichever alternative."""
+    """Return a score of 0 or 1: whether each walk fits, under any alternative."""
     picked = [next(filter(fits, ways), ways[0]) for ways in walks]
     texts = _all_told(picked)
     order = _order_told(picked) if name in {EXACT, IN_ORDER} else ""
@@ -425,7 +430,7 @@ def _shares(walks: Sequence[Walk]) -> list[MetricScore]:
 
 
 def _beside(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tuple[int, int, int]]:
-    """Return the places of made calls that count and are not as expected; one of a turn and of the whole counts once."""
+    """Return the identities of actual calls that count and do not match; a call of a turn and of the whole counts once."""
     used = {walk.places[actual] for walk, item in zip(walks, pairs, strict=True) for actual in item.values()}
     counted = {
         other_place for walk in walks for actual, other_place in enumerate(walk.places) if actual not in walk.path.free
@@ -434,7 +439,7 @@ def _beside(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tu
 
 
 def _order_told(walks: Sequence[Walk]) -> str:
-    """Return where all was made but in another order, in words; empty where that is not what is wrong."""
+    """Return a sentence if all calls occurred in another order, else an empty text."""
     return "; ".join(
         f"{walk.where}made in another order: {', '.join(walk.made)}; expected: {', '.join(walk.names)}"
         for walk in walks
@@ -447,7 +452,7 @@ def _all_told(walks: Sequence[Walk]) -> str:
 
 
 def _told(walk: Walk, pairs: Mapping[int, int]) -> str:
-    """Return what is missing and what is too many in a walk, in words; empty where nothing is."""
+    """Return a sentence on missing and additional calls of a walk, or an empty text."""
     expected, path = walk.path.wanted, walk.path
     used = set(pairs.values())
     absent = _names_of(walk, [index for index, item in enumerate(expected) if item.required and index not in pairs])

@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.model import ToolCall, Turn
 
-#: Characters of a transcript unless told otherwise; below what judges are shown of one text (`judge.max_answer_characters`).
+#: Default characters of a transcript; below the limit of judges for one text (`judge.max_answer_characters`).
 MAX_CHARACTERS: Final = 16_000
 #: What each text, arguments or result is cut to, one after the other, until the whole fits.
 _CUTS: Final = (4_000, 2_000, 1_000, 500, 200)
-#: Room for the line that says what is left out.
+#: Reserved for the line that counts the omitted lines.
 _GAP: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    r"""The text, one JSON object a line: no text of a stranger can look like a line of another speaker.
+    r"""The text, one JSON object per line: no untrusted text can look like a line of another speaker.
 
     `{"turn": 1, "user": TEXT}`, `{"turn": 1, "call": NAME, "arguments": …, "result": … | "error": TEXT}`,
-    `{"turn": 1, "agent": TEXT | null}`; turns are numbered from 1. A text that was cut keeps both of its ends, and has
-    `…_characters_left_out` beside it; what was not recorded is `"not recorded": [names]`. Lines that are left out, from the
-    middle, leave `{"left_out": …}`. `cut` counts the texts that were cut, `left_out` the lines.
+    `{"turn": 1, "agent": TEXT | null}`; turns are numbered from 1. A text that was cut keeps both of its ends, with
+    `…_characters_left_out` next to it; unrecorded fields are listed in `"not recorded": [names]`. Lines omitted from
+    the middle are replaced by `{"left_out": …}`. `cut` counts the texts that were cut, `left_out` the lines.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """What one line tells: whose it is, and by name the texts, or the JSON of other values, that it shows."""
+    """One line: its speaker, and by name its texts, or the JSON of other values."""
 
     turn: int
     kind: str
@@ -166,7 +166,7 @@ def _written(line: _Line, most: int) -> tuple[str, int]:
 
 
 def _field(name: str, text: str, most: int) -> list[str]:
-    """Return a text as a field, with what was left out of its middle beside it."""
+    """Return a text as a field, with the number of characters cut from its middle."""
     if len(text) <= most:
         return [f'"{name}": {_json(text)}']
     half = most // 2
@@ -178,4 +178,4 @@ def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):  # keys that are no texts, a number of thousands of digits, too deep
-        return json.dumps("a value that JSON cannot tell")
+        return json.dumps("a value without a JSON form")

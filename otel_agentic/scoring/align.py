@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.model import Dimension
     from otel_agentic.truth.model import Case, Effect, ExtraRule, Order
 
-#: The place of a made call, the expected call that it answers, how far they agree (see `Parameters.compare`), what is wrong.
+#: Index of an actual call, its expected call, how far they agree (see `Parameters.compare`), the keys that differ.
 Pair: TypeAlias = tuple[int, CompiledCall, float, Sequence[str]]
 
 Values: TypeAlias = "np.ndarray[tuple[int, int], np.dtype[np.float64]]"
@@ -43,8 +43,8 @@ def pair_calls(
 
     Args:
         expected: the expected calls of the name.
-        actual: all made calls, in order of their place.
-        indices: which of them have the name.
+        actual: all actual calls, in order.
+        indices: those with the name.
         verdicts: of a judge, on parameters.
     """
     group = [actual[other_place] for other_place in indices]
@@ -109,7 +109,7 @@ def _optimal(
 
 
 def _ranks(actual: Sequence[MadeCall]) -> tuple[int, ...]:
-    """Return the rank of each made call: its place, that of the first where several share a step."""
+    """Return the rank of each actual call: its index, or that of the first call of its step."""
     steps = [(item.turn_index, item.call.step) for item in actual]
     return tuple([steps.index(step) for step in steps])
 
@@ -151,7 +151,7 @@ def _values(
     undecided: Sequence[Sequence[int]] | None,
     ranks: Sequence[int],
 ) -> Values:
-    """Return what each pair is worth: the goals as digits of one number, the most important first.
+    """Return the weight of each pair: the criteria as digits of one number, the most important first.
 
     float64 holds such numbers well enough up to 2^53, for some 15 calls of one name; past that only the last digits, the
     ties, blur.
@@ -237,16 +237,16 @@ class ToolRules:
         )
 
 
-#: The calls that count, in order; the pairs of expected calls, optional ones too, in order of the made ones; the places of
-#: the calls left over, and of those whose arguments or results were not recorded; the calls that answered with an error.
-#: A plain tuple: one is made for every turn. `SortedCalls` tells the same with names.
+#: The calls that count, in order; the pairs of expected calls, including optional ones, in order of the actual ones;
+#: theindices of the remaining calls, and of those whose arguments or results were not recorded; the calls that
+#: returned an error.A plain tuple, because one is created for every turn. `SortedCalls` is the same with names.
 RawCalls: TypeAlias = tuple[
     CompiledExpectation, Sequence[MadeCall], list[Pair], Sequence[int], Sequence[int], Sequence[MadeCall]
 ]
 
 
 class Agreement(NamedTuple):
-    """How far the parameters of a made call agree, in [0, 1], and which do not."""
+    """How far the parameters of an actual call agree, in [0, 1], and which do not."""
 
     score: float
     wrong: Sequence[str]
@@ -254,7 +254,7 @@ class Agreement(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedCall:
-    """An expected call and the place, among the made calls, of the one that answers it."""
+    """An expected call and the index of its actual call."""
 
     place: int
     expected: CompiledCall
@@ -269,11 +269,12 @@ class PairedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedCalls:
-    """The calls of a scope sorted out under one expectation.
+    """The calls of a scope, sorted under one expectation.
 
-    `made` are the calls that count, in order; `errored` those that answered with an error. `pairs` are those of required
-    calls, `excused` those of optional ones, in order of the made calls. `extra` are the places in `made` of the calls left
-    over, each with what its being extra means, `forbidden` those of calls that are forbidden by name.
+    `made` are the calls that count, in order; `errored` those
+    that returned an error. `pairs` are those of required calls, `excused` those of optional ones, in order of the
+    actual calls. `extra` are the indices in `made` of the remaining calls, each with the rule for extra calls of its
+    tool, `forbidden` those of calls that are forbidden by name.
     """
 
     expectation: CompiledExpectation
@@ -379,10 +380,11 @@ def _is_recorded(call: ToolCall) -> bool:
 
 
 class Misplaced(NamedTuple):
-    """A made call, by its place among them, that was made out of order: `belongs` says where, `came` where it came.
+    """An actual call, by index, that is out of order: `belongs` is its expected position, `came` the actual one.
 
-    Of order `exact` both are numbers, counted in groups from 1. Of `relative`, `belongs` is "after" or "before" and the
-    name of a call that was made in its place, `came` is None.
+    In
+    order `exact` both are numbers, counted in groups from 1. In `relative`, `belongs` is "after" or "before" and the
+    name of a call in the right position, `came` is None.
     """
 
     place: int
@@ -392,14 +394,15 @@ class Misplaced(NamedTuple):
 
 
 def misplaced(actual: Sequence[MadeCall], pairs: Sequence[Pair], order: Order) -> list[Misplaced]:
-    """Return the pairs of required calls whose call was made out of its place, in the order in which they were made.
+    """Return the pairs of required calls that are out of order, in actual order.
 
-    Of order `relative`: those outside a longest run of made calls whose expected groups never go back. Of `exact`: those
-    whose rank among the paired calls is not their group. Calls of one made step count as made in the expected order.
+    In order `relative`: those outside a
+    longest run of actual calls whose expected groups never decrease. In `exact`: those whose rank among the paired
+    calls is not their group. Calls of one actual step count as in the expected order.
 
     Args:
-        actual: the made calls, in order of their place.
-        pairs: of required calls, in order of the made ones.
+        actual: the actual calls, in order.
+        pairs: of required calls, in order of the actual ones.
         order: that of the expectation.
     """
     if order == "any" or not pairs:
@@ -437,9 +440,10 @@ def _outside_longest_run(actual: Sequence[MadeCall], pairs: Sequence[Pair]) -> l
 
 
 def _belongs(walk: Sequence[CompiledCall], retained: Sequence[int], index: int) -> str:
-    """Return beside which call of the run a call belongs that was made on its wrong side.
+    """Return the neighbour in the run that a call on its wrong side belongs to.
 
-    There is one, or the run were longer; of several it is the one that it belongs next to.
+    It exists, or the run would be longer;
+    of several it is the nearest.
     """
     group = walk[index].group
     before = [walk[other].name for other in retained if other < index and walk[other].group > group]

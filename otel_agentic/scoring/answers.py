@@ -1,4 +1,4 @@
-"""The answer of a turn and the expected outputs: what is decided without a judge, and the questions for the judge."""
+"""The answer of a turn and the expected outputs: decisions without a judge, and the questions for the judge."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of an outcome; `reason` is None for a pass, `score` (in [0, 1]) None where there is none.
+    """One part of an outcome; `reason` is None for a pass, `score` (in [0, 1]) may be None.
 
-    `known_failure` is why a whole that is `not_evaluated: judge_unsure` fails however the judge would have decided.
+    `known_failure` is the
+    reason why an outcome of `not_evaluated: judge_unsure` fails regardless of the judge's decision.
     """
 
     outcome: Outcome
@@ -55,7 +56,7 @@ def not_evaluated(reason: NotEvaluatedReason, explanation: str, score: float | N
 
 
 def combine(parts: Sequence[Part]) -> Part:
-    """Return the sum of the needed parts; the first failing one names the reason, the explanation tells all of them.
+    """Return the sum of the needed parts; the first failing one sets the reason, the explanation lists all of them.
 
     >>> combine([passed("a"), not_evaluated("judge_error", "b"), failed("tool_fault", "c")]).reason
     'tool_fault'
@@ -78,7 +79,7 @@ def combine(parts: Sequence[Part]) -> Part:
 
 
 def _unsure(parts: Sequence[Part]) -> Part:
-    """Return the sum of parts of which the judge is unsure about one or more; other parts without a result are not told."""
+    """Return the sum of parts of which the judge is unsure about one or more; other parts without a result are omitted."""
     results = [part for part in parts if part.outcome == "fail" or part.reason == "judge_unsure"]
     reasons = [part.reason if part.outcome == "fail" else part.known_failure for part in results]
     known = next((reason for reason in reasons if reason is not None), None)
@@ -96,7 +97,7 @@ _GROUPED: Final = re.compile(
     r"(?<![\w.,\u2212-])\d{1,3}(?P<mark>[ .,'\u2019])(?:\d{2,3}(?P=mark)){0,6}\d{3}(?:[.,]\d{1,2})?(?!\w|[.,]\d)"
 )
 _CENTS: Final = re.compile(r"[.,](\d{1,2})$")
-#: Digits stand beside letters without a space in scripts that have none.
+#: Digits are next to letters in scripts without spaces.
 _BESIDE_DIGITS: Final = re.compile(r"(?<=[\u3040-\u30ff\u3400-\u9fff])(?=\d)|(?<=\d)(?=[\u3040-\u30ff\u3400-\u9fff])")
 
 #: JSON in a fence, as models write it.
@@ -104,7 +105,7 @@ _FENCE: Final = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL
 #: A line break or tab as JSON and programs write it; before a small letter only behind a number. In a path it begins a name.
 _ESCAPE: Final = re.compile(r"\\+[nrt](?![a-z])|(?<=\d)\\+[nrt]")
 _WINDOWS_PATH: Final = re.compile(r"(?:^|[\s\"'(=])(?:[A-Za-z]:\\|\\\\\w)")
-#: So often JSON text is read that stands inside of JSON text.
+#: Levels of JSON text inside JSON text that are read.
 _MOST_ENCODED: Final = 3
 
 
@@ -121,16 +122,16 @@ class _Answer:
 
     @cached_property
     def facts(self) -> Facts:
-        """What it says, by value."""
+        """Its content, by value."""
         return extract(_spaced(self.raw))
 
     @cached_property
     def grouped(self) -> frozenset[float]:
-        """The numbers whose digits are grouped, whatever the mark between the groups."""
+        """The numbers whose digits are grouped, by any mark."""
         return frozenset(_ungrouped(item.group()) for item in _GROUPED.finditer(_spaced(self.raw)))
 
     def says(self, output: str | float) -> bool:
-        """Return whether it says a text or number."""
+        """Return whether it contains a text or number."""
         expected = _fact(output)
         if isinstance(expected, Quantity):
             bare = expected.dimension is None and expected.value in self.grouped
@@ -139,16 +140,16 @@ class _Answer:
 
 
 def says(answer: str, output: str | float) -> bool:
-    """Return whether an answer says a text or number.
+    """Return whether an answer contains a text or number.
 
-    >>> says("The total is $23,553.", "23553"), says("Flight HAT136, gate 4", 136), says("I know.", "no")
+    >>> contains("The total is $23,553.", "23553"), contains("Flight HAT136, gate 4", 136), contains("I know.", "no")
     (True, False, False)
     """
     return any(reading.says(output) for reading in _readings(answer))
 
 
 def missing_outputs(turns: Sequence[Turn], outputs: Sequence[str | float]) -> tuple[str, ...]:
-    """Return the outputs that no answer says, as texts."""
+    """Return the outputs that no answer contains, as texts."""
     answers = [turn.answer for turn in turns if turn.answer is not None] if outputs else []
     readings = [reading for answer in answers for reading in _readings(answer)]
     return tuple(str(output) for output in outputs if not any(reading.says(output) for reading in readings))
@@ -157,15 +158,15 @@ def missing_outputs(turns: Sequence[Turn], outputs: Sequence[str | float]) -> tu
 def outputs_part(turns: Sequence[Turn], missing: Sequence[str]) -> Part:
     """Return the outcome of a conversation's expected outputs."""
     if not missing:
-        return passed("every expected output was said")
-    message = f"expected output {', '.join(repr(output) for output in missing)} was said in no answer"
+        return passed("the answers contain every expected output")
+    message = f"expected output {', '.join(repr(output) for output in missing)} is in no answer"
     if any(turn.answer is None and not turn.answer_captured for turn in turns):
         return not_evaluated("content_not_captured", f"{message} that was captured")
     return failed("output_not_said", message)
 
 
 def _fact(output: str | float) -> Quantity | Day | TimeOfDay | None:
-    """Return the number, date or time that the whole output is, None where it is a text."""
+    """Return the output as a number, date or time, None if it is a text."""
     if not isinstance(output, str):
         return Quantity(value=_float(output), dimension=None, factor=1.0, decimals=0, start=0, end=0)
     facts = extract(_spaced(output))
@@ -239,16 +240,16 @@ def _plain(text: str) -> str:
 
 
 def question_of(expected: CaseTurn, turn: Turn, threshold: float) -> Question | Part | None:
-    """Return the question for the judge, the outcome where none is needed, None where no answer is annotated."""
+    """Return the question for the judge, the outcome if no judge is needed, or None if no answer is annotated."""
     accepted = expected.accepted_answers
     if not accepted and expected.not_answer is None:
         return None
     if turn.answer is None:
         return _without_answer(expected, turn)
     if expected.not_answer is not None and says(turn.answer, expected.not_answer):
-        return failed("forbidden_answer", f"turn {turn.index + 1} says {expected.not_answer!r}, which must not be said")
+        return failed("forbidden_answer", f"turn {turn.index + 1} contains {expected.not_answer!r}, which is forbidden")
     if not accepted:
-        return passed(f"turn {turn.index + 1} does not say {expected.not_answer!r}")
+        return passed(f"turn {turn.index + 1} does not contain {expected.not_answer!r}")
     return Question(
         query=turn.query or expected.query or "",
         expected=accepted[0],
@@ -260,7 +261,9 @@ def question_of(expected: CaseTurn, turn: Turn, threshold: float) -> Question | 
 
 
 def closest_accepted(answer: str, accepted: Sequence[str]) -> str:
-    """Return the accepted answer most of whose words an answer says, the first among equals; for metrics that take one.
+    """Return the accepted answer with the largest share of its words in an answer, the first among equals.
+
+    For metrics that take one.
 
     >>> closest_accepted("That is New York City.", ("NYC", "New York", "New York City"))
     'New York City'
@@ -279,7 +282,7 @@ def _without_answer(expected: CaseTurn, turn: Turn) -> Part:
     if not turn.answer_captured:
         return not_evaluated("content_not_captured", f"the answer of turn {turn.index + 1} was not captured")
     if expected.answer is None:
-        return passed(f"turn {turn.index + 1} says nothing")
+        return passed(f"turn {turn.index + 1} has no answer")
     why = f" ({turn.error})" if turn.error else ""
     return failed("wrong_answer", f"turn {turn.index + 1} has no answer{why}", score=0.0)
 

@@ -12,7 +12,7 @@ from otel_agentic.truth.values import canonical, conforms, is_number, matches_fu
 if TYPE_CHECKING:
     from otel_agentic.truth.model import MatchRule
 
-#: Whether a made value is the expected one; None where only a judge could say.
+#: Whether an actual value equals the expected one; None if only a judge could decide.
 Check: TypeAlias = Callable[[Any], bool | None]
 #: What a check raises on a value that is nested too deeply to be compared, too large for its mode, or no number at all.
 _BEYOND: Final = (RecursionError, OverflowError, ValueError)
@@ -21,10 +21,10 @@ _SHALLOW: Final = 16
 
 
 def agrees(expected: Any, actual: Any, rule: MatchRule, *, numbers_as_text: bool = False) -> bool | None:
-    """Return whether a made value is the expected one; None where only a judge could say.
+    """Return whether an actual value equals the expected one; None if only a judge could decide.
 
-    Mode `judge` is decided only where the values are equal: tool scores ask no model. Any JSON value is taken; one that
-    is nested too deeply to be compared, or too large for its mode, agrees with nothing.
+    Mode `judge` is decided only for equal values: tool scores ask no model. Any JSON value is accepted; one that is
+    nested too deeply to be compared, or too large for its mode, equals nothing.
 
     >>> from otel_agentic.truth.model import EXACT, MatchRule
     >>> agrees(5, 5.0, EXACT), agrees("5", 5, EXACT), agrees("5", 5, EXACT, numbers_as_text=True)
@@ -36,7 +36,7 @@ def agrees(expected: Any, actual: Any, rule: MatchRule, *, numbers_as_text: bool
 
 
 def asked(check: Check, actual: Any) -> bool | None:
-    """Return what a check says of a made value; False of one that is beyond it."""
+    """Return the result of a check on an actual value; False if the check cannot handle it."""
     try:
         return check(actual)
     except _BEYOND:
@@ -177,9 +177,9 @@ def _is_simple(value: Any) -> bool:
 
 
 def compares_like_python(value: Any, depth: int = _SHALLOW) -> bool:
-    """Return whether what Python holds equal to a JSON value is the same JSON value: 1 is not, for it equals true.
+    """Return whether Python's equality is that of JSON for a value; not for 1, because it equals True.
 
-    A value that is nested deeply is left to the checks, where comparing may fail.
+    Deeply nested values are left to the checks, which handle failing comparisons.
 
     >>> compares_like_python({"a": ["x", 5, None]}), compares_like_python({"a": 1}), compares_like_python(True)
     (True, False, False)

@@ -41,7 +41,7 @@ class Opinions(Protocol):
     def used(self, actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
         """Return whether the result of a call was used.
 
-        Asked where the data do not tell, of the paired calls that worked, under the expectation that counts.
+        Called if the data do not decide it, for successful paired calls, under the expectation that counts.
         """
         ...
 
@@ -69,10 +69,10 @@ _ABSENT: Final = object()
 
 
 class _Wanted(NamedTuple):
-    """One parameter that is compared: the value expected, and the check.
+    """One compared parameter: the expected value, and the check.
 
-    `check` is None where Python's own comparison decides, but for truths: where `truth` is not None, the made value must
-    be true or false, or must not be.
+    `check` is None if Python's own comparison decides, except for booleans: if `truth` is not None, the actual value
+    must be a boolean, or must not be one.
     """
 
     key: str
@@ -83,11 +83,12 @@ class _Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Parameters:
-    """The parameters of an expected call, compiled: what a made call's arguments are held against.
+    """The compiled parameters of an expected call, with which the arguments of actual calls are compared.
 
     `wanted` are those that are compared; `values` are the expected ones and `modes` how each compares, by key; `ignored`
-    are the keys of mode `ignore`. `alike` equals arguments that are plainly as expected; where that cannot be told by
-    comparing objects, it equals nothing. `strict`: keys beyond the expected ones count. `judged`: a judge may be asked.
+    are the keys of mode `ignore`. `equal_arguments` equals arguments that are exactly as expected; if comparing objects
+    cannot
+    decide that, it equals nothing. `strict`: keys beyond the expected ones count. `judged`: a judge may be asked.
     """
 
     call: ExpectedCall
@@ -120,14 +121,14 @@ class Parameters:
         )
 
     def scores(self, actual: Sequence[MadeCall], verdicts: Opinions = NO_OPINIONS) -> list[float]:
-        """Return the scores of several made calls, as `compare` does; they cost less without what is wrong."""
+        """Return the scores of several actual calls, as `compare` does; faster because the differing keys are not collected."""
         required, scores = self.wanted, []
         for item in actual:
             arguments = item.call.arguments
             if arguments is None or arguments == self.alike:
                 scores.append(0.0 if arguments is None else 1.0)
                 continue
-            equal, beyond = 0, len(arguments)  # beyond the expected keys: counted down to what is left over
+            equal, beyond = 0, len(arguments)  # beyond the expected keys: counted down to the remaining keys
             for key, expected, truth, check in required:
                 value = arguments.get(key, _ABSENT)
                 if value is _ABSENT:
@@ -146,11 +147,11 @@ class Parameters:
         return scores
 
     def compare(self, actual: MadeCall, verdicts: Opinions = NO_OPINIONS) -> tuple[float, list[str]]:
-        """Return how far the arguments of a made call agree, and the keys that are not as expected, sorted.
+        """Return how far the arguments of an actual call agree, and the differing keys, sorted.
 
-        The score is equal keys over all keys, 1 where there is none to compare. Keys compared: those expected, and those
-        made beyond them unless `ignore_extra_parameters`; `ignore` drops its key. One that only a judge could compare, and
-        that none has, counts as equal. Of arguments that were not recorded the score is 0, and nothing is wrong.
+        The score is the share of equal keys, 1 without keys to compare. Compared are the expected keys and actual ones
+        beyond them unless `ignore_extra_parameters`; `ignore` drops its key. A key that only a judge could compare,
+        without a verdict, counts as equal. For arguments that were not recorded the score is 0 and no key differs.
         """
         arguments = actual.call.arguments
         if arguments is None:
@@ -198,7 +199,7 @@ def _wanted(key: str, expected: Any, rule: MatchRule, *, numbers_as_text: bool) 
     return _Wanted(key, expected, None, check_of(expected, rule, numbers_as_text=numbers_as_text))
 
 
-#: Expectations kept compiled, and names of made calls whose meaning one of them remembers.
+#: Cached compiled expectations, and cached rules for names of actual calls in each of them.
 _KEPT_EXPECTATIONS: Final = 4096
 _KEPT_NAMES: Final = 256
 #: Sums of weights and shares are floating-point: a score this close to the threshold reaches it.
@@ -366,7 +367,7 @@ def step_of(expected: ExpectedCall, index: int) -> int:
 
 
 def _content(call: ExpectedCall) -> str:
-    """Return the call as text: calls of one rank stand in order of it, so that no score depends on their place."""
+    """Return the call as text, by which calls of one rank are ordered, so that no score depends on their position."""
     rules = {key: [rule.mode, rule.tolerance] for key, rule in call.rules.items()}
     content = [call.parameters, rules, call.required, call.ignore_extra_parameters]
     try:
@@ -378,7 +379,7 @@ def _content(call: ExpectedCall) -> str:
 def _forbidden_by(patterns: Sequence[str]) -> Callable[[str], str | None] | None:
     if not patterns:
         return None
-    # Names of strangers: an agent may invent tools without end.
+    # Untrusted names: an agent may invent any number of tools.
     return lru_cache(_KEPT_NAMES)(
         lambda name: next((pattern for pattern in patterns if fnmatchcase(name, pattern)), None)
     )

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class ToolCount:
     """The calls of one tool under one expectation.
 
-    `expected` counts required calls, `made` those that answered without an error, `errored` the others, `paired` required
-    calls that were made, `unasked` extra calls that are not allowed. Of the rest each dimension has a sum and what it is a
-    sum over, 0 where the dimension does not apply: `parameters` of `compared` expected calls, `in_order` of `ordered`
+    `expected` counts required calls, `made` actual ones without an error, `errored` the others, `paired` required calls
+    that occurred, `unasked` extra calls that are not allowed. The rest are a sum and a count for each dimension, 0 if
+    it does not apply: `parameters` of `compared` expected calls, `in_order` of `ordered`
     ones, `used` of `known` results.
     """
 
@@ -47,7 +47,7 @@ class ToolCount:
 
 
 def tool_counts(score: ToolScore) -> tuple[ToolCount, ...]:
-    """Return the counts of each tool that was expected or made, by name; none where the score has no calls."""
+    """Return the counts of each expected or called tool, by name; none if the score has no calls."""
     return () if score.calls is None else tuple(_counts(score, score.calls))
 
 
@@ -98,9 +98,10 @@ def weighted_mean(
     utilization: float | None,
     weights: tuple[float, float, float, float],
 ) -> float | None:
-    """Return the weighted mean over the dimensions that apply, None where none with a weight does.
-
-    >>> weighted_mean(1.0, 0.5, None, None, (1.0, 1.0, 1.0, 0.0))
+    """Return the weighted mean over the dimensions that apply, or None if none of them has a weight.
+    
+    >>>
+    weighted_mean(1.0, 0.5, None, None, (1.0, 1.0, 1.0, 0.0))
     0.75
     """
     total, by_parameters, by_sequence, by_utilization = weights
@@ -118,9 +119,10 @@ def weighted_mean(
 
 
 def overall_score(dimensions: Mapping[Dimension, float | None], weights: Mapping[Dimension, float]) -> float | None:
-    """Return the weighted mean over the dimensions that apply, None where none with a weight does.
-
-    >>> overall_score({"selection": 1.0, "parameters": 0.5, "sequence": None}, {"selection": 1, "parameters": 1})
+    """Return the weighted mean over the dimensions that apply, or None if none of them has a weight.
+    
+    >>>
+    overall_score({"selection": 1.0, "parameters": 0.5, "sequence": None}, {"selection": 1, "parameters": 1})
     0.75
     """
     applicable = [(value, weights.get(name, 0.0)) for name, value in dimensions.items() if value is not None]
@@ -145,7 +147,7 @@ FAULT_PRECEDENCE: Final[tuple[FaultKind, ...]] = (
 
 
 def fault_class(faults: Iterable[ToolFault]) -> FaultKind | None:
-    """Return the one class that names these faults, None where there is none.
+    """Return the one class of these faults, or None.
 
     >>> fault_class([ToolFault(kind="errored", tool_name="a"), ToolFault(kind="missing", tool_name="b")])
     'missing'
@@ -183,7 +185,7 @@ def missing_faults(expectation: CompiledExpectation, pairs: Sequence[Pair], turn
 
 
 def forbidden_faults(expectation: CompiledExpectation, actual: Sequence[MadeCall]) -> list[ToolFault]:
-    """Return a fault for each made call that is forbidden by name."""
+    """Return a fault for each actual call that is forbidden by name."""
     forbidden_by = expectation.forbidden_by
     if forbidden_by is None:
         return []
@@ -194,7 +196,7 @@ def forbidden_faults(expectation: CompiledExpectation, actual: Sequence[MadeCall
 def call_fault(
     kind: FaultKind, actual: MadeCall, note: str, expected: int | None = None, provided: Any = None
 ) -> ToolFault:
-    """Return a fault of a made call as a whole."""
+    """Return a fault of an actual call as a whole."""
     call = actual.call
     return tuple.__new__(
         ToolFault,
@@ -259,9 +261,9 @@ def order_fault(misplaced: Misplaced, actual: MadeCall) -> ToolFault:
     )
 
 
-#: The score of use that is shown, the one that decides, the faults of results that were not used, and what it rests on.
+#: The displayed score of use, the deciding one, the faults of unused results, and the evidence.
 Utilization: TypeAlias = tuple["float | None", "float | None", Sequence[ToolFault], "Sequence[tuple[MadeCall, Use]]"]
-#: What is known of the use of results: of an expectation, the made calls, the required pairs and the turn (None: all).
+#: Finds the use of results, from an expectation, the actual calls, the required pairs and the turn (None: all).
 UtilizationOf: TypeAlias = Callable[
     [CompiledExpectation, Sequence[MadeCall], Sequence[Pair], "int | None"], Utilization
 ]
@@ -375,9 +377,10 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
 def _left_over(
     expectation: CompiledExpectation, actual: Sequence[MadeCall], extra: Sequence[int]
 ) -> tuple[list[ToolFault], int, bool, Sequence[int]]:
-    """Return what is to say of calls that no required one needs.
+    """Return an assessment of the calls without a required one.
 
-    Their faults; how many nobody asked for; whether one is forbidden, by name or for being extra; places of allowed ones.
+    Their faults; the number of unexpected ones; whether
+    one is forbidden, by name or as an extra call; the indices of allowed ones.
     """
     faults: list[ToolFault] = []
     allowed: list[int] = []
@@ -413,8 +416,8 @@ def _decide(
         known = bool(actual) and all(item.call.arguments is not None for item in paired)
         return _Decision("not_evaluated", "content_not_captured", None, NOT_CAPTURED, parameters=known)
     if overall is None:
-        # Expected calls and none of them made is a failure whatever the weights are, never "no data". Else the weights may
-        # only be small beside one that does not apply.
+        # If none of the expected calls occurred, that is a failure for any weights, never "no data": the other weights
+        # may be small compared with one that does not apply.
         dimensions = dict(zip(DIMENSIONS, values, strict=True))
         none_made = expectation.required and not paired
         overall = 0.0 if none_made else overall_score(dimensions, expectation.rules.weights)
@@ -443,17 +446,18 @@ def _undecided(raw: RawCalls, verdicts: Opinions) -> int:
 def score_tools(
     expectation: ToolExpectation, scope: Scope, rules: ToolRules, verdicts: Opinions | None = None
 ) -> ToolScore:
-    """Return the score of the calls of a scope: of the best of the expectation and its alternatives.
+    """Return the score of the calls of a scope under the best of the expectation and its alternatives.
 
-    The best has the highest overall score; among equals one that is correct, then the one that stands first. Where the
-    best fails while another could not be evaluated, that one is returned: it might have been right.
+    The best has
+    the highest overall score; among equals a correct one, then the first. If the best fails while another could not be
+    evaluated, that one is returned, because it might have been right.
 
     Args:
-        expectation: what is expected.
-        scope: the turn or conversation that it is held against.
+        expectation: the expectation.
+        scope: the turn or conversation to which it applies.
         rules: those of the case.
-        verdicts: of a judge, where values or results do not tell. Whether a result was used is asked only under the
-            expectation that counts.
+        verdicts: of a judge, where values or results do not decide. Use of results is only requested under the
+        expectation that counts.
     """
     verdicts = verdicts or NO_OPINIONS
     texts = Texts(scope)
@@ -515,7 +519,7 @@ def _goodness(score: ToolScore) -> tuple[float, bool]:
 
 
 def _searched(use: Callable[[MadeCall, Sequence[MadeCall]], Use]) -> UtilizationOf:
-    """Return what finds the use of results by a function of a call and of the later calls that may prove it."""
+    """Return a finder of the use of results, from a function of a call and the later calls that may prove it."""
 
     def found(
         expectation: CompiledExpectation, actual: Sequence[MadeCall], pairs: Sequence[Pair], turn_index: int | None

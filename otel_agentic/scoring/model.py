@@ -28,7 +28,7 @@ SCORING_VERSION: Final = "4"
 
 
 def truth_version(cases: Iterable[Case]) -> str:
-    """Return the content hash of some cases, whatever their order."""
+    """Return the content hash of some cases, independent of their order."""
     return _hash(sorted((*case.key, case.version) for case in cases))
 
 
@@ -61,7 +61,7 @@ def effect_of(tool_name: str, tables: Sequence[Mapping[str, Effect]]) -> Effect:
         if fitting:
             # Of two patterns that are as specific, the careful reading: the tool may write.
             return table[max(fitting, key=lambda pattern: (spelled_out(pattern), table[pattern] == "write"))]
-    # A tool that nobody described may change something: the careful reading again.
+    # An undescribed tool may change something: again the cautious assumption.
     return "write"
 
 
@@ -88,17 +88,18 @@ class MadeCall:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Where it stands in the conversation."""
+        """Its location in the conversation."""
         return (self.turn_index, self.call.step, self.call.position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What one expectation is held against: a turn (`turn_index`), or the whole conversation (None).
+    """The scope of an expectation: a turn (`turn_index`), or the whole conversation (None).
 
-    `calls` are in order of their place. `answers` are (turn index, text). `queries` are the texts of the user,
-    `query_turns` the turn index of each (empty: all of them came before any call). `earlier` are the turns before it.
-    `captured` is False where the instrumentation recorded no content at all: then a call may be missing from `calls`.
+    `calls` are in order.
+    `answers` are (turn index, text). `queries` are the texts of the user, `query_turns` the turn index of each (empty:
+    all before any call). `earlier` are the turns before it.
+    `captured` is False if the instrumentation recorded no content at all: then a call may be missing from `calls`.
     """
 
     turn_index: int | None
@@ -166,21 +167,22 @@ FaultKind = Literal["missing", "spurious", "wrong_parameters", "wrong_order", "u
 
 
 class ToolFault(NamedTuple):
-    """One thing wrong with one call, as data; its sentence is made when it is asked for.
+    """One fault of one call, as data; its sentence is built on demand.
 
-    `expected_index` and `made_position` point at the expectation's call and the made call, None where there is none.
-    `step` is that of the made call. What `expected` and `made` hold depends on `kind`:
+    `expected_index` and `made_position` are the
+    indices of the expected and the actual call, or None. `step` is that of the actual call. The content of `expected`
+    and `made` depends on `kind`:
 
     - `missing`: the expected parameters, and None.
-    - `spurious`: how many calls of the name are expected, and the arguments; `note` is "forbid" where extra calls are
-      forbidden.
+    - `spurious`: the number of expected calls of the tool, and the arguments; `note` is "forbid" if extra calls are
+    forbidden.
     - `forbidden`: None, and the arguments; `note` is the name or glob that forbids it.
-    - `wrong_parameters`: the value expected of `parameter`, compared by `mode` (None: no such parameter is expected), and
-      the made one; `given` is False where the call has no such parameter.
-    - `wrong_order`: where it belongs, and where it came, see `sequence.Misplaced`.
+    - `wrong_parameters`: the expected value of `parameter`, compared by `mode` (None: no such parameter is expected),
+    and the actual one; `given` is False if the call has no such parameter.
+    - `wrong_order`: its expected and its actual position, see `sequence.Misplaced`.
     - `unused_result`, `errored`: None; `note` is the evidence, or the error.
 
-    A named tuple: a turn may have many, and one is made in a third of the time that a frozen dataclass takes.
+    A named tuple, because a turn may have many and creating a frozen dataclass takes three times as long.
     """
 
     kind: FaultKind
@@ -204,11 +206,12 @@ class ToolFault(NamedTuple):
 
 
 class ToolScore(NamedTuple):
-    """Tool correctness of one expectation, for a turn (`turn_index`) or for the whole conversation (None).
-
-    A dimension that does not apply, or is unknown, is None. `uses` are the results of calls with what is known of their
-    use. `paired` of `required` calls were made; `note` says why the score was not evaluated. `judged` is what a judge said
-    of parameters, one record an opinion. `raw` is what it was made from, None where it was not made from calls.
+    """Tool correctness of one expectation, in a turn (`turn_index`) or in the whole conversation (None).
+    
+    A dimension
+    that does not apply, or is unknown, is None. `uses` records the use of the results of calls. `paired` of
+    `required` calls occurred; `note` states why the score was not evaluated. `judged` holds a judge's verdicts on
+    parameters, one record each. `raw` is the input of the score, None without calls.
 
     A named tuple, as `ToolFault` is; `_replace` gives a changed copy.
     """
@@ -227,7 +230,7 @@ class ToolScore(NamedTuple):
     raw: RawCalls | None = None
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the scores say the same; what they were made from takes no part."""
+        """Return whether the scores are equal, ignoring their input."""
         return isinstance(other, ToolScore) and self[:-1] == other[:-1]
 
     def __hash__(self) -> int:
@@ -235,7 +238,7 @@ class ToolScore(NamedTuple):
         return hash(self[:4])
 
     def __reduce__(self) -> tuple[type[ToolScore], tuple[object, ...]]:
-        """Return how it is copied and pickled: without what it was made from."""
+        """Return the form for copying and pickling: without the input."""
         return ToolScore, self[:-1]
 
     @property
@@ -245,14 +248,14 @@ class ToolScore(NamedTuple):
 
     @property
     def evidence(self) -> Mapping[str, Any]:
-        """What the score rests on, by dimension."""
+        """The evidence of the score, by dimension."""
         from otel_agentic.scoring.utilization import evidence_of  # noqa: PLC0415 — it knows the judges, these records do not
 
         return evidence_of(self.uses, self.judged)
 
     @property
     def calls(self) -> SortedCalls | None:
-        """The calls that it was made from, sorted out under the expectation; None where it was not made from calls."""
+        """The calls of the score, sorted under the expectation; None without calls."""
         from otel_agentic.scoring.align import SortedCalls  # noqa: PLC0415 — it knows expectations, these records do not
 
         return None if self.raw is None else SortedCalls.of(self.raw)
@@ -281,11 +284,11 @@ class TurnScore:
 class ConversationScore:
     """The outcome of one conversation revision under one evaluation.
 
-    `outcome` follows a given verdict where there is one (`outcome_source` says which: `labels`, `case`, `event`),
-    else `computed_outcome`. The three `*_outcome` below it are the rates by answers, by tools, by both. `partial`: it
-    is a computed fail although other needed parts could not be evaluated. `known_failure`: of a computed
-    `not_evaluated: judge_unsure`, why it fails however the judge would have decided; `partial` is then True, too.
-    `pass_probability` is that of passing, by a calibrated judge of its answers: 0 where something else failed, None where no
+    `outcome` follows an annotated verdict if there is one (`outcome_source` is `labels`, `case` or `event`), else
+    `computed_outcome`. The three `*_outcome` below it are the rates by answers, by tools, by both. `partial`: a
+    computed fail although other needed parts could not be evaluated. `known_failure`: the reason why a computed
+    `not_evaluated: judge_unsure` fails regardless of the judge's decision; `partial` is then also True.
+    `pass_probability` is that of passing, by a calibrated judge of its answers: 0 if another part failed, None if no
     such judge decided.
     """
 
@@ -334,7 +337,7 @@ def band_of(score: float) -> Band:
 
 
 def banded(scores: Iterable[float]) -> dict[Band, int]:
-    """Return how many scores each band holds, also where that is none.
+    """Return the number of scores in each band, including zeros.
 
     >>> banded([1.0, 0.2, 1.0])
     {'perfect': 2, 'good': 0, 'moderate': 0, 'poor': 1}
@@ -376,7 +379,7 @@ def _place(fault: ToolFault) -> tuple[int, int, int]:
     return (fault.turn_index or 0, fault.step or 0, fault.made_position or 0)
 
 
-#: Where several faults name one call, the first of these stands for it.
+#: Of several faults of one call, the first of these represents it.
 _GRAVEST_FIRST: Final[tuple[FaultKind, ...]] = (
     "forbidden",
     "missing",
@@ -387,16 +390,17 @@ _GRAVEST_FIRST: Final[tuple[FaultKind, ...]] = (
     "unused_result",
 )
 
-#: Turn index and position of a made call.
+#: Turn index and position of an actual call.
 _Place: TypeAlias = "tuple[int | None, int | None]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedCall:
-    """One made call that was judged, or one expected call that is missing.
+    """One judged actual call, or one expected call that is missing.
 
-    `faults` stand gravest first, none where the call is as expected. `made_position` is None for a missing call.
-    `trace_id` and `span_id` name its own span, else that of its turn, and are empty where there is neither.
+    `faults` are ordered by severity, empty if the
+    call is as expected. `made_position` is None for a missing call.
+    `trace_id` and `span_id` identify its own span, else that of its turn, or are empty.
     """
 
     tool_name: str
@@ -412,14 +416,15 @@ class JudgedCall:
         return self.faults[0] if self.faults else None
 
     def place(self, fault: ToolFault) -> tuple[int | str | None, ...]:
-        """Return what tells the score of this call by one of its faults from those of other calls."""
+        """Return a key that distinguishes the score of this call, by one of its faults, from those of other calls."""
         return (self.turn_index, self.made_position, fault.expected_index, fault.kind, self.tool_name)
 
 
 def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[JudgedCall, ...]:
-    """Return the made calls that an expectation covers, in order, then the missing ones.
+    """Return the actual calls that an expectation covers, in order, then the missing ones.
 
-    A call of another kind than `tool` counts only where a fault names it.
+    A call of another kind than
+    `tool` counts only if a fault names it.
     """
     faults = _faults_by_place(score)
     turns = {turn.index: turn for turn in conversation.turns}

@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 TurnRule = Literal["answer", "tools", "both"]
 
-#: What a pair is worth beside its similarity: people word the same question differently, so turns that are alike by
-#: nothing still belong together by their order. Half: one equal query found elsewhere outweighs one such pair.
+#: Weight of a pair in addition to its similarity: people word the same question differently, so dissimilar turns still
+#: belong together by their order. Half: one equal query found elsewhere outweighs one such pair.
 PAIR_WORTH: Final = 0.5
 #: Sums of similarities are floating-point: totals this close are equal.
 _ROUNDING: Final = 1e-9
 
 
 def unproven_absence(conversation: Conversation, settings: ScoringSettings) -> tuple[NotEvaluatedReason, str] | None:
-    """Return why an expected turn that is missing may still exist, as (reason, explanation); None where it cannot.
+    """Return the reason and explanation why a missing expected turn may still exist, or None.
 
     Only an end mark, or `strict_turns`, proves that a turn never came: the end of a file and idleness prove nothing, and
     where no span carries a conversation id, the turn may be stored as another conversation.
@@ -147,11 +147,11 @@ class MatchedConversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A conversation with its case turns found, before the judge has spoken.
+    """A conversation matched with its case turns, before the judge's verdicts.
 
-    `aligned` is turn index -> case turn index. `asked` is turn index -> question, or outcome where none is needed, or
-    None where no answer is annotated. `tools` are the tool scores as far as the data alone tell; `asking` is None where
-    they tell all that can be known.
+    `aligned` is turn index -> case turn
+    index. `asked` is turn index -> question, or outcome if no judge is needed, or None if no answer is annotated.
+    `tools` are the tool scores as far as the data decide them; `asking` is None if nothing remains for the judge.
     """
 
     matched: MatchedConversation
@@ -227,7 +227,7 @@ VerdictSource = Literal["labels", "case", "event"]
 
 
 def given_verdict(plan: Plan) -> tuple[VerdictSource, bool] | None:
-    """Return the verdict that stands above what was computed, and where it comes from; first wins."""
+    """Return the verdict that overrides the computed outcome, and its source; the first wins."""
     label, conversation, settings = plan.matched.label, plan.matched.conversation, plan.settings
     if label is not None and label.verdict is not None:
         return "labels", label.verdict
@@ -240,7 +240,7 @@ def given_verdict(plan: Plan) -> tuple[VerdictSource, bool] | None:
 
 
 def under_verdict(computed: Part, provided: tuple[VerdictSource, bool] | None) -> Part:
-    """Return the outcome with a given verdict standing above the computed one; both are told."""
+    """Return the outcome with an annotated verdict overriding the computed one; the explanation names both."""
     if provided is None:
         return computed
     source, passes = provided
@@ -251,7 +251,7 @@ def under_verdict(computed: Part, provided: tuple[VerdictSource, bool] | None) -
 
 
 if TYPE_CHECKING:
-    #: Why turns that are missing may still exist, as (reason, explanation); None where none is missing or none can.
+    #: Reason and explanation why missing turns may still exist; None if none is missing or none can exist.
     Awaited: TypeAlias = tuple[NotEvaluatedReason, str] | None
 
 _RULES: Final[tuple[TurnRule, ...]] = ("answer", "tools", "both")
@@ -288,10 +288,10 @@ def _scored_together(
 
 
 def without_case(conversation: Conversation, match: Match) -> Part:
-    """Return why a conversation that has turns has no case.
+    """Return the reason why a conversation with turns has no case.
 
-    Where no query was captured that would find its case, or tell its candidates apart, the content is what is missing.
-    A case id that leads nowhere is a mistake of its own.
+    If no query was captured that would find its case,
+    or distinguish candidates, the content is missing. An unknown case id is a mistake of its own.
     """
     unknown = [turn for turn in conversation.turns if not turn.query_captured]
     if unknown and not match.warning and (match.reason == "ambiguous" or unknown[0] is conversation.turns[0]):
@@ -317,7 +317,7 @@ def _score(plan: Plan, verdicts: Sequence[Verdict | JudgeFailure], *, calibrated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Computed:
-    """What the conversation itself says, given verdicts aside: the outcome under each rule, and the rows.
+    """The computed result, without annotated verdicts: the outcome under each rule, and the rows.
 
     `open_rules` are the rules under which a needed part could not be evaluated. `answers_probability` is that of all judged
     answers being right, as if they were independent, None without a calibrated judge.
@@ -337,7 +337,7 @@ class _Computed:
 
     def as_draft(self, case_id: str) -> _Computed:
         """Return the same rows without an outcome: a draft repeats what the agent did, right or wrong."""
-        part = not_evaluated("unreviewed", f"case {case_id!r} is a draft that nobody has reviewed")
+        part = not_evaluated("unreviewed", f"case {case_id!r} is a draft that has not been reviewed")
         return replace(self, by_rule=dict.fromkeys(_RULES, part))
 
 
@@ -376,7 +376,7 @@ def _is_open(rule: TurnRule, turns: Sequence[tuple[Part | None, Part | None]], s
 
 
 def _presence_parts(plan: Plan, case: Case, absent: Sequence[int], awaited: Awaited) -> Iterator[Part]:
-    """Yield a part for turns that are missing, and one for turns that nobody expected where that matters."""
+    """Yield a part for missing turns, and one for unexpected turns where they matter."""
     if absent:
         names = ", ".join(f"{index + 1} ({case.turns[index].query or 'no query'})" for index in absent)
         if awaited is None:
@@ -473,7 +473,7 @@ def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
 
 
 def _pass_probability(own: Part, answers: float | None) -> float | None:
-    """Return the probability that a conversation passes, None where its outcome is open for another reason than its answers."""
+    """Return the probability that a conversation passes, None if its outcome is open for another reason than its answers."""
     if answers is None or (own.outcome == "not_evaluated" and own.reason != "judge_unsure"):
         return None
     failure = own.reason if own.outcome == "fail" else own.known_failure

@@ -1,4 +1,4 @@
-"""Explanations of faults: deterministic sentences, built only when somebody reads them."""
+"""Explanations of faults: deterministic sentences, built only on demand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORT_CHARACTERS: Final = 40
 
 
 def fault_sentence(fault: ToolFault) -> str:
-    """Return a fault as a sentence: which call of which turn, and what is wrong with it."""
+    """Return a fault as a sentence: the call, its turn, and the problem."""
     return _SENTENCES[fault.kind](fault)
 
 
@@ -41,7 +41,7 @@ def score_sentence(score: ToolScore) -> str:
 
 
 def shown_call(tool_name: str, arguments: Any) -> str:
-    """Return a call with its arguments as text, without them where they were not captured; what is short comes first.
+    """Return a call with its arguments as text, short ones first; without arguments if they were not captured.
 
     >>> shown_call("book", {"seats": 2, "city": "Rome"}), shown_call("book", None)
     ('book(city="Rome", seats=2)', 'book')
@@ -56,7 +56,7 @@ def shown_call(tool_name: str, arguments: Any) -> str:
 
 
 class Difference(NamedTuple):
-    """Where two values differ first: the path to it, and what is there; a side that has nothing there is not `there`."""
+    """The first difference of two values: its path, and both values; `is_expected` and `is_made` state which side has one."""
 
     path: str
     expected: Any

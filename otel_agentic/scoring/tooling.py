@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.values import Texts
     from otel_agentic.truth.model import Case, ExpectedCall, ToolExpectation
 
-#: What a judge is shown of one text, in characters; it may be told less by its own settings.
+#: Characters of one text in a question; the settings of the judge may cut it further.
 _SHOWN_CHARACTERS: Final = 20_000
 #: A score this close to the threshold reaches it: scores may be means.
 ROUNDING: Final = 1e-9
@@ -42,12 +42,12 @@ class AskedOpinions:
         threshold: float,
         verdicts: Mapping[Question, Verdict | JudgeFailure] | None = None,
     ) -> None:
-        """Take the verdicts that are known.
+        """Store the known verdicts.
 
         Args:
-            kinds: the questions that the judge takes.
-            threshold: the score, in [0, 1], at which it says yes.
-            verdicts: what it has said.
+            kinds: the questions that the judge accepts.
+            threshold: the score, in [0, 1], that means yes.
+            verdicts: its verdicts.
         """
         self._kinds = kinds
         self._threshold = threshold
@@ -63,7 +63,7 @@ class AskedOpinions:
         return next((reason for reason in order if reason in self._silences), "no_data")
 
     def evidence(self, calls: SortedCalls) -> list[Mapping[str, Any]]:
-        """Return what the judge said of the parameters of the calls that were paired, one record a parameter."""
+        """Return the judge's verdicts on the parameters of paired calls, one record per parameter."""
         result = (
             self._said.get((id(pair.expected.call), calls.made[pair.place].place, key))
             for pair in (*calls.pairs, *calls.excused)
@@ -72,7 +72,7 @@ class AskedOpinions:
         return [record for record in result if record is not None]
 
     def parameter(self, expected: ExpectedCall, key: str, actual: MadeCall) -> bool | None:
-        """Return whether a made parameter means the expected one, None where that is not known."""
+        """Return whether an actual parameter means the same as the expected one, None if unknown."""
         if "parameter" not in self._kinds:
             return None
         arguments = actual.call.arguments or {}
@@ -92,7 +92,7 @@ class AskedOpinions:
         return agrees
 
     def used(self, actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
-        """Return whether the judge finds the result of a call used, None where that is not known."""
+        """Return whether the judge considers the result of a call used, None if unknown."""
         if "utilization" not in self._kinds:
             return None
         question = use_question(actual, later, texts, self._threshold)
@@ -120,7 +120,7 @@ class AskedOpinions:
 
 
 def use_question(actual: MadeCall, later: Sequence[MadeCall], texts: Texts, threshold: float) -> Question | None:
-    """Return the question whether a result was used, None where nothing was said or done after it, or it is empty."""
+    """Return the question whether a result was used, None without later answers or calls, or for an empty result."""
     result = _text_of(actual.call.result) if actual.call.result_captured else ""
     stated = [text.raw for _, text in texts.answers_after(actual)]
     done = [f"later call {call.call.name}: {_text_of(call.call.arguments)}" for call in later]
@@ -187,7 +187,7 @@ Place: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """A judge that may be asked about tools: the questions that it takes, and what it has said."""
+    """A judge of tool questions: the questions that it accepts, and its verdicts."""
 
     kinds: frozenset[QuestionKind]
     threshold: float
@@ -196,7 +196,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolScores:
-    """The tool scores of a conversation: by turn index, and of the whole. `asked` is what a judge is still to say."""
+    """The tool scores of a conversation: by turn index, and of the whole. `asked` are the open questions for a judge."""
 
     turns: Mapping[int, ToolScore]
     whole: ToolScore | None
@@ -212,14 +212,14 @@ def tool_scores(
 ) -> ToolScores:
     """Return the tool scores of a conversation.
 
-    What a turn expects is no extra call to the conversation, and the other way round.
+    A call expected by a turn is not an extra call of the conversation, and vice versa.
 
     Args:
         case: its case.
         turns: its turns.
         aligned: turn index -> case turn index.
-        settings: what holds where the case says nothing.
-        requests: the judge that may be asked; None: the data alone decide.
+        settings: defaults for cases without own values.
+        requests: the judge; None: only the data decide.
     """
     scorer = _Scorer(rules=ToolRules.of(case, settings), asking=requests, turns=turns)
     expected = dict(_wanted(case, turns, aligned))
@@ -239,7 +239,7 @@ def tool_scores(
 def _wanted(
     case: Case, turns: Sequence[Turn], aligned: Mapping[int, int]
 ) -> Iterator[tuple[int, tuple[ToolExpectation, Scope]]]:
-    """Yield the index of each turn that has an expectation of its own, with it and what it is held against."""
+    """Yield the index of each turn with an expectation of its own, the expectation and its scope."""
     for number, turn in enumerate(turns):
         index = aligned.get(turn.index)
         expectation = None if index is None else case.turns[index].tools
@@ -249,7 +249,7 @@ def _wanted(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scorer:
-    """Scores expectations; what a judge is to be asked for them gathers in `asked`."""
+    """Scores expectations; collects the questions for a judge in `asked`."""
 
     rules: ToolRules
     asking: Asking | None
@@ -269,7 +269,7 @@ class _Scorer:
     def without(
         self, indices: frozenset[Place], score: ToolScore, expectation: ToolExpectation, scope: Scope
     ) -> ToolScore:
-        """Return the score, made anew where calls of these places were extra to it."""
+        """Return the score, computed again if calls with these indices were extra to it."""
         beyond = [actual for actual in _extra(score) if actual.place in indices]
         return self.score(expectation, self._aside(scope, beyond)) if beyond else score
 
@@ -306,9 +306,10 @@ def _extra(score: ToolScore) -> list[MadeCall]:
 def await_missing_calls(
     score: ToolScore, case: Case, settings: ScoringSettings, awaited: tuple[NotEvaluatedReason, str]
 ) -> ToolScore:
-    """Return the score of a whole conversation whose missing turns may still exist: they may hold the missing calls.
+    """Return the score of a conversation whose missing turns may still exist and contain the missing calls.
 
-    A fail stays one only where no further call could mend it. `awaited` is (reason, explanation) of `unproven_absence`.
+    A fail
+    remains one only if no further call could change it. `awaited` is (reason, explanation) of `unproven_absence`.
     """
     if score.outcome != "fail" or case.tools is None or _is_settled(score, case.tools, ToolRules.of(case, settings)):
         return score

@@ -27,10 +27,10 @@ _SHOWN_CHARACTERS: Final = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What shows that a result was used, or was not.
+    """Evidence that a result was used, or was not.
 
-    `key` and `value` are of the result, `key` "" where it has none. `found` is what was said, as text: in the answer of
-    turn `turn_index` (0-based), or in the argument `argument` of `call`.
+    `key` and `value` come from the result, `key` may be "". `found` is
+    the matching text: in the answer of turn `turn_index` (0-based), or in the argument `argument` of `call`.
     """
 
     key: str
@@ -43,10 +43,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """Whether one result was used: `score` in [0, 1], None where unknown.
+    """Whether one result was used: `score` in [0, 1], None if unknown.
 
-    `how` says by what it is known, None where it is not. `shown` is the evidence; where there is none to be shown, `note`
-    tells what a flag or a judge says, or why it is unknown.
+    `how` is the kind of evidence, None if unknown. `shown` is the evidence; without evidence to show, `note` states the
+    flag, the judge's reasoning, or why it is unknown.
     """
 
     score: float | None
@@ -76,7 +76,7 @@ class Use:
         )
 
     def record(self, actual: MadeCall) -> dict[str, Any]:
-        """Return what is known of a call's result as one flat record; what does not apply is left out."""
+        """Return the use of a call's result as one flat record; fields that do not apply are omitted."""
         fields: dict[str, Any] = {
             "tool": actual.call.name,
             "turn_index": actual.turn_index,
@@ -117,7 +117,7 @@ def cut(value: str | float) -> str | float:
 
 
 def short(value: str | float) -> str:
-    """Return a value as it stands in a sentence."""
+    """Return a value as part of a sentence."""
     return repr(cut(value))
 
 
@@ -134,13 +134,14 @@ _LINK: Final = re.compile(
 _STRONG: Final = re.compile(r"[*`]+")
 _LINK_CHARACTERS: Final = 60
 _VALUE_CHARACTERS: Final = 40
-#: Words before a key that leave it what it is; any other ("base price", "return date") makes it another one.
+#: Words before a key that do not change its meaning; any other ("base price", "return date") does.
 _BEFORE: Final = _set_of(
     "a an the is are was and or with of for in on at to has have its it your my our his her their this that "
     "current so then here overall exact final"
 )
 _WORD_BEFORE: Final = re.compile(r"(?:^|[\s*_`(\"'])([^\W\d_][\w'\u2019-]*)[ *_`(\"']*$")
-#: Words behind a value that leave it a value of the key; of a key that may count anything, any other is what is counted.
+#: Words after a value that keep it a value of the key; after a key that may count anything, any other word is the
+#: counted object.
 _BEHIND: Final = _set_of(
     "per for and with in on at total today now so which but or to of a an the is was if after before including "
     "plus each right currently tonight tomorrow yesterday as from by until degrees left"
@@ -170,9 +171,10 @@ _GROUP: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a text states for a key.
+    """The value that a text states for a key.
 
-    `text` is how; `about` whether only roughly. `beside` are the other numbers of the sentence: "$330 with the $3 fee".
+    `text` is its wording; `about` whether it is approximate. `other_numbers` are the remaining numbers of the sentence:
+    "$330 with the $3 fee".
     """
 
     fact: Fact
@@ -182,12 +184,12 @@ class Claim:
 
 
 def claim_of(text: SaidText, name: str, known_words: frozenset[str]) -> Claim | None:
-    """Return the one value that a text states for a key, None where it states none, or several.
+    """Return the one value that a text states for a key, None if it states none or several.
 
     Args:
         text: the text.
         name: the key as words.
-        known_words: words of the call and its result: before the key they name what it is a key of.
+        known_words: words of the call and its result: before the key they name its owner.
     """
     results = list(_claims(text, name, known_words))
     first = results[0] if results else None
@@ -226,7 +228,7 @@ def _means_the_key(plain: str, start: int, known_words: frozenset[str]) -> bool:
 
 
 def _is_open(plain: str, start: int, stop: int) -> bool:
-    """Return whether a sentence supposes what stands there, asks for it, alters it, or has not said all of it."""
+    """Return whether a sentence assumes the value, asks for it, modifies it, or is incomplete."""
     before, behind = _sentence(plain, start, stop)
     return (
         behind.endswith("?")
@@ -237,7 +239,7 @@ def _is_open(plain: str, start: int, stop: int) -> bool:
 
 
 def _sentence(plain: str, start: int, stop: int) -> tuple[str, str]:
-    """Return what a sentence says before and behind a place in it, with the mark that ends it."""
+    """Return the text of a sentence before and after a position in it, with the mark that ends it."""
     before = _CLAUSE_END.split(plain[max(0, start - _CLAUSE_CHARACTERS) : start])[-1]
     end = _CLAUSE_END.search(plain, stop, stop + _CLAUSE_CHARACTERS)
     return before, plain[stop : end.end() if end else stop + _CLAUSE_CHARACTERS].rstrip()
@@ -278,12 +280,12 @@ def _near(number: float, stated: Quantity, *, about: bool) -> bool:
     visible = 0.5 * 10.0**-stated.decimals
     if about or stated.worded:
         visible = max(visible, 0.1 * abs(number))
-    if abs(stated.value) >= 10_000:  # noqa: PLR2004 — large numbers are said in round figures
+    if abs(stated.value) >= 10_000:  # noqa: PLR2004 — large numbers are stated in round figures
         visible = max(visible, 0.05 * abs(number))
     if stated.decimals == 1 and stated.value * 2 % 1 == 0:
-        # Ratings are said in halves.
+        # Ratings are stated in halves.
         visible = max(visible, 0.25)
-    # A sign may be said in words: "overdrawn". 1.234 may be 1,234 in another country.
+    # A sign may be expressed in words: "overdrawn". 1.234 may be 1,234 in another country.
     readings_of = (stated.value, stated.value * 1000) if stated.decimals == _GROUP else (stated.value,)
     return any(abs(abs(number) - abs(value)) <= visible * (1 + 1e-9) for value in readings_of)
 
@@ -294,9 +296,9 @@ _MAX_OTHERS: Final = 50
 
 
 def stated_otherwise(values: Sequence[ResultValue], actual: MadeCall, texts: Texts) -> Use | None:
-    """Return the use of a result whose keys the turn's own answer speaks of, None where it speaks of none.
+    """Return the use of a result whose keys occur in the turn's own answer, or None.
 
-    Score 1 where the value stated for a key is the result's, 0 where it is another that nothing known explains.
+    Score 1 if the value stated for a key is the result's, 0 if it is another one without a known explanation.
     """
     answer = next((stated for turn, stated in texts.answers if turn == actual.turn_index), None)
     if answer is None:
@@ -312,7 +314,7 @@ def stated_otherwise(values: Sequence[ResultValue], actual: MadeCall, texts: Tex
 
 
 def _spoken_of(values: Sequence[ResultValue], answer: SaidText) -> Iterator[tuple[str, ResultValue]]:
-    """Yield the values that have a key of their own which may stand in an answer, each with the key as words."""
+    """Yield the values that have a key of their own that may occur in an answer, each with the key as words."""
     for value in values:
         name = key_text(value.key) if value.alone and value.fact is not None else None
         if name is not None and name.split()[0] in answer.vocabulary:
@@ -335,7 +337,7 @@ def _weighed(
 
 
 def _is_explained(claim: Claim, values: Sequence[ResultValue], actual: MadeCall, texts: Texts) -> bool:
-    """Return whether the stated value is known from anywhere, or can be worked out from what is."""
+    """Return whether the stated value is known from elsewhere, or can be derived from known values."""
     stated = claim.fact
     if any(agrees(fact, stated, about=claim.about) for fact in _facts(values) if type(fact) is type(stated)):
         return True
@@ -406,14 +408,14 @@ def _known_words(values: Sequence[ResultValue], actual: MadeCall, texts: Texts) 
     return texts.given_to(actual).vocabulary | named
 
 
-#: Among so few values any tells; among many, a number must have more digits than those that turn up by chance.
+#: Among so few values any is evidence; among many, a number must have more digits than chance matches have.
 FEW_VALUES: Final = 3
 _MANY_VALUES: Final = 50
 _SMALL: Final = 10
 _LARGE: Final = 100
 _TELLING_CHARACTERS: Final = 4
 _NAMES_ONE: Final = re.compile(r"(?:^|_)(?:id|number|code|key|ref)$|(?:Id|ID|Number|Code|Key|Ref)$")
-#: What is said whatever a call answered.
+#: Values that occur regardless of the result of a call.
 _EMPTY: Final = frozenset((
     "ok", "okay", "yes", "no", "true", "false", "done", "none", "null",
     "nothing", "error", "success", "successful", "successfully", "completed", "result", "text",
@@ -423,7 +425,7 @@ _EMPTY: Final = frozenset((
 def in_later_call(
     values: Sequence[ResultValue], actual: MadeCall, later: Sequence[MadeCall], texts: Texts
 ) -> Evidence | None:
-    """Return a value of a result that a later call was given, None where there is none."""
+    """Return a value of a result in the arguments of a later call, or None."""
     telling = [value for value in values if tells(value, max(len(values), FEW_VALUES + 1))]
     for call in later:
         provided, known = texts.given_to(call), texts.brought_in(actual, call.turn_index)
@@ -448,12 +450,12 @@ def _same_name(values: Sequence[ResultValue], call: MadeCall, known: Sequence[Sa
 
 
 def in_answers(values: Sequence[ResultValue], actual: MadeCall, texts: Texts, *, strong: bool) -> Evidence | None:
-    """Return a value of a result that an answer says, None where there is none.
+    """Return a value of a result that an answer contains, or None.
 
     Args:
         values: the values of the result.
         actual: the call.
-        texts: what was said.
+        texts: the texts of the scope.
         strong: look for numbers, dates, identifiers and phrases; else for names and single words.
     """
     few = len(values) <= FEW_VALUES
@@ -485,7 +487,7 @@ def _evidence(value: ResultValue, result: str, turn_index: int, **index: Any) ->
 
 
 def find_new(value: ResultValue, stated: SaidText, known: Sequence[SaidText], *, few: bool = False) -> str | None:
-    """Return the words around a value where a text says it first, None where it does not."""
+    """Return the words around the first occurrence of a value in a text, or None."""
     if value.is_prose:
         shared = (phrase for phrase in value.phrases if phrase in stated.phrases)
         return next((phrase for phrase in shared if not any(phrase in text.phrases for text in known)), None)
@@ -494,7 +496,7 @@ def find_new(value: ResultValue, stated: SaidText, known: Sequence[SaidText], *,
 
 
 def find(value: ResultValue, text: SaidText, *, few: bool) -> str | None:
-    """Return the words around a value where a text says it, None where it does not."""
+    """Return the words around an occurrence of a value in a text, or None."""
     if isinstance(value.value, str):
         index = text.place_of_words(value.plain)
         if index is not None:
@@ -520,7 +522,7 @@ def _find_number(number: Quantity, text: SaidText, *, few: bool) -> Quantity | N
 
 
 def is_strong(value: ResultValue) -> bool:
-    """Return whether saying a value can hardly be chance: a number, date, code or sentence, rather than a word."""
+    """Return whether an occurrence of a value can hardly be chance: a number, date, code or sentence, rather than a word."""
     return value.fact is not None or value.is_prose
 
 
@@ -557,14 +559,14 @@ def _argument_with(value: ResultValue, call: MadeCall) -> tuple[str, str] | None
 def use_of(actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
     """Return whether the result of a call was used.
 
-    What can hardly be chance comes first: an argument of a later call, a number, date or code in an answer; then what
-    the answer states for a key of the result; then words and names that the answer shares with it.
+    Evidence that can hardly be chance comes first: an argument of a later call, a number, date or code in an answer;
+    then a value that the answer states for a key of the result; then shared words and names.
 
     Args:
         actual: a call that worked.
-        later: the calls after it that may prove the use. Calls that no expectation names are left out by the caller: a
-            call that nobody asked for cannot raise a score.
-        texts: what was said in its scope.
+        later: the calls after it that may prove the use. The caller omits calls that no expectation names: an
+        unexpected call cannot raise a score.
+        texts: the texts of its scope.
     """
     if actual.call.used_flag is not None:
         word = "used" if actual.call.used_flag else "unused"
@@ -593,11 +595,11 @@ def _inferred(actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
 def evidence_of(
     uses: Iterable[tuple[MadeCall, Use]], verdicts: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the evidence of a tool score by dimension: one record a result of which it is known whether it was used.
+    """Return the evidence of a tool score by dimension: one record per result whose use is known.
 
     Args:
-        uses: what is known of the use of each result.
-        verdicts: what a judge said of parameters.
+        uses: the use of each result.
+        verdicts: a judge's verdicts on parameters.
     """
     known = [use.record(actual) for actual, use in uses if use.score is not None]
     results: dict[str, list[Mapping[str, Any]]] = {"utilization": [*known], "parameters": [*verdicts]}

@@ -35,7 +35,7 @@ _FACTORS = _factors()
 
 
 def other_units(number: Quantity) -> Iterator[Quantity]:
-    """Yield a number in the other units that it may be said in; a ratio is also a percentage.
+    """Yield a number in the other units in which it may be stated; a ratio is also a percentage.
 
     >>> from otel_agentic.judges.exact.facts import quantities
     >>> [one.value for one in other_units(next(quantities("90 minutes"))) if one.factor == 3600]
@@ -68,7 +68,7 @@ def readings(known: Quantity, unit: Quantity) -> Iterator[float]:
     elif dimension in {"celsius", "fahrenheit"} and known.dimension in {None, "celsius", "fahrenheit"}:
         yield from (known.value, known.value * 9 / 5 + 32, (known.value - 32) * 5 / 9)
     elif None in {dimension, known.dimension}:
-        # Nobody says in which unit the bare one is: any of the other one's dimension, cents or shares.
+        # The unit of the bare number is unknown: any of the other one's dimension, cents or shares.
         yield from (known.value, known.value * 100, known.value / 100)
         yield from (known.value * factor / unit.factor for factor in _FACTORS.get(dimension or "", ()))
     elif dimension == known.dimension:
@@ -77,7 +77,7 @@ def readings(known: Quantity, unit: Quantity) -> Iterator[float]:
         yield unit.value
 
 
-#: What is read of a text, in characters: a longer one is read from its beginning.
+#: Characters that are read from the beginning of a text.
 READ_CHARACTERS: Final = 50_000
 #: So many words in a row that two texts share are no coincidence.
 PHRASE_WORDS: Final = 5
@@ -95,16 +95,16 @@ class SaidText(FactText):
 
     @classmethod
     def of(cls, text: str) -> SaidText:
-        """Return the text, cut to what is read of it."""
+        """Return the beginning of the text, up to the limit."""
         # A degree sign that is glued to its number hides the number from the reader of facts.
         return cls(raw=text[:READ_CHARACTERS].replace("\u00b0", " \u00b0"))
 
     def place_of_number(self, number: Quantity, *, spelled: bool = False) -> Quantity | None:
-        """Return where a number is said, exact or rounded to the digits that are shown; None where it is not.
+        """Return the position of a number, exact or rounded to the digits written, or None.
 
         Args:
-            number: the number; without a unit it may be said with any.
-            spelled: it counts only where its unit is said too.
+            number: the number; without a unit it may occur with any.
+            spelled: it counts only together with its unit.
         """
         for tolerance, (values, facts) in self._numbers.items():
             reach = tolerance + 1e-9 * abs(number.value)
@@ -114,11 +114,11 @@ class SaidText(FactText):
         return None
 
     def place_of_fact(self, expected: Fact) -> Fact | None:
-        """Return where a date, time, identifier or worded number is said."""
+        """Return the position of a date, time, identifier or number in words."""
         return next((fact for fact in self.facts.like(expected) if _is_whole(fact) and not self.denies(fact)), None)
 
     def place_of_words(self, text: str) -> Place | None:
-        """Return where some words stand in the normalised text."""
+        """Return the position of some words in the normalised text."""
         plain = normalise(text)
         # Asking for the first word is quick, and mostly the end of it.
         first = next(iter(words(plain)), None)
@@ -127,7 +127,7 @@ class SaidText(FactText):
         return next(places_of(self.plain, plain), None)
 
     def denies(self, fact: Fact) -> bool:
-        """Return whether a denial stands right before a fact of this text."""
+        """Return whether a negation directly precedes a fact of this text."""
         return bool(_DENIED.search(self.raw[max(0, fact.start - _DENIED_WITHIN) : fact.start]))
 
     @cached_property
@@ -137,7 +137,7 @@ class SaidText(FactText):
 
     @cached_property
     def phrases(self) -> frozenset[str]:
-        """All that is said in `PHRASE_WORDS` words in a row."""
+        """All sequences of `PHRASE_WORDS` words."""
         return frozenset(phrases_of(self.plain))
 
     @cached_property
@@ -147,7 +147,7 @@ class SaidText(FactText):
 
     @cached_property
     def _numbers(self) -> Mapping[float, tuple[list[float], list[Quantity]]]:
-        """Return the numbers by how far a number may be from what is shown, each group sorted by value."""
+        """Return the numbers by their tolerance for rounding, each group sorted by value."""
         groups: dict[float, list[Quantity]] = defaultdict(list)
         for fact in self.quantities:
             groups[_tolerance(self.raw[fact.start : fact.end], fact)].append(fact)
@@ -166,7 +166,7 @@ class SaidText(FactText):
 
         Args:
             text: the words.
-            index: where they stand in the normalised text; shown where they cannot be found as they were written.
+            index: their position in the normalised text, which is shown if they cannot be found as written.
         """
         pattern = r"\s+".join(re.escape(word) for word in text.split())
         written = re.search(pattern, self.raw, re.IGNORECASE)
@@ -190,7 +190,7 @@ def _unit_fits(number: Quantity, quantity: Quantity, *, spelled: bool) -> bool:
 
 
 def _is_whole(fact: Fact) -> bool:
-    """Return whether a date has its day: the month alone is said of many days."""
+    """Return whether a date has its day: the month alone fits many days."""
     return not isinstance(fact, Day) or any(day is not None for _, _, day in fact.readings)
 
 
@@ -226,7 +226,7 @@ _PROSE_CHARACTERS: Final = 20_000
 _VALUE_CHARACTERS: Final = 80
 _VALUE_WORDS: Final = 6
 _KEY_CHARACTERS: Final = 4
-#: Larger numbers are not what floats count exactly, and nobody says them.
+#: Larger numbers are not exact as floats, and do not occur in answers.
 _MAX_NUMBER: Final = 1e300
 
 _DIGIT_OR_MARK: Final = re.compile(r"[\d_@]")
@@ -241,8 +241,8 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 class ResultValue:
     """A number, or a text, of a result.
 
-    `key` is that of the nearest object, "" where there is none. `alone`: no other value of the result has the key, and
-    no list of several stands above it. `told`: it is part of a sentence of the result, no value of its own.
+    `key` is that of the nearest object, or "". `alone`: no other value of the result has the key, and no list of
+    several contains it. `in_sentence`: it is part of a sentence of the result, not a value of its own.
     """
 
     key: str
@@ -257,12 +257,12 @@ class ResultValue:
 
     @cached_property
     def is_prose(self) -> bool:
-        """Whether it is a text of sentences: not the whole of it is said again, but what it tells."""
+        """Whether it is a text of sentences, which is repeated in content rather than verbatim."""
         return isinstance(self.value, str) and _is_prose(self.value)
 
     @cached_property
     def is_common(self) -> bool:
-        """Whether it is a single small word: it may be said for any reason."""
+        """Whether it is a single small word, which may occur for any reason."""
         return self.fact is None and self.plain.isalpha() and self.value == self.plain
 
     @cached_property
@@ -272,7 +272,7 @@ class ResultValue:
 
     @cached_property
     def fact(self) -> Fact | None:
-        """The number, with the unit that its key or text names, the date, time or identifier; None where it is words."""
+        """The number, with the unit that its key or text names, the date, time or identifier; None for words."""
         if not isinstance(self.value, str):
             return unit_of(self.key, self.value) or bare(self.value)
         if len(self.value) > _VALUE_CHARACTERS or not _DIGIT_OR_MARK.search(self.value):
@@ -290,7 +290,7 @@ class ResultValues:
 
 
 def values_of(result: Any) -> ResultValues:
-    """Return the numbers and texts of a result; true, false and null say nothing that could be found again.
+    """Return the numbers and texts of a result; true, false and null cannot be recognised in a text.
 
     >>> [(one.key, one.value) for one in values_of('{"total": 228.0, "paid": true, "legs": [{"to": "SEA"}]}').values]
     [('total', 228.0), ('to', 'SEA')]
@@ -351,7 +351,7 @@ def _is_prose(text: str) -> bool:
 
 
 def _told_in(key: str, text: str) -> Iterator[ResultValue]:
-    """Yield what a text of sentences tells: itself for its phrases, its facts, the names in it."""
+    """Yield the values of a text of sentences: itself for its phrases, its facts, the names in it."""
     text = text[:_PROSE_CHARACTERS]
     yield ResultValue(key=key, value=text)
     facts = extract(text)
@@ -367,7 +367,7 @@ def _shown(text: str, fact: Fact) -> str | float:
 
 
 def key_text(key: str) -> str | None:
-    """Return a key as words without its unit, None where it is too short to be recognised in a sentence.
+    """Return a key as words without its unit, None if it is too short to be recognised in a sentence.
 
     >>> key_text("totalPrice"), key_text("temp_c"), key_text("id"), key_text("duration_minutes")
     ('total price', 'temp', None, 'duration')
@@ -380,7 +380,7 @@ def key_text(key: str) -> str | None:
 
 
 def unit_of(key: str, number: float) -> Quantity | None:
-    """Return a number with the unit that its key names last, None where it names none.
+    """Return a number with the last unit that its key names, or None.
 
     >>> found = unit_of("duration_minutes", 90)
     >>> found.dimension, found.factor
@@ -392,7 +392,7 @@ def unit_of(key: str, number: float) -> Quantity | None:
 
 
 def bare(number: float) -> Quantity:
-    """Return a number without a unit, as one that is said."""
+    """Return a number without a unit, as a quantity."""
     return Quantity(value=float(number), dimension=None, factor=1.0, decimals=0, start=0, end=0)
 
 
@@ -417,7 +417,7 @@ _Key = tuple[int, int, int]
 
 
 class Texts:
-    """What user and agent said in a scope, and what calls were given."""
+    """The texts of user and agent in a scope, and the arguments of calls."""
 
     def __init__(self, scope: Scope) -> None:
         """Keep the scope; nothing is read yet."""
@@ -439,7 +439,7 @@ class Texts:
 
     @cached_property
     def earlier(self) -> list[SaidText]:
-        """What was said, and what calls were given and answered, in the turns before the scope."""
+        """The texts, arguments and results of the turns before the scope."""
         turns = self._scope.earlier
         texts = [text for turn in turns for text in (turn.query, turn.answer) if text is not None]
         calls = [json_text(part) for turn in turns for call in turn.calls for part in (call.arguments, call.result)]
@@ -450,7 +450,7 @@ class Texts:
         return (answer for answer in self.answers if answer[0] >= actual.turn_index)
 
     def brought_in(self, actual: MadeCall, turn_index: int) -> list[SaidText]:
-        """Return what a call was given and what the user had said before a turn was answered: there it proves nothing."""
+        """Return the arguments of a call and the user's texts before the answer of a turn, which are no evidence of use."""
         return [self.given_to(actual), *(query for turn, query in self._queries if turn <= turn_index)]
 
     def given_to(self, actual: MadeCall) -> SaidText:

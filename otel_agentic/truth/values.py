@@ -487,8 +487,11 @@ class _Compiled:
         depth = _depth_of(value)
         if depth > _DEPTH:
             raise SchemaUnusableError(_TOO_DEEP, of_call=True)
+        text = _json(value)
+        if text is None:
+            raise SchemaUnusableError("the value is not JSON", of_call=True)
         try:
-            work = self._steps(self._schema, depth) * len(_json(value) or "")
+            work = self._steps(self._schema, depth) * len(text)
         except RecursionError:
             raise SchemaUnusableError(_TOO_DEEP) from None
         if work > _WORK:
@@ -621,7 +624,7 @@ def _without_old_keywords(node: Mapping[str, Any]) -> dict[str, Any]:
 
 def _json(value: Any) -> str | None:
     try:
-        return json.dumps(value)
+        return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         return None
 

@@ -74,7 +74,7 @@ def test_titles_and_examples_of_groups_cannot_steer_who_joins_them() -> None:
     seen = set()
     for attack in ATTACKS:
         failures = [
-            failure("agentic.tool", "missing", "high", tool_name=name, explanation=attack.whole, position=place(name))
+            failure("agentic.tool", "missing", "high", tool_name=name, explanation=attack.whole, place=place(name))
             for name in ("book", attack.whole)
         ]
         question = merge_question(group_failures(failures, rules.metrics))

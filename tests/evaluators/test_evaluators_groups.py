@@ -70,21 +70,19 @@ def test_a_group_tells_when_it_was_seen_and_shows_its_newest_example() -> None:
 
 
 def test_the_example_is_the_newest_of_the_worst_severity() -> None:
-    low, high = failure(severity="low", position=place("new", day=9)), failure(severity="high", position=place("old"))
+    low, high = failure(severity="low", place=place("new", day=9)), failure(severity="high", place=place("old"))
     (group,) = groups_of([low, high])
     assert ("high", "old") == (group.severity, group.example.place.conversation_id)
 
 
 def test_the_same_conversation_in_two_environments_is_two() -> None:
-    (group,) = groups_of(
-        [failure(position=place(environment=name)) for name in ("staging", "production", "production")]
-    )
+    (group,) = groups_of([failure(place=place(environment=name)) for name in ("staging", "production", "production")])
     assert 2 == group.conversations
 
 
 def test_the_worst_group_comes_first_then_the_one_with_most_conversations() -> None:
     rare = failure("agentic.tool", "forbidden", "critical", tool_name="drop")
-    often = [failure("agentic.tool", "missing", "high", tool_name="book", position=place(f"c{n}")) for n in range(3)]
+    often = [failure("agentic.tool", "missing", "high", tool_name="book", place=place(f"c{n}")) for n in range(3)]
     thrice = [failure("agentic.answer", "wrong_answer", "high", turn_index=n) for n in range(5)]
     assert [group.title for group in groups_of([*thrice, *often, rare])] == snapshot([
         "drop was called though it is forbidden", "book was not called where it is expected", "the answer was wrong",

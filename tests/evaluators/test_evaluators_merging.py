@@ -24,7 +24,7 @@ MODELS: Final = [Bare, Tools, Structured]
 
 def groups(*tools: str, explanation: str = "so it was") -> list[ErrorGroup]:
     failures = [
-        failure("agentic.tool", "missing", "high", tool_name=name, explanation=explanation, position=place(name))
+        failure("agentic.tool", "missing", "high", tool_name=name, explanation=explanation, place=place(name))
         for name in tools
     ]
     return group_failures(failures, rules().metrics)

@@ -55,15 +55,15 @@ class Prepared:
         )
 
     def turns(self) -> Iterator[tuple[Turn, CaseTurn]]:
-        """Yield the turns that are in the case, with what is expected of them."""
+        """Yield the turns that are in the case, with their case turns."""
         for turn in self.matched.conversation.turns:
             if turn.index in self.aligned:
                 yield turn, self.case.turns[self.aligned[turn.index]]
 
     def answers(self) -> Iterator[tuple[Turn, Question | Part]]:
-        """Yield the turns with an annotated answer: the question for the judge, or the outcome where none is needed.
+        """Yield the turns with an annotated answer: the question for the judge, or the outcome if no judge is needed.
 
-        What must *not* be said is unknown to the other systems.
+        The other systems do not know answers that must *not* be given.
         """
         for turn, expected in self.turns():
             plain = expected.model_copy(update={"not_answer": None})
@@ -87,10 +87,10 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """What a system makes of a conversation.
+    """The result of another system for a conversation.
 
-    `answers` is turn index -> outcome; `decided` is the conversation's outcome, `needed` the parts that it rests on; the
-    other two outcomes are those by tools and by both.
+    `answers` is turn index -> outcome; `decided` is the conversation's outcome, `needed` the parts that it depends on;
+    the other two outcomes are those by tools and by both.
     """
 
     decided: Part
@@ -103,7 +103,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """Another system: the name that explanations give, what it asks a judge, and its arithmetic.
+    """Another system: its name in explanations, its questions for a judge, and its arithmetic.
 
     `numbers` takes as many verdicts as `questions` yields, in that order.
     """
@@ -133,7 +133,7 @@ def _ready(matched: MatchedConversation, settings: ScoringSettings) -> Prepared 
     if case is None:
         return without_case(matched.conversation, matched.match)
     if not case.reviewed:
-        return not_evaluated("unreviewed", f"case {case.case_id!r} is a draft that nobody has reviewed")
+        return not_evaluated("unreviewed", f"case {case.case_id!r} is a draft that has not been reviewed")
     return Prepared.of(matched, case, settings)
 
 
@@ -237,7 +237,7 @@ NOTHING_TO_SCORE: Final = not_evaluated("no_data", "the case annotates nothing t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeConversation:
-    """All calls made, in order, and all calls expected: turn by turn by their steps, then those of the conversation.
+    """All actual calls, in order, and all expected calls: turn by turn by their steps, then those of the conversation.
 
     `ordered`: some expectation has an order. `extras_allowed`: every expectation allows extra calls.
     """
@@ -255,7 +255,7 @@ class WholeConversation:
 
 
 def whole_conversation(prepared: Prepared) -> WholeConversation | ToolScore | None:
-    """Return both sides, the score where arguments were not captured, None where nothing is expected of tools."""
+    """Return both sides, the score if arguments were not captured, or None if no calls are expected."""
     expectations = [*_expectations(prepared)]
     if not expectations:
         return None

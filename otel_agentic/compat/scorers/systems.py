@@ -117,7 +117,7 @@ def _agentest_tools(total: WholeConversation) -> ToolScore:
 
 
 def _match_mode(total: WholeConversation) -> MatchMode:
-    """Return the mode that comes closest: it has no order that leaves gaps, and no optional calls beside others."""
+    """Return the closest mode: Agentest has no order with gaps, and no optional calls among others."""
     if total.expected and not total.required:
         return "within"
     if total.extras_allowed:

@@ -38,8 +38,8 @@ _KEPT: Final = 4
 class SortedScope:
     """The calls of one turn (`turn_index`, None for one that never came), or of the whole conversation (`is_whole`).
 
-    `calls` are sorted out under the expectation, or that of its alternatives, which fits best. `beyond` are the made calls
-    that neither it nor another expectation of the case asks for or allows, and those that it forbids.
+    `calls` are sorted under the expectation, or the alternative of it that fits best. `beyond` are the actual calls
+    that neither it nor another expectation of the case requires or allows, and those that it forbids.
     """
 
     is_whole: bool
@@ -148,7 +148,7 @@ def _scope(is_whole: bool, scope: Scope, calls: SortedCalls) -> SortedScope:  # 
 
 
 def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope, bool]]:
-    """Yield each expectation of a case with what it is held against, and whether that is the whole conversation."""
+    """Yield each expectation of a case with its scope, and whether that is the whole conversation."""
     turns = subject.conversation.turns
     present = {subject.aligned[turn.index]: turn for turn in turns if turn.index in subject.aligned}
     for index, expected in enumerate(case.turns):
@@ -161,7 +161,7 @@ def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Sco
 
 
 def _is_unseen(scope: Scope, *, is_whole: bool) -> bool:
-    """Return whether calls may have been made that nobody recorded; a turn that never came has none."""
+    """Return whether unrecorded calls are possible; a turn that never came has none."""
     return not (scope.captured or scope.calls) and (is_whole or scope.turn_index is not None)
 
 
@@ -178,9 +178,10 @@ def _without(
     scope: Scope,
     rules: ToolRules,
 ) -> SortedCalls:
-    """Return the calls, sorted out anew where other expectations ask for some of the extra ones.
+    """Return the calls, sorted again if other expectations require some of the extra ones.
 
-    Anew, for they may have decided which alternative fits best.
+    Again, because those may
+    have determined which alternative fits best.
     """
     indices = {calls.made[index].place for index, _ in calls.extra if index not in calls.forbidden} & elsewhere
     if not indices:
@@ -253,7 +254,9 @@ def _told(counts: ExpectedCalls) -> str:
     missing = Counter(name for name, _ in counts.missing)
     beyond = Counter(actual.call.name for actual in counts.beyond)
     parts = [
-        f"{len(counts.paired)} of {counts.required} required calls made" if counts.required else "no call is required",
+        f"{len(counts.paired)} of {counts.required} required calls occurred"
+        if counts.required
+        else "no call is required",
         f"not called: {listed(missing)}" if missing else "",
         f"not asked for: {listed(beyond)}" if beyond else "",
     ]
@@ -286,7 +289,7 @@ class Parameters(WithoutSettings):
 
 
 def comparable(subject: Subject, name: str) -> ExpectedCalls | MetricScore:
-    """Return the calls whose parameters can be compared, or why none can, as a score of that name."""
+    """Return the calls whose parameters can be compared, or an abstention of the named metric."""
     expected = expected_calls(subject)
     if not isinstance(expected, ExpectedCalls):
         return none_of(name, *expected)
@@ -349,7 +352,7 @@ def _score(subject: Subject, result: ExpectedCalls) -> MetricScore:
 
 
 def _as_judged(subject: Subject, required: int) -> float | None:
-    """Return the mean agreement as tool scores have it, with what a judge said; None where they do not tell."""
+    """Return the mean agreement of the tool scores, which include the judge's verdicts; None if they do not have it."""
     tools = [tool for tool in (subject.score.tools if subject.score is not None else ()) if tool.required]
     agreed = [tool.dimensions.get("parameters") for tool in tools]
     if not tools or None in agreed:

@@ -78,14 +78,14 @@ class PlanAdherenceJudged(WithoutSettings):
 
 
 def judged(name: str, reply: Verdict | JudgeFailure, note: str = "") -> MetricScore:
-    """Return what a judge said as a score; a judge that failed says nothing of the agent."""
+    """Return a judge's reply as a score; a failed judge is an abstention."""
     if isinstance(reply, JudgeFailure):
         return none_of(name, reply.reason, f"was not judged: {reply.message}")
     return MetricScore(name=name, value=reply.score, explanation=f"{reply.reasoning.strip()}{note}")
 
 
 def shown_plan(plan: WrittenPlan) -> str:
-    """Return a plan as lines of JSON, a turn each; long ones are cut, and that is said."""
+    """Return a plan as lines of JSON, one per turn; long ones are cut, with a note."""
     lines: list[str] = []
     left = _PLAN
     for turn_index, part in plan.parts:
@@ -101,7 +101,7 @@ def shown_plan(plan: WrittenPlan) -> str:
 
 
 def _wanted(subject: Subject) -> dict[str, str]:
-    """Return what the plan is for: queries, goal, tools, the expected plan, as far as they are known."""
+    """Return the known purpose of the plan: queries, goal, tools, the expected plan."""
     queries = [
         _json({"turn": turn.index + 1, "user": turn.query[:_PART]})
         for turn in subject.conversation.turns
@@ -122,18 +122,18 @@ def _json(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
-        return json.dumps("a value that JSON cannot tell")
+        return json.dumps("a value without a JSON form")
 
 
 SEMANTICS_JUDGED: Final = "agentic.layers.parameter_semantics_judged"
-#: Ways to compare that leave a text to be read; the others say what they want.
+#: Modes whose texts may differ in wording; the others define equality themselves.
 _READ: Final = frozenset({"exact", "casefold", "unordered", "judge"})
 
 
 class _Text(NamedTuple):
-    """A parameter of which a judge says how far the same is meant: two texts that differ, or what `match` leaves to a judge.
+    """A parameter whose equality of meaning is judged: two different texts, or one that `match` leaves to a judge.
 
-    `open`: nobody has compared them.
+    `open`: not compared yet.
     """
 
     pair: PairedCall
@@ -186,7 +186,7 @@ def _texts(texts: ExpectedCalls, *, numbers_as_text: bool) -> Iterator[_Text]:
             if key not in arguments or rule.mode not in _READ:
                 continue
             expected, provided = parameters.values.get(key), arguments[key]
-            # Left to a judge by the case: whatever it is, nothing else can tell.
+            # Left to a judge by the case, so no other check applies, of any type.
             left = rule.mode == "judge" and agrees(expected, provided, rule, numbers_as_text=numbers_as_text) is None
             if left or (key in pair.agreement.wrong and isinstance(expected, str) and isinstance(provided, str)):
                 yield _Text(pair, actual, key, open=left)
@@ -195,7 +195,7 @@ def _texts(texts: ExpectedCalls, *, numbers_as_text: bool) -> Iterator[_Text]:
 def _score(result: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]) -> MetricScore:
     total = sum(pair.agreement.score for pair, _ in result.paired)
     for text, score in zip(texts, scores, strict=True):
-        # A text that nobody has compared counts as equal in the agreement, one that differs as nothing.
+        # In the agreement a text that was not compared counts as equal, one that differs counts 0.
         total += (score - float(text.open)) / compared(text.pair, text.made)
     parts = [f"{text.made.call.name}({text.key}) {score:g}" for text, score in zip(texts, scores, strict=True)]
     details: list[dict[str, Any]] = [

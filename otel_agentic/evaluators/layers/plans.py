@@ -82,11 +82,11 @@ def _with_several(names: Sequence[str], expected: Sequence[str], before: Sequenc
     return list(accumulate(best, max))
 
 
-#: What is read of a plan: characters of its text, steps, and lists inside lists.
+#: Limits of reading a plan: characters of its text, steps, and nesting of lists.
 _CHARACTERS: Final = 50_000
 _STEPS: Final = 300
 MAX_DEPTH: Final = 6
-#: Tools that are looked for, and the characters of a name; nobody means more.
+#: Tools that are searched for, and characters of a name.
 _NAMES: Final = 1_000
 _NAME_CHARACTERS: Final = 256
 _KEPT: Final = 64
@@ -98,9 +98,9 @@ STEP_LISTS: Final = (
 #: a step the tool that it is to use: of the first ones any name is meant as one, of the others a known one,
 _SURE_KEYS: Final = ("tool", "tool_name", "toolName")
 _TOOL_KEYS: Final = (*_SURE_KEYS, "function", "action", "name")
-#: what it is in words,
+#: its description,
 _TEXT_KEYS: Final = ("content", "step", "description", "task", "title", "text")
-#: and its state, of which some say that it is not to be done, or was done.
+#: and its state; some states mean that it is dropped or done.
 STATE_KEYS: Final = ("status", "state")
 DROPPED: Final = frozenset({"cancelled", "canceled", "skipped", "dropped"})
 DONE: Final = frozenset({"completed", "complete", "done", "finished"})
@@ -109,10 +109,10 @@ _ITEM: Final = re.compile(r"\s*(?:[-*+•]|\(?(?:\d+|[a-z])[.):]|(?:step|task)\s
 _FENCED: Final = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _SENTENCE: Final = re.compile(r"(?<=[.;!?])\s+|\n+")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
-#: A step that is nothing but an identifier means the tool of that name, known or not.
+#: A step that is only an identifier means the tool with this name, known or not.
 _IDENTIFIER: Final = re.compile(r"[A-Za-z]\w*[_.]\w[\w.]*")
 _ONE_WORD: Final = re.compile(r"\S+")
-#: Words before a tool that say it is not to be called.
+#: Words before a tool that negate its call.
 _DENIED: Final = re.compile(
     r"(?:\bnot|n['\u2019]t|\bnever|\bwithout|\bavoid(?:ing)?|\binstead of|\brather than|\bno need (?:to|for))\b[^.;:,\n]{0,40}$",
     re.IGNORECASE,
@@ -120,10 +120,10 @@ _DENIED: Final = re.compile(
 
 
 class ToolNames:
-    """The names of tools that may stand in a plan.
+    """The names of tools that may occur in a plan.
 
     A name is found as it is, and with other marks between its words: `search_hotels` in "Search hotels" and in
-    `searchHotels`. In text the longest name at a place counts.
+    `searchHotels`. In text the longest name at a position counts.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -143,7 +143,7 @@ class ToolNames:
         names: dict[str, None] = {}
         for match in self._pattern.finditer(text):
             stated = match.group()
-            # None: letters that are alike but for their case, and in no other way, as the long s.
+            # None: letters that differ only in case, and in no other way, such as the long s.
             name = stated if stated in self.exact else self._meant.get(_plain(stated))
             if (
                 name is not None
@@ -157,8 +157,9 @@ class ToolNames:
 def tools_named(plan: Any, names: ToolNames) -> tuple[str, ...]:
     r"""Return the tools that a plan names, step by step.
 
-    In a step each tool counts once. A step of JSON that names its tool (`tool`, `name` …) means that one, a step that is only
-    an identifier (`get_user`) the tool of that name; steps that are cancelled or skipped are left out. In sentences, a tool named again right after itself is still the same step.
+    In a step each tool counts once. A step of JSON that names its tool (`tool`, `name` …) means that tool, a step that
+    is only an identifier (`get_user`) the tool with this name; cancelled and skipped steps are omitted. In sentences, a
+    tool named again right after itself is still the same step.
 
     >>> names = ToolNames(["search", "book"])
     >>> tools_named("1. search for hotels\n2. book the best one", names)
@@ -175,7 +176,7 @@ def tools_named(plan: Any, names: ToolNames) -> tuple[str, ...]:
 
 
 def is_in(step: Mapping[str, Any], states: frozenset[str]) -> bool:
-    """Return whether a step says to be in one of some states."""
+    """Return whether a step declares one of some states."""
     return any(str(step.get(key)).lower() in states for key in STATE_KEYS)
 
 
@@ -212,13 +213,13 @@ def _in_text(text: str, names: ToolNames, depth: int) -> Iterator[str]:
 
 
 def json_in(text: str) -> Any | None:
-    """Return the object or list that a text is, or holds as a block of code; None where there is none."""
+    """Return the object or list that a text is, or contains as a code block; None without one."""
     stripped = text[:_CHARACTERS].strip()
     return next(filter(None, map(_json, (stripped, *_FENCED.findall(stripped)))), None)
 
 
 def _json(text: str) -> Any | None:
-    """Return the object or list that a text is, None where it is none."""
+    """Return a text parsed as a JSON object or list, or None."""
     if text.strip()[:1] not in {"{", "["}:
         return None
     try:
@@ -228,7 +229,7 @@ def _json(text: str) -> Any | None:
 
 
 def _items(text: str) -> Iterator[str]:
-    """Yield the items of a list in a text, each with the lines that go on with it; nothing where there is no list."""
+    """Yield the items of a list in a text, each with its continuation lines; nothing without a list."""
     item: list[str] | None = None
     for line in text.splitlines():
         mark = _ITEM.match(line)
@@ -328,16 +329,16 @@ class WrittenPlan:
 
 
 def written_plan(subject: Subject, expected: Sequence[str] = ()) -> WrittenPlan | None:
-    """Return the plan that the agent wrote down, None where it wrote none.
+    """Return the plan that the agent recorded, or None.
 
-    It is in the spans of the plan (`Turn.plans`), and in calls that are shaped like one, see `plan_in`. Of a turn the plan in
-    force at its end counts: a later plan takes the place of an earlier one, unless it only leaves out steps of it, as a list
-    of what is left to do does; a step that it cancels is planned no more. The plans of several turns follow each other; a
-    step that a later one takes up again before it was done, or says to be done, is the same step.
+    Plans are found in plan spans (`Turn.plans`) and in plan-shaped calls, see `plan_in`. For a turn its last plan
+    counts: a later plan replaces an earlier one, unless it only omits steps of it, as a list of remaining steps does; a
+    step that it cancels is no longer planned. The plans of several turns follow each other; a step that a later one
+    resumes before it was done, or declares done, is the same step.
 
     Args:
         subject: the conversation.
-        expected: names of tools that may stand in a plan, beside those that are defined or were called.
+        expected: names of tools that may occur in a plan, besides those that are defined or were called.
     """
     written = list(_written(subject.conversation.turns))
     if not written:
@@ -356,7 +357,7 @@ def written_plan(subject: Subject, expected: Sequence[str] = ()) -> WrittenPlan 
 
 
 def _in_force(plans: Sequence[Any], names: ToolNames) -> tuple[list[str], Any]:
-    """Return the tools of the plan in force after some plans of one turn, and that plan."""
+    """Return the tools of the current plan after several plans of one turn, and that plan."""
     force: list[str] = []
     held: Any = None
     for plan in plans:
@@ -369,7 +370,7 @@ def _in_force(plans: Sequence[Any], names: ToolNames) -> tuple[list[str], Any]:
 
 
 def _steps_in_state(plan: Any, states: frozenset[str], depth: int = MAX_DEPTH) -> list[Any]:
-    """Return the steps of a plan that say to be in one of some states, as a plan of their own.
+    """Return the steps of a plan that declare one of some states, as a plan of their own.
 
     >>> _steps_in_state('[{"tool": "search", "status": "completed"}, {"tool": "book"}]', DONE)
     [{'tool': 'search'}]
@@ -432,12 +433,13 @@ def executed(subject: Subject) -> list[tuple[str, ...]]:
 
 
 def plan_in(call: ToolCall) -> Any | None:
-    """Return the plan that a call writes down, None where it writes none.
+    """Return the plan that a call records, or None.
 
     A call does when a word of its tool's name is plan, planner, planning or todo (`write_todos`, `update_plan`, `TodoWrite`),
     and its arguments hold steps under `plan`, `steps`, `todos`, `tasks` or the like: a list, an object, or a text of several
-    lines or at least eight words (`cancel_plan(plan="Premium")` is about another kind of plan). So does one whose name says
-    that it makes a plan (`planner`, `make_plan`, `create_travel_plan`), and whose result is a list, holds steps, or is such
+    lines or at least eight words (`cancel_plan(plan="Premium")` is about another kind of plan). So does one whose name
+    means making a plan (`planner`, `make_plan`, `create_travel_plan`), and whose result is a list, holds steps, or is
+    such
     a text. Whether steps name any tools is another question.
     """
     name = [word.lower() for word in _WORD.findall(call.name)]

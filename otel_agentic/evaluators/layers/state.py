@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.align import PairedCall
     from otel_agentic.scoring.model import ConversationScore, MadeCall
 
-#: What is not there, where null would be something.
+#: An absent value; null is a value.
 ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalState:
-    """The fields of a state, and where they are from, as part of a sentence; `by_tool` are results under the tool's name.
+    """The fields of a state, and their source as part of a sentence; `by_tool` holds results under the tool's name.
 
-    `unseen` are tools whose last result was not recorded: what it told is not in the fields.
+    `unseen` are tools whose last result was not recorded and is missing from the fields.
     """
 
     fields: Mapping[str, Any]
@@ -45,7 +45,7 @@ class FinalState:
 
 
 class Differing(NamedTuple):
-    """A place where a state is not as expected: its path, what is expected, and what is there (`ABSENT`: nothing)."""
+    """A difference between a state and the expected one: its path, the expected value, and the actual one (or `ABSENT`)."""
 
     path: str
     expected: Any
@@ -53,9 +53,10 @@ class Differing(NamedTuple):
 
     @property
     def hidden(self) -> bool:
-        """Whether what is there was taken out by the sender, so that it may be what is expected.
+        """Whether the sender removed the value, so that it may equal the expected one.
 
-        Our own marks are none of these: cases are redacted alike, so that equal values have equal marks.
+        The marks of our own redaction
+        do not count: cases are redacted the same way, so equal values have equal marks.
         """
         return is_redacted(self.found)
 
@@ -135,7 +136,7 @@ def size_of(expected: Any) -> int:
 
 COMPLETION: Final = "agentic.layers.task_completion"
 EFFICIENCY: Final = "agentic.layers.step_efficiency"
-#: Differences that are told, and those that are kept.
+#: Differences in the explanation, and those in the details.
 _TOLD: Final = 3
 _KEPT: Final = 20
 
@@ -217,7 +218,7 @@ StateChanges = Literal["right", "missing", "extra", "wrong_arguments", "missing_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Writes:
-    """What is wrong with the calls that write."""
+    """The differences between actual and required writing calls."""
 
     missing: tuple[tuple[str, Mapping[str, Any]], ...]
     extra: tuple[MadeCall, ...]
@@ -226,7 +227,7 @@ class _Writes:
 
     @property
     def label(self) -> StateChanges:
-        """The class that the calls alone tell."""
+        """The class according to the calls alone."""
         if self.missing or self.extra:
             return "missing_and_extra" if self.missing and self.extra else "missing" if self.missing else "extra"
         return "wrong_arguments" if self.wrong else "right"
@@ -266,7 +267,7 @@ def _writes(expected: ExpectedCalls, score: ConversationScore | None) -> _Writes
 
 
 def _wrong_by_judge(score: ConversationScore | None) -> Mapping[tuple[int | None, int | None], Sequence[str]]:
-    """Return the parameters that a judge found wrong, by the place of the call: the calls alone do not tell."""
+    """Return the parameters that a judge found wrong, by the index of the call."""
     results: dict[tuple[int | None, int | None], list[str]] = {}
     for tools in score.tools if score is not None else ():
         for fault in tools.faults:
@@ -276,7 +277,7 @@ def _wrong_by_judge(score: ConversationScore | None) -> Mapping[tuple[int | None
 
 
 def _unknown(writes: _Writes, score: ConversationScore | None) -> Missing | None:
-    """Return why calls that look right may not be: arguments that nobody recorded, or compared."""
+    """Return the reason why calls that look right may be wrong: arguments that were not recorded or not compared."""
     for pair, actual in writes.paired:
         message = f"{actual.call.name} in turn {actual.turn_index + 1}"
         if actual.call.arguments is None:

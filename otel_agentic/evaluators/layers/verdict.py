@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VERDICT: Final = "agentic.layers.verdict"
 Layer = Literal["none", "reasoning", "action", "outcome"]
 _LAYERS: Final[tuple[Layer, ...]] = ("reasoning", "action", "outcome")
-#: Faults of calls themselves. That a result was not used is a fault of what came after; an error, of the tool: see below.
+#: Faults of calls themselves. An unused result is a fault of later steps; an error is one of the tool: see below.
 _ACTION_FAULTS: Final[frozenset[FaultKind]] = frozenset(
     {"missing", "spurious", "forbidden", "wrong_parameters", "wrong_order"}
 )
@@ -60,7 +60,7 @@ class Verdict(WithoutSettings):
         if score.outcome == "not_evaluated":
             explanation = f"the conversation neither passed nor failed: {score.explanation}"
             return [none_of(VERDICT, score.reason if score.reason is not None else "no_data", explanation)]  # type: ignore[arg-type]  # a reason of such an outcome
-        # A draft (no case here) repeats what an agent did, right or wrong: what is said of it is no evidence.
+        # A draft (no case here) repeats what an agent did, right or wrong: its faults are not evidence.
         held = score if subject.case is not None else replace(score, turns=(), tools=(), missing_outputs=())
         evidence = [*_reasoning(subject), *_action(subject, held), *_outcome(subject, held)]
         return [_passed(evidence) if score.outcome == "pass" else _failed(evidence, score)]
@@ -118,7 +118,7 @@ def _reasoning(subject: Subject) -> Iterator[Evidence]:
     if plan is None or not plan.tools:
         return
     planned, called = Counter(plan.tools), Counter(name for step in executed(subject) for name in step)
-    # A step may stand for several calls: a tool is planned where the plan names it at all.
+    # A step may mean several calls: a tool is planned if the plan names it at all.
     for name in dict.fromkeys(name for name in expected if name not in planned):
         yield Evidence(layer="reasoning", kind="not_planned", tool=name, told=f"the plan does not name {name}")
     if expected and in_order(plan.tools, groups) < common(plan.tools, expected):
@@ -134,9 +134,10 @@ def _reasoning(subject: Subject) -> Iterator[Evidence]:
 
 
 def _to_be_kept(subject: Subject, planned: Counter[str], expected: Sequence[str]) -> Mapping[str, int]:
-    """Return how often each planned tool is to be called: what nobody expects may be left out.
+    """Return how often each planned tool must be called: unexpected ones may be skipped.
 
-    Where the case says nothing of tools, the plan is what is known to be wanted.
+    If the case has no
+    expectation of tools, the plan is the only known requirement.
     """
     if expected:
         return planned & Counter(expected)
@@ -152,7 +153,7 @@ def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
         if _may_be_made(subject, tools):
             faults = [fault for fault in faults if fault.kind != "missing"]
         yield from map(_of_fault, faults)
-        # The arithmetic of another system (`--compat`) tells no faults.
+        # The arithmetic of other systems (`--compat`) reports no faults.
         if not tools.faults and tools.outcome == "fail":
             yield Evidence(layer="action", kind="tool_fault", turn_index=tools.turn_index, told=tools.explanation)
     if not decided:
@@ -179,7 +180,7 @@ def _of_fault(fault: ToolFault) -> Evidence:
 
 
 def _unannotated(subject: Subject) -> Iterator[Evidence]:
-    """Yield what is wrong with calls whatever was expected."""
+    """Yield the faults of calls that are independent of expectations."""
     conversation = subject.conversation
     for turn, call in (hallucinated(conversation) or ([], 0))[0]:
         message = f"{call.name} in turn {turn.index + 1} is no tool that the agent was given"
@@ -215,7 +216,7 @@ def _outcome(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
             message = f"turn {turn.turn_index + 1}: {turn.explanation}"
             yield Evidence(layer="outcome", kind=kind, turn_index=turn.turn_index, told=message)
     for output in score.missing_outputs:
-        yield Evidence(layer="outcome", kind="output_not_said", told=f"no answer says {output!r}")
+        yield Evidence(layer="outcome", kind="output_not_said", told=f"no answer contains {output!r}")
     if score.computed_reason in {"missing_turn", "extra_turn"}:
         yield Evidence(layer="outcome", kind=f"{score.computed_reason}", told=score.explanation)
     if first_missing(subject, ("expected_state",)) is None:
