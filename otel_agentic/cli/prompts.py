@@ -77,9 +77,9 @@ def _as_json(one: Prompted, *, full: bool) -> dict[str, Any]:
     }
     if not full:
         return told
-    from otel_agentic.evaluators.prompts import SYSTEM_TOLD  # noqa: PLC0415 — as above
+    from otel_agentic.evaluators.prompts import SYSTEM_MESSAGE  # noqa: PLC0415 — as above
 
-    return {**told, "system": SYSTEM_TOLD, "ways": one.ways}
+    return {**told, "system": SYSTEM_MESSAGE, "ways": one.ways}
 
 
 def _reply(one: Prompted) -> dict[str, Any]:
@@ -114,11 +114,11 @@ def _reply_told(one: Prompted) -> str:
 
 def _show_messages(one: Prompted) -> None:
     """Print what is sent in each way, and the schema that goes with it."""
-    from otel_agentic.evaluators.prompts import SYSTEM_TOLD  # noqa: PLC0415 — as above
+    from otel_agentic.evaluators.prompts import SYSTEM_MESSAGE  # noqa: PLC0415 — as above
 
     out = console()
     say(out, "system:", style="bold")
-    say(out, SYSTEM_TOLD)
+    say(out, SYSTEM_MESSAGE)
     for way, told in one.ways.items():
         click.echo()
         say(out, f"human, judge.method {way}:", style="bold")
@@ -132,12 +132,12 @@ def _show_messages(one: Prompted) -> None:
 
 def _show_around() -> None:
     """Print what is said around each prompt."""
-    from otel_agentic.evaluators.prompts import MATERIAL, NONCE, SYSTEM_TOLD  # noqa: PLC0415 — as above
+    from otel_agentic.evaluators.prompts import MATERIAL, NONCE, SYSTEM_MESSAGE  # noqa: PLC0415 — as above
 
     out = console()
     say(out, "around each of them (--full shows each message word for word)", style="bold")
     say(out, "system:")
-    say(out, SYSTEM_TOLD)
+    say(out, SYSTEM_MESSAGE)
     click.echo()
     say(out, "human:")
     say(out, f"<data {NONCE}>\n{MATERIAL}\n</data {NONCE}>\n\n[the prompt]\n\n[how to reply, by judge.method]")

@@ -651,9 +651,9 @@ class Agentic:
             return
         model = cast("ChatModel", self.model)
         for interaction in interactions:
-            yield self._asked(model, interaction) if self.use_structured_output else None
+            yield self._judge_scores(model, interaction) if self.use_structured_output else None
 
-    def _asked(self, model: ChatModel, interaction: Interaction) -> float | None:
+    def _judge_scores(self, model: ChatModel, interaction: Interaction) -> float | None:
         return answer_score(
             model,
             query=interaction.query,

@@ -142,8 +142,7 @@ _PROMPTS: Final = ((("user_answer", "reference"), _ANSWER_FIRST), (("reference",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerAccuracy:
-    """The average of the two ratings, in [0, 1], None if RAGAS has no number; `calls` counts the requests to the
-    model."""
+    """The average of the two ratings, in [0, 1], None if RAGAS has no number; `calls` counts the requests to the model."""
 
     score: float | None
     calls: int

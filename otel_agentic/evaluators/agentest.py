@@ -162,7 +162,7 @@ class Item:
     note: str = ""
 
 
-class Judging(WithoutSettings, ABC):
+class JudgedEvaluator(WithoutSettings, ABC):
     """An evaluator that asks one question per item.
 
     Subclasses declare the rest as data. `values` maps labels to values, if they have any.
@@ -207,12 +207,12 @@ def rubric(file: str, form: ReplyForm) -> Rubric:
     return load_rubric("otel_agentic.evaluators", f"prompts/agentest/{file}.md", form)
 
 
-def asked(score: MetricScore, about: Rubric, texts: Mapping[str, str], note: str = "") -> Item:
+def question_item(score: MetricScore, about: Rubric, texts: Mapping[str, str], note: str = "") -> Item:
     """Return a score that hangs on a question."""
     return Item(score=score, question=rubric_question(about, **texts), note=note)
 
 
-def silent(score: MetricScore, reason: NotEvaluatedReason, explanation: str) -> Item:
+def abstention_item(score: MetricScore, reason: NotEvaluatedReason, explanation: str) -> Item:
     """Return an abstention with its reason."""
     return Item(score=replace(score, reason=reason, explanation=explanation))
 
@@ -233,7 +233,7 @@ def place_of(score: MetricScore) -> str:
 _FORM: Final = ReplyForm(kind="score", low=1.0, high=5.0)
 
 
-class TurnScale(Judging):
+class TurnScale(JudgedEvaluator):
     """A scale of 1 to 5 for each turn that has a query and an answer."""
 
     needs: frozenset[Need] = frozenset({"turns", "answers", "judge"})
@@ -244,10 +244,10 @@ class TurnScale(Judging):
             score = MetricScore(name=self.metrics[0].name, turn_index=turn.index)
             lacking = self.lacking(subject, turn)
             if lacking is not None:
-                yield silent(score, *lacking)
+                yield abstention_item(score, *lacking)
             else:
                 material = Material(subject, turn)
-                yield asked(score, self.rubrics[0], material.texts, material.note)
+                yield question_item(score, self.rubrics[0], material.texts, material.note)
 
     def lacking(self, subject: Subject, turn: Turn) -> tuple[NotEvaluatedReason, str] | None:
         """Return the reason why a turn is not judged, or None."""
@@ -326,7 +326,7 @@ GOAL_COMPLETION: Final = "agentic.agentest.goal_completion"
 _VALUES: Final[Mapping[str, float]] = {"completed": 1.0, "not_completed": 0.0}
 
 
-class GoalCompletion(Judging):
+class GoalCompletion(JudgedEvaluator):
     """Whether the goal was reached: that of the case, else the user's explicit request.
 
     `details` of its score records
@@ -344,7 +344,7 @@ class GoalCompletion(Judging):
         conversation = transcript(subject.conversation.turns)
         goal = None if subject.case is None else subject.case.goal
         score = MetricScore(name=GOAL_COMPLETION, details={"goal": "case" if goal else "user"})
-        yield asked(
+        yield question_item(
             score,
             self.rubrics[0],
             {**({"goal": goal} if goal else {}), "conversation": conversation.text},
@@ -357,7 +357,7 @@ NO_FAILURE: Final = "no_failure"
 _AGENT_METRICS: Final = metrics_of("agentest.agent_behavior_failure")
 
 
-class AgentBehaviorFailure(Judging):
+class AgentBehaviorFailure(JudgedEvaluator):
     """A label for each turn that has an answer or calls, whether or not a tool was called in it."""
 
     name: str = "agentest.agent_behavior_failure"
@@ -375,10 +375,10 @@ class AgentBehaviorFailure(Judging):
             explanation = bool(turn.calls) and (turn.query_captured or turn.answer_captured)
             lacking = None if explanation else turn_missing(turn, "answers")
             if lacking is not None:
-                yield silent(score, *lacking)
+                yield abstention_item(score, *lacking)
             else:
                 material = Material(subject, turn)
-                yield asked(score, self.rubrics[0], material.texts, material.note)
+                yield question_item(score, self.rubrics[0], material.texts, material.note)
 
 
 TOOL_CALL_BEHAVIOR: Final = "agentic.agentest.tool_call_behavior_failure"
@@ -393,7 +393,7 @@ _CALL: Final = rubric(
 _MISSING: Final = rubric("missing_tool_call", ReplyForm(kind="label", labels=(NO_FAILURE, MISSING)))
 
 
-class ToolCallBehaviorFailure(Judging):
+class ToolCallBehaviorFailure(JudgedEvaluator):
     """A label for each call, and one for each turn that may lack a call.
 
     A turn without calls is looked at, too, where the case expects a call in it or in the conversation, where the tools that
@@ -419,9 +419,9 @@ class ToolCallBehaviorFailure(Judging):
             score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index)
             if lacking is None:
                 material.add(called_later=later)
-                yield asked(score, _MISSING, material.texts, material.note)
+                yield question_item(score, _MISSING, material.texts, material.note)
             else:
-                yield silent(score, *lacking)
+                yield abstention_item(score, *lacking)
 
 
 def _of_call(turn: Turn, call: ToolCall, material: Material) -> Item:
@@ -430,11 +430,11 @@ def _of_call(turn: Turn, call: ToolCall, material: Material) -> Item:
     score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index, position=call.position, tool_name=call.name)
     lacking = _unknown(turn, call, number)
     if lacking is not None:
-        return silent(score, *lacking)
+        return abstention_item(score, *lacking)
     texts = {"call": f"{number} of {len(ordered)}: {call.name}", **material.texts}
     if not material.whole:  # it may be among the lines that were left out
         texts["call_line"] = call_line(turn, call)
-    return asked(score, _CALL, texts, material.note)
+    return question_item(score, _CALL, texts, material.note)
 
 
 def _unknown(turn: Turn, call: ToolCall, number: int) -> tuple[NotEvaluatedReason, str] | None:

@@ -234,7 +234,7 @@ class WithoutSettings:
 
 
 #: Things named in a sentence before the rest is counted.
-_TOLD: Final = 5
+_LISTED: Final = 5
 
 
 def listed(names_or_counts: Mapping[str, int] | Sequence[str]) -> str:
@@ -246,8 +246,8 @@ def listed(names_or_counts: Mapping[str, int] | Sequence[str]) -> str:
     if isinstance(names_or_counts, Mapping):
         names_or_counts = [name if times == 1 else f"{name} ({times} times)" for name, times in names_or_counts.items()]
     names = list(names_or_counts)
-    more = len(names) - _TOLD
-    return ", ".join(names[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def none_of(name: str, reason: NotEvaluatedReason, explanation: str) -> MetricScore:

@@ -52,7 +52,7 @@ def missing_turn(index: int, query: str | None) -> MetricScore:
 
 
 def wrong_answer(
-    turn_index: int, reason: str | None, value: float | None, explanation: str, told_of_tools: str
+    turn_index: int, reason: str | None, value: float | None, explanation: str, tools_explanation: str
 ) -> MetricScore:
     """Return the fault of an answer; the explanation of a turn states its tools after its answer."""
     return MetricScore(
@@ -60,7 +60,7 @@ def wrong_answer(
         label=reason if reason in _ANSWERS else "wrong_answer",
         value=value,
         turn_index=turn_index,
-        explanation=explanation.removesuffix(f"; {told_of_tools}") if told_of_tools else explanation,
+        explanation=explanation.removesuffix(f"; {tools_explanation}") if tools_explanation else explanation,
     )
 
 
@@ -86,16 +86,16 @@ def _tools(score: ConversationScore) -> Iterator[MetricScore]:
 
 
 def _answers(score: ConversationScore) -> Iterator[MetricScore]:
-    told_of_tools = {tools.turn_index: tools.explanation for tools in score.tools}
+    tools_explanation = {tools.turn_index: tools.explanation for tools in score.tools}
     for turn in score.turns:
         if turn.answer_reason in _ANSWERS:
-            explanations = turn.explanation, told_of_tools.get(turn.turn_index, "")
+            explanations = turn.explanation, tools_explanation.get(turn.turn_index, "")
             yield wrong_answer(turn.turn_index, turn.answer_reason, turn.answer_score, *explanations)
 
 
 def _lacking(subject: Subject, score: ConversationScore) -> Iterator[MetricScore]:
     if subject.case is not None:
-        present = _came(score.turns)
+        present = _case_turns_of(score.turns)
         absent = [(index, expected.query) for index, expected in enumerate(subject.case.turns) if index not in present]
         # Unless it is proven that a missing turn never came, it may exist and contain the missing outputs.
         if subject.conversation.ended or not score.partial:
@@ -108,5 +108,5 @@ def _lacking(subject: Subject, score: ConversationScore) -> Iterator[MetricScore
             yield extra_turn(turn.turn_index)
 
 
-def _came(turns: Sequence[TurnScore]) -> set[int | None]:
+def _case_turns_of(turns: Sequence[TurnScore]) -> set[int | None]:
     return {turn.case_turn_index for turn in turns}

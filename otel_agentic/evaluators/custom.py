@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack, cast
 from otel_agentic.errors import OtelAgenticError, UsageError
 from otel_agentic.evaluators.base import Metric, MetricScore, Need
 from otel_agentic.evaluators.needs import turn_missing
-from otel_agentic.evaluators.run import Place, name_of, taken, together, whole_name
+from otel_agentic.evaluators.run import Place, argument_kind, name_of, together, whole_name
 from otel_agentic.judges.registry import code_version
 from otel_agentic.regular_files import read_regular
 
@@ -69,7 +69,7 @@ class _Custom:
         """Call the function as if it were not decorated."""
         return self.function(*arguments, **named)
 
-    def _places(self, subject: Subject) -> list[Place]:
+    def _targets(self, subject: Subject) -> list[Place]:
         total = Place(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation)
         if self.takes != "Turn":
             return [total]
@@ -78,7 +78,7 @@ class _Custom:
             for turn in subject.conversation.turns
         ]
 
-    def _given(self, place_of_score: Place, subject: Subject) -> Subject | Conversation | Turn:
+    def _argument(self, place_of_score: Place, subject: Subject) -> Subject | Conversation | Turn:
         """Return the argument of the function."""
         return place_of_score.turn or (subject if self.takes == "Subject" else subject.conversation)
 
@@ -97,7 +97,7 @@ class FunctionEvaluator(_Custom):
 
     def evaluate(self, subject: Subject) -> list[MetricScore]:
         """Return the scores of the conversation or of each of its turns; a call that raises abstains."""
-        return [score for other_place in self._places(subject) for score in self._scores(other_place, subject)]
+        return [score for other_place in self._targets(subject) for score in self._scores(other_place, subject)]
 
     def _scores(self, place_of_score: Place, subject: Subject) -> list[MetricScore]:
         lacking = self._lacking(place_of_score)
@@ -105,7 +105,7 @@ class FunctionEvaluator(_Custom):
             return lacking
         results: list[MetricScore] = []
         try:
-            for score in place_of_score.scores(self.function(self._given(place_of_score, subject))):
+            for score in place_of_score.scores(self.function(self._argument(place_of_score, subject))):
                 results.append(score)  # noqa: PERF402 — scores yielded before it raised count
         except Exception as error:  # noqa: BLE001 — a user's function may raise anything
             return [*results, *place_of_score.failed(error, results)]
@@ -119,7 +119,7 @@ class AskingFunctionEvaluator(_Custom):
 
     def ask(self, subject: Subject) -> Asking:
         """Ask about the conversation, or about all of its turns together; where the function raises, it has abstained."""
-        result = yield from together([self._scores(other_place, subject) for other_place in self._places(subject)])
+        result = yield from together([self._scores(other_place, subject) for other_place in self._targets(subject)])
         return [score for scores in result for score in scores]
 
     def _scores(self, place_of_score: Place, subject: Subject) -> Asking:
@@ -128,7 +128,7 @@ class AskingFunctionEvaluator(_Custom):
             return lacking
         results: list[MetricScore] = []
         try:
-            stated = yield from self.function(self._given(place_of_score, subject))
+            stated = yield from self.function(self._argument(place_of_score, subject))
             for score in place_of_score.scores(stated):
                 results.append(score)  # noqa: PERF402 — as above
         except Exception as error:  # noqa: BLE001 — the same
@@ -176,7 +176,7 @@ def evaluator(
 
     def made(function: Function) -> FunctionEvaluator | AskingFunctionEvaluator:
         own = name_of(function, name)
-        takes = taken(function, own, asks=bool(rubrics))
+        takes = argument_kind(function, own, asks=bool(rubrics))
         if metrics and metric:
             raise UsageError(f"evaluator {own}: set {', '.join(metric)} on the metrics, not next to them")
         kind = AskingFunctionEvaluator if rubrics else FunctionEvaluator
@@ -214,9 +214,9 @@ def _metric(name: str, function: Function, takes: Takes, fields: MetricFields) -
 
 _FORM: Final = "FILE.py:NAME, as in checks.py:polite"
 _WAYS: Final = ("evaluate", "ask", "evaluate_group")
-_MAX_TOLD: Final = 300
+_LISTED_NAMES: Final = 300
 #: Modules that such files imported from their own folder: name -> folder.
-_beside: Final[dict[str, Path]] = {}
+_folder_modules: Final[dict[str, Path]] = {}
 #: Files that were run, successfully or not.
 _run: Final[set[Path]] = set()
 
@@ -247,8 +247,8 @@ def evaluator_of(provided: str, settings: EvaluatorSettings) -> AnyEvaluator:
         raise UsageError(f"evaluator {provided}: {path} does not load: {error}") from error
     result = getattr(module, name, None)
     if not _is_evaluator(result):
-        raise UsageError(f"evaluator {provided}: {_told_instead(result, name, path)}; {_offered(module, path)}")
-    return _of_file(_made(result, provided, settings), _digest(content))
+        raise UsageError(f"evaluator {provided}: {_names_in_file(result, name, path)}; {_offered(module, path)}")
+    return _of_file(_constructed(result, provided, settings), _digest(content))
 
 
 def _split(provided: str) -> tuple[Path, str]:
@@ -269,7 +269,7 @@ def _loaded(path: Path, content: bytes) -> ModuleType:
     module = ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module  # dataclasses look themselves up there
-    _forget_beside(path)
+    _forget_folder_modules(path)
     before = set(sys.modules)
     sys.path.insert(0, str(path.parent))  # as for a script: it may import modules from its folder
     try:
@@ -280,26 +280,26 @@ def _loaded(path: Path, content: bytes) -> ModuleType:
     finally:
         with suppress(ValueError):
             sys.path.remove(str(path.parent))
-        _note_beside(path.parent, before)
+        _record_folder_modules(path.parent, before)
     return module
 
 
-def _forget_beside(path: Path) -> None:
+def _forget_folder_modules(path: Path) -> None:
     """Let a file import its own: another folder may have a module of the same name, and of an edited file all is new."""
-    for name, folder in list(_beside.items()):
+    for name, folder in list(_folder_modules.items()):
         if folder != path.parent or path in _run:
             sys.modules.pop(name, None)
-            del _beside[name]
+            del _folder_modules[name]
     _run.add(path)
     importlib.invalidate_caches()
 
 
-def _note_beside(folder: Path, before: Container[str]) -> None:
+def _record_folder_modules(folder: Path, before: Container[str]) -> None:
     """Record the modules imported from the folder of a file, except those of packages imported before."""
     for name in list(sys.modules):
         top = name.partition(".")[0]
         if top not in before and _lies_in(folder, top):
-            _beside[name] = folder
+            _folder_modules[name] = folder
 
 
 def _lies_in(folder: Path, name: str) -> bool:
@@ -321,7 +321,7 @@ def _raised(error: BaseException, path: Path) -> str:
     else:
         frames = traceback.extract_tb(error.__traceback__)
         line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
-        text = " ".join(str(error).split())[:_MAX_TOLD]
+        text = " ".join(str(error).split())[:_LISTED_NAMES]
     where = "" if line is None else f"line {line}: "
     return f"{where}{type(error).__name__}: {text}" if text else f"{where}{type(error).__name__}"
 
@@ -330,7 +330,7 @@ def _is_evaluator(result: object) -> bool:
     return any(hasattr(result, way) for way in _WAYS)
 
 
-def _told_instead(result: object, name: str, path: Path) -> str:
+def _names_in_file(result: object, name: str, path: Path) -> str:
     if result is None:
         return f"there is no {name} in {path}"
     if callable(result) and not isinstance(result, type):
@@ -348,7 +348,7 @@ def _is_own(result: object, module: ModuleType) -> bool:
     return _is_evaluator(result) and getattr(result, "__module__", None) == module.__name__
 
 
-def _made(result: Any, provided: str, settings: EvaluatorSettings) -> Any:
+def _constructed(result: Any, provided: str, settings: EvaluatorSettings) -> Any:
     """Return the evaluator that an object is, or that a class makes of the settings."""
     if not isinstance(result, type):
         return result

@@ -353,7 +353,7 @@ _LISTED_GROUPS: Final = {
 
 
 #: Groups shown in one question: as many as a judge can distinguish.
-SHOWN: Final = 2 * MOST_CAUSES
+LISTED_GROUPS: Final = 2 * MOST_CAUSES
 #: Characters of a title and of an example, so that all of them are shown; and of a cause in the judge's words.
 _TITLE: Final = 120
 _EXAMPLE: Final = 160
@@ -363,8 +363,8 @@ _SET: Final = re.compile(r"\s*([0-9]+(?:\s*,\s*[0-9]+)*)\s*=\s*(.*)", re.DOTALL)
 
 
 def merge_question(groups: Sequence[ErrorGroup]) -> Question | None:
-    """Return the one question about groups: the first `SHOWN` of them in order. None if there are no groups to merge."""
-    listed = ordered(groups)[:SHOWN]
+    """Return the one question about groups: the first `LISTED_GROUPS` of them in order. None if there are no groups to merge."""
+    listed = ordered(groups)[:LISTED_GROUPS]
     if len(listed) <= 1:
         return None
     return rubric_question(
@@ -382,7 +382,7 @@ def merged(groups: Sequence[ErrorGroup], texts: Sequence[str]) -> list[ErrorGrou
     listed = ordered(groups)
     groups_merged: list[ErrorGroup] = []
     used: set[int] = set()
-    for numbers, cause in _sets(texts, min(len(listed), SHOWN)):
+    for numbers, cause in _sets(texts, min(len(listed), LISTED_GROUPS)):
         fresh = [number for number in numbers if number not in used]
         if len(fresh) > 1:
             used.update(fresh)

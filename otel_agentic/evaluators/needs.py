@@ -45,7 +45,7 @@ def missing(subject: Subject, need: Need) -> Missing | None:
     if need in _OF_TURN:
         lacks_by_turn = [turn_missing(turn, need) for turn in subject.conversation.turns]
         return None if None in lacks_by_turn else _worst(lacks_by_turn)
-    check = _WHOLE.get(need)
+    check = _OF_CONVERSATION.get(need)
     return None if check is None else check(subject)
 
 
@@ -190,7 +190,7 @@ _OF_TURN: Final[Mapping[str, Callable[[Turn], Missing | None]]] = {
     "plan": _plan,
     "usage": _usage,
 }
-_WHOLE: Final[Mapping[str, Callable[[Subject], Missing | None]]] = {
+_OF_CONVERSATION: Final[Mapping[str, Callable[[Subject], Missing | None]]] = {
     "definitions": _definitions,
     "state": _state,
     "score": _score,

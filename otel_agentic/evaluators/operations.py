@@ -193,23 +193,23 @@ def runs_of(turn: Turn) -> list[Run] | Unknown:
     lacking = next((call for call in again if call.arguments is None), None)
     if lacking is not None:
         return Unknown(what="arguments", turn_index=turn.index, tool_name=lacking.name)
-    fewest = _runs(calls, turn.index, same_unless_told=False)
+    fewest = _runs(calls, turn.index, same_if_unrecorded=False)
     silent = next((call for call in again if call.error is None and not call.result_captured), None)
-    if silent is not None and fewest != _runs(calls, turn.index, same_unless_told=True):
+    if silent is not None and fewest != _runs(calls, turn.index, same_if_unrecorded=True):
         return Unknown(what="results", turn_index=turn.index, tool_name=silent.name)
     return fewest
 
 
-def _runs(calls: Sequence[ToolCall], turn_index: int, *, same_unless_told: bool) -> list[Run]:
+def _runs(calls: Sequence[ToolCall], turn_index: int, *, same_if_unrecorded: bool) -> list[Run]:
     runs: list[Run] = []
     known: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its key, and how much was new until then
     keys = [(call.name, comparable(call.arguments)) for call in calls]
-    changing = _changing(keys, calls, same_unless_told=same_unless_told)
+    changing = _changing(keys, calls, same_if_unrecorded=same_if_unrecorded)
     retried: set[tuple[str, str]] = set()
     news, in_a_row = 0, False
     for index, (key, call) in enumerate(zip(keys, calls, strict=True)):
         before, at = known.get(key, (None, news))
-        is_same = before is not None and _came_to_the_same(before, call, same_unless_told=same_unless_told)
+        is_same = before is not None and _came_to_the_same(before, call, same_if_unrecorded=same_if_unrecorded)
         if is_same and call.error is not None and key not in retried:
             retried.add(key)
         elif is_same and at == news and index >= changing.get(key, 0):
@@ -222,25 +222,25 @@ def _runs(calls: Sequence[ToolCall], turn_index: int, *, same_unless_told: bool)
 
 
 def _changing(
-    keys: Sequence[tuple[str, str]], calls: Sequence[ToolCall], *, same_unless_told: bool
+    keys: Sequence[tuple[str, str]], calls: Sequence[ToolCall], *, same_if_unrecorded: bool
 ) -> dict[tuple[str, str], int]:
     """Return the index of the last call that came to something else than the one before of the same name and arguments."""
     last: dict[tuple[str, str], ToolCall] = {}
     results: dict[tuple[str, str], int] = {}
     for index, (key, call) in enumerate(zip(keys, calls, strict=True)):
         before = last.get(key)
-        if before is not None and not _came_to_the_same(before, call, same_unless_told=same_unless_told):
+        if before is not None and not _came_to_the_same(before, call, same_if_unrecorded=same_if_unrecorded):
             results[key] = index
         last[key] = call
     return results
 
 
-def _came_to_the_same(call: ToolCall, other: ToolCall, *, same_unless_told: bool) -> bool:
+def _came_to_the_same(call: ToolCall, other: ToolCall, *, same_if_unrecorded: bool) -> bool:
     """Return whether two calls came to the same; where that was not recorded, what to take it for."""
     if call.error is not None or other.error is not None:
         return call.error == other.error
     if not (call.result_captured and other.result_captured):
-        return same_unless_told
+        return same_if_unrecorded
     return comparable(call.result) == comparable(other.result)
 
 
@@ -398,7 +398,9 @@ class Cost:
             if price is not None
         }
         return [
-            MetricScore(name=COST, value=math.fsum(costs.values()), explanation=_told(costs), details={"usd": costs})
+            MetricScore(
+                name=COST, value=math.fsum(costs.values()), explanation=_cost_text(costs), details={"usd": costs}
+            )
         ]
 
 
@@ -406,7 +408,7 @@ def _takes_tokens(total: ModelTotal) -> bool:
     return bool(total.input_tokens or total.output_tokens)
 
 
-def _told(costs: Mapping[str, float]) -> str:
+def _cost_text(costs: Mapping[str, float]) -> str:
     if not costs:
         return "no call took any tokens"
     return ", ".join(f"{named(model or None)} {usd:.6f} USD" for model, usd in costs.items())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NONCE: Final = "NONCE"
 MATERIAL: Final = '{"NAME": "TEXT", ...}'
 #: What the system message is, with the word of the markers left open.
-SYSTEM_TOLD: Final = SYSTEM.format(nonce=NONCE)
+SYSTEM_MESSAGE: Final = SYSTEM.format(nonce=NONCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

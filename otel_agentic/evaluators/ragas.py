@@ -95,7 +95,7 @@ def reasons_of(*replies: Verdict | JudgeFailure) -> str:
 
 
 #: Expectations whose form for F1 is kept.
-_KEPT: Final = 1024
+_CACHED: Final = 1024
 
 
 class Share(NamedTuple):
@@ -279,7 +279,7 @@ def _by_need(expectation: CompiledExpectation) -> tuple[CompiledExpectation, Com
     return _divided(_Same(expectation))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _divided(same: _Same) -> tuple[CompiledExpectation, CompiledExpectation]:
     provided, rules = same.expectation.expectation, same.expectation.rules
     free = [call.model_copy(update={"required": False}) for call in provided.calls]
@@ -607,7 +607,7 @@ TOOL_CALL_F1: Final = "agentic.ragas.tool_call_f1"
 _NO_CALLS: Final = Scope(turn_index=None, calls=(), answers=(), queries=(), captured=True)
 _RECORD: Final = "have the instrumentation record content"
 #: Items of each kind listed in an explanation.
-_TOLD: Final = 5
+_LISTED: Final = 5
 
 _SHARES: Final[Mapping[str, Callable[[Counted], Share]]] = {
     ACCURACY: lambda counted: counted.in_order,
@@ -697,12 +697,12 @@ def _tool_call_score(name: str, share: Callable[[Counted], Share], counted: Sequ
     return MetricScore(
         name=name,
         value=total.value,
-        explanation=_told(best, in_order=name == ACCURACY),
+        explanation=_deviations_text(best, in_order=name == ACCURACY),
         details={"part": total.part, "whole": total.whole},
     )
 
 
-def _told(best: Sequence[Counted], *, in_order: bool) -> str:
+def _deviations_text(best: Sequence[Counted], *, in_order: bool) -> str:
     """Return a deterministic sentence on the deviations of the calls."""
     missing = Counter(name for way in best for name in way.missing)
     unasked = Counter(name for way in best for name in way.unasked)
@@ -721,8 +721,8 @@ def _names(result: Counter[str]) -> str:
 
 
 def _listed(message: Sequence[str]) -> str:
-    more = len(message) - _TOLD
-    return ", ".join(message[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+    more = len(message) - _LISTED
+    return ", ".join(message[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _no_tool_call_score(reason: NotEvaluatedReason, explanation: str) -> list[MetricScore]:

@@ -27,7 +27,7 @@ TURN_ENDS: Final = (ANSWERED, NO_ANSWER, ERROR, RAW_OUTPUT)
 #: Characters of an answer or error that are read, and of an error that are shown.
 _READ: Final = 20_000
 _ERROR_READ: Final = 2_000
-_SHOWN: Final = 160
+_ERROR_CHARACTERS: Final = 160
 #: Characters of a line that are matched: the patterns of frames are quadratic in the worst case.
 _LINE_READ: Final = 400
 
@@ -53,7 +53,7 @@ _WANTS_OUTPUT: Final = re.compile(
     re.IGNORECASE,
 )
 #: Words that report to people that something did not work.
-_TROUBLE: Final = re.compile(
+_PROBLEM_WORDS: Final = re.compile(
     r"\b(?:unfortunately|sorry|apologi[sz]e|unable|cannot|can(?:no|['\u2019])t|could(?:n['\u2019]t| not)|(?:not|\w+n['\u2019]t) able"
     r"|fail(?:s|ed|ure|ing)?|errors?|(?<!no )problems?|trouble|(?:an?|the|some|this) (?:\w+ )?issue|issues? with|difficult(?:y|ies)|oversight|mistake|unsuccessful(?:ly)?"
     r"|unavailable|invalid|insufficient|declined|rejected|denied|refused|missing|impossible|unknown|timed? ?out"
@@ -143,7 +143,7 @@ def mentions_trouble(answer: str, error: str) -> bool:
     >>> mentions_trouble("Your booking is confirmed.", "payment amount does not add up")
     False
     """
-    if _TROUBLE.search(answer[:_READ]):
+    if _PROBLEM_WORDS.search(answer[:_READ]):
         return True
     words = {word.casefold() for word in _WORD.findall(error[:_ERROR_READ])} - _COMMON
     shared = words & {word.casefold() for word in _WORD.findall(answer[:_READ])}
@@ -167,7 +167,7 @@ def _score(turn: Turn, label: str, how: str, tool_name: str | None = None) -> Me
 
 def _short(text: str) -> str:
     visible = " ".join(text[:_READ].split())
-    return f"{visible[: _SHOWN - 1]}\u2026" if len(visible) > _SHOWN else visible
+    return f"{visible[: _ERROR_CHARACTERS - 1]}\u2026" if len(visible) > _ERROR_CHARACTERS else visible
 
 
 #: Calls of these kinds can fail; after a transfer, failures belong to the other agent.
@@ -265,7 +265,7 @@ def _tool_failure(conversation: Conversation, episode: Episode, ends: Sequence[M
         label, explanation = None, f"the answer was not recorded; {CAPTURE}"
     times = f", and {len(episode.failed) - 1} more times" if len(episode.failed) > 1 else ""
     error = " ".join((first.error or "").split())
-    visible = f"{error[:_SHOWN]}\u2026" if len(error) > _SHOWN else error
+    visible = f"{error[:_ERROR_CHARACTERS]}\u2026" if len(error) > _ERROR_CHARACTERS else error
     return MetricScore(
         name=TOOL_FAILURE,
         label=label,

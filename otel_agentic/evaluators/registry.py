@@ -195,7 +195,7 @@ def _home(evaluator: AnyEvaluator) -> str:
 #: Prefix of the names of built-in metrics.
 _OURS: Final = "agentic."
 #: Names listed in a message with candidates.
-_TOLD: Final = 60
+_LISTED: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,9 +356,9 @@ def chosen_of(evaluators: Sequence[AnyEvaluator], metrics: Iterable[str]) -> Cho
     """Return the evaluators of some metrics (whole names), and of those that evaluators of groups among them look at."""
     selected = set(metrics)
     for evaluator in evaluators:
-        if is_of_groups(evaluator) and _wanted(evaluator, selected) and not evaluator.default:
+        if is_of_groups(evaluator) and _selects(evaluator, selected) and not evaluator.default:
             selected |= {metric for metric in evaluator.reads if owner_of(metric, evaluators)}
-    owners = [evaluator for evaluator in evaluators if _wanted(evaluator, selected)]
+    owners = [evaluator for evaluator in evaluators if _selects(evaluator, selected)]
     return Chosen(
         evaluators=tuple(item for item in owners if asks(item) or is_plain(item)),
         groups=tuple(item for item in owners if is_of_groups(item)),
@@ -366,17 +366,17 @@ def chosen_of(evaluators: Sequence[AnyEvaluator], metrics: Iterable[str]) -> Cho
     )
 
 
-def _wanted(evaluator: AnyEvaluator, metrics: set[str]) -> bool:
+def _selects(evaluator: AnyEvaluator, metrics: set[str]) -> bool:
     return any(metric.name in metrics for metric in evaluator.metrics)
 
 
 def _installed(settings: EvaluatorSettings) -> Iterator[AnyEvaluator]:
     for plugin in plugins.find("evaluators").values():
         where = f"evaluators plug-in {plugin.name!r} of {plugin.distribution} {plugin.version}"
-        yield require_evaluator(_made(plugin.load(), where, settings), where, plugin.name)
+        yield require_evaluator(_constructed(plugin.load(), where, settings), where, plugin.name)
 
 
-def _made(kind: Any, where: str, settings: EvaluatorSettings) -> object:
+def _constructed(kind: Any, where: str, settings: EvaluatorSettings) -> object:
     try:
         return kind.from_settings(settings)
     except OtelAgenticError:
@@ -427,8 +427,8 @@ def _unclear(
     if not evaluators:
         return UsageError(f"no metric {name!r}: no evaluator is installed")
     metrics = [metric.removeprefix(_OURS) for metric in metrics_by_name(evaluators)]
-    more = f" and {len(metrics) - _TOLD} more" if len(metrics) > _TOLD else ""
-    message = f"{', '.join(metrics[:_TOLD])}{more}"
+    more = f" and {len(metrics) - _LISTED} more" if len(metrics) > _LISTED else ""
+    message = f"{', '.join(metrics[:_LISTED])}{more}"
     close = get_close_matches(
         name.rpartition(".")[2], [metric.rpartition(".")[2] for metric in metrics], n=1, cutoff=0.8
     )

@@ -65,7 +65,7 @@ _ALLOWED: Final = "a number, True or False, one of its labels, a MetricScore, No
 #: The name, among `details` of an abstention, of what went wrong in an evaluator. A user's own names are others.
 FAULT: Final = "otel_agentic.fault"
 #: Characters of the text of an exception that are stored.
-_MAX_TOLD: Final = 300
+_EXCEPTION_CHARACTERS: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class Place:
         the evaluator, without the location, so that equal faults count as one.
         """
         there = {score.name for score in provided}
-        text = " ".join(str(error).split())[:_MAX_TOLD]
+        text = " ".join(str(error).split())[:_EXCEPTION_CHARACTERS]
         raised = f"{type(error).__name__}: {text}" if text else type(error).__name__
         explanation = f"evaluator {self.evaluator} failed at {self.told}: {raised}"
         fault = {FAULT: f"evaluator {self.evaluator} failed: {type(error).__name__}"}
@@ -184,7 +184,7 @@ def whole_name(function: Function) -> str:
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
-def taken(function: Function, name: str, *, asks: bool) -> Takes:
+def argument_kind(function: Function, name: str, *, asks: bool) -> Takes:
     """Return the kind of argument of a function, by the annotation of its first parameter.
 
     Raises:
@@ -226,7 +226,7 @@ _REASONS: Final = frozenset(get_args(NotEvaluatedReason))
 _SLACK: Final = 1e-9
 _TEXTS: Final = ("explanation", "tool_name", "parameter")
 #: Characters shown of an invalid value.
-_SHOWN: Final = 60
+_VALUE_CHARACTERS: Final = 60
 
 
 def checked_scores(
@@ -297,7 +297,7 @@ def _value_problems(score: MetricScore, metric: Metric) -> Iterator[str]:
     value: Any = score.value  # untrusted
     if value is not None:
         if not _finite(value):
-            yield f"metric {score.name!r} has the value {_shown(value)}, which is no finite number"
+            yield f"metric {score.name!r} has the value {_value_text(value)}, which is no finite number"
             return
         low = -math.inf if metric.low is None else metric.low
         high = math.inf if metric.high is None else metric.high
@@ -314,9 +314,9 @@ def _finite(value: object) -> bool:
         return False
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     message = f"{value:x}" if isinstance(value, int) else repr(value)  # Python writes no more than 4,300 decimal digits
-    return message if len(message) <= _SHOWN else f"{message[:_SHOWN]}…"
+    return message if len(message) <= _VALUE_CHARACTERS else f"{message[:_VALUE_CHARACTERS]}…"
 
 
 def _text_problems(score: MetricScore) -> Iterator[str]:
@@ -396,7 +396,7 @@ def evaluate(
             elif is_plain(evaluator):
                 yield _computed(index, evaluator, subject)
     if waiting and ask is not None:
-        yield from _asked(waiting, ask)
+        yield from _ask_all(waiting, ask)
 
 
 def abstentions(
@@ -471,14 +471,15 @@ class _Open:
             replies = next(self.asking)
         else:
             replies = self.asking.send([self.answers[question] for question in self.questions])
-        strangers: list[Any] = list(replies)
+        third_party: list[Any] = list(replies)
         strange = next(
-            (other_stranger for other_stranger in strangers if not isinstance(other_stranger, Question)), None
+            (other_third_party for other_third_party in third_party if not isinstance(other_third_party, Question)),
+            None,
         )
         if strange is not None:
             message = f"ask(subject) yields lists of Question, not of {type(strange).__name__}"
             raise TypeError(message)
-        self.questions = strangers
+        self.questions = third_party
         self.answers = {}
         self.missing = set(self.questions)
 
@@ -494,7 +495,7 @@ class _Open:
             self.asking.close()
 
 
-def _asked(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
+def _ask_all(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
     waiting: list[_Open] = []
     try:
         for entry in begun:

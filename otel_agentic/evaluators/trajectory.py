@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 #: Most ways to divide responses among groups that are tried; equal calls would multiply them.
 _MOST_DIVISIONS: Final = 500
 #: Paths of which the pairs are kept: the metrics of one conversation are computed one after the other.
-_KEPT: Final = 16
+_CACHED: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ExpectedCall:
     """An expected call: `group` is its position in the order, shared by calls without order.
 
     `fits` are the actual calls that it fits.
@@ -50,7 +50,7 @@ class Path:
     have no order. `free` are the actual calls that are allowed without being expected.
     """
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[ExpectedCall, ...]
     steps: tuple[tuple[int, int], ...]
     free: frozenset[int] = frozenset()
 
@@ -60,13 +60,13 @@ class Path:
         return sum(item.required for item in self.wanted)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def most_pairs(path: Path) -> Mapping[int, int]:
     """Return expected -> made, one to one, as many as there can be: required calls first, then optional ones.
 
     Ref: H. W. Kuhn, The Hungarian method for the assignment problem, 1955 (augmenting paths).
 
-    >>> either, first = (Wanted(group=1, required=True, fits=frozenset(fits)) for fits in ({0, 1}, {0}))
+    >>> either, first = (ExpectedCall(group=1, required=True, fits=frozenset(fits)) for fits in ({0, 1}, {0}))
     >>> most_pairs(Path(wanted=(either, first), steps=((0, 1), (0, 2))))
     {0: 1, 1: 0}
     """
@@ -76,7 +76,7 @@ def most_pairs(path: Path) -> Mapping[int, int]:
     return pairs.made_by_wanted
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def is_in_order(path: Path) -> bool:
     """Return whether each required call has an actual call of its own, in order, regardless of other calls.
 
@@ -305,7 +305,7 @@ def _walk(expected_scopes: ExpectedCalls, scope: SortedScope) -> Walk:
     return Walk(
         where=_where(scope, several=len(expected_scopes.scopes) > 1),
         path=Path(
-            wanted=tuple(_wanted(call, calls.made) for call in expected),
+            wanted=tuple(_expected_calls(call, calls.made) for call in expected),
             steps=tuple(actual.step for actual in calls.made),
             free=free,
         ),
@@ -319,10 +319,10 @@ def _walk(expected_scopes: ExpectedCalls, scope: SortedScope) -> Walk:
     )
 
 
-def _wanted(call: CompiledCall, actual: Sequence[MadeCall]) -> Wanted:
+def _expected_calls(call: CompiledCall, actual: Sequence[MadeCall]) -> ExpectedCall:
     """Return an expected call with the made ones that fit it: the same name, and every parameter as its mode wants it."""
     fits = (index for index, item in enumerate(actual) if item.call.name == call.name)
-    return Wanted(
+    return ExpectedCall(
         group=step_of(call.call, call.index),
         required=call.required,
         fits=frozenset(fit for fit in fits if call.parameters.compare(actual[fit])[0] == 1.0),
@@ -371,8 +371,8 @@ class Calls(WithoutSettings):
 def _match(name: str, fits: Callable[[Walk], bool], walks: Sequence[Sequence[Walk]]) -> MetricScore:
     """Return a score of 0 or 1: whether each walk fits, under any alternative."""
     picked = [next(filter(fits, ways), ways[0]) for ways in walks]
-    texts = _all_told(picked)
-    order = _order_told(picked) if name in {EXACT, IN_ORDER} else ""
+    texts = _walks_text(picked)
+    order = _order_text(picked) if name in {EXACT, IN_ORDER} else ""
     explanation = "; ".join(item for item in (order, texts) if item and (item != _ALL_FIT or not order))
     return MetricScore(name=name, value=float(all(map(fits, picked))), explanation=explanation)
 
@@ -410,10 +410,10 @@ _FITS: Final[Mapping[str, Callable[[Walk], bool]]] = {
 def _shares(walks: Sequence[Walk]) -> list[MetricScore]:
     """Return precision, recall and F1 over the calls of all walks together."""
     pairs = [most_pairs(walk.path) for walk in walks]
-    explanation = _all_told(walks)
+    explanation = _walks_text(walks)
     required = sum(walk.path.required for walk in walks)
     right = sum(map(_paired, walks, pairs))
-    counted = right + len(_beside(walks, pairs))
+    counted = right + len(_unmatched(walks, pairs))
     details = {"required": required, "made": counted, "right": right}
 
     def share(name: str, part: int, total: int, nothing: float) -> MetricScore:
@@ -429,7 +429,7 @@ def _shares(walks: Sequence[Walk]) -> list[MetricScore]:
     ]
 
 
-def _beside(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tuple[int, int, int]]:
+def _unmatched(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tuple[int, int, int]]:
     """Return the identities of actual calls that count and do not match; a call of a turn and of the whole counts once."""
     used = {walk.places[actual] for walk, item in zip(walks, pairs, strict=True) for actual in item.values()}
     counted = {
@@ -438,7 +438,7 @@ def _beside(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tu
     return counted - used
 
 
-def _order_told(walks: Sequence[Walk]) -> str:
+def _order_text(walks: Sequence[Walk]) -> str:
     """Return a sentence if all calls occurred in another order, else an empty text."""
     return "; ".join(
         f"{walk.where}made in another order: {', '.join(walk.made)}; expected: {', '.join(walk.names)}"
@@ -447,11 +447,11 @@ def _order_told(walks: Sequence[Walk]) -> str:
     )
 
 
-def _all_told(walks: Sequence[Walk]) -> str:
-    return "; ".join(filter(None, (_told(walk, most_pairs(walk.path)) for walk in walks))) or _ALL_FIT
+def _walks_text(walks: Sequence[Walk]) -> str:
+    return "; ".join(filter(None, (_walk_text(walk, most_pairs(walk.path)) for walk in walks))) or _ALL_FIT
 
 
-def _told(walk: Walk, pairs: Mapping[int, int]) -> str:
+def _walk_text(walk: Walk, pairs: Mapping[int, int]) -> str:
     """Return a sentence on missing and additional calls of a walk, or an empty text."""
     expected, path = walk.path.wanted, walk.path
     used = set(pairs.values())

@@ -72,7 +72,7 @@ def _in_turn(
         if expected_call.rank and (expected_call.rank != rank or (other.turn_index, other.call.step) == step):
             return None
         step = other.turn_index, other.call.step
-        if other.call.arguments == parameters.alike:
+        if other.call.arguments == parameters.equal_arguments:
             pairs.append((indices[rank], expected_call, 1.0, ()))
             continue
         score, invalid = parameters.compare(other)
@@ -319,7 +319,7 @@ def sort_calls(  # noqa: C901 — one pass for every turn: each function more is
         if call.error is not None or call.kind != "tool" or call.arguments is None or not call.result_captured:
             # Most turns have no such call, and are read in this one pass.
             actual, errored, unrecorded = _counted(expectation, calls)
-            indices, extra = _places(named, actual)
+            indices, extra = _indices(named, actual)
             break
         name = call.name
         if name in indices:
@@ -338,7 +338,7 @@ def sort_calls(  # noqa: C901 — one pass for every turn: each function more is
             repeated = True
             continue
         position, parameters = group[0], only.parameters
-        if actual[position].call.arguments == parameters.alike:
+        if actual[position].call.arguments == parameters.equal_arguments:
             pairs.append((position, only, 1.0, ()))
             continue
         score, invalid = parameters.compare(actual[position], verdicts)
@@ -362,7 +362,7 @@ def _counted(
     return actual, errored, [index for index, item in enumerate(actual) if not _is_recorded(item.call)]
 
 
-def _places(named: Container[str], actual: Sequence[MadeCall]) -> tuple[dict[str, list[int]], list[int]]:
+def _indices(named: Container[str], actual: Sequence[MadeCall]) -> tuple[dict[str, list[int]], list[int]]:
     """Return where the calls of each expected name are, and where the others."""
     indices: dict[str, list[int]] = {}
     for position, entry in enumerate(actual):

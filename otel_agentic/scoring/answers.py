@@ -98,7 +98,9 @@ _GROUPED: Final = re.compile(
 )
 _CENTS: Final = re.compile(r"[.,](\d{1,2})$")
 #: Digits are next to letters in scripts without spaces.
-_BESIDE_DIGITS: Final = re.compile(r"(?<=[\u3040-\u30ff\u3400-\u9fff])(?=\d)|(?<=\d)(?=[\u3040-\u30ff\u3400-\u9fff])")
+_ADJACENT_TO_DIGITS: Final = re.compile(
+    r"(?<=[\u3040-\u30ff\u3400-\u9fff])(?=\d)|(?<=\d)(?=[\u3040-\u30ff\u3400-\u9fff])"
+)
 
 #: JSON in a fence, as models write it.
 _FENCE: Final = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
@@ -130,7 +132,7 @@ class _Answer:
         """The numbers whose digits are grouped, by any mark."""
         return frozenset(_ungrouped(item.group()) for item in _GROUPED.finditer(_spaced(self.raw)))
 
-    def says(self, output: str | float) -> bool:
+    def contains(self, output: str | float) -> bool:
         """Return whether it contains a text or number."""
         expected = _fact(output)
         if isinstance(expected, Quantity):
@@ -139,20 +141,20 @@ class _Answer:
         return says_text(self.plain, _plain(str(output))) or (expected is not None and self.facts.holds(expected))
 
 
-def says(answer: str, output: str | float) -> bool:
+def contains(answer: str, output: str | float) -> bool:
     """Return whether an answer contains a text or number.
 
     >>> contains("The total is $23,553.", "23553"), contains("Flight HAT136, gate 4", 136), contains("I know.", "no")
     (True, False, False)
     """
-    return any(reading.says(output) for reading in _readings(answer))
+    return any(reading.contains(output) for reading in _readings(answer))
 
 
 def missing_outputs(turns: Sequence[Turn], outputs: Sequence[str | float]) -> tuple[str, ...]:
     """Return the outputs that no answer contains, as texts."""
     answers = [turn.answer for turn in turns if turn.answer is not None] if outputs else []
     readings = [reading for answer in answers for reading in _readings(answer)]
-    return tuple(str(output) for output in outputs if not any(reading.says(output) for reading in readings))
+    return tuple(str(output) for output in outputs if not any(reading.contains(output) for reading in readings))
 
 
 def outputs_part(turns: Sequence[Turn], missing: Sequence[str]) -> Part:
@@ -232,7 +234,7 @@ def _texts_in(value: Any, encoded: int) -> Iterator[str]:
 
 
 def _spaced(text: str) -> str:
-    return _BESIDE_DIGITS.sub(" ", unicodedata.normalize("NFKC", text))
+    return _ADJACENT_TO_DIGITS.sub(" ", unicodedata.normalize("NFKC", text))
 
 
 def _plain(text: str) -> str:
@@ -246,7 +248,7 @@ def question_of(expected: CaseTurn, turn: Turn, threshold: float) -> Question | 
         return None
     if turn.answer is None:
         return _without_answer(expected, turn)
-    if expected.not_answer is not None and says(turn.answer, expected.not_answer):
+    if expected.not_answer is not None and contains(turn.answer, expected.not_answer):
         return failed("forbidden_answer", f"turn {turn.index + 1} contains {expected.not_answer!r}, which is forbidden")
     if not accepted:
         return passed(f"turn {turn.index + 1} does not contain {expected.not_answer!r}")

@@ -32,10 +32,10 @@ def agrees(expected: Any, actual: Any, rule: MatchRule, *, numbers_as_text: bool
     >>> agrees("rome", "Roma", MatchRule(mode="judge")) is None
     True
     """
-    return asked(check_of(expected, rule, numbers_as_text=numbers_as_text), actual)
+    return needs_judge(check_of(expected, rule, numbers_as_text=numbers_as_text), actual)
 
 
-def asked(check: Check, actual: Any) -> bool | None:
+def needs_judge(check: Check, actual: Any) -> bool | None:
     """Return the result of a check on an actual value; False if the check cannot handle it."""
     try:
         return check(actual)
@@ -48,7 +48,7 @@ def check_of(expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> Check:
     try:
         return _check_of(expected, rule, numbers_as_text=numbers_as_text)
     except _BEYOND:
-        return lambda _made: False
+        return lambda _decided: False
 
 
 def _check_of(expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> Check:
@@ -144,7 +144,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, bool], Check]]] = {
     "regex": lambda expected, _text: _matching(expected),
     "contains": _containing,
     "one_of": _one_of,
-    "any": lambda _expected, _text: lambda _made: True,
+    "any": lambda _expected, _text: lambda _decided: True,
     "json_schema": lambda expected, _text: lambda actual: conforms(actual, expected),
 }
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from otel_agentic.scoring.checks import asked, check_of, compares_like_python
+from otel_agentic.scoring.checks import check_of, compares_like_python, needs_judge
 from otel_agentic.scoring.model import DIMENSIONS, effect_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ NO_OPINIONS: Final[Opinions] = _NoOpinions()
 _ABSENT: Final = object()
 
 
-class _Wanted(NamedTuple):
+class _ExpectedParameter(NamedTuple):
     """One compared parameter: the expected value, and the check.
 
     `check` is None if Python's own comparison decides, except for booleans: if `truth` is not None, the actual value
@@ -92,11 +92,11 @@ class Parameters:
     """
 
     call: ExpectedCall
-    wanted: tuple[_Wanted, ...]
+    wanted: tuple[_ExpectedParameter, ...]
     values: Mapping[str, Any]
     modes: Mapping[str, ModeName]
     ignored: tuple[str, ...]
-    alike: object
+    equal_arguments: object
     strict: bool
     judged: bool
 
@@ -108,14 +108,14 @@ class Parameters:
         return cls(
             call=call,
             wanted=tuple(
-                _wanted(key, call.parameters.get(key), rule, numbers_as_text=numbers_as_text)
+                _expected_parameters(key, call.parameters.get(key), rule, numbers_as_text=numbers_as_text)
                 for key, rule in call.rules.items()
                 if rule.mode != "ignore"
             ),
             values=call.parameters,
             modes=modes,
             ignored=tuple(key for key, mode in modes.items() if mode == "ignore"),
-            alike=call.parameters if exact and compares_like_python(call.parameters) else object(),
+            equal_arguments=call.parameters if exact and compares_like_python(call.parameters) else object(),
             strict=not call.ignore_extra_parameters,
             judged="judge" in modes.values(),
         )
@@ -125,7 +125,7 @@ class Parameters:
         required, scores = self.wanted, []
         for item in actual:
             arguments = item.call.arguments
-            if arguments is None or arguments == self.alike:
+            if arguments is None or arguments == self.equal_arguments:
                 scores.append(0.0 if arguments is None else 1.0)
                 continue
             equal, beyond = 0, len(arguments)  # beyond the expected keys: counted down to the remaining keys
@@ -188,15 +188,15 @@ class Parameters:
         ].count(None)
 
     def _verdict(self, key: str, check: Check, value: Any, actual: MadeCall, verdicts: Opinions) -> bool | None:
-        verdict = asked(check, value)
+        verdict = needs_judge(check, value)
         return verdicts.parameter(self.call, key, actual) if verdict is None else verdict
 
 
-def _wanted(key: str, expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> _Wanted:
+def _expected_parameters(key: str, expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> _ExpectedParameter:
     truth = isinstance(expected, bool) if isinstance(expected, (int, float)) and expected in {0, 1} else None
     if rule.mode == "exact" and not numbers_as_text and (truth is not None or compares_like_python(expected)):
-        return _Wanted(key, expected, truth, None)
-    return _Wanted(key, expected, None, check_of(expected, rule, numbers_as_text=numbers_as_text))
+        return _ExpectedParameter(key, expected, truth, None)
+    return _ExpectedParameter(key, expected, None, check_of(expected, rule, numbers_as_text=numbers_as_text))
 
 
 #: Cached compiled expectations, and cached rules for names of actual calls in each of them.

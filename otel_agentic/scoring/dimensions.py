@@ -99,9 +99,8 @@ def weighted_mean(
     weights: tuple[float, float, float, float],
 ) -> float | None:
     """Return the weighted mean over the dimensions that apply, or None if none of them has a weight.
-    
-    >>>
-    weighted_mean(1.0, 0.5, None, None, (1.0, 1.0, 1.0, 0.0))
+
+    >>> weighted_mean(1.0, 0.5, None, None, (1.0, 1.0, 1.0, 0.0))
     0.75
     """
     total, by_parameters, by_sequence, by_utilization = weights
@@ -120,9 +119,8 @@ def weighted_mean(
 
 def overall_score(dimensions: Mapping[Dimension, float | None], weights: Mapping[Dimension, float]) -> float | None:
     """Return the weighted mean over the dimensions that apply, or None if none of them has a weight.
-    
-    >>>
-    overall_score({"selection": 1.0, "parameters": 0.5, "sequence": None}, {"selection": 1, "parameters": 1})
+
+    >>> overall_score({"selection": 1.0, "parameters": 0.5, "sequence": None}, {"selection": 1, "parameters": 1})
     0.75
     """
     applicable = [(value, weights.get(name, 0.0)) for name, value in dimensions.items() if value is not None]

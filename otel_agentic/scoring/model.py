@@ -207,9 +207,8 @@ class ToolFault(NamedTuple):
 
 class ToolScore(NamedTuple):
     """Tool correctness of one expectation, in a turn (`turn_index`) or in the whole conversation (None).
-    
-    A dimension
-    that does not apply, or is unknown, is None. `uses` records the use of the results of calls. `paired` of
+
+    A dimension that does not apply, or is unknown, is None. `uses` records the use of the results of calls. `paired` of
     `required` calls occurred; `note` states why the score was not evaluated. `judged` holds a judge's verdicts on
     parameters, one record each. `raw` is the input of the score, None without calls.
 
@@ -369,13 +368,13 @@ def impacts_of(score: ToolScore) -> Iterator[Impact]:
     worked = {item.call.name: item.place for item in actual if item.call.error is None}
     for fault in score.faults:
         name = fault.tool_name
-        made_good = fault.kind == "errored" and name not in missing and _place(fault) < worked.get(name, (-1, 0, 0))
+        made_good = fault.kind == "errored" and name not in missing and _position(fault) < worked.get(name, (-1, 0, 0))
         yield Impact(
             failed=score.outcome == "fail" and not made_good, tried=errors[name] if fault.kind == "missing" else None
         )
 
 
-def _place(fault: ToolFault) -> tuple[int, int, int]:
+def _position(fault: ToolFault) -> tuple[int, int, int]:
     return (fault.turn_index or 0, fault.step or 0, fault.made_position or 0)
 
 
@@ -391,7 +390,7 @@ _GRAVEST_FIRST: Final[tuple[FaultKind, ...]] = (
 )
 
 #: Turn index and position of an actual call.
-_Place: TypeAlias = "tuple[int | None, int | None]"
+_CallKey: TypeAlias = "tuple[int | None, int | None]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -429,7 +428,7 @@ def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[
     faults = _faults_by_place(score)
     turns = {turn.index: turn for turn in conversation.turns}
     actual = [
-        _made(turn, call, faults.pop((turn.index, call.position), []))
+        _actual_calls(turn, call, faults.pop((turn.index, call.position), []))
         for turn in conversation.turns
         for call in turn.calls
         if (turn.index, call.position) in faults or (call.kind == "tool" and _covered(turn, score))
@@ -438,8 +437,8 @@ def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[
     return (*actual, *missing)
 
 
-def _faults_by_place(score: ConversationScore) -> dict[_Place, list[ToolFault]]:
-    faults: dict[_Place, list[ToolFault]] = defaultdict(list)
+def _faults_by_place(score: ConversationScore) -> dict[_CallKey, list[ToolFault]]:
+    faults: dict[_CallKey, list[ToolFault]] = defaultdict(list)
     for tool in score.tools:
         for fault in tool.faults:
             turn_index = tool.turn_index if fault.turn_index is None else fault.turn_index
@@ -451,7 +450,7 @@ def _covered(turn: Turn, score: ConversationScore) -> bool:
     return any(tool.outcome != "not_evaluated" and tool.turn_index in {None, turn.index} for tool in score.tools)
 
 
-def _made(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> JudgedCall:
+def _actual_calls(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> JudgedCall:
     ordered = tuple(sorted(faults, key=lambda fault: _GRAVEST_FIRST.index(fault.kind)))
     span_id = next((fault.span_id for fault in ordered if fault.span_id), None) or call.span_id
     return JudgedCall(
@@ -464,7 +463,7 @@ def _made(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> JudgedCall:
     )
 
 
-def _missing(turns: dict[int, Turn], index: _Place, fault: ToolFault) -> JudgedCall:
+def _missing(turns: dict[int, Turn], index: _CallKey, fault: ToolFault) -> JudgedCall:
     turn_index, made_position = index
     turn = turns.get(turn_index) if turn_index is not None else None
     return JudgedCall(

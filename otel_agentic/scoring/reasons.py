@@ -118,7 +118,7 @@ def _wrong_parameters(fault: ToolFault) -> str:
     message = f"{fault.tool_name} {_where(fault)}: parameter {result.path}"
     if not result.is_expected:
         return f"{message} = {json_text(result.made)} was not expected"
-    expected = _WANTED.get(fault.mode or "exact", "{}").format(json_text(result.expected))
+    expected = _EXPECTATIONS.get(fault.mode or "exact", "{}").format(json_text(result.expected))
     was = f"was {json_text(result.made)}" if result.is_made else "was not given"
     return f"{message} {was}, expected {expected}"
 
@@ -162,7 +162,7 @@ def _calls(number: int) -> str:
 
 
 #: How the expected value of a match mode reads; of a mode that is not here, as it is.
-_WANTED: Final[Mapping[str, str]] = {
+_EXPECTATIONS: Final[Mapping[str, str]] = {
     "unordered": "{} in any order",
     "casefold": "{} in upper or lower case",
     "number": "a number near {}",

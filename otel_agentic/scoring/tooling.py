@@ -53,7 +53,7 @@ class AskedOpinions:
         self._threshold = threshold
         self._verdicts = verdicts or {}
         self._silences: set[NotEvaluatedReason] = set()
-        self._said: dict[tuple[int, tuple[int, int, int], str], Mapping[str, Any]] = {}
+        self._verdicts_by_question: dict[tuple[int, tuple[int, int, int], str], Mapping[str, Any]] = {}
         self.asked: dict[Question, None] = {}
 
     @property
@@ -65,7 +65,7 @@ class AskedOpinions:
     def evidence(self, calls: SortedCalls) -> list[Mapping[str, Any]]:
         """Return the judge's verdicts on the parameters of paired calls, one record per parameter."""
         result = (
-            self._said.get((id(pair.expected.call), calls.made[pair.place].place, key))
+            self._verdicts_by_question.get((id(pair.expected.call), calls.made[pair.place].place, key))
             for pair in (*calls.pairs, *calls.excused)
             for key in pair.expected.call.rules
         )
@@ -88,7 +88,9 @@ class AskedOpinions:
             return None
         agrees = self._reaches(verdict)
         # The same pair may be looked at more than once, and under several alternatives.
-        self._said[id(expected), actual.place, key] = _record(expected, key, actual, verdict, agrees=agrees)
+        self._verdicts_by_question[id(expected), actual.place, key] = _record(
+            expected, key, actual, verdict, agrees=agrees
+        )
         return agrees
 
     def used(self, actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
@@ -222,7 +224,7 @@ def tool_scores(
         requests: the judge; None: only the data decide.
     """
     scorer = _Scorer(rules=ToolRules.of(case, settings), asking=requests, turns=turns)
-    expected = dict(_wanted(case, turns, aligned))
+    expected = dict(_expectations(case, turns, aligned))
     results = {index: scorer.score(*group) for index, group in expected.items()}
     if case.tools is None:
         return ToolScores(turns=results, whole=None, asked=tuple(scorer.asked))
@@ -236,7 +238,7 @@ def tool_scores(
     )
 
 
-def _wanted(
+def _expectations(
     case: Case, turns: Sequence[Turn], aligned: Mapping[int, int]
 ) -> Iterator[tuple[int, tuple[ToolExpectation, Scope]]]:
     """Yield the index of each turn with an expectation of its own, the expectation and its scope."""

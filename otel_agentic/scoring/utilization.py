@@ -87,11 +87,11 @@ class Use:
             "explanation": self.evidence,
         }
         if self.shown is not None:
-            fields |= _shown(self.shown)
+            fields |= _value_text(self.shown)
         return {name: value for name, value in fields.items() if value is not None}
 
 
-def _shown(visible: Evidence) -> dict[str, Any]:
+def _value_text(visible: Evidence) -> dict[str, Any]:
     fields = {
         "key": visible.key or None,
         "value": cut(visible.value),
@@ -180,7 +180,7 @@ class Claim:
     fact: Fact
     text: str
     about: bool
-    beside: tuple[Quantity, ...] = ()
+    other_numbers: tuple[Quantity, ...] = ()
 
 
 def claim_of(text: SaidText, name: str, known_words: frozenset[str]) -> Claim | None:
@@ -215,8 +215,8 @@ def _claims(text: SaidText, name: str, known_words: frozenset[str]) -> Iterator[
             continue
         stop = behind + facts[0].end
         if not _is_open(plain, start, stop) and (name not in _GENERIC or _ends_there(plain, stop)):
-            message, nearby = _STRONG.sub("", plain[start:stop]), tuple(_numbers_beside(plain, start, stop))
-            yield Claim(fact=facts[0], text=message, about=bool(link and link["about"]), beside=nearby)
+            message, nearby = _STRONG.sub("", plain[start:stop]), tuple(_other_numbers(plain, start, stop))
+            yield Claim(fact=facts[0], text=message, about=bool(link and link["about"]), other_numbers=nearby)
 
 
 def _means_the_key(plain: str, start: int, known_words: frozenset[str]) -> bool:
@@ -245,7 +245,7 @@ def _sentence(plain: str, start: int, stop: int) -> tuple[str, str]:
     return before, plain[stop : end.end() if end else stop + _CLAUSE_CHARACTERS].rstrip()
 
 
-def _numbers_beside(plain: str, start: int, stop: int) -> Iterator[Quantity]:
+def _other_numbers(plain: str, start: int, stop: int) -> Iterator[Quantity]:
     for part in _sentence(plain, start, stop):
         yield from (fact for fact in extract(part).all if isinstance(fact, Quantity))
 
@@ -374,7 +374,7 @@ def _is_altered(known: Fact, claim: Claim) -> bool:
     stated = claim.fact
     if not (isinstance(known, Quantity) and isinstance(stated, Quantity)):
         return False
-    actual = (number for nearby in claim.beside for number in _combined(known.value, nearby.value))
+    actual = (number for nearby in claim.other_numbers for number in _combined(known.value, nearby.value))
     return any(agrees(bare(number), stated) for number in actual)
 
 
@@ -413,7 +413,7 @@ FEW_VALUES: Final = 3
 _MANY_VALUES: Final = 50
 _SMALL: Final = 10
 _LARGE: Final = 100
-_TELLING_CHARACTERS: Final = 4
+_EVIDENCE_CHARACTERS: Final = 4
 _NAMES_ONE: Final = re.compile(r"(?:^|_)(?:id|number|code|key|ref)$|(?:Id|ID|Number|Code|Key|Ref)$")
 #: Values that occur regardless of the result of a call.
 _EMPTY: Final = frozenset((
@@ -426,10 +426,10 @@ def in_later_call(
     values: Sequence[ResultValue], actual: MadeCall, later: Sequence[MadeCall], texts: Texts
 ) -> Evidence | None:
     """Return a value of a result in the arguments of a later call, or None."""
-    telling = [value for value in values if tells(value, max(len(values), FEW_VALUES + 1))]
+    is_evidence = [value for value in values if tells(value, max(len(values), FEW_VALUES + 1))]
     for call in later:
         provided, known = texts.given_to(call), texts.brought_in(actual, call.turn_index)
-        for value in telling:
+        for value in is_evidence:
             index = _argument_with(value, call) if find_new(value, provided, known) is not None else None
             if index is not None:
                 return _evidence(value, index[1], call.turn_index, call=call, argument=index[0])
@@ -459,11 +459,11 @@ def in_answers(values: Sequence[ResultValue], actual: MadeCall, texts: Texts, *,
         strong: look for numbers, dates, identifiers and phrases; else for names and single words.
     """
     few = len(values) <= FEW_VALUES
-    telling = [value for value in values if is_strong(value) == strong and tells(value, len(values))]
-    for turn_index, answer in texts.answers_after(actual) if telling else ():
+    is_evidence = [value for value in values if is_strong(value) == strong and tells(value, len(values))]
+    for turn_index, answer in texts.answers_after(actual) if is_evidence else ():
         known = texts.brought_in(actual, turn_index)
         chance: Evidence | None = None
-        for value in telling:
+        for value in is_evidence:
             result = find_new(value, answer, known, few=few)
             if result is None:
                 continue
@@ -533,10 +533,10 @@ def tells(value: ResultValue, count: int) -> bool:
     if isinstance(fact, Quantity):
         if count > _MANY_VALUES:
             return abs(fact.value) >= _LARGE or len(f"{abs(fact.value):g}".strip("0.").replace(".", "")) > 2  # noqa: PLR2004
-        return (few and not value.told) or not _is_small(fact.value)
+        return (few and not value.in_sentence) or not _is_small(fact.value)
     if fact is not None:
         return True
-    return value.plain not in _EMPTY and len(value.plain) >= (2 if few else _TELLING_CHARACTERS)
+    return value.plain not in _EMPTY and len(value.plain) >= (2 if few else _EVIDENCE_CHARACTERS)
 
 
 def _is_small(number: float) -> bool:

@@ -248,7 +248,7 @@ class ResultValue:
     key: str
     value: str | float
     alone: bool = False
-    told: bool = False
+    in_sentence: bool = False
 
     @cached_property
     def plain(self) -> str:
@@ -302,7 +302,7 @@ def values_of(result: Any) -> ResultValues:
     for key, value, listed in results[:MAX_VALUES]:
         alone = not listed and times[key] == 1
         if isinstance(value, str) and _is_prose(value):
-            values += _told_in(key, value)
+            values += _sentence_values(key, value)
         else:
             values.append(ResultValue(key=key, value=value, alone=alone))
     return ResultValues(values=tuple(values), complete=complete)
@@ -350,18 +350,18 @@ def _is_prose(text: str) -> bool:
     return len(text) > _VALUE_CHARACTERS or len(text.split()) >= _VALUE_WORDS
 
 
-def _told_in(key: str, text: str) -> Iterator[ResultValue]:
+def _sentence_values(key: str, text: str) -> Iterator[ResultValue]:
     """Yield the values of a text of sentences: itself for its phrases, its facts, the names in it."""
     text = text[:_PROSE_CHARACTERS]
     yield ResultValue(key=key, value=text)
     facts = extract(text)
     for fact in facts.all:
-        yield ResultValue(key=key, value=_shown(text, fact), told=True)
+        yield ResultValue(key=key, value=_written(text, fact), in_sentence=True)
     for name in _NAME.finditer(facts.rest):
-        yield ResultValue(key=key, value=name[0], told=True)
+        yield ResultValue(key=key, value=name[0], in_sentence=True)
 
 
-def _shown(text: str, fact: Fact) -> str | float:
+def _written(text: str, fact: Fact) -> str | float:
     bare = isinstance(fact, Quantity) and fact.dimension is None
     return fact.value if bare and isinstance(fact, Quantity) else text[fact.start : fact.end].strip()
 
@@ -422,7 +422,7 @@ class Texts:
     def __init__(self, scope: Scope) -> None:
         """Keep the scope; nothing is read yet."""
         self._scope = scope
-        self._given: dict[_Key, SaidText] = {}
+        self._arguments_of: dict[_Key, SaidText] = {}
         self._results: dict[_Key, ResultValues] = {}
 
     @cached_property
@@ -455,10 +455,10 @@ class Texts:
 
     def given_to(self, actual: MadeCall) -> SaidText:
         """Return the arguments of a call as one text."""
-        result = self._given.get(actual.place)
+        result = self._arguments_of.get(actual.place)
         if result is None:
             provided = (str(value) for _, value in leaves(actual.call.arguments or {}, limit=MAX_ARGUMENTS))
-            result = self._given[actual.place] = SaidText.of("\n".join(provided))
+            result = self._arguments_of[actual.place] = SaidText.of("\n".join(provided))
         return result
 
     def result_of(self, actual: MadeCall) -> ResultValues:

@@ -84,4 +84,4 @@ def test_what_to_be_wary_of_is_told() -> None:
     assert opening(overruled) == snapshot(
         "2 of 20 given verdicts differ from the computed outcome; the given one counts"
     )
-    assert drafts == snapshot("3 conversations left out: the case is a draft that nobody has reviewed")
+    assert drafts == snapshot("3 conversations left out: the case is a draft that has not been reviewed")

@@ -37,7 +37,7 @@ def test_a_table_begins_with_what_most_conversations_fail_by(hotel: Path) -> Non
     assert rows == snapshot(
         [
             "1 high book was given a wrong city 3 3 60% 2026-03-04 12:01 2026-03-06 12:01 c5 turn 1",
-            "2 high drop was called though nobody asked for it 1 1 20% 2026-03-05 12:01 2026-03-05 12:01 c4 turn 1",
+            "2 high drop was called although it was not expected 1 1 20% 2026-03-05 12:01 2026-03-05 12:01 c4 turn 1",
             "3 high book was not called where it is expected 1 1 20% 2026-03-03 12:01 2026-03-03 12:01 c2",
         ]
     )

@@ -312,7 +312,7 @@ def test_a_function_that_does_not_say_what_it_takes_is_refused(function: Any) ->
     with raises(
         UsageError,
         snapshot(
-            "evaluator house.any: the function has to take one argument, and say which: Subject, Conversation, Turn; as in def <name>(turn: Turn)"
+            "evaluator house.any: the function must take one argument, annotated with one of: Subject, Conversation, Turn; as in def <name>(turn: Turn)"
         ),
         name=function.__name__,
     ):
@@ -320,11 +320,11 @@ def test_a_function_that_does_not_say_what_it_takes_is_refused(function: Any) ->
 
 
 def test_async_functions_and_rubrics_that_nobody_asks_with_are_refused() -> None:
-    with raises(UsageError, snapshot("evaluator _waits: an async function")):
+    with raises(UsageError, snapshot("evaluator _waits: async functions are not supported")):
         evaluator()(_waits)
     with raises(UsageError, snapshot("it has rubrics and yields no questions")):
         evaluator(rubrics=(MOOD,))(_certain)
-    with raises(UsageError, snapshot("give low to the metrics, not beside them")):
+    with raises(UsageError, snapshot("set low on the metrics, not next to them")):
         evaluator(metrics=(_metric("house.first"),), low=0.5)(_certain)
 
 
@@ -357,8 +357,8 @@ def test_what_is_called_like_a_function_is_one_under_a_name(function: Any) -> No
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (_Waiting(), "an async function"),
-        (partial(_waits), "an async function"),
+        (_Waiting(), "async functions are not supported"),
+        (partial(_waits), "async functions are not supported"),
         (_METHOD, "evaluator house.any: a classmethod is not called with one argument; give a function"),
     ],
 )

@@ -230,7 +230,7 @@ def test_each_output_that_was_not_said_is_one_failure() -> None:
     case = {"case_id": "trip", "outputs": ["AB12", 4711, "CD34"]}
     (one,) = subjects([case], [talk()])
     assert [each.explanation for each in failures_of(one, [], rules())] == snapshot(
-        ["no answer says '4711'", "no answer says 'CD34'"]
+        ["no answer contains '4711'", "no answer contains 'CD34'"]
     )
 
 

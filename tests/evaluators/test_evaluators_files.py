@@ -176,7 +176,7 @@ def test_a_file_without_an_evaluator_says_so(tmp_path: Path) -> None:
         ("import sys\nsys.exit(3)\n", "line 2: SystemExit: 3"),
         (
             "from otel_agentic import evaluator\n\n@evaluator()\ndef unsaid(x):\n    return 1\n",
-            "line 3: UsageError: evaluator unsaid: the function has to take one argument",
+            "line 3: UsageError: evaluator unsaid: the function must take one argument",
         ),
     ],
 )

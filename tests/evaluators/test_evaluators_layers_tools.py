@@ -106,7 +106,7 @@ def test_a_turn_that_never_came_lacks_its_calls_once_the_conversation_has_ended(
 def test_explanations_name_what_is_missing_and_what_nobody_asked_for() -> None:
     found = scores_of(Tools(), subject(said("a", "x", "x"), case(A_B)))
     assert {score.explanation for score in found.values()} == snapshot(
-        {"1 of 2 required calls made; not called: b; not asked for: x (2 times)"}
+        {"1 of 2 required calls occurred; not called: b; not asked for: x (2 times)"}
     )
 
 

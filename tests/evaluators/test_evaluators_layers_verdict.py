@@ -98,7 +98,7 @@ def test_a_good_plan_that_was_kept_leaves_the_fault_to_the_action() -> None:
 
 def test_right_calls_and_a_wrong_end_are_the_outcome() -> None:
     score = verdict(case(CANCEL, outputs=["refund"]), talk(RIGHT[0]))
-    assert (score.label, score.explanation) == snapshot(("outcome", "outcome broke first: no answer says 'refund'"))
+    assert (score.label, score.explanation) == snapshot(("outcome", "outcome broke first: no answer contains 'refund'"))
     answer = {"case_id": "c", "turns": [{"query": "go", "answer": "42"}]}
     score = verdict(answer, talk())
     assert ("outcome", "wrong_answer") == (score.label, score.details["evidence"][0]["kind"])

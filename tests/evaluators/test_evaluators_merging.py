@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
-from otel_agentic.evaluators.failures import SHOWN, group_failures, merge_question, merged
+from otel_agentic.evaluators.failures import LISTED_GROUPS, group_failures, merge_question, merged
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.judges.llm import LangChainJudge
 from otel_agentic.judges.prompts import merge_rubric
@@ -75,10 +75,10 @@ def test_with_one_group_or_none_nothing_is_asked() -> None:
 
 
 def test_of_many_groups_only_the_first_ones_are_shown_and_all_of_these() -> None:
-    many = groups(*(f"t{number:03}" * 90 for number in range(SHOWN + 5)), explanation="y" * 5000)
+    many = groups(*(f"t{number:03}" * 90 for number in range(LISTED_GROUPS + 5)), explanation="y" * 5000)
     asked = merge_question(many)
     assert asked is not None
     (text,) = (text for _, text in asked.material)
-    assert SHOWN == len(text.split("\n"))
+    assert LISTED_GROUPS == len(text.split("\n"))
     assert len(text) < JudgeSettings().max_answer_characters
-    assert many == merged(many, [f"{SHOWN}, {SHOWN + 1} = one that was not shown"])
+    assert many == merged(many, [f"{LISTED_GROUPS}, {LISTED_GROUPS + 1} = one that was not shown"])

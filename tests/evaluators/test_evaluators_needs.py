@@ -80,7 +80,7 @@ def test_what_is_there_is_not_missed() -> None:
             "answers",
             about(turn("a", None), turn("b", None)),
             "no_data",
-            "turn 1 has no answer (and of 1 more turns alike)",
+            "turn 1 has no answer (and of 1 more turns)",
         ),
         (
             "answers",
@@ -128,7 +128,7 @@ def test_what_is_lacking_is_told_with_its_reason(need: Need, lacking: Subject, r
 @pytest.mark.parametrize(
     ("need", "told"),
     [
-        ("expected_tools", "which tools are to be called (`tools`)"),
+        ("expected_tools", "the expected tool calls (`tools`)"),
         ("expected_answer", "an answer (`turns[].answer`)"),
         ("expected_state", "a state at the end (`expected_state`)"),
         ("expected_plan", "a plan (`plan`)"),

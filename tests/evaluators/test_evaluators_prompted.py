@@ -13,7 +13,7 @@ from otel_agentic.evaluators.custom import evaluator_of
 from otel_agentic.evaluators.prompts import (
     MATERIAL,
     NONCE,
-    SYSTEM_TOLD,
+    SYSTEM_MESSAGE,
     built_in_prompts,
     merge_prompt,
     prompts_named,
@@ -47,7 +47,7 @@ def test_what_is_shown_is_what_is_sent_but_for_material_and_marks(way: Way) -> N
         instructions = every[name].text
         (_, system), (_, human) = messages(question, instructions, way, max_characters=9, nonce=lambda: NONCE)
         _, block, rest = human.split("\n", 2)
-        assert (SYSTEM_TOLD, every[name].human(way)) == (system, human.replace(block, MATERIAL, 1))
+        assert (SYSTEM_MESSAGE, every[name].human(way)) == (system, human.replace(block, MATERIAL, 1))
         assert rest.startswith(f"</data {NONCE}>\n\n{instructions}")
 
 

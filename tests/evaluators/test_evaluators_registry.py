@@ -194,10 +194,10 @@ class Nothing:
         (Plain(metrics=(metric("all"),)), "is reserved"),
         (Plain(metrics=(metric("agentic.answer"),)), "is a score of every evaluation"),
         (Plain(metrics=(metric("agentic.tool.selection"),)), "is a score of every evaluation"),
-        (Plain(metrics=(metric("m", failing=frozenset({"bad"})),)), "'bad' among failing or severities"),
+        (Plain(metrics=(metric("m", failing=frozenset({"bad"})),)), "'bad' in failing or severities"),
         (
             Plain(metrics=(metric("m", labels=("good",), severities={"bad": "low"}),)),
-            "'bad' among failing or severities",
+            "'bad' in failing or severities",
         ),
         (
             Plain(metrics=(metric("m", needs=frozenset({"money"})),)),
@@ -250,7 +250,7 @@ def test_a_plugin_that_cannot_be_made_is_named() -> None:
             raise KeyError("token")
 
     with raises(PluginError, snapshot("plug-in x of acme 1.0: it cannot be made: KeyError: 'token'")):
-        registry._made(Broken, "plug-in x of acme 1.0", EvaluatorSettings())
+        registry._constructed(Broken, "plug-in x of acme 1.0", EvaluatorSettings())
 
 
 def test_two_rubrics_of_one_name_are_refused_unless_they_are_the_same() -> None:
@@ -279,7 +279,7 @@ def test_an_evaluator_that_is_given_twice_is_told_so_and_where_the_second_one_ma
     with raises(
         PluginError,
         snapshot(
-            "evaluator 'length' is given twice; give it once: --evaluator adds to `evaluators.files` of the settings, and both add to what is installed"
+            "evaluator 'length' is passed twice; pass it once: --evaluator adds to `evaluators.files` of the settings, and both extend the installed ones"
         ),
     ):
         check_all([Plain(), Plain()])

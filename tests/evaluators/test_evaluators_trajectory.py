@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.compat.agentest import CallAssertion, MadeToolCall, TrajectoryAssertions, match_trajectory
-from otel_agentic.evaluators.trajectory import Calls, Path, Wanted, is_exact, is_in_order, most_pairs
+from otel_agentic.evaluators.trajectory import Calls, ExpectedCall, Path, is_exact, is_in_order, most_pairs
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.judged import scores_of, subject
@@ -300,7 +300,9 @@ def paths(draw: st.DrawFn) -> Path:
     calls = st.tuples(st.integers(1, 3), st.booleans(), st.sampled_from("ab"), st.frozensets(st.integers(0, 3)))
     return Path(
         wanted=tuple(
-            Wanted(group=group, required=required, fits=frozenset(at for at in fits if names[at : at + 1] == name))
+            ExpectedCall(
+                group=group, required=required, fits=frozenset(at for at in fits if names[at : at + 1] == name)
+            )
             for group, required, name, fits in draw(st.lists(calls, max_size=4))
         ),
         steps=tuple((0, step) for step in steps),
@@ -345,7 +347,7 @@ def test_neither_the_first_calls_in_order_nor_the_last_need_be_the_right_ones() 
     """The calls 1 to 3 have to be expected ones: the first takes 2, the others 3 and 1, which is of the response of 2."""
     wanted = ((1, {0, 2, 3}), (3, {0, 2, 3}), (3, {1, 4}))
     path = Path(
-        wanted=tuple(Wanted(group=group, required=True, fits=frozenset(fits)) for group, fits in wanted),
+        wanted=tuple(ExpectedCall(group=group, required=True, fits=frozenset(fits)) for group, fits in wanted),
         steps=((0, 1), (0, 2), (0, 2), (0, 3), (0, 5)),
         free=frozenset({0, 4}),
     )

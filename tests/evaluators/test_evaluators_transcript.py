@@ -117,4 +117,4 @@ def test_values_that_json_cannot_tell_are_no_reason_to_fail() -> None:
         deep = [deep]
     told = transcript(conversation(turn("hi", "ho", tool_call("t", {"q": deep}, result=10**5_000))).turns)
 
-    assert lines_of(told)[1]["arguments"] == snapshot("a value that JSON cannot tell")
+    assert lines_of(told)[1]["arguments"] == snapshot("a value without a JSON form")

@@ -262,7 +262,7 @@ def test_failures_of_evaluators_stand_beside_those_of_the_outcome(judged: Judged
     ] == snapshot(
         [
             ("critical", "agent behaviour failure: unsafe action", 4, 2),
-            ("high", "an expected output was not said", 2, 1),
+            ("high", "an expected output is missing from the answers", 2, 1),
             ("high", "the answer was wrong", 1, 1),
             ("low", "helpfulness is below 3.5", 4, 2),
         ]

@@ -223,7 +223,9 @@ def test_a_known_failing_part_outweighs_one_that_could_not_be_evaluated() -> Non
 
 def test_a_draft_keeps_its_rows_and_has_no_outcome() -> None:
     found = scored(index_of({**PARIS, **BOOK}, reviewed=False), conversation(SAY_PARIS))
-    assert (found.reason, found.explanation) == snapshot(("unreviewed", "case 'x' is a draft that nobody has reviewed"))
+    assert (found.reason, found.explanation) == snapshot(
+        ("unreviewed", "case 'x' is a draft that has not been reviewed")
+    )
     assert [one.answer_outcome for one in found.turns] == ["pass"]
     assert [one.answer_score for one in found.turns] == pytest.approx([1.0], abs=0.01)
     assert ["missing"] == [fault.kind for tools in found.tools for fault in tools.faults]

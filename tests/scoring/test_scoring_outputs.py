@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from otel_agentic.scoring.answers import says
+from otel_agentic.scoring.answers import contains
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from otel_agentic.scoring.answers import says
     ],
 )
 def test_numbers_dates_and_times_are_said_by_value(answer: str, output: str | float) -> None:
-    assert says(answer, output)
+    assert contains(answer, output)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_numbers_dates_and_times_are_said_by_value(answer: str, output: str | fl
     ],
 )
 def test_what_only_looks_alike_is_not_said(answer: str, output: str | float) -> None:
-    assert not says(answer, output)
+    assert not contains(answer, output)
 
 
 _TOLD = "You get 1628 back.\nThank you for 12 stays.\n7"
@@ -64,7 +64,7 @@ _TOLD = "You get 1628 back.\nThank you for 12 stays.\n7"
     ],
 )
 def test_an_answer_in_json_says_what_its_texts_say(answer: str) -> None:
-    assert [True, True, True, True, False] == [says(answer, output) for output in ("1628", 12, 7, "Thank you", 628)]
+    assert [True, True, True, True, False] == [contains(answer, output) for output in ("1628", 12, 7, "Thank you", 628)]
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_an_answer_in_json_says_what_its_texts_say(answer: str) -> None:
     ],
 )
 def test_a_path_or_a_text_with_backslashes_says_no_number_by_chance(answer: str, output: str | float) -> None:
-    assert not says(answer, output)
+    assert not contains(answer, output)
 
 
 def test_numbers_among_the_values_of_json_are_said() -> None:
-    assert says('{"refund": 1628, "fees": [12.50]}', "1628")
-    assert says('{"refund": 1628, "fees": [12.50]}', 12.5)
-    assert not says('{"refund": 1628}', 16)
+    assert contains('{"refund": 1628, "fees": [12.50]}', "1628")
+    assert contains('{"refund": 1628, "fees": [12.50]}', 12.5)
+    assert not contains('{"refund": 1628}', 16)
 
 
 def test_long_rows_of_digits_are_read_in_linear_time() -> None:
-    assert not says("12 " * 20_000 + "x", 1234)
+    assert not contains("12 " * 20_000 + "x", 1234)

@@ -56,7 +56,7 @@ def score_warnings(done: dict[str, Any]) -> Iterator[str]:
         )
     drafts = done["reasons"].get("unreviewed", 0)
     if drafts:
-        yield f"{plural(drafts, 'conversation')} left out: the case is a draft that nobody has reviewed"
+        yield f"{plural(drafts, 'conversation')} left out: the case is a draft that has not been reviewed"
 
 
 def is_partial(fails: int, n: int) -> bool:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.outcome import TurnRule
     from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, ToolExpectation
 
-Told = Verdict | JudgeFailure
+Sentence = Verdict | JudgeFailure
 
 #: Conversations whose questions go to the judge together.
 _BATCH: Final = 256
@@ -75,7 +75,7 @@ class Prepared:
         """Yield a question for each answer that a judge must see."""
         return (requested for _, requested in self.answers() if isinstance(requested, Question))
 
-    def answer_parts(self, message: Iterator[Told]) -> dict[int, Part]:
+    def answer_parts(self, message: Iterator[Sentence]) -> dict[int, Part]:
         """Return turn index -> outcome of its answer; takes as many verdicts as there are questions."""
         return {
             turn.index: answer_part(turn, next(message), self.threshold)
@@ -110,7 +110,7 @@ class System:
 
     title: str
     questions: Callable[[Prepared], Iterator[Question]]
-    numbers: Callable[[Prepared, Iterator[Told]], Numbers]
+    numbers: Callable[[Prepared, Iterator[Sentence]], Numbers]
 
 
 def score_as(
@@ -138,7 +138,7 @@ def _ready(matched: MatchedConversation, settings: ScoringSettings) -> Prepared 
 
 
 def _score(
-    system: System, matched: MatchedConversation, prepared: Prepared | Part, message: Iterator[Told]
+    system: System, matched: MatchedConversation, prepared: Prepared | Part, message: Iterator[Sentence]
 ) -> ConversationScore:
     if isinstance(prepared, Part):
         nothing = Numbers(decided=prepared, needed=(), answers={}, tools=(), by_tools=prepared, by_both=prepared)

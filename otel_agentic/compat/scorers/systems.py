@@ -26,8 +26,8 @@ from otel_agentic.compat.scorers.common import (
     NOTHING_TO_SCORE,
     Numbers,
     Prepared,
+    Sentence,
     System,
-    Told,
     WholeConversation,
     all_captured,
     counted,
@@ -58,7 +58,7 @@ def _agent_surface_questions(_prepared: Prepared) -> Iterator[Question]:
     yield from ()
 
 
-def _agent_surface_numbers(prepared: Prepared, _told: Iterator[Told]) -> Numbers:
+def _agent_surface_numbers(prepared: Prepared, _text: Iterator[Sentence]) -> Numbers:
     return whole_numbers(prepared, {}, lambda total: _agent_surface_tools(total, prepared))
 
 
@@ -98,7 +98,7 @@ def _questions(_prepared: Prepared) -> Iterator[Question]:
     yield from ()
 
 
-def _agentest_numbers(prepared: Prepared, _told: Iterator[Told]) -> Numbers:
+def _agentest_numbers(prepared: Prepared, _text: Iterator[Sentence]) -> Numbers:
     return whole_numbers(prepared, {}, _agentest_tools)
 
 
@@ -112,7 +112,7 @@ def _agentest_tools(total: WholeConversation) -> ToolScore:
             match_mode=mode, expected=tuple(map(_assertion, expected)), forbidden=tuple(_forbidden(total))
         ),
     )
-    note = f"Agentest's {mode} match: {_told(result)}"
+    note = f"Agentest's {mode} match: {_text(result)}"
     return tool_score(passed(note, 1.0) if result.matched else failed("tool_fault", note, 0.0))
 
 
@@ -138,7 +138,7 @@ def _forbidden(total: WholeConversation) -> Iterator[CallAssertion]:
             yield CallAssertion(name=name)
 
 
-def _told(result: TrajectoryResult) -> str:
+def _text(result: TrajectoryResult) -> str:
     lists = {
         "missing": result.missing_calls,
         "extra": result.extra_calls,
@@ -152,7 +152,7 @@ def _told(result: TrajectoryResult) -> str:
 AGENTEST = System(title="Agentest 0.0.17", questions=_questions, numbers=_agentest_numbers)
 
 
-def _fair_forge_numbers(prepared: Prepared, message: Iterator[Told]) -> Numbers:
+def _fair_forge_numbers(prepared: Prepared, message: Iterator[Sentence]) -> Numbers:
     answers = prepared.answer_parts(message)
     tools = tuple(
         _fair_forge_tools(turn, expected.tools, prepared.rules)
@@ -188,7 +188,7 @@ def _fair_forge_tools(turn: Turn, expectation: ToolExpectation, rules: ToolRules
     if score is None:
         part = not_evaluated("no_data", f"turn {turn.index + 1} called no tool; Fair Forge does not score that")
         return tool_score(part, turn_index=turn.index)
-    return _shown(score, turn.index, rules.threshold)
+    return _displayed(score, turn.index, rules.threshold)
 
 
 def _weights(rules: ToolRules) -> dict[str, float] | None:
@@ -197,7 +197,7 @@ def _weights(rules: ToolRules) -> dict[str, float] | None:
     return None if provided == DEFAULT_TOOL_WEIGHTS else provided
 
 
-def _shown(score: ToolCorrectnessScore, turn_index: int, threshold: float) -> ToolScore:
+def _displayed(score: ToolCorrectnessScore, turn_index: int, threshold: float) -> ToolScore:
     note = f"Fair Forge's tool score {score.overall_correctness:.2f}, threshold {threshold:g}: {score.reasoning}"
     part: Part = passed(note) if score.is_correct else failed("tool_fault", note)
     return tool_score(
@@ -250,7 +250,7 @@ def _ragas_questions(prepared: Prepared) -> Iterator[Question]:
         yield replace(question, expected=question.answer, answer=reference, also_accepted=())
 
 
-def _ragas_numbers(prepared: Prepared, message: Iterator[Told]) -> Numbers:
+def _ragas_numbers(prepared: Prepared, message: Iterator[Sentence]) -> Numbers:
     answers = {
         turn.index: _average(turn, next(message), next(message), prepared.threshold)
         if isinstance(requested, Question)
@@ -260,7 +260,7 @@ def _ragas_numbers(prepared: Prepared, message: Iterator[Told]) -> Numbers:
     return whole_numbers(prepared, answers, lambda total: _ragas_tools(total, prepared.rules.threshold))
 
 
-def _average(turn: Turn, first: Told, second: Told, threshold: float) -> Part:
+def _average(turn: Turn, first: Sentence, second: Sentence, threshold: float) -> Part:
     if isinstance(first, JudgeFailure) or isinstance(second, JudgeFailure):
         return answer_part(turn, first if isinstance(first, JudgeFailure) else second, threshold)
     score = (first.score + second.score) / 2

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from otel_agentic.truth.model import Case, Effect, ToolExpectation
 
 #: Conversations whose sorted calls are kept: the metrics of one are computed one after the other.
-_KEPT: Final = 4
+_CACHED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class _Same:
         return isinstance(other, _Same) and self.subject is other.subject
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _remembered(same: _Same) -> ExpectedCalls | Missing:
     subject = same.subject
     lacks = first_missing(subject, ("expected_tools",))
@@ -231,7 +231,7 @@ class Tools(WithoutSettings):
 
 def _scores(expected: ExpectedCalls) -> list[MetricScore]:
     required, paired, beyond = expected.required, len(expected.paired), len(expected.beyond)
-    explanation = _told(expected)
+    explanation = _routing_text(expected)
     details = {"required": required, "made": paired, "beyond": beyond}
 
     def share(name: str, part: int, total: int, nothing: MetricScore | None = None) -> MetricScore:
@@ -249,7 +249,7 @@ def _scores(expected: ExpectedCalls) -> list[MetricScore]:
     ]
 
 
-def _told(counts: ExpectedCalls) -> str:
+def _routing_text(counts: ExpectedCalls) -> str:
     """Return which tools were called wrongly, in words."""
     missing = Counter(name for name, _ in counts.missing)
     beyond = Counter(actual.call.name for actual in counts.beyond)
@@ -264,13 +264,7 @@ def _told(counts: ExpectedCalls) -> str:
 
 
 SEMANTICS: Final = "agentic.layers.parameter_semantics"
-_TOLD: Final = 5
-
-PARAMETER_LIMITS: Final = (
-    "A required call that was not made counts 0, whatever its parameters; extra calls do not count. Calls of one name are "
-    "paired such that their arguments agree best. The page's function pairs by place, compares with Python's equality, by "
-    "which true is 1, and gives 1 without reference arguments."
-)
+_LISTED: Final = 5
 
 
 class Parameters(WithoutSettings):
@@ -336,7 +330,8 @@ def _score(subject: Subject, result: ExpectedCalls) -> MetricScore:
     named = [f"{actual.call.name}({key})" for _, actual, key in invalid]
     missing = len(result.missing)
     parts = [
-        f"other arguments: {', '.join(named[:_TOLD])}" + (f" and {len(named) - _TOLD} more" if named[_TOLD:] else "")
+        f"other arguments: {', '.join(named[:_LISTED])}"
+        + (f" and {len(named) - _LISTED} more" if named[_LISTED:] else "")
         if named
         else "",
         f"{missing} of {result.required} required calls not made" if missing else "",
@@ -462,7 +457,7 @@ def _call_score(turn: Turn, call: ToolCall, schema: Any, given_up: dict[str, str
         if not error.of_call:
             given_up[call.name] = f"{error}"
         return none("no_data", f"{error}")
-    return _judged(turn, call, faults, location)
+    return _validity_score(turn, call, faults, location)
 
 
 def _takes(schema: Any, parameter: str) -> bool:
@@ -470,7 +465,9 @@ def _takes(schema: Any, parameter: str) -> bool:
     return isinstance(properties, Mapping) and parameter in properties
 
 
-def _judged(turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], location: Mapping[str, Any]) -> MetricScore:
+def _validity_score(
+    turn: Turn, call: ToolCall, faults: Sequence[SchemaFault], location: Mapping[str, Any]
+) -> MetricScore:
     messages = [
         f"parameter {fault.path} {fault.message}" if fault.path else f"the object {fault.message}" for fault in faults
     ]

@@ -53,8 +53,8 @@ class PlanQualityJudged(WithoutSettings):
         plan = written_plan(subject)
         if plan is None:
             return [none_of(QUALITY_JUDGED, "no_data", NO_PLAN)]
-        replies = yield [rubric_question(self.rubrics[0], plan=shown_plan(plan), **_wanted(subject))]
-        return [judged(QUALITY_JUDGED, replies[0])]
+        replies = yield [rubric_question(self.rubrics[0], plan=shown_plan(plan), **_purpose(subject))]
+        return [judged_score(QUALITY_JUDGED, replies[0])]
 
 
 class PlanAdherenceJudged(WithoutSettings):
@@ -74,10 +74,10 @@ class PlanAdherenceJudged(WithoutSettings):
             return [none_of(ADHERENCE_JUDGED, "no_data", NO_PLAN)]
         explanation = transcript(subject.conversation.turns)
         replies = yield [rubric_question(self.rubrics[0], plan=shown_plan(plan), conversation=explanation.text)]
-        return [judged(ADHERENCE_JUDGED, replies[0], explanation.note)]
+        return [judged_score(ADHERENCE_JUDGED, replies[0], explanation.note)]
 
 
-def judged(name: str, reply: Verdict | JudgeFailure, note: str = "") -> MetricScore:
+def judged_score(name: str, reply: Verdict | JudgeFailure, note: str = "") -> MetricScore:
     """Return a judge's reply as a score; a failed judge is an abstention."""
     if isinstance(reply, JudgeFailure):
         return none_of(name, reply.reason, f"was not judged: {reply.message}")
@@ -100,7 +100,7 @@ def shown_plan(plan: WrittenPlan) -> str:
     return "\n".join(lines)
 
 
-def _wanted(subject: Subject) -> dict[str, str]:
+def _purpose(subject: Subject) -> dict[str, str]:
     """Return the known purpose of the plan: queries, goal, tools, the expected plan."""
     queries = [
         _json({"turn": turn.index + 1, "user": turn.query[:_PART]})

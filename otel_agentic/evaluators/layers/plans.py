@@ -89,7 +89,7 @@ MAX_DEPTH: Final = 6
 #: Tools that are searched for, and characters of a name.
 _NAMES: Final = 1_000
 _NAME_CHARACTERS: Final = 256
-_KEPT: Final = 64
+_CACHED: Final = 64
 
 #: Under which keys an object holds its steps,
 STEP_LISTS: Final = (
@@ -279,7 +279,7 @@ def _tool_of(value: Any, names: ToolNames, *, sure: bool) -> str | None:
     return value if value in names.exact or (sure and _ONE_WORD.fullmatch(value)) else None
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _compiled(names: Sequence[str]) -> tuple[re.Pattern[str] | None, Mapping[str, str]]:
     meant: dict[str, str] = {}
     for name in names:

@@ -137,8 +137,8 @@ def size_of(expected: Any) -> int:
 COMPLETION: Final = "agentic.layers.task_completion"
 EFFICIENCY: Final = "agentic.layers.step_efficiency"
 #: Differences in the explanation, and those in the details.
-_TOLD: Final = 3
-_KEPT: Final = 20
+_EXPLAINED: Final = 3
+_LISTED: Final = 20
 
 
 class Outcome(WithoutSettings):
@@ -169,7 +169,7 @@ def completion(subject: Subject) -> MetricScore:
         lost = f"the last result of {listed(state.unseen)} was not recorded, and {_differences_text(differences[:1])} in the others"
         return none_of(COMPLETION, "content_not_captured", lost)
     if differences and all(item.hidden for item in differences):
-        explanation = f"in {state.source}, {listed([item.path for item in differences[:_TOLD]])} was taken out before it was recorded"
+        explanation = f"in {state.source}, {listed([item.path for item in differences[:_EXPLAINED]])} was taken out before it was recorded"
         return none_of(COMPLETION, "content_not_captured", explanation)
     named = size_of(expected) if expected else 0
     explanation = _differences_text(differences) if differences else f"{named} of {named} expected values are there"
@@ -178,16 +178,16 @@ def completion(subject: Subject) -> MetricScore:
         value=float(not differences),
         explanation=f"in {state.source}, {explanation}",
         parameter=differences[0].path if differences else None,
-        details={"values": named, "differing": [_as_json(item) for item in differences[:_KEPT]]},
+        details={"values": named, "differing": [_as_json(item) for item in differences[:_LISTED]]},
     )
 
 
 def _differences_text(differences: Sequence[Differing]) -> str:
     parts = [
         f"{item.path} is {'absent' if item.found is ABSENT else json_text(item.found)}, expected {json_text(item.expected)}"
-        for item in differences[:_TOLD]
+        for item in differences[:_EXPLAINED]
     ]
-    more = len(differences) - _TOLD
+    more = len(differences) - _EXPLAINED
     return "; ".join(parts) + (f"; {more} more" if more > 0 else "")
 
 
@@ -316,12 +316,12 @@ def _score(writes: _Writes, score: ConversationScore | None) -> MetricScore:
 
 def _details(writes: _Writes) -> dict[str, Any]:
     return {
-        "missing": [{"tool": name, "arguments": dict(arguments)} for name, arguments in writes.missing[:_KEPT]],
+        "missing": [{"tool": name, "arguments": dict(arguments)} for name, arguments in writes.missing[:_LISTED]],
         "extra": [
             {"tool": actual.call.name, "turn_index": actual.turn_index, "arguments": actual.call.arguments}
-            for actual in writes.extra[:_KEPT]
+            for actual in writes.extra[:_LISTED]
         ],
-        "wrong_arguments": [wrong_as_json(*item) for item in writes.wrong[:_KEPT]],
+        "wrong_arguments": [wrong_as_json(*item) for item in writes.wrong[:_LISTED]],
     }
 
 
@@ -346,5 +346,5 @@ def _changes_text(label: StateChanges, writes: _Writes) -> str:
 
 
 def _some(message: Sequence[str]) -> str:
-    more = len(message) - _TOLD
-    return ", ".join(message[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+    more = len(message) - _EXPLAINED
+    return ", ".join(message[:_EXPLAINED]) + (f" and {more} more" if more > 0 else "")

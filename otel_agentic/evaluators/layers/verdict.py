@@ -28,7 +28,7 @@ _ACTION_FAULTS: Final[frozenset[FaultKind]] = frozenset(
 )
 #: Reasons for which a turn that is missing may still exist.
 _MISSING_TURNS: Final = frozenset({"incomplete", "no_conversation_id"})
-_KEPT: Final = 20
+_LISTED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def _details(evidence: Sequence[Evidence]) -> dict[str, Any]:
                 "turn_index": item.turn_index,
                 "told": item.told,
             }
-            for item in evidence[:_KEPT]
+            for item in evidence[:_LISTED]
         ],
     }
 
