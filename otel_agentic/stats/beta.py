@@ -21,7 +21,6 @@ from otel_agentic.stats.pass_k import rising_ratio
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 

@@ -78,6 +78,10 @@ if TYPE_CHECKING:
 
     from otel_agentic.stats.model import Attempts, CaseKey, Estimate, Estimates, Estimator
 
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+    BoolArray = npt.NDArray[np.bool_]
+
 #: A conversation's case, and what it adds to the estimate's deviation from its expectation.
 Influence = tuple["str | CaseKey", float]
 #: Sums of squares below this are rounding.
@@ -121,11 +125,6 @@ def repeats_of(influences: Sequence[Influence], labelled: Sequence[str | CaseKey
     robust = count / (count - 1) * sum(value * value for value in cases.values())
     return Repeats(effect=max(1.0, robust / plain), degrees=count - 1.0)
 
-
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-    IntArray = npt.NDArray[np.int64]
-    BoolArray = npt.NDArray[np.bool_]
 
 Design = Literal["independent", "one_case", "clustered"]
 DESIGNS: Final[tuple[Design, ...]] = get_args(Design)

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from otel_agentic.stats.cluster import EffectiveSample
     from otel_agentic.stats.model import CaseKey
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     Formula = Callable[[FloatArray, FloatArray, int], FloatArray]
     Transform = Callable[[FloatArray, int], FloatArray]

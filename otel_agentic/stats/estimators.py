@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from otel_agentic.stats.cluster import Design, EffectiveSamples
     from otel_agentic.stats.model import Attempts, Estimates, Estimator
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 INTERVAL_METHODS: Final[dict[Design, str]] = {

@@ -71,7 +71,6 @@ if TYPE_CHECKING:
     from otel_agentic.config import StatsSettings
     from otel_agentic.stats.model import Attempts, Estimate, Estimates
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
     BoolArray = npt.NDArray[np.bool_]

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
+    BoolArray = npt.NDArray[np.bool_]
+    IntArray = npt.NDArray[np.int64]
 
 
 class Interval(NamedTuple):
@@ -157,11 +158,6 @@ def bounded(values: FloatArray, bounds: FloatArray) -> FloatArray:
     """
     lower, upper = np.minimum(bounds[..., 0], values), np.maximum(bounds[..., 1], values)
     return np.where(np.isnan(values)[..., None], np.nan, np.stack((values, lower, upper), axis=-1))
-
-
-if TYPE_CHECKING:
-    BoolArray = npt.NDArray[np.bool_]
-    IntArray = npt.NDArray[np.int64]
 
 
 def smallest_for_each(holds: Callable[[IntArray, IntArray], BoolArray], size: int, most: int) -> IntArray:

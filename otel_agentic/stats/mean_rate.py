@@ -30,7 +30,6 @@ from scipy.special import gammaln, logsumexp, roots_jacobi
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
 

@@ -25,7 +25,6 @@ from otel_agentic.errors import UsageError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 #: From here on Stirling's series with four terms has all digits of a double.

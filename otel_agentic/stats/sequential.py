@@ -48,7 +48,6 @@ from otel_agentic.errors import UsageError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
 

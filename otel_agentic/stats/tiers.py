@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from otel_agentic.stats.mean_rate import CaseKinds, MeanEvidence, Side
     from otel_agentic.stats.model import Attempts, Estimator, Tier
 
-if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
     _Rule = Sequence[tuple[npt.NDArray[np.bool_], Tier]]
