@@ -135,7 +135,7 @@ def test_whoever_goes_away_has_their_query_ended(store: Store) -> None:
     left = threading.Event()
     threading.Timer(0.2, left.set).start()
 
-    with raises(QueryError, snapshot("who asked went away")):
+    with raises(QueryError, snapshot("the client disconnected")):
         ask_sql(store, ENDLESS, gone=left.is_set)
 
 
