@@ -127,12 +127,12 @@ def _run(
 @contextmanager
 def _exclusively(context: Context) -> Iterator[None]:
     """Admit one backfill at a time: two would write the same rows with different times of computation."""
-    if not context.engine.backfilling.acquire(timeout=_TURN_S):
+    if not context.engine.backfill_lock.acquire(timeout=_TURN_S):
         raise OverloadedError("another backfill is running in this collector; try again when it is done")
     try:
         yield
     finally:
-        context.engine.backfilling.release()
+        context.engine.backfill_lock.release()
 
 
 def _surroundings(context: Context, listener: _Listener) -> Surroundings:

@@ -109,7 +109,7 @@ def store_vacuum(context: Context, *, keep: str | None = None, dry_run: bool = F
     engine = context.engine
     age = keep or engine.settings.retention.keep
     told: dict[str, Any] = {"keep": age, "dry_run": dry_run, "removed": None}
-    with engine.retaining:
+    with engine.retention_lock:
         if not dry_run and not engine.uploads.is_active:  # imported rows belong to no conversation at first
             engine.store.write(drop_orphans)
         if age is not None:

@@ -16,6 +16,8 @@ _UNSUPPORTED: Final = {
     "(?(": "conditions", "\\1": "backreferences", "\\2": "backreferences", "\\k": "backreferences", "\\Z": "\\Z (write \\z)",
 }  # fmt: skip
 _HINT: Final = "RE2 syntax is as in Python, without look-around, backreferences and more than 1,000 repetitions"
+#: A part of a glob: any text, any single character (`?` or a class), or a literal character.
+_PART: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 class OwnPattern:
@@ -88,10 +90,6 @@ def _why(pattern: str, reason: str) -> str:
 def _encodable(text: str) -> str:
     """Return a text that can be encoded as UTF-8: JSON escapes may contain lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-#: A part of a glob: any text, any single character (`?` or a class), or a literal character.
-_PART: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 def globs_overlap(first: str, other: str) -> bool:

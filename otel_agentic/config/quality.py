@@ -13,6 +13,16 @@ from otel_agentic.config.sections import Count, Section
 
 Severity = Literal["low", "medium", "high", "critical"]
 _Bound = Annotated[float, Field(allow_inf_nan=False)]
+#: The least severity of a failure that fails the gate; `none`: a failure alone never does.
+FailOn = Severity | Literal["none"]
+#: The value compared with a limit: the estimate, or the lower (upper) end of its interval.
+BoundKind = Literal["estimate", "lower"]
+TierName = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row"]
+_Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
+_K = Annotated[int, Field(ge=1, le=999_999)]
+_Limit = Annotated[float, Field(allow_inf_nan=False)]
+_Drop = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Block = Literal["auto", "user", "session", "hour", "none"]
 
 
 class Threshold(Section):
@@ -67,18 +77,6 @@ class EvaluatorSettings(Section):
     )
 
 
-#: The least severity of a failure that fails the gate; `none`: a failure alone never does.
-FailOn = Severity | Literal["none"]
-#: The value compared with a limit: the estimate, or the lower (upper) end of its interval.
-BoundKind = Literal["estimate", "lower"]
-TierName = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row"]
-
-_Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
-_K = Annotated[int, Field(ge=1, le=999_999)]
-_Limit = Annotated[float, Field(allow_inf_nan=False)]
-_Drop = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-
-
 class GateSettings(Section):
     """The conditions that each agent has to meet; flags of `otel-agentic gate` add to them or replace them."""
 
@@ -124,9 +122,6 @@ class GateSettings(Section):
     allow_no_data: tuple[str, ...] = Field(
         default=(), description="conditions that pass without data: names of metrics or conditions, or `all`"
     )
-
-
-Block = Literal["auto", "user", "session", "hour", "none"]
 
 
 class Objective(Section):

@@ -37,6 +37,8 @@ _LEAST_SHARE: Final = 0.02
 _STEP: Final = 0.05
 #: While resting, the share is checked at this interval, seconds.
 _REST_STEP_S: Final = 0.25
+#: Called with the progress of a long command: the stage, the work done, and the total work (None if unknown).
+Progress = Callable[[str, int, int | None], None]
 
 
 class StopEvent(Protocol):
@@ -103,10 +105,6 @@ class Pressure:
         self._updated_at, self._longest_s = now, 0.0
 
 
-#: Called with the progress of a long command: the stage, the work done, and the total work (None if unknown).
-Progress = Callable[[str, int, int | None], None]
-
-
 class EngineListener(EvaluationListener, Protocol):
     """Receives the events of an engine."""
 
@@ -156,11 +154,11 @@ class Engine:
         #: Set to end long operations early, at a safe point.
         self.stopping = threading.Event()
         #: Held by a backfill.
-        self.backfilling = threading.Lock()
+        self.backfill_lock = threading.Lock()
         #: How long senders wait; background work yields accordingly.
         self.pressure = Pressure()
         #: Held while old data is exported or removed.
-        self.retaining = threading.Lock()
+        self.retention_lock = threading.Lock()
         self.reader = Reader.from_settings(settings.conversations, settings.dialects)
         self.store = Store(
             settings.store,

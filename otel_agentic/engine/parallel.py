@@ -58,6 +58,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
+#: Conversations matched, scored and stored in one batch; the next batch is scored meanwhile.
+_SCORING_BATCH: Final = 500
+#: Parts of a batch per worker, so that a slow part does not keep the other workers waiting.
+_PARTS_PER_WORKER: Final = 2
+#: Traces, or conversations, sent to a worker together.
+_REBUILD_PART: Final = 250
+#: The end of the input closes all conversations.
+_END_OF_INPUT: Final = "end_of_input"
 
 
 class WorkerResources:
@@ -259,12 +267,6 @@ def _expected(index: int, rules: ToolRules, number: int) -> CompiledCall:
     return _expectation(index, rules).calls[number]
 
 
-#: Conversations matched, scored and stored in one batch; the next batch is scored meanwhile.
-_SCORING_BATCH: Final = 500
-#: Parts of a batch per worker, so that a slow part does not keep the other workers waiting.
-_PARTS_PER_WORKER: Final = 2
-
-
 def scoring_over(engine: Engine, pool: WorkerPool | None) -> EvaluationRunner:
     """Return the evaluation runner of an engine, with worker processes if there are any.
 
@@ -381,12 +383,6 @@ def by_bucket(matched: Part, parts: int) -> list[list[int]]:
     for index, item in enumerate(matched):
         buckets.setdefault(bucket_of("\0".join(item.conversation.key)) % parts, []).append(index)
     return [buckets[number] for number in sorted(buckets)]
-
-
-#: Traces, or conversations, sent to a worker together.
-_REBUILD_PART: Final = 250
-#: The end of the input closes all conversations.
-_END_OF_INPUT: Final = "end_of_input"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,8 @@ _EXPORT_PAUSE_RATIO: Final = 0.5
 #: A file that cannot be written is skipped, so that one damaged file does not block the others; after this many failures a
 #: round ends, because the disk is the problem.
 _MAX_FAILED: Final = 5
+#: Ratio of the pause between two portions, in which spans are written, to the time that the portion took.
+_REMOVAL_PAUSE_RATIO: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class HourlyExport:
         self._can_merge = True
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> ExportCounts:
-        """Write the due hours and days; return their counts. The caller holds the engine's lock `retaining`.
+        """Write the due hours and days; return their counts. The caller holds the engine's `retention_lock`.
 
         A file that cannot be written is skipped and retried in the next round; the result contains the first problem.
         Existing files stay intact.
@@ -173,10 +175,6 @@ class HourlyExport:
             return merge_day(con, self.folder, unit, day_ns)
 
 
-#: Ratio of the pause between two portions, in which spans are written, to the time that the portion took.
-_REMOVAL_PAUSE_RATIO: Final = 1.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalCounts:
     """Counts of removed items, or of those that a dry run would remove; `before_ns` is the cutoff."""
@@ -226,7 +224,7 @@ class RetentionPass:
         """Create a pass.
 
         Args:
-            engine: the opened store. The caller holds its lock `retaining`.
+            engine: the opened store. The caller holds its `retention_lock`.
             keep_ns: the retention period, ns.
             stop: once it returns True, the pass ends after the current portion.
             progress: called with the number of conversations processed and their total.

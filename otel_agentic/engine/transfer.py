@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 #: An upload expires after this time without a request.
 _STALE_S: Final = 600.0
 _ID: Final = re.compile(r"[0-9a-f]{32}")
+#: Bytes of a file in one piece.
+PIECE: Final = 4 * 1024 * 1024
 
 
 class Uploads:
@@ -184,10 +186,6 @@ def _import_table(
 ) -> int:
     now_ns = max(clock(), last_commit_ns(con))  # no earlier than the spans of the same import
     return importing.import_files(con, table, files, began_ns=began_ns, now_ns=now_ns)
-
-
-#: Bytes of a file in one piece.
-PIECE: Final = 4 * 1024 * 1024
 
 
 def snapshot(engine: Engine, *, since_ns: int | None = None, until_ns: int | None = None) -> Iterator[dict[str, Any]]:

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
     from otel_agentic.truth import Case, Label
 
 
+#: Called with conversations whose scores were just stored, and those among them that had a score before.
+OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
+#: Conversations that are loaded, matched and scored again in one batch.
+_PORTION: Final = 500
+
+
 class EvaluationListener(Protocol):
     """Receives the events of evaluations."""
 
@@ -159,10 +165,6 @@ class EvaluationResources:
             close()
 
 
-#: Conversations that are loaded, matched and scored again in one batch.
-_PORTION: Final = 500
-
-
 class MetricPass:
     """The evaluators of one scoring run. Evaluators that compute run after each batch of scores.
 
@@ -251,10 +253,6 @@ def _with_stored_scores(
         for item, score in zip(matched, judge_run.scored_from_cache(matched), strict=True)
         if item.conversation.key in existing
     ]
-
-
-#: Called with conversations whose scores were just stored, and those among them that had a score before.
-OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,14 +73,14 @@ class LiveCollector:
             )  # fails now rather than at the first conversation if it is missing or lacks a key
             self.telemetry = Telemetry.from_settings(self.engine.emit, run_id=uuid4().hex, trigger="online")
             self._reporter = EventReporter(self.engine, self.telemetry)
-            self.windowing = WindowLoop(self.engine, self.telemetry, self._reporter.report_gauges)
-            self.monitoring = MonitorLoop(self.engine, self.telemetry)
-            self.retaining = RetentionLoop(self.engine)
+            self.window_loop = WindowLoop(self.engine, self.telemetry, self._reporter.report_gauges)
+            self.monitor_loop = MonitorLoop(self.engine, self.telemetry)
+            self.retention_loop = RetentionLoop(self.engine)
         except BaseException:
             self.engine.close()
             raise
         self.assembler = Assembler(self.engine, self._rebuilt)
-        self.scoring = ScoringLoop(self.engine, self._emit)
+        self.scoring_loop = ScoringLoop(self.engine, self._emit)
         self._received = ReceivedCounts()
         self.telemetry.watch(self._vitals)
         self.engine.store.time_commits(self.telemetry.record_commit)
@@ -102,11 +102,11 @@ class LiveCollector:
             for collector in self._collectors:
                 collector.start(self)
                 self._started.append(collector)
-            self.scoring.start()
+            self.scoring_loop.start()
             self.assembler.start()
-            self.windowing.start()
-            self.monitoring.start()
-            self.retaining.start()
+            self.window_loop.start()
+            self.monitor_loop.start()
+            self.retention_loop.start()
             self.engine.store.snapshots.start()
             self._admin.start()
             self._live = live = self._addresses(self._admin.url)
@@ -147,10 +147,10 @@ class LiveCollector:
     def _stop_loops(self) -> None:
         """Stop the loops that process stored spans, in the order of the data flow."""
         self.assembler.stop()
-        self.scoring.stop(_GRACE_S)
-        self.windowing.stop()
-        self.monitoring.stop()
-        self.retaining.stop()
+        self.scoring_loop.stop(_GRACE_S)
+        self.window_loop.stop()
+        self.monitor_loop.stop()
+        self.retention_loop.stop()
 
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch and count it; see `Sink.accept`."""
@@ -161,7 +161,7 @@ class LiveCollector:
         if self._phase == "stopping":
             raise OverloadedError("the collector is stopping; retry after the restart")
         began = time.monotonic()
-        receipt = self.engine.store.submit(self.retaining.without_expired(batch))
+        receipt = self.engine.store.submit(self.retention_loop.without_expired(batch))
         self.engine.pressure.arrived()
         receipt.add_done_callback(partial(self._stored, began))
         return receipt
@@ -179,7 +179,7 @@ class LiveCollector:
             raise OverloadedError("the collector is stopping; retry after the restart")
         commands = Commands(self.engine, scored=self._emit, gone=disconnected)
         if name in {"evaluate", "judge_calibrate", "failures_merged"}:
-            with self.scoring.lock:  # two at once would score the same conversation, or ask the judge twice
+            with self.scoring_loop.lock:  # two at once would score the same conversation, or ask the judge twice
                 result = commands.call(name, arguments)
             self._reporter.report_agreement()
             return result
@@ -190,7 +190,7 @@ class LiveCollector:
         if name == "store_import_end":
             result = commands.call(name, arguments)
             self.assembler.arrived(self.engine.rebuilder.pending())
-            self.windowing.wake()
+            self.window_loop.wake()
             return result
         if name == "live":
             return {**self._store_state(commands), "collector": self._state()}
@@ -209,7 +209,7 @@ class LiveCollector:
         commands = Commands(
             self.engine,
             scored=lambda scored, _: self._restate({item.conversation.key for item in scored}),
-            locks=(self.scoring.lock, self.windowing.lock),
+            locks=(self.scoring_loop.lock, self.window_loop.lock),
         )
         return commands.call("backfill", arguments)
 
@@ -239,7 +239,7 @@ class LiveCollector:
 
     def _vitals(self) -> Vitals:
         return vitals_of(
-            self._phase, self.engine, assembler=self.assembler, scoring=self.scoring, retaining=self.retaining
+            self._phase, self.engine, assembler=self.assembler, scoring=self.scoring_loop, retaining=self.retention_loop
         )
 
     def health(self) -> dict[str, Any]:
@@ -273,7 +273,7 @@ class LiveCollector:
         """Report a rebuild, on the assembler's thread; scoring happens on another."""
         self._received.add_late(rebuilt.late_spans)
         self._reporter.report_rebuild(rebuilt, self.assembler.open_count)
-        self.scoring.wake()
+        self.scoring_loop.wake()
         if changed := rebuilt.vanished | {saved.key for saved in rebuilt.saved if saved.revision > 1}:
             self._restate(changed)
 
@@ -291,18 +291,18 @@ class LiveCollector:
         self._reporter.report_metrics(measured)
 
     def _emit(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
-        self.windowing.wake()
+        self.window_loop.wake()
         self._reporter.report_scores(scored, restated)
         self._restate({(item.score.environment, item.score.conversation_id) for item in scored})
 
     def _restate(self, keys: AbstractSet[Key]) -> None:
         """Recompute the windows that contain the conversations or an earlier revision of them."""
-        self.windowing.wake()
+        self.window_loop.wake()
         if not self.settings.slo.objectives:
             return
         with self.engine.store.read() as con:
             times_ns = window_times(con, keys)
-        self.monitoring.changed(times_ns)
+        self.monitor_loop.changed(times_ns)
 
     def _admin_server(self) -> AdminServer:
         admin, insecure = self.settings.admin, self.settings.receive.insecure

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from otel_agentic.live.scoring_loop import ScoringLoop
     from otel_agentic.store.store import StoreState
 
+#: The phases of a collector.
+Phase: TypeAlias = Literal["starting", "running", "stopping"]
+
 
 class ReceivedCounts:
     """Counts received spans and log records by result. Thread-safe."""
@@ -46,10 +49,6 @@ class ReceivedCounts:
             "late": late,
         }
         return {"received": counts, "reasons": dict(receipt.reasons), "altered": dict(receipt.altered)}
-
-
-#: The phases of a collector.
-Phase: TypeAlias = Literal["starting", "running", "stopping"]
 
 
 def vitals_of(

@@ -67,7 +67,7 @@ class RetentionLoop(BackgroundLoop):
     def round(self) -> tuple[ExportCounts | None, RemovalCounts | None]:
         """Export closed hours, then remove old conversations; returns None for a disabled step."""
         stop = self._stopping.is_set
-        with self._engine.retaining:
+        with self._engine.retention_lock:
             exported = self._export.run(stop) if self._export is not None else None
             removed = RetentionPass(self._engine, self.keep_ns, stop=stop).run() if self.keep_ns is not None else None
         return exported, removed

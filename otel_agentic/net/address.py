@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _HIGHEST_PORT = 65_535
 _PORT: Final = re.compile(r":\d+$")
+#: Descriptors for the store, its log, queries, exports and everything else that the process opens.
+_RESERVED: Final = 48
+#: OTLP/HTTP, OTLP/gRPC and the admin port share the rest.
+_PORTS: Final = 3
+#: Connections beyond the limit that a port may have while another one is being closed.
+_MOST_SURPLUS: Final = 64
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_WARN_EVERY_S: Final = 60.0
+_PAUSE_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,17 +200,6 @@ def _cannot_listen(address: Address, error: OSError | UnicodeError) -> UsageErro
         f"cannot listen on {address}: {reason}; stop what uses that port (another otel-agentic or OTel Collector?) "
         "or give another address, port 0 takes a free one"
     )
-
-
-#: Descriptors for the store, its log, queries, exports and everything else that the process opens.
-_RESERVED: Final = 48
-#: OTLP/HTTP, OTLP/gRPC and the admin port share the rest.
-_PORTS: Final = 3
-#: Connections beyond the limit that a port may have while another one is being closed.
-_MOST_SURPLUS: Final = 64
-_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_WARN_EVERY_S: Final = 60.0
-_PAUSE_S: Final = 0.02
 
 
 def raise_file_limit(connections: int) -> None:

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+#: ingest sends spans; query runs the commands that only read; admin may do everything. Weakest first.
+Role = Literal["ingest", "query", "admin"]
+_RANKED: Final[tuple[Role, ...]] = ("ingest", "query", "admin")
+_MAX_TOKEN_FILE_BYTES: Final = 64 * 1024
+#: A longer header contains no valid token.
+_MAX_HEADER_BYTES: Final = 8 * 1024
 
 
 class ReloadedFiles(Generic[T]):
@@ -91,14 +97,6 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-#: ingest sends spans; query runs the commands that only read; admin may do everything. Weakest first.
-Role = Literal["ingest", "query", "admin"]
-_RANKED: Final[tuple[Role, ...]] = ("ingest", "query", "admin")
-_MAX_TOKEN_FILE_BYTES: Final = 64 * 1024
-#: A longer header contains no valid token.
-_MAX_HEADER_BYTES: Final = 8 * 1024
 
 
 class Tokens:

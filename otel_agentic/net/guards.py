@@ -27,6 +27,26 @@ Stage = Literal["head", "body", "answer"]
 _CHECK_EVERY_S: Final = 0.25
 #: asyncio closes a socket one loop iteration after the call, TLS one later; tasks may need a few to end.
 _CLOSING_TURNS: Final = 10
+#: Time for a closing connection to receive its answer and to end TLS.
+LEAVE_S: Final = 1.0
+#: The minimum rate of a body is enforced after this time.
+_RATE_AFTER_S: Final = 5.0
+_MAX_HEAD_BYTES: Final = 64 * 1024
+#: Received data is processed in pieces, so that a violated limit stops the next piece, and the loop is not blocked.
+_PIECE_BYTES: Final = 32 * 1024
+#: Allowance for chunk headers: a body of tiny chunks costs a hundred times as much as one large chunk.
+_FREE_FRAMING_BYTES: Final = 64 * 1024
+_LEAST_PAYLOAD_RATIO: Final = 16
+#: Time during which the remainder of a body is discarded, after the request was answered early.
+_REMAINDER_S: Final = 5.0
+_LONG_HEAD: Final = f"the head of the request is larger than {_MAX_HEAD_BYTES} bytes"
+#: uvicorn logs a warning for every malformed request, so untrusted clients could flood the log.
+_QUIET_LOG: Final = logging.getLogger("uvicorn.error.untrusted")
+_QUIET_LOG.setLevel(logging.ERROR)
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+#: A line that ends in a bare LF or CR, or continues the header of the line before it (obs-fold).
+_AMBIGUOUS_LINE: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]")
+_LENGTH: Final = re.compile(rb"^content-length[ \t]*:([^\r]*)", re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,10 +173,6 @@ async def _turns() -> None:
         await asyncio.sleep(0)
 
 
-#: Time for a closing connection to receive its answer and to end TLS.
-LEAVE_S: Final = 1.0
-
-
 class TlsGate(asyncio.Protocol):
     """A connection during the TLS handshake: it counts against the limit and has a deadline from its first moment on."""
 
@@ -212,26 +228,6 @@ class TlsGate(asyncio.Protocol):
             self.drop()
             return
         inner.connection_made(secured)
-
-
-#: The minimum rate of a body is enforced after this time.
-_RATE_AFTER_S: Final = 5.0
-_MAX_HEAD_BYTES: Final = 64 * 1024
-#: Received data is processed in pieces, so that a violated limit stops the next piece, and the loop is not blocked.
-_PIECE_BYTES: Final = 32 * 1024
-#: Allowance for chunk headers: a body of tiny chunks costs a hundred times as much as one large chunk.
-_FREE_FRAMING_BYTES: Final = 64 * 1024
-_LEAST_PAYLOAD_RATIO: Final = 16
-#: Time during which the remainder of a body is discarded, after the request was answered early.
-_REMAINDER_S: Final = 5.0
-_LONG_HEAD: Final = f"the head of the request is larger than {_MAX_HEAD_BYTES} bytes"
-#: uvicorn logs a warning for every malformed request, so untrusted clients could flood the log.
-_QUIET_LOG: Final = logging.getLogger("uvicorn.error.strangers")
-_QUIET_LOG.setLevel(logging.ERROR)
-_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
-#: A line that ends in a bare LF or CR, or continues the header of the line before it (obs-fold).
-_AMBIGUOUS_LINE: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]")
-_LENGTH: Final = re.compile(rb"^content-length[ \t]*:([^\r]*)", re.IGNORECASE | re.MULTILINE)
 
 
 class StrictBuffer(ReceiveBuffer):

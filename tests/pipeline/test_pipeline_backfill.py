@@ -236,7 +236,7 @@ def test_a_run_begins_anew_where_one_of_other_settings_wrote_its_rows_meanwhile(
 def test_one_backfill_at_a_time_works_on_a_store(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otel_agentic.commands.backfill._TURN_S", 0.01)
     fill(engine, 1)
-    with engine.backfilling, raises(OverloadedError, snapshot("another backfill is running")):
+    with engine.backfill_lock, raises(OverloadedError, snapshot("another backfill is running")):
         run(engine)
 
     assert run(engine)["finished"]

@@ -182,7 +182,7 @@ def test_what_just_closed_is_left_to_the_collector_which_counts_it(tmp_path: Pat
     with Engine(settings_for(db), create=True) as engine:
         fill(engine, 3)
     with running(live_settings(db)) as (live, found), ExitStack() as held:
-        held.enter_context(live.scoring.lock)
+        held.enter_context(live.scoring_loop.lock)
         export(found, speak_genai(ask_hotel("fresh"), start_ns=just_now()).spans)
         eventually(lambda: rows(live.engine, "SELECT count(*) FROM conversations WHERE closed_by = 'idle'"), [(1,)])
         dry = streamed(live_settings(db), dry_run=True, windows=["7d"], step_ns=DAY_NS)[-1]["result"]

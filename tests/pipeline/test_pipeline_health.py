@@ -140,7 +140,7 @@ def test_a_collector_is_not_ready_while_it_stops_and_says_so(db: Path) -> None:
     settings = live_settings(db, **QUIET, retention={"export": True, "every_s": 0.05})
     with running(settings) as (live, found):
         stopping = threading.Thread(target=live.stop)
-        with live.engine.retaining:  # the next round of exports waits for it, and the stop for that round
+        with live.engine.retention_lock:  # the next round of exports waits for it, and the stop for that round
             stopping.start()
             eventually(lambda: answers(found), NOT_READY)
             assert live._state()["why_not"] == snapshot("the collector is stopping")

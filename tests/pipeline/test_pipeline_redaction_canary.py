@@ -34,7 +34,7 @@ def everything_said(folder: Path, caplog: pytest.LogCaptureFixture, redaction: d
             live.engine.evaluating.judge = heard.judge()
             refused = tell(live, found)
             eventually(lambda: rows(live.engine, SCORED), [(2,)])
-            live.retaining.round()
+            live.retention_loop.round()
             said = {
                 "conversations": json.dumps(ask(settings, "conversations_list")),
                 "cases": json.dumps(ask(settings, "truth_export")),

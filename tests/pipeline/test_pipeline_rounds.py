@@ -56,7 +56,7 @@ def test_a_dead_store_is_told_by_each_thread_once_and_without_a_traceback(
         with live.engine.store.connection():  # a reader that does not let go holds up the opening
             kill(live.engine.store)
             for _ in range(8):
-                for waking in (live.windowing.wake, live.scoring.wake, live.monitoring._wake.set):
+                for waking in (live.window_loop.wake, live.scoring_loop.wake, live.monitor_loop._wake.set):
                     waking()
                 time.sleep(0.1)
 
