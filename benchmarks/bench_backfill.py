@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.cpu_time import children_s, own_s
 from benchmarks.workload import request
-from otel_agentic.backfill.plan import Asked
-from otel_agentic.backfill.run import Surroundings, backfill
+from otel_agentic.backfill.plan import BackfillRequest
+from otel_agentic.backfill.run import BackfillContext, backfill
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings, StoreSettings
 from otel_agentic.engine.engine import Engine
@@ -93,9 +93,9 @@ def timed(db: Path, spans: Path, truth: list[list[TruthFile]], workers: int | No
         rebuilding_over(engine, pool)
         ingest_files(engine, [str(spans)], stages.step)
         engine.evaluating.remember(*truth)
-        asked = Asked(windows=("24h", "7d"), step_ns=HOUR_NS, k=(1, 3, 5)).checked()
-        around = Surroundings(progress=stages.step)
-        backfill(engine, asked, evaluating=scoring_over(engine, pool), around=around)
+        asked = BackfillRequest(windows=("24h", "7d"), step_ns=HOUR_NS, k=(1, 3, 5)).checked()
+        around = BackfillContext(progress=stages.step)
+        backfill(engine, asked, evaluating=scoring_over(engine, pool), context=around)
         rows = contents(engine)
     here_s = own_s() - stages.began
     totals = {"all stages": here_s, "all processes": here_s + children_s() - children}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.cpu_time import own_s
-from otel_agentic.backfill.plan import Asked
-from otel_agentic.backfill.run import Surroundings, backfill
+from otel_agentic.backfill.plan import BackfillRequest
+from otel_agentic.backfill.run import BackfillContext, backfill
 from otel_agentic.config import Settings, StoreSettings
 from otel_agentic.engine.engine import Engine
 
@@ -96,9 +96,9 @@ def fill(con: Connection, given: argparse.Namespace, evaluation: str) -> None:
 def timed(engine: Engine, step_s: int) -> str:
     """Return what a backfill did, and how long that took."""
     heard = [own_s()]
-    asked = Asked(windows=("1h", "24h", "7d"), step_ns=step_s * NS_PER_S, k=(1, 3, 5)).checked()
-    around = Surroundings(progress=lambda *_: heard.append(own_s()))
-    done = backfill(engine, asked, around=around)
+    asked = BackfillRequest(windows=("1h", "24h", "7d"), step_ns=step_s * NS_PER_S, k=(1, 3, 5)).checked()
+    around = BackfillContext(progress=lambda *_: heard.append(own_s()))
+    done = backfill(engine, asked, context=around)
     assert done.newest is not None
     assert done.plan is not None
     longest = max(after - before for before, after in pairwise(heard))

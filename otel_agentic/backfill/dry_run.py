@@ -1,4 +1,4 @@
-"""The dry run of a backfill: conversations, windows and judge questions counted in advance, with their cost; results as JSON."""
+"""The dry run of a backfill: conversations, windows and judge questions counted in advance, with cost; results as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from otel_agentic.backfill.plan import duration, moment, plan_of
-from otel_agentic.backfill.run import selection_of, wanted_of
+from otel_agentic.backfill.run import selection_of, unscored_in
 from otel_agentic.engine.engine import stored_estimator_names
 from otel_agentic.evaluation.judge_runs import scorer_of
 from otel_agentic.evaluation.sampling import sample_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from otel_agentic.backfill.plan import Asked, Plan
+    from otel_agentic.backfill.plan import BackfillRequest, Plan
     from otel_agentic.backfill.run import Backfilled
     from otel_agentic.config import JudgeSettings
     from otel_agentic.engine.engine import Engine, Progress
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 
 def count_points(group: IntArray, ended_ns: IntArray, windows: Sequence[str], ends: range) -> int:
-    """Return how many pairs of a group and a window of these ends hold a conversation, over all windows.
+    """Return the number of pairs of a group and a window of these ends that contain a conversation, over all widths.
 
     Args:
-        group: (conversations,) whole number of the group.
-        ended_ns: (conversations,) when each ended, ns.
+        group: (conversations,) integer id of the group.
+        ended_ns: (conversations,) end of each conversation, ns.
         windows: such as "24h", or "n200".
         ends: window ends, ns.
 
@@ -59,24 +59,24 @@ def count_points(group: IntArray, ended_ns: IntArray, windows: Sequence[str], en
     group, ended_ns = group[order], ended_ns[order]
     same = np.concatenate(([False], group[1:] == group[:-1])) if len(group) else np.zeros(0, dtype=bool)
     first = np.maximum(_steps_up_to(ended_ns, ends), 0)
-    asked = parse_windows(windows)
-    # One of the newest conversations goes on as long as the widest one of a time.
-    widths_ns = [widest_ns(asked) if window.width_ns is None else window.width_ns for window in asked]
-    return sum(_held(first, _last(ended_ns, width_ns, ends), same) for width_ns in widths_ns)
+    parsed = parse_windows(windows)
+    # A window of the newest conversations counts as long as the widest window of a period.
+    widths_ns = [widest_ns(parsed) if window.width_ns is None else window.width_ns for window in parsed]
+    return sum(_covered(first, _last(ended_ns, width_ns, ends), same) for width_ns in widths_ns)
 
 
 def _last(ended_ns: IntArray, width_ns: int, ends: range) -> IntArray:
-    """Return the number of the last end whose window holds each conversation, counted from 0; -1 and less: none."""
+    """Return the index of the last end whose window contains each conversation; negative without one."""
     return np.minimum(_steps_up_to(ended_ns + width_ns, ends) - 1, len(ends) - 1)
 
 
 def _steps_up_to(times_ns: IntArray, ends: range) -> IntArray:
-    """Return the number of the first end that is not before each time, counted from 0."""
+    """Return the index of the first end that is not before each time."""
     return -((ends.start - times_ns) // ends.step)
 
 
-def _held(first: IntArray, last: IntArray, same: npt.NDArray[np.bool_]) -> int:
-    """Return how many ends are in some of the spans from first to last, spans of one group in order and each end once."""
+def _covered(first: IntArray, last: IntArray, same: npt.NDArray[np.bool_]) -> int:
+    """Return how many ends are in any range from first to last; ranges are sorted by group, ends of a group count once."""
     begun = first.copy()
     begun[1:] = np.where(same[1:], np.maximum(first[1:], last[:-1] + 1), first[1:])
     return int(np.maximum(last - begun + 1, 0).sum())
@@ -87,10 +87,10 @@ _TOKENS_A_PRICE: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeEstimate:
-    """What scoring would ask of the judge: different questions, those whose verdict is remembered, calls to be made.
+    """The judge questions of a scoring run: distinct questions, and those with a cached verdict.
 
-    One call a question: retries, votes and canaries come on top. `tokens` and `cost_usd` are None where the judge makes
-    no estimate, or no price is set. `over` says which limit of the budget that would break, None where none.
+    Every question counts as one call; retries, votes and canaries are not included. `tokens` and `cost_usd` are None if the
+    judge gives no estimate or no price is set. `over` names the limit of the budget that would be exceeded, or is None.
     """
 
     judge: str
@@ -103,49 +103,49 @@ class JudgeEstimate:
 
     @property
     def calls(self) -> int:
-        """Questions without a remembered verdict."""
+        """Questions without a cached verdict."""
         return self.questions - self.cached
 
 
-class Gatherer:
-    """A judge that answers nothing and remembers what it was asked."""
+class QuestionRecorder:
+    """A judge that records its questions and answers none."""
 
     def __init__(self, judge: Judge) -> None:
         self.name: str = judge.name
         self.version: str = judge.version
         self.kinds = kinds_of(judge)
-        self.asked: dict[Question, None] = {}
+        self.questions: dict[Question, None] = {}
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:
-        """Raise: it stands for a judge while questions are gathered, and is no plug-in."""
+        """Raise NotImplementedError: this is not a plug-in."""
         raise NotImplementedError
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
-        """Return a failure a question."""
-        self.asked |= dict.fromkeys(questions)
-        return [JudgeFailure(reason="judge_error", message="not asked: this is a dry run") for _ in questions]
+        """Return a failure for each question."""
+        self.questions |= dict.fromkeys(questions)
+        return [JudgeFailure(reason="judge_error", message="not sent: this is a dry run") for _ in questions]
 
 
 def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]]) -> JudgeEstimate:
-    """Return what scoring some conversations would ask of the judge. Nothing is asked.
+    """Return the judge questions that scoring conversations would need, without sending any.
 
-    What an answer would lead to, where a verdict raises another question, is not counted.
+    Questions that depend on the verdict of another question are not counted.
     """
     judge = engine.evaluating.judge
     if isinstance(judge, ExactJudge):
         return JudgeEstimate(judge=judge.name, asks_a_model=False)
-    gatherer = Gatherer(judge)
+    recorder = QuestionRecorder(judge)
     settings = engine.settings.scoring
     score = scorer_of(settings)
     for matched in parts:
-        score(matched, judge=gatherer, settings=settings)
-    return _estimate(engine, judge, list(gatherer.asked))
+        score(matched, judge=recorder, settings=settings)
+    return _estimate(engine, judge, list(recorder.questions))
 
 
-def _estimate(engine: Engine, judge: Judge, asked: Sequence[Question]) -> JudgeEstimate:
-    asking = AskingJudge(judge)
-    keys = {asking.key(question): question for question in asked}
+def _estimate(engine: Engine, judge: Judge, questions: Sequence[Question]) -> JudgeEstimate:
+    cautious_judge = AskingJudge(judge)
+    keys = {cautious_judge.key(question): question for question in questions}
     with engine.store.read() as con:
         known = known_verdicts(con, list(keys)) if engine.settings.judge.cache else {}
     missing = [question for key, question in keys.items() if key not in known]
@@ -162,7 +162,7 @@ def _estimate(engine: Engine, judge: Judge, asked: Sequence[Question]) -> JudgeE
 
 
 def _cost_usd(settings: JudgeSettings, tokens: int | None) -> float | None:
-    """Return what tokens cost at most: at the dearer of the two prices."""
+    """Return the maximum cost of tokens: at the higher of the two prices."""
     prices = [price for price in (settings.input_price_usd, settings.output_price_usd) if price is not None]
     return None if tokens is None or not prices else tokens * max(prices) / _TOKENS_A_PRICE
 
@@ -172,65 +172,67 @@ def _over(engine: Engine, calls: int, tokens: int) -> str | None:
     return None if budget.allows(calls=calls, tokens=tokens) else budget.used_up
 
 
-#: Conversations matched at once.
+#: Conversations that are matched together.
 _PORTION: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimated:
-    """What a backfill would do.
+class BackfillEstimate:
+    """The work of a backfill, counted in advance.
 
-    `conversations` are in the windows of the plan; `to_score` of them have no score, or one that the judge left open,
-    and `left_out` of these are not in the sample. `points` are pairs of an agent and a window that holds a conversation,
-    windows of case tags not counted; `rows` come of them. `spans` are in the store.
+    `conversations` are in the windows of the plan; `to_score` of them have no score, or an incomplete one because the judge
+    failed, and `not_sampled` of these are not in the sample. `points` are pairs of an agent and a window with a conversation,
+    without windows of case tags; `rows` are the rows for these. `spans` are all spans in the store.
     """
 
     plan: Plan
     spans: int
     conversations: int
     to_score: int
-    left_out: int
+    not_sampled: int
     points: int
     rows: int
     judge: JudgeEstimate
 
 
-def estimated(engine: Engine, asked: Asked, *, truth: Truth, live: bool, progress: Progress) -> Estimated | None:
-    """Return what a backfill would do, None where no conversation is closed.
+def estimate_backfill(
+    engine: Engine, request: BackfillRequest, *, truth: Truth, live: bool, progress: Progress
+) -> BackfillEstimate | None:
+    """Return the work of a backfill, or None if no conversation is closed.
 
     Args:
         engine: the opened store.
-        asked: what to do, checked.
-        truth: the cases and labels that would be in force.
-        live: in a running collector.
-        progress: told how far it is.
+        request: the checked request.
+        truth: the cases and labels that would be active.
+        live: whether this is a running collector.
+        progress: called with the progress.
 
     Raises:
-        UsageError: the range holds no window end, or too many.
+        UsageError: the range contains no window end, or too many.
     """
     with engine.store.read() as con:
-        held, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
-    if held is None:
+        stored, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
+    if stored is None:
         return None
-    plan = plan_of(asked, held, engine.clock(), removed_until_ns)
+    plan = plan_of(request, stored, engine.clock(), removed_until_ns)
     chosen = selection_of(plan)
     with engine.store.read() as con:
         group, ended_ns = ended_by_group(con, chosen.since_ns, plan.last_ns + 1)
         ((spans,),) = con.execute("SELECT count(*) FROM spans").fetchall()
-    wanted = wanted_of(engine.evaluating, truth, plan, live=live).keys
+    unscored = unscored_in(engine.evaluating, truth, plan, live=live).keys
     with engine.store.read() as con:
-        sample = sample_of(con, engine.settings.sampling, truth.evaluation.evaluation_id, wanted)
-    taken, left = sample.parted(wanted)
-    points = count_points(group, ended_ns, asked.windows, plan.ends)
-    return Estimated(
+        sample = sample_of(con, engine.settings.sampling, truth.evaluation.evaluation_id, unscored)
+    sampled, not_sampled = sample.parted(unscored)
+    points = count_points(group, ended_ns, request.windows, plan.ends)
+    return BackfillEstimate(
         plan=plan,
         spans=int(spans),
         conversations=len(ended_ns),
-        to_score=len(wanted),
-        left_out=len(left),
+        to_score=len(unscored),
+        not_sampled=len(not_sampled),
         points=points,
-        rows=points * len(asked.k) * len(stored_estimator_names(engine.settings)),
-        judge=judge_estimate(engine, _matched(engine, truth, taken, progress)),
+        rows=points * len(request.k) * len(stored_estimator_names(engine.settings)),
+        judge=judge_estimate(engine, _matched(engine, truth, sampled, progress)),
     )
 
 
@@ -242,8 +244,8 @@ def _matched(
         progress("matching", min(start + _PORTION, len(keys)), len(keys))
 
 
-class _TakenBack(Exception):  # noqa: N818 — no error: it ends a transaction that is not to be kept
-    """Carries what a transaction saw out of it."""
+class _Rollback(Exception):  # noqa: N818 — not an error: it rolls a transaction back
+    """Carries the result of a transaction that is rolled back."""
 
     def __init__(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> None:
         super().__init__()
@@ -252,10 +254,10 @@ class _TakenBack(Exception):  # noqa: N818 — no error: it ends a transaction t
 
 
 def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> Truth:
-    """Return the ground truth that would be in force with some more files, and leave the store as it is.
+    """Return the ground truth that further files would result in, without changing the store.
 
     Raises:
-        CaseError: a file has problems; lists them all.
+        CaseError: a file is malformed; the message lists all problems.
     """
     if not cases and not labels:
         return engine.evaluating.truth()
@@ -264,35 +266,35 @@ def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[Trut
     read_labels = [(file.name, labels_of(file, redacting, threshold)) for file in labels]
 
     def write(con: Connection) -> None:
-        for name, given in read_labels:
-            save_labels(con, given, name, engine.clock())
-        for name, found in read_cases:
-            save_cases(con, found, name, engine.clock())
-        raise _TakenBack(load_cases(con), load_labels(con))
+        for name, file_labels in read_labels:
+            save_labels(con, file_labels, name, engine.clock())
+        for name, file_cases in read_cases:
+            save_cases(con, file_cases, name, engine.clock())
+        raise _Rollback(load_cases(con), load_labels(con))
 
     try:
         engine.store.write(write)
-    except _TakenBack as seen:
-        return engine.evaluating.truth_of(seen.cases, seen.labels)
-    raise AssertionError  # it was taken back
+    except _Rollback as result:
+        return engine.evaluating.truth_of(result.cases, result.labels)
+    raise AssertionError  # `write` always raises
 
 
 Json = dict[str, Any]
 
 
-def done_json(done: Backfilled, asked: Asked) -> Json:
-    """Return what a backfill did."""
+def done_json(done: Backfilled, request: BackfillRequest) -> Json:
+    """Return the result of a backfill as a JSON object."""
     newest, scoring = done.newest, done.scoring
     return {
         "dry_run": False,
         "run_id": newest.run_id if newest else None,
         "finished": newest is not None and newest.finished and not done.stopped,
         "stopped": done.stopped,
-        "again": done.again,
+        "again": done.repeated,
         "resumed_after": moment(done.resumed_ns) if done.resumed_ns is not None else None,
         "notes": list(done.plan.notes) if done.plan else [],
         "scoring": {
-            "to_score": scoring.wanted,
+            "to_score": scoring.to_score,
             "scored": scoring.scored,
             "unchanged": scoring.unchanged,
             "outcomes": dict(scoring.outcomes),
@@ -301,13 +303,13 @@ def done_json(done: Backfilled, asked: Asked) -> Json:
             "judge": dict(done.judge) if done.judge is not None else None,
         },
         "windows": {
-            **_windows(done.plan, asked),
+            **_windows(done.plan, request),
             "rows_changed": newest.rows_changed if newest else 0,
             "pass": newest.number if newest else 0,
             "done_up_to": moment(newest.position_ns) if newest and newest.position_ns is not None else None,
         },
         "emit": {
-            "to": asked.emit,
+            "to": request.emit,
             "points": newest.points_sent if newest else 0,
             "events": done.events.sent,
             "events_lost": done.events.lost,
@@ -316,33 +318,33 @@ def done_json(done: Backfilled, asked: Asked) -> Json:
     }
 
 
-def estimate_json(found: Estimated | None, asked: Asked) -> Json:
-    """Return what a backfill would do."""
-    plan = found.plan if found else None
+def estimate_json(estimate: BackfillEstimate | None, request: BackfillRequest) -> Json:
+    """Return the estimate of a dry run as a JSON object."""
+    plan = estimate.plan if estimate else None
     return {
         "dry_run": True,
         "notes": list(plan.notes) if plan else [],
-        "spans": found.spans if found else 0,
+        "spans": estimate.spans if estimate else 0,
         "conversations": {
-            "in_windows": found.conversations if found else 0,
-            "to_score": found.to_score if found else 0,
-            "left_out_by_sampling": found.left_out if found else 0,
+            "in_windows": estimate.conversations if estimate else 0,
+            "to_score": estimate.to_score if estimate else 0,
+            "left_out_by_sampling": estimate.not_sampled if estimate else 0,
         },
         "windows": {
-            **_windows(plan, asked),
-            "points": found.points if found else 0,
-            "rows": found.rows if found else 0,
+            **_windows(plan, request),
+            "points": estimate.points if estimate else 0,
+            "rows": estimate.rows if estimate else 0,
         },
-        "judge": {**asdict(found.judge), "calls": found.judge.calls} if found else None,
-        "emit": {"to": asked.emit},
+        "judge": {**asdict(estimate.judge), "calls": estimate.judge.calls} if estimate else None,
+        "emit": {"to": request.emit},
     }
 
 
-def _windows(plan: Plan | None, asked: Asked) -> Json:
+def _windows(plan: Plan | None, request: BackfillRequest) -> Json:
     return {
-        "windows": list(asked.windows),
-        "step": duration(asked.step_ns),
-        "k": list(asked.k),
+        "windows": list(request.windows),
+        "step": duration(request.step_ns),
+        "k": list(request.k),
         "ends": len(plan.ends) if plan else 0,
         "first_end": moment(plan.first_ns) if plan else None,
         "last_end": moment(plan.last_ns) if plan else None,

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-#: Prometheus keeps `__` to itself; the others are ours.
-_TAKEN: Final = ("__", "agentic_", "gen_ai_", "deployment_", "error_")
+#: Prometheus reserves `__`; the others are used by this project.
+_RESERVED: Final = ("__", "agentic_", "gen_ai_", "deployment_", "error_")
 
 
 def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return labels as they are, sorted by name.
+    """Return labels sorted by name.
 
     Raises:
-        UsageError: a name is not allowed, or its value is empty.
+        UsageError: a name is invalid, or a value is empty.
 
     >>> checked_labels({"job": "otel-agentic", "instance": "collector:9464"})
     {'instance': 'collector:9464', 'job': 'otel-agentic'}
@@ -34,32 +34,32 @@ def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
     for name, value in labels.items():
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"--label {name}={value}: a name begins with a letter or _, and holds letters, digits and _, such as job"
+                f"--label {name}={value}: a name begins with a letter or _ and consists of letters, digits and _, such as job"
             )
-        if name.startswith(_TAKEN):
-            raise UsageError(f"--label {name}={value}: names that begin with {', '.join(_TAKEN)} are taken")
+        if name.startswith(_RESERVED):
+            raise UsageError(f"--label {name}={value}: names that begin with {', '.join(_RESERVED)} are reserved")
         if not value:
-            raise UsageError(f"--label {name}=: give a value; to Prometheus an empty one is none")
+            raise UsageError(f"--label {name}=: value must not be empty (Prometheus drops empty labels)")
     return dict(sorted(labels.items()))
 
 
 Emit = Literal["none", "otlp", "openmetrics"]
 
-#: More window ends than this are refused: a year of steps of five minutes is 105,120.
+#: Maximum number of window ends: a year of steps of five minutes has 105,120.
 MAX_ENDS: Final = 200_000
-#: More window ends than this are worth a word: what a longer step would come to.
+#: From this number of window ends on, a note suggests a longer step.
 MANY_ENDS: Final = 20_000
 _SECOND_NS: Final = 1_000_000_000
 _UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-#: Steps that are advised, seconds.
+#: Suggested steps, seconds.
 _STEPS: Final = (60, 300, 900, 3_600, 21_600, 86_400, 604_800)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a backfill is asked. Times in ns since the epoch; None takes the range of the conversations.
+class BackfillRequest:
+    """The options of a backfill. Times are ns since the epoch; None means the range of the conversations.
 
-    `windows` are as in the settings: "24h", or "n200" for the last 200 conversations. `labels` stand on every series of an
+    `windows` are as in the settings: "24h", or "n200" for the last 200 conversations. `labels` are added to every series of an
     OpenMetrics file.
     """
 
@@ -73,17 +73,17 @@ class Asked:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def last_wanted_ns(self) -> int | None:
-        """The last end that may be computed: `until` at the same end says the same. None without `until`."""
+    def last_end_ns(self) -> int | None:
+        """The last end that may be computed, or None without `until`; different `until` may have the same last end."""
         origin_ns = self.since_ns or 0
         return None if self.until_ns is None else self.until_ns - (self.until_ns - origin_ns) % self.step_ns
 
-    def checked(self) -> Asked:
-        """Return the same with windows and k in order, each once.
+    def checked(self) -> BackfillRequest:
+        """Return the request with sorted windows and k, without duplicates.
 
         Raises:
-            UsageError: until is before since, the step is not above 0, or a k or a label is not allowed.
-            ConfigError: a window cannot be read.
+            UsageError: until is before since, the step is not above 0, or a k or a label is invalid.
+            ConfigError: a window is invalid.
         """
         if self.step_ns <= 0:
             raise UsageError("--step 0: the step between window ends must be above 0, such as 5m, 1h, 24h")
@@ -98,13 +98,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The window ends of a backfill, ascending, and what reaches into their windows.
+    """The window ends of a backfill, ascending, and the range of conversations in their windows.
 
-    Conversations that ended after `reach_ns` (None: however long ago) and at or before `last_ns` are in some window.
-    `notes` are sentences about what was decided.
+    Conversations that ended after `reach_ns` (None: at any time) and at or before `last_ns` are in at least one window.
+    `notes` are sentences about decisions of the plan.
     """
 
-    asked: Asked
+    request: BackfillRequest
     ends: range
     notes: tuple[str, ...] = field(default=())
 
@@ -120,17 +120,17 @@ class Plan:
 
     @property
     def reach_ns(self) -> int | None:
-        """Where the widest window of the first end begins, exclusive; None where the last n count, however old."""
+        """The start of the widest window of the first end, exclusive; None if the last n conversations count at any age."""
         windows = self.windows
         return None if most_newest(windows) else self.first_ns - widest_ns(windows)
 
     @property
     def windows(self) -> Sequence[Window]:
         """The windows."""
-        return parse_windows(self.asked.windows)
+        return parse_windows(self.request.windows)
 
 
-def plan_of(asked: Asked, held: tuple[int, int], now_ns: int, removed_until_ns: int = 0) -> Plan:
+def plan_of(request: BackfillRequest, stored: tuple[int, int], now_ns: int, removed_until_ns: int = 0) -> Plan:
     """Return the plan of a backfill.
 
     With `since`, ends are counted from it; without, they are whole multiples of the step since the epoch, and the first
@@ -138,62 +138,63 @@ def plan_of(asked: Asked, held: tuple[int, int], now_ns: int, removed_until_ns: 
     it; without, the earliest that is not before the last conversation, or not before now where that is earlier.
 
     Args:
-        asked: checked.
-        held: when the first and the last conversation ended, ns.
-        now_ns: the present; ends are not asked for beyond it.
-        removed_until_ns: results before this were removed; without `since`, the first end is late enough that no window
-            reaches back to it. 0: nothing was removed.
+        request: the checked request.
+        stored: the ends of the first and the last conversation, ns.
+        now_ns: the current time; later ends are not computed.
+        removed_until_ns: results before this time were removed; without `since`, the first end is late enough that no window
+            includes removed results. 0 if nothing was removed.
 
     Raises:
-        UsageError: there are too many ends, or the range holds none, or its first windows reach back to what was removed;
-            says what to do.
+        UsageError: there are too many ends or none, or the first windows include removed results; the message suggests a
+            solution.
     """
     notes: list[str] = []
-    whole_ns = removed_until_ns + widest_ns(parse_windows(asked.windows)) if removed_until_ns else 0
-    if asked.since_ns is not None and asked.since_ns < whole_ns:
+    complete_ns = removed_until_ns + widest_ns(parse_windows(request.windows)) if removed_until_ns else 0
+    if request.since_ns is not None and request.since_ns < complete_ns:
         raise UsageError(
-            f"--since {moment(asked.since_ns)}: what ended before {moment(removed_until_ns)} was removed (retention), and "
-            f"windows of {', '.join(asked.windows)} that end before {moment(whole_ns)} would lack it; give a later --since, "
-            "or narrower windows. What is stored there stays"
+            f"--since {moment(request.since_ns)}: conversations that ended before {moment(removed_until_ns)} were removed "
+            f"(retention), so windows of {', '.join(request.windows)} that end before {moment(complete_ns)} would be incomplete; use "
+            "a later --since or narrower windows. Stored windows are not changed"
         )
-    if asked.since_ns is not None and asked.since_ns > now_ns:
-        raise UsageError(f"--since {moment(asked.since_ns)} has not come yet: give a time in the past")
-    until_ns = asked.until_ns
+    if request.since_ns is not None and request.since_ns > now_ns:
+        raise UsageError(f"--since {moment(request.since_ns)} is in the future: give a time in the past")
+    until_ns = request.until_ns
     if until_ns is not None and until_ns > now_ns:
-        notes.append(f"--until {moment(until_ns)} has not come yet: the last window ends at or before now")
+        notes.append(f"--until {moment(until_ns)} is in the future: the last window ends at or before now")
         until_ns = now_ns
-    first_ns = max(held[0], whole_ns) if asked.since_ns is None else asked.since_ns
-    if asked.since_ns is None and whole_ns > held[0]:
+    first_ns = max(stored[0], complete_ns) if request.since_ns is None else request.since_ns
+    if request.since_ns is None and complete_ns > stored[0]:
         notes.append(
-            f"what ended before {moment(removed_until_ns)} was removed: the first window ends at {moment(whole_ns)} or later"
+            f"conversations that ended before {moment(removed_until_ns)} were removed: the first window ends at "
+            f"{moment(complete_ns)} or later"
         )
-    # A span of a clock that is ahead is in no window yet, as in a collector.
-    last_ns = max(min(held[1], now_ns), first_ns)
-    ends = window_ends(first_ns, last_ns, asked.step_ns, origin_ns=asked.since_ns or 0)
+    # A conversation of a sender whose clock is ahead is in no window yet, as in a collector.
+    last_ns = max(min(stored[1], now_ns), first_ns)
+    ends = window_ends(first_ns, last_ns, request.step_ns, origin_ns=request.since_ns or 0)
     if until_ns is not None:
-        ends = range(ends.start, max(until_ns + 1, ends.start), asked.step_ns)
+        ends = range(ends.start, max(until_ns + 1, ends.start), request.step_ns)
     if not ends:
-        raise UsageError(_no_end(asked, ends.start, until_ns))
+        raise UsageError(_no_end(request, ends.start, until_ns))
     if len(ends) > MAX_ENDS:
-        raise UsageError(_too_many(asked, ends))
+        raise UsageError(_too_many(request, ends))
     if len(ends) > MANY_ENDS:
         notes.append(f"{len(ends):,} window ends; {_longer_step(ends)}")
-    return Plan(asked=asked, ends=ends, notes=tuple(notes))
+    return Plan(request=request, ends=ends, notes=tuple(notes))
 
 
-def run_id_of(asked: Asked, more: dict[str, Any]) -> tuple[str, str]:
-    """Return the id of a backfill and what it is the hash of, as JSON.
+def run_id_of(request: BackfillRequest, more: dict[str, Any]) -> tuple[str, str]:
+    """Return the id of a backfill and the JSON that it is a hash of.
 
     Args:
-        asked: checked.
-        more: what else decides the result: statistics, evaluator version.
+        request: the checked request.
+        more: everything else that determines the result: statistics, evaluator version.
     """
-    said = orjson.dumps({**asdict(asked), **more}, option=orjson.OPT_SORT_KEYS, default=list)
-    return hashlib.blake2b(said, digest_size=8).hexdigest(), said.decode()
+    definition = orjson.dumps({**asdict(request), **more}, option=orjson.OPT_SORT_KEYS, default=list)
+    return hashlib.blake2b(definition, digest_size=8).hexdigest(), definition.decode()
 
 
 def parts_of(ends: range, size: int) -> Iterator[range]:
-    """Yield some ends after the other, at most `size` at a time.
+    """Yield the ends in parts of at most `size`.
 
     >>> [list(part) for part in parts_of(range(0, 50, 10), 2)]
     [[0, 10], [20, 30], [40]]
@@ -203,7 +204,7 @@ def parts_of(ends: range, size: int) -> Iterator[range]:
 
 
 def moment(time_ns: int) -> str:
-    """Return a time as people write it, UTC, to the second.
+    """Return a time as text, UTC, to the second.
 
     >>> moment(1_772_442_000_000_000_000)
     '2026-03-02T09:00:00Z'
@@ -214,7 +215,7 @@ def moment(time_ns: int) -> str:
 
 
 def duration(time_ns: int) -> str:
-    """Return a length of time in its largest whole unit.
+    """Return a duration in its largest unit without a fraction.
 
     >>> duration(300 * 10**9), duration(86_400 * 10**9), duration(90 * 10**9)
     ('5m', '1d', '90s')
@@ -224,23 +225,23 @@ def duration(time_ns: int) -> str:
     return f"{seconds // _UNITS[unit]}{unit}"
 
 
-def _no_end(asked: Asked, first_end_ns: int, until_ns: int | None) -> str:
+def _no_end(request: BackfillRequest, first_end_ns: int, until_ns: int | None) -> str:
     return (
         f"no window ends by {moment(until_ns or first_end_ns)}: the first one ends at {moment(first_end_ns)}; give a later "
-        f"--until, or a shorter --step than {duration(asked.step_ns)}"
+        f"--until, or a shorter --step than {duration(request.step_ns)}"
     )
 
 
-def _too_many(asked: Asked, ends: Sequence[int]) -> str:
+def _too_many(request: BackfillRequest, ends: Sequence[int]) -> str:
     return (
-        f"{len(ends):,} window ends from {moment(ends[0])} to {moment(ends[-1])} every {duration(asked.step_ns)}: more "
+        f"{len(ends):,} window ends from {moment(ends[0])} to {moment(ends[-1])} every {duration(request.step_ns)}: more "
         f"than {MAX_ENDS:,} in one backfill; give --since and --until, or {_longer_step(ends)}"
     )
 
 
 def _longer_step(ends: Sequence[int]) -> str:
-    """Return which longer step would make few ends, in words."""
+    """Return the suggestion of a step with fewer ends."""
     length_ns = ends[-1] - ends[0]
     step_s = next((step_s for step_s in _STEPS if length_ns // (step_s * _SECOND_NS) < MANY_ENDS // 2), _STEPS[-1])
-    made = length_ns // (step_s * _SECOND_NS) + 1
-    return f"--step {duration(step_s * _SECOND_NS)} makes about {made:,}"
+    count = length_ns // (step_s * _SECOND_NS) + 1
+    return f"--step {duration(step_s * _SECOND_NS)} has about {count:,}"

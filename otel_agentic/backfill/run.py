@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.backfill.plan import Asked, Plan, parts_of, plan_of
+from otel_agentic.backfill.plan import BackfillRequest, Plan, parts_of, plan_of
 from otel_agentic.backfill.sinks import events_of, identity_of, sink_of
 from otel_agentic.engine.engine import stored_estimators
 from otel_agentic.evaluation.counts import Tally
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key
     from otel_agentic.windows.columns import WindowTable
 
-#: Conversations scored before others may: a running collector scores what closes meanwhile in between. As many as go to
-#: a judge together.
+#: Conversations that are scored while the lock is held: between portions, a running collector scores newly closed ones.
+#: It is the number that is sent to a judge together.
 _PORTION: Final = 2000
 
 
 @dataclass(slots=True, kw_only=True)
 class Scoring:
-    """What the scoring of a backfill did; see `EvaluationSummary`. `wanted` conversations had no score, or one left open."""
+    """The result of scoring; see `EvaluationSummary`. `to_score` conversations had no score, or an incomplete one."""
 
-    wanted: int = 0
+    to_score: int = 0
     scored: int = 0
     unchanged: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -67,7 +67,7 @@ class Scoring:
     tally: Tally = field(default_factory=Tally)
 
     def add(self, part: EvaluationSummary) -> None:
-        """Count a part."""
+        """Add the counts of a part."""
         self.scored += part.scored
         self.unchanged += part.unchanged
         self.outcomes.update(part.outcomes)
@@ -77,21 +77,22 @@ class Scoring:
 
 
 def selection_of(plan: Plan) -> Selection:
-    """Return which conversations are in some window of a plan."""
+    """Return the selection of the conversations in any window of a plan."""
     since_ns = None if plan.reach_ns is None else plan.reach_ns + 1
     return Selection(since_ns=since_ns, until_ns=plan.last_ns + 1)
 
 
-def wanted_of(evaluating: EvaluationRunner, truth: Truth, plan: Plan, *, live: bool) -> EvaluationRequest:
-    """Return the conversations of a plan that have no score under the truth in force, or one that the judge left open.
+def unscored_in(evaluating: EvaluationRunner, truth: Truth, plan: Plan, *, live: bool) -> EvaluationRequest:
+    """Return the conversations of a plan without a score under the active truth, or with an incomplete one.
 
-    In a running collector, those that just closed are left to it: it counts them, emits their events, and restates windows.
+    In a running collector, newly closed conversations are excluded: its own loop scores them, emits their events and restates
+    windows.
     """
-    wanted = evaluating.select(truth, selection_of(plan))
+    request = evaluating.select(truth, selection_of(plan))
     if not live:
-        return wanted
-    own = set(evaluating.never_scored().keys)
-    return replace(wanted, keys=[key for key in wanted.keys if key not in own])
+        return request
+    new = set(evaluating.never_scored().keys)
+    return replace(request, keys=[key for key in request.keys if key not in new])
 
 
 def score_missing(
@@ -105,47 +106,47 @@ def score_missing(
     progress: Progress,
     stop: Callable[[], bool],
 ) -> tuple[Scoring, Mapping[str, Any]]:
-    """Match and score what has no score under the truth in force; return what that did, and what the judge was asked.
+    """Match and score conversations without a score under the active truth; return the counts and the use of the judge.
 
     Args:
         engine: the opened store.
-        evaluating: scores; that of the engine, or one over processes.
-        plan: which conversations.
-        live: in a running collector; see `wanted_of`.
+        evaluating: the runner: that of the engine, or one with worker processes.
+        plan: the plan with the conversations.
+        live: whether this is a running collector; see `unscored_in`.
         lock: held while a portion is scored.
-        on_scored: told of scores once they are stored.
-        progress: told how far it is.
-        stop: once it says so, nothing new is begun.
+        on_scored: called with scores after they are stored.
+        progress: called with the progress.
+        stop: as soon as it returns true, no new portion is started.
     """
     truth = evaluating.truth()
-    wanted = wanted_of(evaluating, truth, plan, live=live)
-    wanted = replace(wanted, keys=evaluating.in_order(wanted.keys, wanted.chosen))
-    done = Scoring(wanted=len(wanted.keys))
+    request = unscored_in(evaluating, truth, plan, live=live)
+    request = replace(request, keys=evaluating.in_order(request.keys, request.chosen))
+    done = Scoring(to_score=len(request.keys))
     counted = 0
 
     def step(scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         nonlocal counted
         counted += len(scored)
-        progress("scoring", counted, len(wanted.keys))
+        progress("scoring", counted, len(request.keys))
         on_scored(scored, restated)
 
-    for start in range(0, len(wanted.keys), _PORTION):
+    for start in range(0, len(request.keys), _PORTION):
         if stop():
             break
         with lock:
-            part = replace(wanted, keys=wanted.keys[start : start + _PORTION])
+            part = replace(request, keys=request.keys[start : start + _PORTION])
             done.add(evaluating.evaluate(truth, part, step, stop))
-        progress("scoring", min(start + _PORTION, len(wanted.keys)), len(wanted.keys))
-    return done, judge_json(engine.evaluating, done.tally, wanted.keys)
+        progress("scoring", min(start + _PORTION, len(request.keys)), len(request.keys))
+    return done, judge_json(engine.evaluating, done.tally, request.keys)
 
 
 def total(first: Tally, second: Tally) -> Tally:
-    """Return what two runs asked of a judge together.
+    """Return the sum of the judge calls of two runs.
 
     >>> total(Tally(calls=2, cost_usd=0.5), Tally(calls=1, failure="timeout")).calls
     3
     """
-    own: dict[str, Any] = {each.name: getattr(first, each.name) for each in fields(Tally)}
+    own: dict[str, Any] = {part.name: getattr(first, part.name) for part in fields(Tally)}
     for name, value in own.items():
         other = getattr(second, name)
         if isinstance(value, int):
@@ -164,28 +165,28 @@ def _sum(first: float | None, second: float | None) -> float | None:
     return second if first is None else first + (second or 0.0)
 
 
-#: Rows of `windows` that are written at once, about: a running collector stores spans between two such writes.
+#: Approximate rows of `windows` in one write: a running collector stores spans between two of these writes.
 PART_ROWS: Final = 20_000
 
 
 class Rolling:
-    """Computes the window table of some ends of a plan."""
+    """Computes the window table for ends of a plan."""
 
     def __init__(self, engine: Engine, plan: Plan) -> None:
         self._engine = engine
-        self._asked = plan.asked
+        self._request = plan.request
         self._windows = plan.windows
         self._estimators = stored_estimators(engine)
 
     def part_size(self, rows: int) -> int:
-        """Return how many ends make about so many rows."""
+        """Return the number of ends that result in about `rows` rows."""
         with self._engine.store.read() as con:
             groups = count_groups(con) * (1 + len(self._engine.settings.windows.tags))
-        rows_an_end = groups * len(self._asked.windows) * len(self._asked.k) * len(self._estimators)
-        return max(1, rows // max(1, rows_an_end))
+        rows_per_end = groups * len(self._request.windows) * len(self._request.k) * len(self._estimators)
+        return max(1, rows // max(1, rows_per_end))
 
     def table(self, ends: Sequence[int]) -> WindowTable:
-        """Return the windows of some ends, ascending."""
+        """Return the windows of ends, ascending."""
         settings = self._engine.settings
         with self._engine.store.read() as con:
             results = results_for(con, self._windows, ends, tags=settings.windows.tags)
@@ -199,27 +200,27 @@ class Rolling:
             )
         return roll(
             results,
-            self._asked.windows,
+            self._request.windows,
             ends,
             estimators=self._estimators,
             settings=settings.stats,
-            k=self._asked.k,
+            k=self._request.k,
             claims=claims,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """Does one part after the other.
+class PartWriter:
+    """Stores and emits the parts of a backfill.
 
-    The rows come first, then the points, then the note that the part is done: a kill on the way repeats the part, and
-    doubles nothing. Points that are sent a second time have the timestamps and values of the first.
+    Rows are written first, then points are sent, then the position is stored: if the process is killed, the part is repeated
+    without duplicates. Points that are sent again have the same timestamps and values.
 
     Attributes:
         engine: the opened store.
         rolling: computes windows.
-        sink: takes points.
-        begun: the pass. All of its rows say that they were computed when it began: so a later pass knows what was sent.
+        sink: receives points.
+        begun: the current pass. Its start is the computation time of all its rows, so a later pass knows which were sent.
         lock: held while windows are computed and stored.
     """
 
@@ -230,7 +231,7 @@ class Step:
     lock: AbstractContextManager[Any]
 
     def store(self, part: range) -> WindowTable:
-        """Compute the windows of a part, and write what is new or differs."""
+        """Compute the windows of a part, and write new and changed rows."""
         begun = self.begun
         with self.lock:
             table, now_ns = self.rolling.table(part), self.engine.clock()
@@ -242,7 +243,7 @@ class Step:
         return table
 
     def emit(self, part: range, table: WindowTable) -> None:
-        """Send the points of a part that was stored, and note that it is done."""
+        """Send the points of a stored part, and store its position."""
         ends = self._to_send(part) if self.sink.wants_points else ()
         sent = 0
         if ends:
@@ -251,29 +252,29 @@ class Step:
         self.engine.store.write(lambda con: advance_pass(con, run_id, part[-1], points=sent, now_ns=now_ns))
 
     def _to_send(self, part: range) -> Sequence[int]:
-        """Return the ends whose points go out: of those that have come, those that say something new since they last did."""
+        """Return the ends whose points are sent: past ends with new or changed rows since the last pass."""
         now_ns, sent_ns = self.engine.clock(), self.begun.sent_ns
         past = [end_ns for end_ns in part if end_ns <= now_ns]
-        if self.sink.whole or sent_ns is None:
+        if self.sink.needs_all_ends or sent_ns is None:
             return past
         with self.engine.store.read() as con:
             restated = computed_since(con, past, sent_ns)
-        # What had not come yet when the last pass began may not have been sent by it.
+        # Ends after the start of the last pass may not have been sent by it.
         return sorted({*restated, *(end_ns for end_ns in past if end_ns > sent_ns)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What a backfill runs in.
+class BackfillContext:
+    """The environment of a backfill.
 
     Attributes:
-        live: in a running collector, which counts and scores what just closed itself.
-        lock: held while some conversations are scored.
-        windows_lock: held while windows are computed and stored: whoever computes the same ones waits.
-        on_scored: told of scores once they are stored.
-        progress: told how far it is.
-        stop: once it says so, the run ends after the part that is under way.
-        part_rows: how many rows a part has, about: what is computed, written and sent at once.
+        live: whether this is a running collector, which scores newly closed conversations itself.
+        lock: held while a portion of conversations is scored.
+        windows_lock: held while windows are computed and stored, so that no other thread computes the same ones.
+        on_scored: called with scores after they are stored.
+        progress: called with the progress.
+        stop: as soon as it returns true, the run ends after the current part.
+        part_rows: approximate number of rows that are computed, written and sent together.
     """
 
     live: bool = False
@@ -287,10 +288,10 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfilled:
-    """What a backfill did. `plan` is None where no conversation is closed; `judge` is what the judge was asked.
+    """The result of a backfill. `plan` is None if no conversation is closed; `judge` is the use of the judge.
 
-    `events` are those of its scores; `resumed_ns` is the end after which it went on; `again` tells that an earlier run had
-    come to its end.
+    `events` are the events of its scores; `resumed_ns` is the end after which an interrupted run was resumed; `repeated`
+    means that an earlier run was complete.
     """
 
     plan: Plan | None = None
@@ -299,72 +300,72 @@ class Backfilled:
     newest: Pass | None = None
     events: SentEvents = field(default_factory=SentEvents)
     resumed_ns: int | None = None
-    again: bool = False
+    repeated: bool = False
     stopped: bool = False
 
 
 def backfill(
     engine: Engine,
-    asked: Asked,
+    request: BackfillRequest,
     *,
     evaluating: EvaluationRunner | None = None,
     out: Path | None = None,
-    around: Surroundings | None = None,
+    context: BackfillContext | None = None,
 ) -> Backfilled:
-    """Bring scores, windows and their emission up to date over a range of the past.
+    """Update scores, windows and emitted points for a past range.
 
     Args:
         engine: the opened store.
-        asked: what to do, checked.
-        evaluating: scores; None takes the engine's.
-        out: the file to write, of an emission to OpenMetrics.
-        around: what it runs in.
+        request: the checked request.
+        evaluating: the runner that scores; None for that of the engine.
+        out: the file to write for OpenMetrics.
+        context: locks, listeners and limits of the caller.
 
     Raises:
-        UsageError: the range holds no window end, or too many.
-        BackendError: the backend does not take points; what was done is kept, the same call goes on.
+        UsageError: the range contains no window end, or too many.
+        BackendError: the backend does not accept points; completed parts are kept, and the same call resumes.
         StoreError: the store cannot be written.
     """
-    around, evaluating = around or Surroundings(), evaluating or engine.evaluating
-    with sink_of(asked, engine.emit, out) as sink, events_of(engine, asked, evaluating) as events:
+    context, evaluating = context or BackfillContext(), evaluating or engine.evaluating
+    with sink_of(request, engine.emit, out) as sink, events_of(engine, request, evaluating) as events:
         with engine.store.read() as con:
-            held, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
-        if held is None:
+            stored, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
+        if stored is None:
             return Backfilled()
-        plan = plan_of(asked, held, engine.clock(), removed_until_ns)
+        plan = plan_of(request, stored, engine.clock(), removed_until_ns)
         scoring, judge = score_missing(
             engine,
             evaluating,
             plan,
-            live=around.live,
-            lock=around.lock,
-            on_scored=events.after(around.on_scored),
-            progress=around.progress,
-            stop=around.stop,
+            live=context.live,
+            lock=context.lock,
+            on_scored=events.after(context.on_scored),
+            progress=context.progress,
+            stop=context.stop,
         )
-        done = Backfilled(plan=plan, scoring=scoring, judge=judge, events=events.told)
-        if around.stop():
+        done = Backfilled(plan=plan, scoring=scoring, judge=judge, events=events.sent)
+        if context.stop():
             return replace(done, stopped=True)
-        return _computed(engine, done, plan, sink, around)
+        return _computed(engine, done, plan, sink, context)
 
 
-def _computed(engine: Engine, done: Backfilled, plan: Plan, sink: PointSink, around: Surroundings) -> Backfilled:
+def _computed(engine: Engine, done: Backfilled, plan: Plan, sink: PointSink, context: BackfillContext) -> Backfilled:
     """Compute, store and emit the windows of a plan."""
-    begun, before = _begun(engine, plan, whole=sink.whole)
+    begun, before = _begin_or_resume(engine, plan, needs_all_ends=sink.needs_all_ends)
     rolling = Rolling(engine, plan)
-    left = plan.ends if begun.position_ns is None else _after(plan.ends, begun.position_ns)
-    step = Step(engine=engine, rolling=rolling, sink=sink, begun=begun, lock=around.windows_lock)
-    finished, stopped = len(plan.ends) - len(left), False
-    for part in parts_of(left, rolling.part_size(around.part_rows)):
-        if around.stop():
+    remaining = plan.ends if begun.position_ns is None else _after(plan.ends, begun.position_ns)
+    writer = PartWriter(engine=engine, rolling=rolling, sink=sink, begun=begun, lock=context.windows_lock)
+    finished, stopped = len(plan.ends) - len(remaining), False
+    for part in parts_of(remaining, rolling.part_size(context.part_rows)):
+        if context.stop():
             stopped = True
             break
-        table = step.store(part)
+        table = writer.store(part)
         finished += len(part)
-        around.progress("windows", finished, len(plan.ends))
-        step.emit(part, table)
+        context.progress("windows", finished, len(plan.ends))
+        writer.emit(part, table)
         if sink.wants_points:
-            around.progress("emitting", finished, len(plan.ends))
+            context.progress("emitting", finished, len(plan.ends))
     if not stopped:
         sink.finish()
         now_ns = engine.clock()
@@ -375,20 +376,20 @@ def _computed(engine: Engine, done: Backfilled, plan: Plan, sink: PointSink, aro
         done,
         newest=newest,
         resumed_ns=begun.position_ns,
-        again=before is not None and before.finished,
+        repeated=before is not None and before.finished,
         stopped=stopped,
     )
 
 
-def _begun(engine: Engine, plan: Plan, *, whole: bool) -> tuple[Pass, Pass | None]:
-    """Return the pass to go on with, and the one that was there: a new pass unless that can be resumed."""
-    run_id, asked_json = identity_of(engine, plan.asked)
+def _begin_or_resume(engine: Engine, plan: Plan, *, needs_all_ends: bool) -> tuple[Pass, Pass | None]:
+    """Return the pass to continue and the stored one: a new pass unless the stored one can be resumed."""
+    run_id, asked_json = identity_of(engine, plan.request)
     now_ns = engine.clock()
     with engine.store.read() as con:
         before = find_pass(con, run_id)
-        # Where the clock was set back, the times of what happened since are no later than those of the pass.
+        # If the clock was set back, later changes may have earlier times than the pass.
         known = before is not None and before.updated_ns <= now_ns
-        if before is not None and known and _can_go_on(con, before, plan, whole=whole):
+        if before is not None and known and _can_resume(con, before, plan, needs_all_ends=needs_all_ends):
             return before, before
     fresh = Pass(
         run_id=run_id,
@@ -406,16 +407,16 @@ def _begun(engine: Engine, plan: Plan, *, whole: bool) -> tuple[Pass, Pass | Non
     return fresh, before
 
 
-def _can_go_on(con: Connection, before: Pass, plan: Plan, *, whole: bool) -> bool:
-    """Return whether a pass goes on where it was stopped: it has the same ends, and nothing has changed under it."""
+def _can_resume(con: Connection, before: Pass, plan: Plan, *, needs_all_ends: bool) -> bool:
+    """Return whether a stopped pass can be resumed: it has the same ends, and its rows have not changed since."""
     same = (before.first_ns, before.last_ns) == (plan.first_ns, plan.last_ns)
-    if not same or whole or before.finished:
+    if not same or needs_all_ends or before.finished:
         return False
     if before.position_ns is None:
         return True
     changed = changed_since(con, before.position_ns, before.started_ns)
-    # Another backfill may have other settings: its rows are not those of this one.
-    return not changed and not rewritten_since(con, before, plan.asked.windows)
+    # Another backfill with other settings may have written other rows.
+    return not changed and not rewritten_since(con, before, plan.request.windows)
 
 
 def _after(ends: range, position_ns: int) -> range:

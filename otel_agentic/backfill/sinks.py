@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from otel_agentic.backfill.plan import Asked
+    from otel_agentic.backfill.plan import BackfillRequest
     from otel_agentic.config import EmitSettings, ScoringSettings
     from otel_agentic.engine.engine import Engine
     from otel_agentic.evaluation.run import EvaluationRunner, OnScored
@@ -29,36 +29,36 @@ if TYPE_CHECKING:
 
 
 class PointSink(Protocol):
-    """Takes the points of some window ends after the other, in order of time."""
+    """Receives the points of window ends, in order of time."""
 
     @property
     def wants_points(self) -> bool:
-        """Whether it takes any."""
+        """Whether it receives points."""
         ...
 
     @property
-    def whole(self) -> bool:
-        """Whether it wants every end in each run, as a file does; else what was sent before stays where it is."""
+    def needs_all_ends(self) -> bool:
+        """Whether every run must send every end, as for a file; a backend keeps the points of earlier runs."""
         ...
 
     def send(self, table: WindowTable) -> int:
-        """Return how many points were taken, once they are.
+        """Send points and return how many were accepted.
 
         Raises:
-            BackendError: the backend did not take them.
+            BackendError: the backend did not accept them.
         """
         ...
 
     def finish(self) -> None:
-        """Take notice that there are no more."""
+        """Finish after the last points."""
         ...
 
 
 class NoSink:
-    """Takes nothing: the rows are enough."""
+    """Receives nothing: only the rows of the store are computed."""
 
     wants_points = False
-    whole = False
+    needs_all_ends = False
 
     def send(self, table: WindowTable) -> int:  # noqa: ARG002 — the protocol
         """Return 0."""
@@ -72,30 +72,30 @@ class OtlpSink:
     """Sends points to an OTLP endpoint, with the ends of their windows as timestamps."""
 
     wants_points = True
-    whole = False
+    needs_all_ends = False
 
     def __init__(self, history: OtlpHistory) -> None:
         self._history = history
 
     def send(self, table: WindowTable) -> int:
-        """Return how many points the backend took."""
+        """Send points and return how many the backend accepted."""
         return self._history.send(table)
 
     def finish(self) -> None:
-        """Do nothing: what was sent was answered."""
+        """Do nothing: every request has been answered."""
 
 
 class OpenMetricsSink:
-    """Writes points to a file for `promtool tsdb create-blocks-from openmetrics`; the file is there once it is whole."""
+    """Writes points to a file for `promtool tsdb create-blocks-from openmetrics`; the file appears when it is complete."""
 
     wants_points = True
-    whole = True
+    needs_all_ends = True
 
     def __init__(self, history: OpenMetricsHistory) -> None:
         self._history = history
 
     def send(self, table: WindowTable) -> int:
-        """Return how many points were put by."""
+        """Add points and return how many."""
         return self._history.add(table)
 
     def finish(self) -> None:
@@ -104,45 +104,45 @@ class OpenMetricsSink:
 
 
 @contextmanager
-def sink_of(asked: Asked, emit: EmitSettings, out: Path | None) -> Iterator[PointSink]:
-    """Lend the sink that a backfill asks for, and close it.
+def sink_of(request: BackfillRequest, emit: EmitSettings, out: Path | None) -> Iterator[PointSink]:
+    """Yield the sink of a backfill, and close it at the end.
 
     Raises:
-        UsageError: an endpoint, or a file, is missing.
+        UsageError: the endpoint or file is missing.
         ConfigError: the endpoint is not http(s)://host:port.
     """
-    if asked.emit == "none":
+    if request.emit == "none":
         yield NoSink()
-    elif asked.emit == "otlp":
-        with closing(OtlpHistory(emit, endpoint_of(asked, emit))) as history:
+    elif request.emit == "otlp":
+        with closing(OtlpHistory(emit, endpoint_of(request, emit))) as history:
             yield OtlpSink(history)
     else:
         if out is None:
             raise UsageError("emit openmetrics: name the file to write")
-        with closing(OpenMetricsHistory(out, emit, labels=asked.labels)) as file:
+        with closing(OpenMetricsHistory(out, emit, labels=request.labels)) as file:
             yield OpenMetricsSink(file)
 
 
-def endpoint_of(asked: Asked, emit: EmitSettings) -> str:
+def endpoint_of(request: BackfillRequest, emit: EmitSettings) -> str:
     """Return the OTLP endpoint of a backfill.
 
     Raises:
-        UsageError: there is none.
+        UsageError: no endpoint is configured.
     """
-    endpoint = asked.endpoint or emit.endpoint
+    endpoint = request.endpoint or emit.endpoint
     if endpoint is None:
-        raise UsageError("--emit otlp: give --endpoint http(s)://host:port, or set emit.endpoint")
+        raise UsageError("--emit otlp: pass --endpoint http(s)://host:port, or set emit.endpoint")
     return endpoint
 
 
-def identity_of(engine: Engine, asked: Asked) -> tuple[str, str]:
-    """Return the id of a backfill on a store and what it is made of, as JSON: everything that decides its rows."""
+def identity_of(engine: Engine, request: BackfillRequest) -> tuple[str, str]:
+    """Return the id of a backfill of a store, and everything that determines its rows, as JSON."""
     settings = engine.settings
-    target = endpoint_of(asked, settings.emit) if asked.emit == "otlp" else ""
-    # A backend has one id, however it was named; so has a last end, however far behind it until lies: an age moves on.
-    same = replace(asked, endpoint=loggable(target) if target else None, until_ns=asked.last_wanted_ns)
+    target = endpoint_of(request, settings.emit) if request.emit == "otlp" else ""
+    # Equal backends have equal ids, and so have equal last ends: `until` given as an age differs in every run.
+    normalised = replace(request, endpoint=loggable(target) if target else None, until_ns=request.last_end_ns)
     return run_id_of(
-        same,
+        normalised,
         {
             "target": hashlib.blake2b(target.encode(), digest_size=8).hexdigest(),
             "estimators": stored_estimator_names(settings),
@@ -154,8 +154,8 @@ def identity_of(engine: Engine, asked: Asked) -> tuple[str, str]:
     )
 
 
-class Events:
-    """Sends the events of scores that were just stored, before more are made; or none, without a history."""
+class ScoreEvents:
+    """Sends the events of scores right after they are stored; nothing without a history."""
 
     def __init__(self, evaluating: EvaluationRunner, settings: ScoringSettings, history: EventHistory | None) -> None:
         self._evaluating = evaluating
@@ -163,31 +163,31 @@ class Events:
         self._history = history
 
     @property
-    def told(self) -> SentEvents:
-        """What became of the events so far."""
+    def sent(self) -> SentEvents:
+        """The events sent so far, and those lost."""
         return SentEvents() if self._history is None else self._history.outcome
 
     def after(self, on_scored: OnScored) -> OnScored:
-        """Return what tells of scores as before, and then sends their events."""
+        """Return a listener that calls another one and then sends the events of the scores."""
         history = self._history
         if history is None:
             return on_scored
 
-        def told(scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
+        def send(scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
             on_scored(scored, restated)
             truth = self._evaluating.current_truth or self._evaluating.truth()
-            history.send((each.conversation, each.score, evaluator_of(each, truth, self._settings)) for each in scored)
+            history.send((row.conversation, row.score, evaluator_of(row, truth, self._settings)) for row in scored)
 
-        return told
+        return send
 
 
 @contextmanager
-def events_of(engine: Engine, asked: Asked, evaluating: EvaluationRunner) -> Iterator[Events]:
-    """Lend what sends the events of a backfill: over OTLP, unless the settings want none."""
+def events_of(engine: Engine, request: BackfillRequest, evaluating: EvaluationRunner) -> Iterator[ScoreEvents]:
+    """Yield the sender of a backfill's events: over OTLP, unless the settings turn events off."""
     emit = engine.emit
-    if asked.emit != "otlp" or emit.events == "none":
-        yield Events(evaluating, engine.settings.scoring, None)
+    if request.emit != "otlp" or emit.events == "none":
+        yield ScoreEvents(evaluating, engine.settings.scoring, None)
         return
-    run_id, _ = identity_of(engine, asked)
-    with closing(EventHistory(emit, endpoint_of(asked, emit), run_id=run_id)) as history:
-        yield Events(evaluating, engine.settings.scoring, history)
+    run_id, _ = identity_of(engine, request)
+    with closing(EventHistory(emit, endpoint_of(request, emit), run_id=run_id)) as history:
+        yield ScoreEvents(evaluating, engine.settings.scoring, history)

@@ -15,8 +15,8 @@ from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.evaluation.truth import TruthFile
 
 if TYPE_CHECKING:
-    from otel_agentic.backfill.plan import Asked
-    from otel_agentic.backfill.run import Surroundings
+    from otel_agentic.backfill.plan import BackfillRequest
+    from otel_agentic.backfill.run import BackfillContext
     from otel_agentic.engine.engine import Progress
 from otel_agentic.commands.registry import Context, command
 
@@ -55,10 +55,10 @@ def backfill(
     end. Closing the iterator stops the backfill after the current part. `workers` is the number of scoring processes;
     None scores in this process. `labels_of_series` are added to every series of an OpenMetrics file.
     """
-    from otel_agentic.backfill.plan import Asked  # noqa: PLC0415 — numpy is not needed to ask a server
+    from otel_agentic.backfill.plan import BackfillRequest  # noqa: PLC0415 — numpy is not needed to ask a server
 
     settings = context.engine.settings
-    asked = Asked(
+    request = BackfillRequest(
         since_ns=since_ns,
         until_ns=until_ns,
         windows=tuple(windows or settings.windows.widths),
@@ -72,26 +72,28 @@ def backfill(
         raise UsageError("a running collector scores in its own process: leave out --executor, or stop it first")
     truth = ([TruthFile(name=n, text=t) for n, t in cases], [TruthFile(name=n, text=t) for n, t in labels])
     if dry_run:
-        return _in_background(lambda progress, _: iter([_estimate(context, asked, truth, progress)]))
-    return _in_background(lambda progress, stop: _run(context, asked, truth, workers, _Listener(progress, stop)))
+        return _in_background(lambda progress, _: iter([_estimate(context, request, truth, progress)]))
+    return _in_background(lambda progress, stop: _run(context, request, truth, workers, _Listener(progress, stop)))
 
 
 def _estimate(
-    context: Context, asked: Asked, truth: tuple[list[TruthFile], list[TruthFile]], progress: Progress
+    context: Context, request: BackfillRequest, truth: tuple[list[TruthFile], list[TruthFile]], progress: Progress
 ) -> Any:
     from otel_agentic.backfill.dry_run import (  # noqa: PLC0415 — same
+        estimate_backfill,
         estimate_json,
-        estimated,
         truth_with,
     )
 
-    given = truth_with(context.engine, *truth)
-    found = estimated(context.engine, asked, truth=given, live=context.locks is not None, progress=progress)
-    return {"result": estimate_json(found, asked)}
+    active = truth_with(context.engine, *truth)
+    estimate = estimate_backfill(
+        context.engine, request, truth=active, live=context.locks is not None, progress=progress
+    )
+    return {"result": estimate_json(estimate, request)}
 
 
 class _Listener(NamedTuple):
-    """Whoever receives the progress of a backfill and may stop it."""
+    """Callbacks of the caller of a backfill: one receives its progress, one may stop it."""
 
     progress: Progress
     stop: Callable[[], bool]
@@ -99,7 +101,7 @@ class _Listener(NamedTuple):
 
 def _run(
     context: Context,
-    asked: Asked,
+    request: BackfillRequest,
     truth: tuple[list[TruthFile], list[TruthFile]],
     workers: int | None,
     listener: _Listener,
@@ -111,17 +113,19 @@ def _run(
         scoring_over,
     )
 
-    around = _surroundings(context, listener)
+    backfill_context = _context_of(context, listener)
     with _exclusively(context), open_workers(context.engine.settings, workers) as pool, TemporaryDirectory() as folder:
         if any(truth):
-            with around.lock:
+            with backfill_context.lock:
                 context.engine.evaluating.remember(*truth)
-        out = Path(folder) / "history.txt" if asked.emit == "openmetrics" else None
-        done = backfill(context.engine, asked, evaluating=scoring_over(context.engine, pool), out=out, around=around)
+        out = Path(folder) / "history.txt" if request.emit == "openmetrics" else None
+        done = backfill(
+            context.engine, request, evaluating=scoring_over(context.engine, pool), out=out, context=backfill_context
+        )
         if out is not None and out.exists():
             yield from _pieces(out)
         problems = pool.problems if pool is not None else []
-    yield {"result": {**done_json(done, asked), "problems": problems}}
+    yield {"result": {**done_json(done, request), "problems": problems}}
 
 
 @contextmanager
@@ -135,11 +139,11 @@ def _exclusively(context: Context) -> Iterator[None]:
         context.engine.backfill_lock.release()
 
 
-def _surroundings(context: Context, listener: _Listener) -> Surroundings:
-    from otel_agentic.backfill.run import Surroundings  # noqa: PLC0415 — same
+def _context_of(context: Context, listener: _Listener) -> BackfillContext:
+    from otel_agentic.backfill.run import BackfillContext  # noqa: PLC0415 — same
 
     stopping = context.engine.stopping
-    return Surroundings(
+    return BackfillContext(
         live=context.locks is not None,
         lock=context.scoring_lock,
         windows_lock=context.windows_lock,

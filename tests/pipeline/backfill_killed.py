@@ -14,8 +14,8 @@ import signal
 import sys
 from pathlib import Path
 
-from otel_agentic.backfill.plan import Asked
-from otel_agentic.backfill.run import Surroundings, backfill
+from otel_agentic.backfill.plan import BackfillRequest
+from otel_agentic.backfill.run import BackfillContext, backfill
 from otel_agentic.engine.engine import Engine
 from otel_agentic.testing import SECOND_NS
 from tests.pipeline.conftest import settings_for
@@ -55,7 +55,7 @@ def _run(db: Path, endpoint: str | None, at: int | None) -> None:
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    asked = Asked(
+    asked = BackfillRequest(
         windows=("6h", "24h"),
         step_ns=1_800 * SECOND_NS,
         k=(1, 3),
@@ -63,7 +63,7 @@ def _run(db: Path, endpoint: str | None, at: int | None) -> None:
         endpoint=endpoint,
     )
     with Engine(settings_for(db)) as engine:
-        backfill(engine, asked.checked(), around=Surroundings(progress=step, part_rows=PART_ROWS))
+        backfill(engine, asked.checked(), context=BackfillContext(progress=step, part_rows=PART_ROWS))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.backfill.plan import Asked
-from otel_agentic.backfill.run import Surroundings, backfill
+from otel_agentic.backfill.plan import BackfillRequest
+from otel_agentic.backfill.run import BackfillContext, backfill
 from otel_agentic.commands import Commands
 from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.testing import NOON_NS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from tests.pipeline.conftest import OpenEngine
 
-ASKED = Asked(windows=("6h", "24h"), step_ns=HOUR_NS, k=(1, 3)).checked()
+ASKED = BackfillRequest(windows=("6h", "24h"), step_ns=HOUR_NS, k=(1, 3)).checked()
 
 
 def test_everything_is_scored_and_every_window_that_holds_a_conversation_has_rows(engine: Engine) -> None:
@@ -167,7 +167,7 @@ def test_a_run_tells_its_stages_in_order_up_to_their_ends(engine: Engine) -> Non
 def test_a_run_that_is_stopped_goes_on_behind_its_last_part(open_engine: OpenEngine, engine: Engine) -> None:
     fill(engine)
     stopped = Stopping(after=3)
-    first = backfill(engine, ASKED, around=stopped.around)
+    first = backfill(engine, ASKED, context=stopped.around)
     assert first.stopped
     assert first.newest is not None
     position = first.newest.position_ns
@@ -186,7 +186,7 @@ def test_a_run_that_is_stopped_goes_on_behind_its_last_part(open_engine: OpenEng
 def test_a_run_begins_anew_where_something_changed_behind_its_position(engine: Engine) -> None:
     fill(engine)
     stopped = Stopping(after=5)
-    backfill(engine, ASKED, around=stopped.around)
+    backfill(engine, ASKED, context=stopped.around)
     feed(engine, told(0, name="late"))
 
     done = run(engine)
@@ -198,7 +198,7 @@ def test_a_run_begins_anew_where_something_changed_behind_its_position(engine: E
 def test_a_run_goes_on_although_something_came_ahead_of_its_position(engine: Engine) -> None:
     fill(engine)
     stopped = Stopping(after=3)
-    backfill(engine, ASKED, around=stopped.around)
+    backfill(engine, ASKED, context=stopped.around)
     feed(engine, told(9, name="late"))
 
     done = run(engine)
@@ -209,7 +209,7 @@ def test_a_run_goes_on_although_something_came_ahead_of_its_position(engine: Eng
 
 def test_a_run_begins_anew_where_the_clock_was_set_back_meanwhile(engine: Engine) -> None:
     fill(engine)
-    backfill(engine, ASKED, around=Stopping(after=3).around)
+    backfill(engine, ASKED, context=Stopping(after=3).around)
     clock = engine.clock
     engine.clock = engine.store.clock = lambda: clock() - HOUR_NS
     feed(engine, told(0, name="late"))
@@ -223,7 +223,7 @@ def test_a_run_begins_anew_where_the_clock_was_set_back_meanwhile(engine: Engine
 def test_a_run_begins_anew_where_one_of_other_settings_wrote_its_rows_meanwhile(open_engine: OpenEngine) -> None:
     with open_engine() as engine:
         fill(engine)
-        backfill(engine, ASKED, around=Stopping(after=3).around)
+        backfill(engine, ASKED, context=Stopping(after=3).around)
     with open_engine(stats={"level": 0.5}) as other:
         run(other)
     engine = open_engine()
@@ -254,7 +254,7 @@ class Stopping:
 
     def __init__(self, after: int) -> None:
         self._left = after
-        self.around = Surroundings(progress=self.progress, stop=self.asked, part_rows=60)
+        self.around = BackfillContext(progress=self.progress, stop=self.asked, part_rows=60)
 
     def progress(self, stage: str, _done: int, _total: int | None) -> None:
         self._left -= stage == "windows"

@@ -175,7 +175,7 @@ def test_labels_stand_on_every_series_of_the_file_and_are_checked(engine: Engine
     assert [] == [line for line in series if ',job="otel-agentic"}' not in line]
     for wrong, message in (
         ({"a-b": "x"}, "--label a-b=x"),
-        ({"gen_ai_x": "1"}, "are taken"),
+        ({"gen_ai_x": "1"}, "are reserved"),
         ({"job": ""}, "give a value"),
     ):
         with pytest.raises(UsageError, match=message):

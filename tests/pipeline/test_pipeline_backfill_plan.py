@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.backfill.dry_run import count_points
-from otel_agentic.backfill.plan import MANY_ENDS, MAX_ENDS, Asked, moment, parts_of, plan_of, run_id_of
+from otel_agentic.backfill.plan import MANY_ENDS, MAX_ENDS, BackfillRequest, moment, parts_of, plan_of, run_id_of
 from otel_agentic.errors import ConfigError, UsageError
 
 S = 1_000_000_000
@@ -19,11 +19,11 @@ HOUR = 3_600 * S
 DAY = 24 * HOUR
 #: 2026-03-02T09:00:00Z
 NINE = 1_772_442_000 * S
-ASKED = Asked(windows=("24h",), step_ns=HOUR, k=(1, 3))
+ASKED = BackfillRequest(windows=("24h",), step_ns=HOUR, k=(1, 3))
 LATER = NINE + 1_000 * DAY
 
 
-def ends(asked: Asked, first: int, last: int, now: int = LATER) -> list[int]:
+def ends(asked: BackfillRequest, first: int, last: int, now: int = LATER) -> list[int]:
     return list(plan_of(asked.checked(), (first, last), now).ends)
 
 
@@ -50,14 +50,14 @@ def test_a_conversation_of_a_clock_that_is_ahead_makes_no_end_beyond_the_one_tha
 def test_untils_before_the_same_next_end_ask_the_same() -> None:
     for since in (None, NINE + 7):
         asked = replace(ASKED, since_ns=since).checked()
-        made = [replace(asked, until_ns=NINE + HOUR + 7 + more).last_wanted_ns for more in (0, 1, HOUR - 8, HOUR)]
+        made = [replace(asked, until_ns=NINE + HOUR + 7 + more).last_end_ns for more in (0, 1, HOUR - 8, HOUR)]
         assert made[0] == made[1] == made[2]
         assert made[0] is not None
         assert made[0] + HOUR == made[3]
         assert ends(replace(asked, until_ns=made[0]), NINE, NINE + DAY) == ends(
             replace(asked, until_ns=NINE + HOUR + 8), NINE, NINE + DAY
         )
-    assert ASKED.last_wanted_ns is None
+    assert ASKED.last_end_ns is None
 
 
 def test_until_may_lie_behind_the_last_conversation() -> None:
@@ -72,7 +72,7 @@ def test_an_until_that_has_not_come_is_cut_at_now_with_a_note() -> None:
 
     assert [NINE, NINE + HOUR] == list(plan.ends)
     assert list(plan.notes) == snapshot(
-        ["--until 2026-03-03T09:00:00Z has not come yet: the last window ends at or before now"]
+        ["--until 2026-03-03T09:00:00Z is in the future: the last window ends at or before now"]
     )
 
 
@@ -83,11 +83,11 @@ def test_an_until_that_has_not_come_is_cut_at_now_with_a_note() -> None:
         ({"step_ns": 0}, "--step 0: the step between window ends must be above 0"),
         ({"k": (0,)}, "k=0"),
         ({"windows": ("1x",)}, "1x"),
-        ({"since_ns": LATER + DAY}, "--since .* has not come yet"),
+        ({"since_ns": LATER + DAY}, "--since .* is in the future"),
         ({"since_ns": None, "until_ns": NINE - DAY}, "no window ends by .* give a later --until"),
         (
             {"step_ns": S, "until_ns": NINE + DAY * 30},
-            r"more than 200,000 in one backfill.*--step 5m makes about 8,640",
+            r"more than 200,000 in one backfill.*--step 5m has about 8,640",
         ),
     ],
 )
@@ -101,7 +101,7 @@ def test_many_ends_are_computed_with_advice() -> None:
     plan = plan_of(asked.checked(), (NINE, NINE + 20 * DAY), LATER)
 
     assert MANY_ENDS < len(plan.ends) < MAX_ENDS
-    assert list(plan.notes) == snapshot(["28,801 window ends; --step 5m makes about 5,761"])
+    assert list(plan.notes) == snapshot(["28,801 window ends; --step 5m has about 5,761"])
 
 
 def test_the_widest_window_of_the_first_end_says_how_far_back_conversations_count() -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from otel_agentic.backfill.plan import Asked, plan_of
+from otel_agentic.backfill.plan import BackfillRequest, plan_of
 from otel_agentic.commands import Commands
 from otel_agentic.engine.engine import NoListener
 from otel_agentic.engine.retention import RetentionPass
@@ -321,7 +321,7 @@ def test_results_of_which_the_evidence_for_an_objective_is_made_stay(tmp_path: P
 
 def test_a_backfill_of_what_was_removed_says_so_and_names_the_first_whole_window() -> None:
     held, now_ns = (NOON_NS, NOON_NS + 10 * DAY_NS), NOON_NS + 10 * DAY_NS
-    asked = Asked(windows=("24h",), step_ns=HOUR_NS, k=(1,), since_ns=NOON_NS)
+    asked = BackfillRequest(windows=("24h",), step_ns=HOUR_NS, k=(1,), since_ns=NOON_NS)
 
     with raises(
         UsageError,
@@ -334,7 +334,7 @@ def test_a_backfill_of_what_was_removed_says_so_and_names_the_first_whole_window
 
 def test_a_backfill_without_a_beginning_starts_with_the_first_whole_window() -> None:
     held, now_ns = (NOON_NS, NOON_NS + 10 * DAY_NS), NOON_NS + 10 * DAY_NS
-    asked = Asked(windows=("24h",), step_ns=HOUR_NS, k=(1,))
+    asked = BackfillRequest(windows=("24h",), step_ns=HOUR_NS, k=(1,))
 
     plan = plan_of(asked, held, now_ns, NOON_NS + 2 * DAY_NS)
 
