@@ -78,7 +78,7 @@ def test_what_is_secret_in_an_endpoint_is_not_written_down(engine: Engine) -> No
     with http_receiver() as receiver:
         run(engine, emit="otlp", endpoint=receiver.endpoint.replace("://", "://user:open-sesame@"))
 
-    ((asked,),) = rows(engine, "SELECT asked FROM backfills")
+    ((asked,),) = rows(engine, "SELECT request FROM backfills")
     assert "otlp" in asked
     assert "open-sesame" not in asked
 
@@ -176,7 +176,7 @@ def test_labels_stand_on_every_series_of_the_file_and_are_checked(engine: Engine
     for wrong, message in (
         ({"a-b": "x"}, "--label a-b=x"),
         ({"gen_ai_x": "1"}, "are reserved"),
-        ({"job": ""}, "give a value"),
+        ({"job": ""}, "value must not be empty"),
     ):
         with pytest.raises(UsageError, match=message):
             written(engine, labels_of_series=wrong)
