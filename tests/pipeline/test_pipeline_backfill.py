@@ -151,7 +151,7 @@ def test_cases_that_are_given_are_remembered(engine: Engine) -> None:
 def test_what_is_wrong_with_the_range_is_told_before_anything_is_done(engine: Engine) -> None:
     with pytest.raises(UsageError, match="before --since"):
         run(engine, since_ns=2, until_ns=1)
-    with raises(UsageError, snapshot('--emit otlp: pass --endpoint http(s)://host:port, or set emit.endpoint')):
+    with raises(UsageError, snapshot("--emit otlp: pass --endpoint http(s)://host:port, or set emit.endpoint")):
         run(engine, emit="otlp")
 
 

@@ -326,7 +326,7 @@ def test_a_backfill_of_what_was_removed_says_so_and_names_the_first_whole_window
     with raises(
         UsageError,
         snapshot(
-            "--since 2026-05-29T12:00:00Z: what ended before 2026-05-31T12:00:00Z was removed (retention), and windows of 24h that end before 2026-06-01T12:00:00Z would lack it; give a later --since, or narrower windows. What is stored there stays"
+            "--since 2026-05-29T12:00:00Z: conversations that ended before 2026-05-31T12:00:00Z were removed (retention), so windows of 24h that end before 2026-06-01T12:00:00Z would be incomplete; use a later --since or narrower windows. Stored windows are not changed"
         ),
     ):
         plan_of(asked, held, now_ns, NOON_NS + 2 * DAY_NS)
@@ -339,7 +339,7 @@ def test_a_backfill_without_a_beginning_starts_with_the_first_whole_window() -> 
     plan = plan_of(asked, held, now_ns, NOON_NS + 2 * DAY_NS)
 
     assert NOON_NS + 3 * DAY_NS == plan.first_ns
-    assert passage(plan.notes[0]) == snapshot("was removed: the first window ends at 2026-06-01T12:00:00Z")
+    assert passage(plan.notes[0]) == snapshot("were removed: the first window ends at 2026-06-01T12:00:00Z or later")
 
 
 def test_an_age_that_cannot_be_read_is_told_before_anything_listens(tmp_path: Path) -> None:
