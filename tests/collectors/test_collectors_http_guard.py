@@ -143,7 +143,7 @@ def test_a_body_slower_than_the_least_pace_is_cut_off_long_before_its_deadline(
                 continue
     status = Status.FromString(received.partition(b"\r\n\r\n")[2])
     assert [408] == answers(received)
-    assert (status.code, status.message) == snapshot((4, "the body came slower than 1000 bytes a second"))
+    assert (status.code, status.message) == snapshot((4, "the body arrived at less than 1000 bytes per second"))
 
 
 def test_a_body_that_is_merely_not_fast_arrives(
