@@ -21,7 +21,7 @@ from otel_agentic.testing import (
     AgentRunScript,
     GenAIStyle,
     batch,
-    made,
+    scripted_call,
     span,
     speak_genai,
     speak_openinference,
@@ -102,18 +102,23 @@ def spoken(speakers: Sequence[Speaker]) -> list[SpanBatch]:
 def script(number: int) -> AgentRunScript:
     """Return a conversation of three turns, a few calls and a sub-agent: some thirty spans."""
     booker = AgentRunScript(agent_name="booker", conversation_id=None).ask("A table for two")
-    booker = booker.calls(made("book", {"people": 2, "name": f"Zoë {number}"}, result={"id": number})).says("Booked.")
+    booker = booker.calls(scripted_call("book", {"people": 2, "name": f"Zoë {number}"}, result={"id": number})).answers(
+        "Booked."
+    )
     return (
         AgentRunScript(conversation_id=f"conversation-{number}")
         .ask(f"What is the weather in Zürich and Rome on day {number}?")
-        .calls(made("weather", {"city": "Zürich"}, result="18 °C"), made("weather", {"city": "Rome"}, result="24 °C"))
-        .says("18 °C and 24 °C.")
+        .calls(
+            scripted_call("weather", {"city": "Zürich"}, result="18 °C"),
+            scripted_call("weather", {"city": "Rome"}, result="24 °C"),
+        )
+        .answers("18 °C and 24 °C.")
         .ask("Book a table in Rome.")
-        .calls(made("ask_booker", {"request": "A table for two"}, result="Booked.", agent=booker))
-        .calls(made("taxi", {"to": "Rome"}, error="ValueError: no taxi"))
-        .says("You have a table, but no taxi.")
+        .calls(scripted_call("ask_booker", {"request": "A table for two"}, result="Booked.", agent=booker))
+        .calls(scripted_call("taxi", {"to": "Rome"}, error="ValueError: no taxi"))
+        .answers("You have a table, but no taxi.")
         .ask("Thanks!")
-        .says("You are welcome.")
+        .answers("You are welcome.")
     )
 
 

@@ -1,6 +1,6 @@
-"""The ways in: OTLP over HTTP and gRPC, files, and spans of the same process.
+"""Collectors of spans: OTLP over HTTP and gRPC, files, and spans of the same process.
 
-Each is loaded when it is first asked for, so that reading files does not import gRPC.
+Each is imported on first use, so that reading files does not import gRPC.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ LARGEST_AT_ONCE: Final = 4
 
 
 class HeldTooMuchError(OverloadedError):
-    """All requests under way hold too much; the store may have room."""
+    """The running requests hold too many bytes; the store may have room."""
 
 
 class MemoryBudget:
-    """A bound on the bytes that all requests under way hold together; thread-safe."""
+    """A bound on the bytes of all running requests together; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self._lock = threading.Lock()
@@ -44,32 +44,32 @@ class MemoryBudget:
         return self._held
 
     def take(self, count: int) -> None:
-        """Hold `count` bytes more.
+        """Reserve `count` bytes more.
 
         Raises:
-            HeldTooMuchError: the bound is reached; nothing more is held.
+            HeldTooMuchError: the bound is reached; nothing is reserved.
         """
         with self._lock:
             self.require(count)
             self._held += count
 
     def require(self, count: int) -> None:
-        """Return nothing where `count` bytes more could be held now.
+        """Check that `count` bytes more could be reserved now.
 
         Raises:
             HeldTooMuchError: they could not.
         """
         if self._held + count > self._max_bytes:
-            raise HeldTooMuchError(f"requests under way already hold {self._held} bytes: try again")
+            raise HeldTooMuchError(f"running requests already hold {self._held} bytes: try again")
 
     def give(self, count: int) -> None:
-        """Let go of `count` bytes."""
+        """Release `count` bytes."""
         with self._lock:
             self._held -= count
 
 
 class Holding:
-    """What one request holds of the budget; the `with` block's end lets go of all, or that of work which outlasts it."""
+    """The bytes that one request reserves; they are released at the end of the `with` block, or of work that outlasts it."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
@@ -77,7 +77,7 @@ class Holding:
         self._job: Future[Any] | None = None
 
     def add(self, count: int) -> None:
-        """Hold `count` bytes more.
+        """Reserve `count` bytes more.
 
         Raises:
             HeldTooMuchError: the bound over all requests is reached.
@@ -86,7 +86,7 @@ class Holding:
         self._count += count
 
     def hold_until(self, job: Future[Any]) -> None:
-        """Let go when the job is done, not before: a sender who goes away ends the block, and not the thread."""
+        """Release when the job is done, not before: a sender that disconnects ends the block, but not the thread."""
         self._job = job
 
     def __enter__(self) -> Self:
@@ -104,41 +104,41 @@ class Holding:
         self._budget.give(self._count)
 
 
-#: For each request being handled one more may wait, its body already read.
+#: For each request that is handled one more may wait, with its body already read.
 _WAITING_RATIO: Final = 2
-#: A sink that was full a moment ago is taken to be full still: decoding a request to hear so again would cost what the
-#: sink needs to get on. Far shorter than a full queue lasts.
+#: For this time a sink that was full is treated as still full, because decoding a request only to be refused would take CPU
+#: time that the sink needs. A full queue lasts far longer.
 _FULL_FOR_S: Final = 0.05
 
 
-#: A request of up to this size, not compressed, is decoded where it was read: that is sooner done than handed to a thread.
+#: An uncompressed request of up to this size is decoded on the event loop, which is faster than a change of threads.
 SMALL_BYTES: Final = 8 * 1024
-#: Larger requests decoded at once, in the whole process. Decoding takes many times a request's size in memory, and as it
-#: holds the interpreter, more at once would not be faster.
+#: The number of larger requests that are decoded at once in the process. Decoding takes many times a request's size in memory,
+#: and it holds the interpreter lock, so more at once would not be faster.
 _DECODING: Final = threading.BoundedSemaphore(2)
 
 
 def decoding(size: int) -> AbstractContextManager[object]:
-    """Return what a message of that size, bytes, is decoded under: the turn of a large one; a small one need not wait."""
+    """Return the context in which a message of `size` bytes is decoded: a semaphore for large ones, nothing for small ones."""
     return _DECODING if size > SMALL_BYTES else nullcontext()
 
 
 class Admission:
-    """What one way in has under way, and its bounds. For one event loop; the ends of work are counted on other threads."""
+    """The running requests of one collector, and their bounds. For one event loop; completions are counted on other threads."""
 
     def __init__(self, settings: ReceiveSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._memory = MemoryBudget(LARGEST_AT_ONCE * settings.max_request_bytes)
         self._most = _WAITING_RATIO * settings.max_concurrent_requests
-        self._under_way = 0
+        self._running = 0
         self._lock = threading.Lock()
         self._clock = clock
         self._full_until_s = 0.0
 
     def check(self, expected_bytes: int = 0) -> None:
-        """Return nothing where a request of that size, compressed, would be taken on.
+        """Check that a request of this compressed size would be admitted.
 
         Raises:
-            OverloadedError: it would not; says of what there is too much.
+            OverloadedError: it would not; names the exceeded bound.
         """
         self._require_room()
         self._memory.require(expected_bytes)
@@ -152,82 +152,82 @@ class Admission:
     async def run(
         self, executor: Executor | None, begin: Callable[[], tuple[SpanBatch, Future[Receipt]]], holding: Holding
     ) -> tuple[SpanBatch, Receipt]:
-        """Return the batch that a request brings, and its receipt, once it is decoded, left in the sink, and stored.
+        """Return the batch of a request, and its receipt, once it is decoded, submitted to the sink, and stored.
 
-        Who waits for it may be cancelled (a sender that went away); the work, and what it holds, count until it is done.
+        The waiting task may be cancelled (the sender disconnected); the work and its reserved bytes count until it is done.
 
         Args:
-            executor: on one of whose threads it begins; None: here and now, where that is quicker than to change threads.
-            begin: decodes it and leaves it in the sink.
-            holding: what it holds of the memory budget.
+            executor: the executor on which it begins; None runs it immediately, which is faster than a change of threads.
+            begin: decodes the request and submits it to the sink.
+            holding: the bytes that it reserves.
 
         Raises:
-            OverloadedError: as many as allowed are under way.
+            OverloadedError: the largest allowed number of requests is running.
         """
         self._require_room()
         with self._lock:
-            self._under_way += 1
-        job, give_up = _whole(executor, begin)
+            self._running += 1
+        job, cancel = _submit(executor, begin)
         job.add_done_callback(self._leave)
         holding.hold_until(job)
         try:
             return await asyncio.wrap_future(job)
         except asyncio.CancelledError:
-            give_up()
+            cancel()
             raise
         except HeldTooMuchError:
-            raise  # a bomb among small requests: these go on
+            raise  # one decompression bomb must not stop small requests
         except (OverloadedError, StoreError):
             self._full_until_s = self._clock() + _FULL_FOR_S
             raise
 
     def _require_room(self) -> None:
-        if self._under_way >= self._most:
-            raise OverloadedError(f"{self._under_way} requests are under way: try again")
+        if self._running >= self._most:
+            raise OverloadedError(f"{self._running} requests are running: try again")
 
     def _leave(self, _: Future[Any]) -> None:
         with self._lock:
-            self._under_way -= 1
+            self._running -= 1
 
 
-def _whole(
+def _submit(
     executor: Executor | None, begin: Callable[[], tuple[SpanBatch, Future[Receipt]]]
 ) -> tuple[Future[tuple[SpanBatch, Receipt]], Callable[[], object]]:
-    """Return the future end of what `begin` begins, and what gives it up where it has not begun."""
-    whole: Future[tuple[SpanBatch, Receipt]] = Future()
-    whole.set_running_or_notify_cancel()
+    """Return the future result of `begin` and its receipt, and a function that cancels it if it has not begun."""
+    result: Future[tuple[SpanBatch, Receipt]] = Future()
+    result.set_running_or_notify_cancel()
 
     def step() -> None:
         try:
             batch, receipt = begin()
-        except BaseException as error:  # noqa: BLE001 — handed to who waits
-            whole.set_exception(error)
+        except BaseException as error:  # noqa: BLE001 — passed to the waiting task
+            result.set_exception(error)
         else:
-            receipt.add_done_callback(partial(_end, whole, batch))
+            receipt.add_done_callback(partial(_end, result, batch))
 
     if executor is None:
         step()
-        return whole, lambda: False
+        return result, lambda: False
     try:
         turn = executor.submit(step)
-    except RuntimeError:  # it was shut down meanwhile
-        whole.set_exception(_stopping())
-        return whole, lambda: False
-    turn.add_done_callback(partial(_end_unbegun, whole))
-    return whole, turn.cancel
+    except RuntimeError:  # it was shut down in the meantime
+        result.set_exception(_stopping())
+        return result, lambda: False
+    turn.add_done_callback(partial(_end_unbegun, result))
+    return result, turn.cancel
 
 
-def _end(whole: Future[tuple[SpanBatch, Receipt]], batch: SpanBatch, receipt: Future[Receipt]) -> None:
+def _end(result: Future[tuple[SpanBatch, Receipt]], batch: SpanBatch, receipt: Future[Receipt]) -> None:
     error = receipt.exception()
     if error is None:
-        whole.set_result((batch, receipt.result()))
+        result.set_result((batch, receipt.result()))
     else:
-        whole.set_exception(error)
+        result.set_exception(error)
 
 
-def _end_unbegun(whole: Future[tuple[SpanBatch, Receipt]], turn: Future[None]) -> None:
+def _end_unbegun(result: Future[tuple[SpanBatch, Receipt]], turn: Future[None]) -> None:
     if turn.cancelled():
-        whole.set_exception(_stopping())
+        result.set_exception(_stopping())
 
 
 def _stopping() -> OverloadedError:
@@ -236,17 +236,17 @@ def _stopping() -> OverloadedError:
 
 T = TypeVar("T")
 
-#: A reception that lasts is a long one; as often, surplus ones are ended.
+#: A reception that takes longer is a long one; surplus long ones are ended at this interval.
 _LONG_S: Final = 0.05
-#: Long receptions at once: as many messages of the largest allowed size can be in memory.
+#: The largest number of long receptions: as many messages of the largest allowed size can be in memory.
 _MOST_LONG: Final = 16
-#: A sender that finished a message before is left alone for so long.
+#: A sender that completed a message before is not interrupted for this time.
 _UNDISTURBED_S: Final = 5.0
 _REMEMBERED_PEERS: Final = 10_000
 
 
 class _Reception:
-    """One message on its way; of the task that waits for it."""
+    """One message that is being received, and the task that waits for it."""
 
     __slots__ = ("fate", "peer", "since_s", "task")
 
@@ -257,16 +257,16 @@ class _Reception:
         self.fate: Exception | None = None
 
     def end(self, fate: Exception) -> None:
-        """Have the task stop waiting, with an error."""
+        """End the waiting of the task with an error."""
         self.fate = fate
         self.task.cancel()
 
 
 class Receptions:
-    """What is being received. For one event loop."""
+    """The messages that are being received. For one event loop."""
 
     def __init__(self, timeout_s: float, most_long: int = _MOST_LONG) -> None:
-        """Begin with none; each has `timeout_s` seconds."""
+        """Create an empty set; each reception may take `timeout_s` seconds."""
         self._timeout_s = timeout_s
         self._most_long = most_long
         self._open: dict[_Reception, None] = {}  # oldest first
@@ -274,10 +274,10 @@ class Receptions:
         self._looking = False
 
     async def receive(self, peer: str, read: Callable[[], Awaitable[T]]) -> T:
-        """Return what is read from a peer.
+        """Return the message read from a peer.
 
         Raises:
-            OverloadedError: it took long, and too many others did: the peer that never finished a message goes first.
+            OverloadedError: it was one of too many long receptions; peers that never completed a message are ended first.
             TimeoutError: the message took too long.
         """
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -288,34 +288,34 @@ class Receptions:
             self._looking = True
             loop.call_later(_LONG_S, self._look, loop)
         try:
-            found = await read()
+            message = await read()
         except asyncio.CancelledError:
-            if mine.fate is None or task.uncancel() > 0:  # the caller went away, or we are stopping
+            if mine.fate is None or task.uncancel() > 0:  # the caller disconnected, or we are stopping
                 raise
             raise mine.fate from None
         finally:
             self._open.pop(mine, None)
         self._remember(peer)
-        return found
+        return message
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         now_s = loop.time()
-        long = [one for one in self._open if now_s - one.since_s >= _LONG_S]
-        for one in self._least_missed(long, now_s)[: max(0, len(long) - self._most_long)]:
-            self._open.pop(one)
-            one.end(OverloadedError("this request came slowly while many others did: try again"))
-        for one in [one for one in self._open if now_s - one.since_s >= self._timeout_s]:
-            self._open.pop(one)
-            one.end(TimeoutError())
+        long = [reception for reception in self._open if now_s - reception.since_s >= _LONG_S]
+        for reception in self._least_missed(long, now_s)[: max(0, len(long) - self._most_long)]:
+            self._open.pop(reception)
+            reception.end(OverloadedError("this request arrived slowly, like many others: try again"))
+        for reception in [reception for reception in self._open if now_s - reception.since_s >= self._timeout_s]:
+            self._open.pop(reception)
+            reception.end(TimeoutError())
         self._looking = bool(self._open)
         if self._looking:
             loop.call_later(_LONG_S, self._look, loop)
 
     def _least_missed(self, long: list[_Reception], now_s: float) -> list[_Reception]:
-        """Return them in the order in which they go: unknown peers, oldest first; who had its time; who came last."""
-        unknown = [one for one in long if one.peer not in self._proven]
-        known = [one for one in long if one.peer in self._proven]
-        had_time = [one for one in known if now_s - one.since_s >= _UNDISTURBED_S]
+        """Return long receptions in the order of ending: unknown peers, oldest first; peers past their time; the newest."""
+        unknown = [reception for reception in long if reception.peer not in self._proven]
+        known = [reception for reception in long if reception.peer in self._proven]
+        had_time = [reception for reception in known if now_s - reception.since_s >= _UNDISTURBED_S]
         return [*unknown, *had_time, *reversed(known[len(had_time) :])]
 
     def _remember(self, peer: str) -> None:

@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from otel_agentic.net import Address
     from otel_agentic.spans import Sink, SpanBatch
 
-#: When a refused sender should try again, seconds: a full queue drains within one. The time is drawn, so that senders who
-#: were refused together do not come back together.
+#: Seconds after which a refused sender should retry: a full queue drains within one. The time is random, so that senders that
+#: were refused together do not retry together.
 _SOONEST_S: Final = 1
 _SPREAD_S: Final = 2
 
-#: The message of a partial success names at most so many reasons.
+#: The largest number of reasons in the message of a partial success.
 _MOST_REASONS: Final = 10
-#: The message of an error is cut here: gRPC carries it in a header, which clients bound.
+#: Error messages are cut to this length: gRPC sends them in a header, whose size clients limit.
 _MOST_CHARACTERS: Final = 500
 
 _logger = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
-    """A request that is refused for what its head says."""
+    """A request that is refused because of its head."""
 
     def __init__(self, http: int, grpc: str, message: str, **headers: str) -> None:
-        """Take the statuses of both protocols, the sentence, and headers of HTTP (`_` for `-`)."""
+        """Create the error with the statuses of both protocols, the message, and HTTP headers (`_` for `-`)."""
         super().__init__(message)
         self.http = http
         self.grpc = grpc
@@ -45,7 +45,7 @@ class RefusedError(Exception):
 
 
 def unauthorized(*, known: bool) -> RefusedError:
-    """Return the refusal of a sender without the right token; `known` says whether it showed one of another role."""
+    """Return the refusal of a sender without the right token; `known` is whether it sent a token of another role."""
     if known:
         return RefusedError(403, "PERMISSION_DENIED", "this token may not send spans: send the one of receive.token")
     return RefusedError(
@@ -57,7 +57,7 @@ def unauthorized(*, known: bool) -> RefusedError:
 
 
 def deliver(sink: Sink, batch: SpanBatch) -> Future[Receipt]:
-    """Leave a batch in the sink; return its receipt to come. An empty request succeeds without asking it."""
+    """Submit a batch to the sink; return the future receipt. An empty request succeeds without the sink."""
     if isinstance(sink, Submits) and not batch.is_empty:
         return sink.submit(batch)
     receipt: Future[Receipt] = Future()
@@ -66,7 +66,7 @@ def deliver(sink: Sink, batch: SpanBatch) -> Future[Receipt]:
 
 
 def refusals_of(sink: Sink, transport: str) -> Callable[[Exception], None]:
-    """Return what counts a refused request by why it was, where the sink cares."""
+    """Return a function that counts refused requests by their error, if the sink counts refusals."""
     if not isinstance(sink, CountsRefusals):
         return lambda _error: None
     return lambda error: sink.refused(transport, _code_of(error).lower())
@@ -82,14 +82,14 @@ def retry_after_s(error: BaseException | None = None) -> int:
 
 
 def _soonest_s(error: BaseException | None) -> int:
-    """Return the least wait. Exporters try five times or so: for a store that reopens they are to last longer."""
+    """Return the shortest wait. Exporters retry about five times, which should outlast the reopening of a store."""
     return _SOONEST_S + (1 if isinstance(error, StoreError) else 0)
 
 
 def status_of(error: BaseException) -> status_pb2.Status:
-    """Return the `google.rpc.Status` of an error, with `RetryInfo` where the same request may be sent again.
+    """Return the `google.rpc.Status` of an error, with `RetryInfo` if the same request may be sent again.
 
-    An error that nobody foresaw is logged here, and its text is kept from the sender.
+    An unforeseen error is logged here, and its text is not sent.
     """
     if isinstance(error, RefusedError):
         return new_status(error.grpc, str(error))
@@ -109,14 +109,14 @@ def status_of(error: BaseException) -> status_pb2.Status:
 def new_status(code: str, message: str) -> status_pb2.Status:
     """Return a `google.rpc.Status` with the number of the gRPC code."""
     cut = message if len(message) <= _MOST_CHARACTERS else message[:_MOST_CHARACTERS] + "…"
-    # A message may quote what was sent, and protobuf takes no lone surrogates.
+    # A message may quote received text, and protobuf accepts no lone surrogates.
     return status_pb2.Status(code=code_pb2.Code.Value(code), message=cut.encode("utf-8", "replace").decode())
 
 
 def rejection_message(receipt: Receipt, batch: SpanBatch) -> str:
-    """Return what was rejected and why, for the `error_message` of a partial success; empty if nothing was.
+    """Return the rejected items with reasons, as the `error_message` of a partial success; empty if nothing was rejected.
 
-    Reasons of ignored items are left out: these were understood, they are just not ours to keep.
+    Reasons of ignored items are left out: these were understood, but are not stored.
     """
     if not receipt.rejected:
         return ""
@@ -126,7 +126,7 @@ def rejection_message(receipt: Receipt, batch: SpanBatch) -> str:
 
 
 def credentials_of(receive: ReceiveSettings, admin: AdminSettings | None) -> Credentials:
-    """Return whose tokens are known: those of senders, and those of the admin address, which have roles of their own.
+    """Return the known tokens: those of senders, and those of the admin address, which have roles of their own.
 
     Raises:
         ConfigError: a token or a file of them cannot be used; names the setting.
@@ -144,7 +144,7 @@ def credentials_of(receive: ReceiveSettings, admin: AdminSettings | None) -> Cre
 
 
 def tls_of(receive: ReceiveSettings) -> ServerTls | None:
-    """Return TLS as the settings ask for it, None where they do not.
+    """Return the configured TLS, or None if it is not configured.
 
     Raises:
         ConfigError: a file cannot be used; names setting and file.
@@ -153,13 +153,13 @@ def tls_of(receive: ReceiveSettings) -> ServerTls | None:
     return None if files is None else ServerTls(files)
 
 
-def require_open_door(
+def require_protected(
     address: Address, receive: ReceiveSettings, credentials: Credentials, tls: ServerTls | None
 ) -> None:
-    """Return nothing where listening on the address is allowed.
+    """Check that listening on the address is allowed.
 
     Raises:
-        UsageError: strangers could send; says what to do.
+        UsageError: anyone in the network could send; names the settings to change.
     """
     require_allowed(
         address,

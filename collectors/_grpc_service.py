@@ -1,4 +1,4 @@
-"""The OTLP services over gRPC: one request from its metadata to its answer, never UNKNOWN or INTERNAL."""
+"""The OTLP services over gRPC: handles a request from its metadata to its response, never with UNKNOWN or INTERNAL."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _STATUS_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class ExportServices(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no types
-    """Finds the method of a request: ours, or one that says what is received here.
+    """Finds the method of a request: ours, or one whose response names the supported methods.
 
-    The methods are served as streams of requests, which look the same on the line: gRPC then calls before the message is
-    received, not after. What is refused for its metadata, or for overload, is refused without it.
+    The methods are served as request streams, which look the same on the wire: gRPC then calls before the message is received,
+    not after. A request that is refused because of its metadata, or overload, is refused without receiving it.
     """
 
     def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor, credentials: Credentials) -> None:
@@ -75,7 +75,7 @@ class _Exporter:
         self._body_timeout_s = settings.body_timeout_s
 
     async def export(self, signal: Signal, context: Any) -> bytes:
-        """Return the response message, or none and the status of an error on the context."""
+        """Return the response message, or the empty bytes with an error status on the context."""
         try:
             return await self._export(signal, context)
         except Exception as error:  # noqa: BLE001 — every error has a status; UNKNOWN would make exporters drop the batch
@@ -96,8 +96,8 @@ class _Exporter:
     def _require_sender(self, context: Any) -> None:
         if not self._credentials.guards("ingest"):
             return
-        shown = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
-        role = self._credentials.role_of(shown)
+        tokens = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+        role = self._credentials.role_of(tokens)
         if role not in {"ingest", "admin"}:
             raise unauthorized(known=role is not None)
 
@@ -105,15 +105,15 @@ class _Exporter:
         try:
             data = await self._receptions.receive(context.peer(), context.read)
         except TimeoutError:
-            told = f"the request did not arrive within {self._body_timeout_s:g} s"
-            raise RefusedError(408, "DEADLINE_EXCEEDED", told) from None
+            message = f"the request did not arrive within {self._body_timeout_s:g} s"
+            raise RefusedError(408, "DEADLINE_EXCEEDED", message) from None
         if data is grpc.aio.EOF:
             raise RefusedError(400, "INVALID_ARGUMENT", "the call ended without a message")
-        found: bytes = data
-        return found
+        request: bytes = data
+        return request
 
     def _begin(self, signal: Signal, data: bytes, holding: Holding) -> tuple[SpanBatch, Future[Receipt]]:
-        # gRPC hands on what was sent, still compressed: there is one place that opens it, and it counts memory.
+        # gRPC passes on the compressed bytes: only `inflate` decompresses them, and it counts memory.
         raw = inflate(data, encoding_of(data), self._limits.max_request_bytes, holding.add)
         decode = decode_traces if signal == "traces" else decode_logs
         with decoding(len(raw)):
@@ -122,10 +122,10 @@ class _Exporter:
 
 
 async def _unimplemented(method: str, context: Any) -> bytes:
-    told = "spans are received at TraceService/Export, log records at LogsService/Export"
+    message = "spans are received at TraceService/Export, log records at LogsService/Export"
     if method in _OTHER_SIGNALS:
-        told += f"; {_OTHER_SIGNALS[method]} are not collected here: send them elsewhere, or switch their exporter off"
-    return _fail(context, RefusedError(404, "UNIMPLEMENTED", told))
+        message += f"; {_OTHER_SIGNALS[method]} are not collected here: send them elsewhere, or disable their exporter"
+    return _fail(context, RefusedError(404, "UNIMPLEMENTED", message))
 
 
 def _fail(context: Any, error: Exception) -> bytes:

@@ -32,7 +32,7 @@ class Wire(Protocol):
     content_type: str
 
     def decode(self, signal: Signal, data: bytes, limits: Limits) -> SpanBatch:
-        """Return what a request holds.
+        """Return the content of a request.
 
         Raises:
             DecodeError: the bytes are not of this type.
@@ -40,7 +40,7 @@ class Wire(Protocol):
         ...
 
     def success(self, signal: Signal, rejected: int, message: str) -> bytes:
-        """Return the body of a success; partial where something was rejected."""
+        """Return the body of a success, a partial one if something was rejected."""
         ...
 
     def failure(self, status: Status) -> bytes:
@@ -54,7 +54,7 @@ class ProtobufWire:
     content_type = "application/x-protobuf"
 
     def decode(self, signal: Signal, data: bytes, limits: Limits) -> SpanBatch:
-        """Return what a request holds."""
+        """Return the content of a request."""
         return decode_traces(data, limits) if signal == "traces" else decode_logs(data, limits)
 
     def success(self, signal: Signal, rejected: int, message: str) -> bytes:
@@ -73,7 +73,7 @@ class JsonWire:
     content_type = "application/json"
 
     def decode(self, signal: Signal, data: bytes, limits: Limits) -> SpanBatch:
-        """Return what a request holds; no bytes at all are an empty request, as they are in protobuf."""
+        """Return the content of a request; no bytes are an empty request, as in protobuf."""
         if not data:
             return decode_traces(data, limits)
         return decode_traces_json(data, limits) if signal == "traces" else decode_logs_json(data, limits)
@@ -91,7 +91,7 @@ class JsonWire:
 
 
 def success_message(signal: Signal, rejected: int, message: str) -> bytes:
-    """Return the protobuf response of an export; partial where something was rejected."""
+    """Return the protobuf response of an export, a partial success if something was rejected."""
     if signal == "traces":
         traces = ExportTraceServiceResponse()
         if rejected:
@@ -105,7 +105,7 @@ def success_message(signal: Signal, rejected: int, message: str) -> bytes:
     return logs.SerializeToString()
 
 
-#: By content type; errors about an unknown type are answered in JSON, which people can read.
+#: By content type; errors about an unknown type are sent in JSON, which people can read.
 WIRES: Final[dict[str, Wire]] = {wire.content_type: wire for wire in (ProtobufWire(), JsonWire())}
 FALLBACK_WIRE: Final[Wire] = WIRES["application/json"]
 
@@ -129,7 +129,7 @@ _OTHER_SIGNALS: Final = {"/v1/metrics": "metrics", "/v1development/profiles": "p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """Method, path and the headers that matter here, each with all its values."""
+    """Method, path and relevant headers, each with all its values."""
 
     version: str
     method: str
@@ -138,36 +138,36 @@ class Head:
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> Head:
-        """Return the head of an ASGI scope. Slashes too many in the path are forgiven: base URLs end in one."""
-        found: dict[bytes, list[bytes]] = {}
+        """Return the head of an ASGI scope. Superfluous slashes in the path are ignored, because base URLs end in one."""
+        headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             if name in _NAMES:
-                found.setdefault(name, []).append(value)
+                headers.setdefault(name, []).append(value)
         path: str = scope["path"]
         if path not in _SIGNALS:
             path = "/" + "/".join(part for part in path.split("/") if part)
-        return cls(version=scope["http_version"], method=scope["method"], path=path, headers=found)
+        return cls(version=scope["http_version"], method=scope["method"], path=path, headers=headers)
 
     @property
     def content_type(self) -> str:
         """The content type without its parameters."""
-        return self._one(b"content-type").partition(";")[0].strip().lower()
+        return self._joined(b"content-type").partition(";")[0].strip().lower()
 
     @property
     def answer_wire(self) -> Wire:
-        """The encoding of the answer: that of the request where it is one of ours."""
+        """The encoding of the response: that of the request if it is supported."""
         return WIRES.get(self.content_type, FALLBACK_WIRE)
 
     @property
     def is_health(self) -> bool:
-        """Whether somebody asks if we are there."""
+        """Whether this is a health check."""
         return self.path in _HEALTH and self.method in {"GET", "HEAD"} and self.version in _VERSIONS
 
     @property
     def length(self) -> int | None:
-        """The length of the body, None where it is not said."""
-        said = self.headers.get(b"content-length")
-        return int(said[0]) if said else None
+        """The length of the body, None without a Content-Length."""
+        length = self.headers.get(b"content-length")
+        return int(length[0]) if length else None
 
     @property
     def has_body(self) -> bool:
@@ -176,33 +176,33 @@ class Head:
 
     @property
     def awaits_go_ahead(self) -> bool:
-        """Whether the body is held back until we ask for it."""
+        """Whether the sender waits for `100 Continue` before it sends the body."""
         return b"expect" in self.headers
 
     def signal(self) -> Signal:
-        """Return what is sent.
+        """Return the signal of the request.
 
         Raises:
-            RefusedError: another path or method was meant for somebody else; says what is received here.
+            RefusedError: the path or method is not supported; names the supported ones.
         """
         if self.version not in _VERSIONS:
-            told = f"HTTP/{self.version} is not spoken here: send HTTP/1.1"
-            raise RefusedError(400, "INVALID_ARGUMENT", told, connection="close")
+            message = f"HTTP/{self.version} is not supported: send HTTP/1.1"
+            raise RefusedError(400, "INVALID_ARGUMENT", message, connection="close")
         signal = _SIGNALS.get(self.path)
         if signal is None:
             raise _nowhere(self.method, self.path)
         if self.method != "POST":
             raise RefusedError(405, "UNIMPLEMENTED", f"{self.method} {self.path}: send by POST", allow="POST")
         if b"transfer-encoding" in self.headers and b"content-length" in self.headers:
-            # A proxy in front may have read the other one, and taken for a second request what is a body to us.
+            # A proxy in front may have used the other header, and treated the body as a second request.
             raise RefusedError(
                 400,
                 "INVALID_ARGUMENT",
-                "the head gives a length and says chunked: send one of them",
+                "the head contains Content-Length and Transfer-Encoding: send one of them",
                 connection="close",
             )
         if self.version == "1.0" and b"content-length" not in self.headers:
-            # A body that ends with the connection would be taken for none, and acknowledged.
+            # A body that ends with the connection would be read as empty, and acknowledged.
             raise RefusedError(
                 411, "INVALID_ARGUMENT", "a request of HTTP/1.0 needs a Content-Length", connection="close"
             )
@@ -212,33 +212,33 @@ class Head:
         """Return the encoding of the message.
 
         Raises:
-            RefusedError: it is none of ours.
+            RefusedError: it is not supported.
         """
         sent = self.content_type
         if sent not in WIRES:
-            told = f"content type {sent or 'unset'!r} is not read here: send {' or '.join(WIRES)}"
-            raise RefusedError(415, "INVALID_ARGUMENT", told)
+            message = f"content type {sent or 'unset'!r} is not supported: send {' or '.join(WIRES)}"
+            raise RefusedError(415, "INVALID_ARGUMENT", message)
         return WIRES[sent]
 
     def encoding(self) -> Encoding:
-        """Return how the body is compressed.
+        """Return the content encoding of the body.
 
         Raises:
-            RefusedError: in a way that is not read here.
+            RefusedError: it is not supported.
         """
-        sent = self._one(b"content-encoding").strip().lower() or "identity"
+        sent = self._joined(b"content-encoding").strip().lower() or "identity"
         for encoding in ENCODINGS:
             if sent == encoding:
                 return encoding
         allowed = ", ".join(ENCODINGS)
-        told = f"content encoding {sent!r} is not read here: send {allowed}"
-        raise RefusedError(415, "INVALID_ARGUMENT", told, accept_encoding=allowed)
+        message = f"content encoding {sent!r} is not supported: send {allowed}"
+        raise RefusedError(415, "INVALID_ARGUMENT", message, accept_encoding=allowed)
 
     def require_no_web_page(self) -> None:
-        """Return nothing unless a web page sent this: one that a person has open may reach this machine's own ports.
+        """Check that no foreign web page sent this request: a page in a browser can reach this machine's own ports.
 
         Raises:
-            RefusedError: it did, from a host other than this machine.
+            RefusedError: a page from a host other than this machine sent it.
         """
         for origin in self.headers.get(b"origin", ()):
             if not _is_local(origin.decode("latin-1")):
@@ -246,8 +246,8 @@ class Head:
                     403, "PERMISSION_DENIED", "web pages may not send here without a token (receive.token)"
                 )
 
-    def _one(self, name: bytes) -> str:
-        """Return all values of a header as the one that they stand for."""
+    def _joined(self, name: bytes) -> str:
+        """Return all values of a header as one value."""
         return b", ".join(self.headers.get(name, ())).decode("latin-1")
 
 
@@ -260,7 +260,7 @@ def _is_local(origin: str) -> bool:
 
 
 def _nowhere(method: str, path: str) -> RefusedError:
-    told = f"{method} {path}: send spans by POST to /v1/traces and log records to /v1/logs"
+    message = f"{method} {path}: send spans by POST to /v1/traces and log records to /v1/logs"
     if path in _OTHER_SIGNALS:
-        told += f"; {_OTHER_SIGNALS[path]} are not collected here: send them elsewhere, or switch their exporter off"
-    return RefusedError(404, "UNIMPLEMENTED", told)
+        message += f"; {_OTHER_SIGNALS[path]} are not collected here: send them elsewhere, or disable their exporter"
+    return RefusedError(404, "UNIMPLEMENTED", message)

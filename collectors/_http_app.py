@@ -1,4 +1,4 @@
-"""The ASGI app behind OTLP/HTTP: one request from its head to its answer, never a 500."""
+"""The ASGI app of OTLP/HTTP: handles a request from its head to its response, never with a 500."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 _HTTP_TIMEOUT: Final = 408
 _HTTP_UNAVAILABLE: Final = 503
-#: A refused body of up to this size is read to its end and thrown away, and the connection lives on.
+#: A refused body of up to this size is read to its end and discarded, and the connection stays open.
 _WORTH_READING_BYTES: Final = 1024 * 1024
-#: A longer one is read for so long: a client that is cut off while it sends never sees the answer.
+#: A longer body is read for this time: a client that is disconnected while it sends never sees the response.
 _LINGER_S: Final = 5.0
 
 
@@ -57,23 +57,23 @@ class _Answer:
 
 
 class _SenderGoneError(Exception):
-    """Nobody waits for the answer any more."""
+    """The sender disconnected before the response."""
 
 
 class ExportApp:
-    """Reads, decodes, delivers and answers export requests."""
+    """Reads, decodes, delivers and responds to export requests."""
 
     def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor, credentials: Credentials) -> None:
-        """Take what requests need.
+        """Create the app.
 
         Args:
-            sink: where they are delivered,
-            settings: within these limits,
-            executor: on whose threads they are decoded,
-            credentials: and who may send them.
+            sink: the destination of batches.
+            settings: the limits of requests.
+            executor: the threads on which requests are decoded.
+            credentials: the tokens of senders.
         """
         self._sink = sink
-        self._at_once = isinstance(sink, Submits)  # any other may keep the event loop waiting
+        self._at_once = isinstance(sink, Submits)  # any other may block the event loop
         self._limits = Limits.from_settings(settings)
         self._executor = executor
         self._credentials = credentials
@@ -89,7 +89,7 @@ class ExportApp:
         except _SenderGoneError:
             return
         except asyncio.CancelledError:
-            # Stopping, and the grace is over. uvicorn would say 500, at which exporters drop the batch.
+            # Stopping, and the grace period is over. uvicorn would respond with 500, for which exporters drop the batch.
             answer = self._failed(OverloadedError("the collector is stopping: try again"), head)
         except Exception as error:  # noqa: BLE001 — a 500 makes exporters drop the batch, so every error is mapped
             answer = self._failed(error, head)
@@ -134,18 +134,18 @@ class ExportApp:
 
 
 class _Body:
-    """The body of one request, as it comes in. Its deadline and least pace are those of the connection."""
+    """The body of one request while it is received. Its deadline and minimum rate are those of the connection."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self.is_over = False
 
     async def read(self, max_bytes: int, holding: Holding) -> bytes:
-        """Return the body as sent (still compressed), bounded whatever its length claims to be.
+        """Return the body as sent (still compressed), bounded regardless of its declared length.
 
         Raises:
             TooLargeError: it is longer.
-            OverloadedError: all requests together hold too much.
+            OverloadedError: all requests together hold too many bytes.
         """
         first = await self.next()
         if self.is_over and len(first) <= max_bytes:
@@ -162,24 +162,24 @@ class _Body:
                 return bytes(body)
             chunk = await self.next()
 
-    async def throw_away(self, max_bytes: int) -> None:
-        """Read on without keeping anything, to the end or for as much as it is worth."""
-        thrown = 0
-        while not self.is_over and thrown <= max_bytes:
-            thrown += len(await self.next())
+    async def discard(self, max_bytes: int) -> None:
+        """Read and discard the rest, at most about `max_bytes`."""
+        discarded = 0
+        while not self.is_over and discarded <= max_bytes:
+            discarded += len(await self.next())
 
     async def next(self) -> bytes:
-        """Return what comes next."""
+        """Return the next part of the body."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise _SenderGoneError
         self.is_over = not message.get("more_body", False)
-        found: bytes = message.get("body", b"")
-        return found
+        part: bytes = message.get("body", b"")
+        return part
 
 
 async def _send(answer: _Answer, head: Head, body: _Body, send: Send, linger_bytes: int) -> None:
-    """Answer at once, and then take the rest of the body off the line, so that the answer is seen."""
+    """Send the response, and then read the rest of the body, so that the client sees the response."""
     unread = head.has_body and not body.is_over
     stays = not unread or (0 < (head.length or 0) <= _WORTH_READING_BYTES and not head.awaits_go_ahead)
     headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
@@ -192,9 +192,9 @@ async def _send(answer: _Answer, head: Head, body: _Body, send: Send, linger_byt
         try:
             async with asyncio.timeout(_LINGER_S):
                 if not head.awaits_go_ahead:
-                    await body.throw_away(linger_bytes)
+                    await body.discard(linger_bytes)
         except (TimeoutError, _SenderGoneError, asyncio.CancelledError):
-            pass  # enough; nobody is there; we are stopping: the answer is out in any case
+            pass  # timeout, disconnect or stop: the response has been sent in any case
         await send({"type": "http.response.body", "body": b""})
 
 
@@ -213,10 +213,10 @@ _HEALTHY: Final = _Answer(
 )
 
 
-def refusal(status: int, told: str, content_type: str) -> tuple[str, bytes]:
-    """Return content type and body of the answer to a request that did not come as far as the app."""
+def refusal(status: int, message: str, content_type: str) -> tuple[str, bytes]:
+    """Return content type and body of the response to a request that did not reach the app."""
     wire = WIRES.get(content_type.partition(";")[0].strip().lower(), FALLBACK_WIRE)
     if status == _HTTP_UNAVAILABLE:
-        return wire.content_type, wire.failure(status_of(OverloadedError(told)))
+        return wire.content_type, wire.failure(status_of(OverloadedError(message)))
     code = "DEADLINE_EXCEEDED" if status == _HTTP_TIMEOUT else "INVALID_ARGUMENT"
-    return wire.content_type, wire.failure(new_status(code, told))
+    return wire.content_type, wire.failure(new_status(code, message))

@@ -1,7 +1,7 @@
-"""Decompression in bounded pieces: the one place where compressed bytes of strangers are opened.
+"""Decompression in bounded pieces; untrusted compressed bytes are decompressed only here.
 
-One small class per encoding. Each takes bytes as they come and yields pieces of a bounded size, so whoever reads
-decides when it is too much; several members (gzip) or frames (zstd) after each other are one text.
+One small class per encoding. Each accepts bytes as they arrive and yields pieces of a bounded size, so that the caller can stop
+at a limit; several consecutive members (gzip) or frames (zstd) are one text.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ ENCODINGS: Final[tuple[Encoding, ...]] = get_args(Encoding)
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-#: The first byte of zlib's format as everybody writes it, and what its first two are a multiple of.
+#: The usual first byte of zlib's format, and the number of which the first two bytes are a multiple.
 _ZLIB_METHOD: Final = b"\x78"
 _ZLIB_CHECK: Final = 31
 
 _PIECE_BYTES: Final = 256 * 1024
 _GZIP_SLICE_BYTES: Final = 16 * 1024
-#: zstd makes at most 128 KiB of any 4 bytes: a slice this long yields at most 8 MiB.
+#: zstd produces at most 128 KiB from any 4 bytes: a slice of this length yields at most 8 MiB.
 _ZSTD_SLICE_BYTES: Final = 256
-#: RFC 9659 lets a zstd content coding ask for a window of 8 MiB at most.
+#: RFC 9659 allows a zstd content coding a window of at most 8 MiB.
 _ZSTD_WINDOW_BYTES: Final = 8 * 1024 * 1024
 
 
 class Inflater(Protocol):
-    """Opens one encoding."""
+    """Decompresses one encoding."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the pieces that the next compressed bytes hold.
+        """Yield the decompressed pieces of the next bytes.
 
         Raises:
             DecodeError: the bytes are not of this encoding.
@@ -46,7 +46,7 @@ class Inflater(Protocol):
         ...
 
     def finish(self) -> None:
-        """Return nothing if the compressed bytes ended where they may end.
+        """Check that the compressed bytes are complete.
 
         Raises:
             DecodeError: they are truncated.
@@ -62,7 +62,7 @@ class Identity:
         yield data
 
     def finish(self) -> None:
-        """Return nothing: plain bytes may end anywhere."""
+        """Do nothing: plain bytes may end anywhere."""
 
 
 class Gunzip:
@@ -78,7 +78,7 @@ class Gunzip:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield pieces of at most 256 KiB."""
-        # In slices, because zlib copies what it has left over at every piece and every member.
+        # In slices, because zlib copies its remaining input for every piece and every member.
         for start in range(0, len(data), _GZIP_SLICE_BYTES):
             rest = data[start : start + _GZIP_SLICE_BYTES]
             while rest := self._without_padding(rest):
@@ -87,9 +87,9 @@ class Gunzip:
                 rest = self._next_member()
 
     def finish(self) -> None:
-        """Return nothing if the last member is whole."""
+        """Check that the last member is complete."""
         if self._begun:
-            raise DecodeError(f"truncated {self._name}: the bytes end inside a member; send them again whole")
+            raise DecodeError(f"truncated {self._name}: the bytes end inside a member; send the complete request again")
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
         while True:
@@ -104,7 +104,7 @@ class Gunzip:
                 return
 
     def _without_padding(self, data: bytes) -> bytes:
-        # Zeros after a member are legal: tapes had blocks to fill.
+        # Zeros after a member are legal: tapes had blocks of a fixed size.
         return data.lstrip(b"\0") if self._members and not self._begun else data
 
     def _next_member(self) -> bytes:
@@ -118,7 +118,7 @@ class Gunzip:
 
     def _damaged(self, error: zlib.error) -> DecodeError:
         where = (
-            f"after {self._members} whole {self._name} member(s) comes something else"
+            f"{self._members} complete {self._name} member(s) are followed by other data"
             if self._members
             else f"not {self._name}"
         )
@@ -126,7 +126,7 @@ class Gunzip:
 
 
 class Undeflate(Gunzip):
-    """What HTTP and gRPC call deflate: the format of zlib."""
+    """deflate of HTTP and gRPC, which is the format of zlib."""
 
     _name = "deflate"
     _window_bits = zlib.MAX_WBITS
@@ -155,9 +155,9 @@ class Unzstd:
                 rest = self._rest()
 
     def finish(self) -> None:
-        """Return nothing if the last frame is whole."""
+        """Check that the last frame is complete."""
         if self._begun:
-            raise DecodeError("truncated zstd: the bytes end inside a frame; send them again whole")
+            raise DecodeError("truncated zstd: the bytes end inside a frame; send the complete request again")
 
     def _rest(self) -> bytes:
         if not self._frame.eof:
@@ -169,7 +169,7 @@ class Unzstd:
 
 
 def inflater(encoding: Encoding) -> Inflater:
-    """Return a fresh inflater."""
+    """Return a new inflater."""
     classes: dict[Encoding, Callable[[], Inflater]] = {
         "identity": Identity,
         "gzip": Gunzip,
@@ -180,9 +180,9 @@ def inflater(encoding: Encoding) -> Inflater:
 
 
 def encoding_of(data: bytes) -> Encoding:
-    """Return how an OTLP message in protobuf was compressed, by its first bytes.
+    """Return the compression of an OTLP message in protobuf, by its first bytes.
 
-    None of the three beginnings is one of such a message: its only field is 1.
+    No such message begins like one of the three formats: its only field is 1.
     """
     if data.startswith(GZIP_MAGIC):
         return "gzip"
@@ -194,7 +194,7 @@ def encoding_of(data: bytes) -> Encoding:
 
 
 def inflate(data: bytes, encoding: Encoding, max_bytes: int, hold: Callable[[int], None]) -> bytes:
-    """Return the bytes of a whole body, at most `max_bytes`; `hold` is told of every piece before it is kept.
+    """Return the bytes of a complete body, at most `max_bytes`; `hold` is called with the size of every piece in advance.
 
     Raises:
         DecodeError: the bytes are damaged or truncated.
@@ -202,15 +202,15 @@ def inflate(data: bytes, encoding: Encoding, max_bytes: int, hold: Callable[[int
     """
     if encoding == "identity":
         return data
-    # Not a list of pieces: of members of two bytes each these would take twenty times what they hold.
-    opened, kept = inflater(encoding), io.BytesIO()
+    # Not a list of pieces: with members of two bytes each it would take twenty times the size of its content.
+    opened, output = inflater(encoding), io.BytesIO()
     for piece in opened.feed(data):
-        if kept.tell() + len(piece) > max_bytes:
+        if output.tell() + len(piece) > max_bytes:
             raise too_large(max_bytes)
         hold(len(piece))
-        kept.write(piece)
+        output.write(piece)
     opened.finish()
-    return kept.getvalue()
+    return output.getvalue()
 
 
 def too_large(max_bytes: int) -> TooLargeError:

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 _READ_BYTES: Final = 256 * 1024
 _SKIP_BYTES: Final = 1024 * 1024
-#: What the zstd command line writes with its highest ordinary levels.
+#: The window of the zstd command line at its highest ordinary levels.
 _FILE_WINDOW_BYTES: Final = 128 * 1024 * 1024
 
 
 class InflatedFile(io.RawIOBase):
-    """A file opened through the decompression that its first bytes ask for: gzip, zstd or none."""
+    """A file that is decompressed by its first bytes: gzip, zstd or no compression."""
 
     def __init__(self, raw: BinaryIO) -> None:
         super().__init__()
         self._raw = raw
         self._pieces = self._inflate()
         self._ahead = b""
-        self._at = 0  # what stands before it in `_ahead` was handed out: cutting that off would copy the rest each time
+        self._at = 0  # the bytes of `_ahead` before it were returned: removing them would copy the rest each time
         self.bytes_read = 0  # of the file itself, for progress
 
     def readable(self) -> bool:
@@ -88,7 +88,7 @@ class InflatedFile(io.RawIOBase):
 def read_line(source: BinaryIO, max_bytes: int) -> bytes | None:
     """Return the next line with its end, or the empty bytes at the end of the file.
 
-    A line longer than `max_bytes` is skipped without keeping it: None.
+    A line longer than `max_bytes` is skipped without storing it: None.
     """
     line = source.readline(max_bytes + 1)
     if len(line) <= max_bytes or line.endswith(b"\n"):
@@ -99,7 +99,7 @@ def read_line(source: BinaryIO, max_bytes: int) -> bytes | None:
 
 
 def read_varint(source: BinaryIO) -> int | None:
-    """Return the length before a delimited message, None at the end of the file, -1 where it is no varint."""
+    """Return the length before a delimited message, None at the end of the file, -1 if it is not a varint."""
     value = 0
     for shift in range(0, 64, 7):
         byte = source.read(1)
@@ -122,19 +122,19 @@ Kind = Literal["lines", "document", "protobuf", "other text"]
 MALFORMED_LINE: Final = "malformed line"
 MALFORMED_MESSAGE: Final = "malformed message"
 LINE_TOO_LARGE: Final = "line beyond max_request_bytes"
-#: What a line or message holds would take too much memory, small as it is.
+#: A line or message whose content would take too much memory although it is small.
 TOO_MANY_ITEMS: Final = "line or message beyond max_items"
 DAMAGED_REST: Final = "damaged rest of a file"
-#: A file met in a directory that is something else: a note, an index, a picture.
+#: Another file in a directory: a note, an index, a picture.
 NOT_OTLP_FILE: Final = "file in a directory that is not OTLP"
 
 _SAMPLE_BYTES: Final = 64 * 1024
-#: A file of zeros is a file of messages without content: a gigabyte of them is a megabyte of gzip, and hours of work.
+#: A file of zeros is a file of empty messages: a gigabyte of them is a megabyte of gzip, and hours of work.
 _MOST_EMPTY: Final = 1000
 _BOM: Final = b"\xef\xbb\xbf"
-#: Bytes that JSON text never holds as they are, and that protobuf's tags, lengths and ids do all the time.
+#: Bytes that JSON text never contains unescaped, and that are common in protobuf's tags, lengths and ids.
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-#: A line that opens something and leaves it open, followed by one that does not open a new request.
+#: A line that leaves a container open, followed by one that does not begin a new request.
 _OPEN_LINE: Final = re.compile(rb"[^\n]*[{\[,:][ \t\r]*\n\s*[^\s{]")
 
 
@@ -149,13 +149,13 @@ class Item:
 
 
 def read_items(opened: InflatedFile, *, label: str, named: bool, limits: Limits) -> Iterator[Item]:
-    """Yield what the file holds; damage is an item with a problem, and reading goes on where it can.
+    """Yield the items of the file; damage is an item with a problem, and reading continues if possible.
 
     Args:
-        opened: the file, decompressed as it is read.
-        label: how problems call it.
-        named: whether the user asked for this very file; else a file that is not OTLP is only counted.
-        limits: what one line or message may hold.
+        opened: the file, decompressed while it is read.
+        label: the name of the file in problems.
+        named: whether the user named this file; otherwise a file that is not OTLP is only counted.
+        limits: the limits of one line or message.
     """
     try:
         kind = _kind(opened, named=named, limits=limits)
@@ -174,13 +174,13 @@ def read_items(opened: InflatedFile, *, label: str, named: bool, limits: Limits)
 
 
 def sniff(sample: bytes) -> Kind:
-    r"""Return what the first bytes of a (decompressed) file look like.
+    r"""Return the kind of a (decompressed) file by its first bytes.
 
     >>> sniff(b'{"resourceSpans": []}\n'), sniff(b'{\n "resourceSpans": []}'), sniff(b"\n\x10\x0a\x02")
     ('lines', 'document', 'protobuf')
     """
     text = sample.removeprefix(_BOM).lstrip()
-    # A JSON line with a stray control byte still begins as one; protobuf never begins with these two bytes.
+    # A JSON line with a stray control byte still begins like one; protobuf never begins with these two bytes.
     if _CONTROL.search(sample) and not sample.startswith(b'{"'):
         return "protobuf"
     if not text.startswith(b"{"):
@@ -237,18 +237,18 @@ def _messages(opened: InflatedFile, label: str, limits: Limits) -> Iterator[Item
         number += 1
         empty = 0 if length else empty + 1
         if empty > _MOST_EMPTY:
-            raise DecodeError(f"{empty} empty messages after each other: this is no length-delimited protobuf")
+            raise DecodeError(f"{empty} consecutive empty messages: this is not length-delimited protobuf")
         data = source.read(length) if 0 <= length <= limits.max_request_bytes else b""
         item = _message(data, length, f"{label}: message {number}", limits)
         yield item
         if item.problem and (number == 1 or len(data) != length):
-            return  # never was delimited protobuf, or the frames are lost
+            return  # not delimited protobuf, or the framing is lost
 
 
 def _message(data: bytes, length: int, label: str, limits: Limits) -> Item:
     if len(data) != length:
-        told = f"truncated, longer than {limits.max_request_bytes} bytes, or not length-delimited protobuf"
-        return Item(line=None, batch=SpanBatch(rejected={MALFORMED_MESSAGE: 1}), problem=f"{label}: {told}")
+        message = f"truncated, longer than {limits.max_request_bytes} bytes, or not length-delimited protobuf"
+        return Item(line=None, batch=SpanBatch(rejected={MALFORMED_MESSAGE: 1}), problem=f"{label}: {message}")
     try:
         return Item(line=None, batch=decode_message(data, limits), size_bytes=length)
     except BadInputError as error:
@@ -257,7 +257,7 @@ def _message(data: bytes, length: int, label: str, limits: Limits) -> Item:
 
 
 def _single_message(opened: InflatedFile, limits: Limits) -> SpanBatch | None:
-    # A request begins with the tag of its first field, which is also the length of a ten-byte message: try it.
+    # A request begins with the tag of its first field, which is also the length of a ten-byte message: try both.
     if opened.sample(1) != b"\n":
         return None
     data = opened.sample(limits.max_request_bytes + 1)
@@ -282,15 +282,15 @@ STDIN: Final = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """A file to read. `named` is False for one met inside a directory: it may be of any kind, or no OTLP at all."""
+class InputFile:
+    """A file to read. `named` is False for one inside a directory: it may be of any kind, or not OTLP."""
 
     path: str
     named: bool
     size_bytes: int | None
 
 
-def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Found]:
+def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[InputFile]:
     """Return the files that the paths name; directories are walked in sorted order.
 
     Hidden entries and links to directories are left out of a walk. `-` is standard input, of unknown size.
@@ -298,14 +298,14 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[Found]:
     Raises:
         BadInputError: a path does not exist, or is neither a regular file nor a directory; names it.
     """
-    return [found for path in paths for found in _find(os.fspath(path))]
+    return [file for path in paths for file in _find(os.fspath(path))]
 
 
 def open_regular(path: str) -> BinaryIO:
     """Return a regular file opened for reading.
 
     Raises:
-        BadInputError: it cannot be opened, or is no regular file; names it.
+        BadInputError: it cannot be opened, or is not a regular file; names it.
     """
     try:
         return regular_files.open_regular(path)
@@ -313,9 +313,9 @@ def open_regular(path: str) -> BinaryIO:
         raise _unreadable(path, error) from error
 
 
-def _find(path: str) -> Iterator[Found]:
+def _find(path: str) -> Iterator[InputFile]:
     if path == STDIN:
-        yield Found(path=STDIN, named=True, size_bytes=None)
+        yield InputFile(path=STDIN, named=True, size_bytes=None)
         return
     try:
         entry = os.stat(path)  # noqa: PTH116 — a path may be bytes-free text that Path would normalise
@@ -328,23 +328,23 @@ def _find(path: str) -> Iterator[Found]:
         regular_files.require_regular(entry.st_mode, path)
     except OSError as error:
         raise _unreadable(path, error) from error
-    yield Found(path=path, named=True, size_bytes=entry.st_size)
+    yield InputFile(path=path, named=True, size_bytes=entry.st_size)
 
 
-def _walk(directory: str) -> Iterator[Found]:
+def _walk(directory: str) -> Iterator[InputFile]:
     files: list[Path] = []
     for folder, folders, names in os.walk(directory, onerror=_raise):
         folders[:] = [name for name in folders if not name.startswith(".")]
         files += [Path(folder, name) for name in names if not name.startswith(".")]
     for path in sorted(files):
-        yield Found(path=str(path), named=False, size_bytes=_size(path))
+        yield InputFile(path=str(path), named=False, size_bytes=_size(path))
 
 
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
-        return 0  # gone since, or a broken link: opening it will say so
+        return 0  # removed in the meantime, or a broken link: opening it will report this
 
 
 def _raise(error: OSError) -> NoReturn:
@@ -353,10 +353,10 @@ def _raise(error: OSError) -> NoReturn:
 
 def _unreadable(path: str, error: OSError | ValueError) -> BadInputError:
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return BadInputError(f"{path}: {reason}; give an existing file, a directory, or - for standard input")
+    return BadInputError(f"{path}: {reason}; use an existing file, a directory, or - for standard input")
 
 
-#: Lines are handed on together up to this many spans and log records, or bytes: one commit each would be slow.
+#: Lines are combined up to this many spans and log records, or bytes, because a commit for each line would be slow.
 _CHUNK_RECORDS: Final = 2_000
 _CHUNK_BYTES: Final = 16 * 1024 * 1024
 _STDIN_LABEL: Final = "<stdin>"
@@ -367,10 +367,9 @@ _UNREADABLE: Final = "unreadable file in a directory"
 class FileChunk:
     """A part of a file, decoded.
 
-    `line` is the number of its first line, from 1; None in binary files. `problem` says what could not be read and
-    where (`traces.jsonl:17: not JSON: …`); the batch then counts it as rejected and holds nothing else.
-    `bytes_read` counts the bytes of all files so far, still compressed; `total_bytes` is where it will end, None if
-    standard input is among them.
+    `line` is the number of its first line, from 1; None in binary files. `problem` describes an unreadable part with its location
+    (`traces.jsonl:17: not JSON: …`); the batch then counts it as rejected and contains nothing else. `bytes_read` counts the
+    compressed bytes of all files so far; `total_bytes` is its final value, None if standard input is among the files.
     """
 
     path: str
@@ -382,7 +381,7 @@ class FileChunk:
 
 
 class FileReader:
-    """Reads files of any kind that OTLP is kept in, recognised by content."""
+    """Reads files of any OTLP format, recognised by content."""
 
     name = "files"
 
@@ -396,7 +395,7 @@ class FileReader:
         return cls(Limits.from_settings(settings.receive))
 
     def read(self, paths: Iterable[str | os.PathLike[str]]) -> Iterator[FileChunk]:
-        """Yield the chunks of all files; damaged parts are chunks with a problem, and reading goes on.
+        """Yield the chunks of all files; damaged parts are chunks with a problem, and reading continues.
 
         Directories are read recursively in sorted order, without hidden entries and linked directories; `-` is
         standard input. All paths are looked up before the first file is read.
@@ -413,7 +412,7 @@ class FileReader:
                 yield replace(chunk, bytes_read=done + chunk.bytes_read, total_bytes=total)
             done += file.size_bytes or 0
 
-    def _read_file(self, file: Found) -> Iterator[FileChunk]:
+    def _read_file(self, file: InputFile) -> Iterator[FileChunk]:
         try:
             raw = self._open(file)
         except BadInputError as error:
@@ -427,14 +426,14 @@ class FileReader:
             for item in _grouped(read_items(opened, label=_label(file), named=file.named, limits=self._limits)):
                 yield _chunk(file, item, opened.bytes_read)
 
-    def _open(self, file: Found) -> AbstractContextManager[BinaryIO]:
+    def _open(self, file: InputFile) -> AbstractContextManager[BinaryIO]:
         if file.path == STDIN:
             return nullcontext(self._stdin or sys.stdin.buffer)  # not ours to close
         return open_regular(file.path)
 
 
 def _grouped(items: Iterator[Item]) -> Iterator[Item]:
-    """Yield neighbours without a problem as one item."""
+    """Yield consecutive items without a problem as one item."""
     waiting: list[Item] = []
     records = size_bytes = 0
     for item in items:
@@ -455,7 +454,7 @@ def _merged(items: list[Item]) -> Item:
     return Item(line=items[0].line, batch=merge_batches(item.batch for item in items))
 
 
-def _chunk(file: Found, item: Item, bytes_read: int) -> FileChunk:
+def _chunk(file: InputFile, item: Item, bytes_read: int) -> FileChunk:
     return FileChunk(
         path=_label(file),
         line=item.line,
@@ -466,5 +465,5 @@ def _chunk(file: Found, item: Item, bytes_read: int) -> FileChunk:
     )
 
 
-def _label(file: Found) -> str:
+def _label(file: InputFile) -> str:
     return _STDIN_LABEL if file.path == STDIN else file.path

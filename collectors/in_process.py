@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class SpanReader:
-    """Reads batches of finished spans; spans of one resource and scope share these, as in an OTLP block."""
+    """Reads batches of finished spans; spans with the same resource and scope share them, as in an OTLP block."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -52,18 +52,18 @@ class SpanReader:
         tally = Tally()
         resources: dict[int, Resource] = {}
         scopes: dict[int, Scope] = {}
-        kept = []
+        decoded = []
         for raw in spans:
             sdk_scope = raw.instrumentation_scope
             if sdk_scope is not None and sdk_scope.name == OWN_SCOPE:
                 tally.ignored[OWN_TELEMETRY] += 1
                 continue
-            # The batch holds the SDK's objects, so their identity stays theirs while it is read.
+            # The batch references the SDK's objects, so their ids stay unique while it is read.
             resource = resources.get(id(raw.resource)) or self._resource(raw.resource, tally)
             scope = scopes.get(id(sdk_scope)) or self._scope(sdk_scope, tally)
             resources[id(raw.resource)], scopes[id(sdk_scope)] = resource, scope
-            kept.append(self._span(raw, resource, scope, tally))
-        return tally.batch(spans=[span for span in kept if span is not None])
+            decoded.append(self._span(raw, resource, scope, tally))
+        return tally.batch(spans=[span for span in decoded if span is not None])
 
     def _span(self, raw: ReadableSpan, resource: Resource, scope: Scope, tally: Tally) -> Span | None:
         trace_id, span_id = _ids(raw.context)
@@ -134,7 +134,7 @@ def _ids(context: SpanContext | None) -> tuple[str, str]:
     return id_of_text(trace_id, TRACE_ID_HEX), id_of_text(span_id, SPAN_ID_HEX)
 
 
-#: Instrumentations look for this key and stay silent: the sink's own work must not become spans.
+#: Instrumentations record nothing if this key is set: the sink's own work must not create spans.
 _SUPPRESS: Final = otel_context._SUPPRESS_INSTRUMENTATION_KEY  # noqa: SLF001 — the key has no public name
 
 _BATCH_SPANS: Final = 512
@@ -149,14 +149,14 @@ _logger = logging.getLogger(__name__)
 
 
 class AgenticSpanProcessor(SpanProcessor):
-    """Hands the finished spans of this process to a sink, in batches from a thread of its own.
+    """Passes the finished spans of this process to a sink, in batches from a separate thread.
 
-    Nothing is dropped silently: when the queue is full, the end of a span waits for 100 ms; then the span is
-    counted in `dropped` and the first one is logged. So are the spans of a batch that the sink refuses to the end.
+    Nothing is dropped silently: if the queue is full, the end of a span waits for 100 ms; then the span is counted in `dropped`
+    and the first one is logged. The same applies to a batch that the sink refuses in all attempts.
 
     Args:
-        sink: where batches go, for example the pipeline.
-        limits: what is kept of a span; the default settings if not given.
+        sink: the destination of batches, for example the pipeline.
+        limits: the limits of a span; the default settings if not given.
         queue_spans: finished spans that may wait.
 
     Example:
@@ -186,7 +186,7 @@ class AgenticSpanProcessor(SpanProcessor):
 
     @property
     def dropped(self) -> int:
-        """Spans that found no room in the queue or that the sink refused to the end."""
+        """Spans that did not fit into the queue or that the sink refused in all attempts."""
         return self._dropped
 
     def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:
@@ -203,7 +203,7 @@ class AgenticSpanProcessor(SpanProcessor):
                 return
             self._queue.append(span)
             self._queued += 1
-            if len(self._queue) in (1, _BATCH_SPANS):  # the worker sleeps for want of a span, or of a full batch
+            if len(self._queue) in (1, _BATCH_SPANS):  # the worker waits for a span, or for a full batch
                 self._changed.notify_all()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
@@ -219,7 +219,7 @@ class AgenticSpanProcessor(SpanProcessor):
             return done and self._dropped == dropped
 
     def shutdown(self) -> None:
-        """Deliver what waits, for at most 30 s, and end the thread. Spans that end later are dropped and counted."""
+        """Deliver the queued spans, for at most 30 s, and end the thread. Spans that end later are dropped and counted."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -244,7 +244,7 @@ class AgenticSpanProcessor(SpanProcessor):
                 self._changed.notify_all()
 
     def _next_batch(self) -> list[ReadableSpan]:
-        """Return up to 512 spans, as soon as there are so many, 200 ms went by or someone waits; none at the end."""
+        """Return up to 512 spans, when there are that many, after 200 ms, or for a flush; an empty list at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._stopping)
             self._changed.wait_for(self._is_due, _BATCH_WAIT_S)
@@ -256,7 +256,7 @@ class AgenticSpanProcessor(SpanProcessor):
         return len(self._queue) >= _BATCH_SPANS or self._stopping or self._flushing > 0
 
     def _deliver(self, spans: list[ReadableSpan]) -> str:
-        """Return why the batch was dropped; empty if the sink took it."""
+        """Return the reason why the batch was dropped; empty if the sink accepted it."""
         refusal = ""
         for wait_s in (0.0, *_RETRY_WAITS_S):
             time.sleep(wait_s)
@@ -265,7 +265,7 @@ class AgenticSpanProcessor(SpanProcessor):
             except (OverloadedError, StoreError) as error:
                 refusal = f"the sink refused them: {error}"
             except Exception as error:
-                # The traced program must not suffer from its observer, whatever a sink raises.
+                # The traced program must not be affected by any error of a sink.
                 _logger.exception("unforeseen error of the sink")
                 return f"the sink failed: {type(error).__name__}"
             else:

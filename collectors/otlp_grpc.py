@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
-from collectors._answers import credentials_of, require_open_door, tls_of
+from collectors._answers import credentials_of, require_protected, tls_of
 from collectors._grpc_service import ExportServices
 from otel_agentic.errors import UsageError
 from otel_agentic.net import Address, affordable, listen, parse_address
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from otel_agentic.spans import Sink
 
 _MS: Final = 1000
-_MOST: Final = 2**31 - 2  # gRPC takes numbers of 32 bits, and ends the process at the largest
+_MOST: Final = 2**31 - 2  # gRPC accepts 32-bit numbers, and aborts the process at the largest
 _START_TIMEOUT_S: Final = 10.0
 _STOP_MARGIN_S: Final = 5.0
 _MOST_METADATA_BYTES: Final = 16 * 1024
-#: Senders may ask every so often, between requests too, if we are there; more often is an attack.
+#: The shortest interval of pings from senders, also between requests; more frequent pings are treated as an attack.
 _LEAST_PING_INTERVAL_S: Final = 10
-#: A peer that is gone without a word is noticed after both together.
+#: A peer that vanished without closing the connection is noticed after the sum of both.
 _OWN_PING_INTERVAL_S: Final = 60
 _OWN_PING_TIMEOUT_S: Final = 20
 
 
 class OtlpGrpcCollector:
-    """Receives OTLP/gRPC on a thread of its own, with its own event loop; satisfies `Collector`."""
+    """Receives OTLP/gRPC on its own thread, with its own event loop; satisfies `Collector`."""
 
     name = "otlp_grpc"
 
@@ -40,8 +40,8 @@ class OtlpGrpcCollector:
         """Read tokens and certificates; nothing listens yet.
 
         Args:
-            settings: what the settings say of the ways in.
-            admin: what they say of the admin address: its tokens are told apart from unknown ones.
+            settings: the settings of collectors.
+            admin: the settings of the admin address, whose tokens are distinguished from unknown ones.
 
         Raises:
             UsageError: the address is not `host:port`.
@@ -75,11 +75,11 @@ class OtlpGrpcCollector:
         """Begin to listen; returns when requests are answered.
 
         Raises:
-            UsageError: the address is taken, is not allowed without a token, or the collector already runs.
+            UsageError: the address is in use, is not allowed without a token, or the collector is already running.
         """
         if self._thread is not None:
-            raise UsageError(f"the OTLP/gRPC collector on {self._address} already runs; stop it first")
-        require_open_door(self._address, self._settings, self._credentials, self._tls)
+            raise UsageError(f"the OTLP/gRPC collector on {self._address} is already running; stop it first")
+        require_protected(self._address, self._settings, self._credentials, self._tls)
         listening: Future[int] = Future()
         thread = threading.Thread(target=self._run, args=(sink, listening), name="otlp-grpc", daemon=True)
         thread.start()
@@ -88,7 +88,7 @@ class OtlpGrpcCollector:
         self._thread = thread
 
     def stop(self, grace_s: float) -> None:
-        """Refuse new requests, finish those under way within `grace_s` seconds, release the address."""
+        """Refuse new requests, finish the running ones within `grace_s` seconds, release the address."""
         if self._thread is None or self._loop is None or self._stopping is None:
             return
         self._grace_s = grace_s
@@ -135,12 +135,12 @@ def _options(settings: ReceiveSettings) -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", _OWN_PING_TIMEOUT_S * _MS),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", _LEAST_PING_INTERVAL_S * _MS),
-        ("grpc.so_reuseport", 0),  # else a second server would share the port and take half of the requests
+        ("grpc.so_reuseport", 0),  # otherwise a second server would share the port and get half of the requests
     ]
 
 
 def _add_port(server: Any, address: Address, tls: ServerTls | None) -> int:
-    # Asking the operating system first gives its reason; gRPC's own error names none.
+    # Binding the port ourselves first gives the operating system's reason; gRPC's own error has none.
     with listen(address) as probe:
         free = str(Address(host=address.host, port=probe.getsockname()[1]))
     try:
@@ -148,12 +148,12 @@ def _add_port(server: Any, address: Address, tls: ServerTls | None) -> int:
             server.add_insecure_port(free) if tls is None else server.add_secure_port(free, _server_credentials(tls))
         )
     except RuntimeError as error:
-        raise UsageError(f"cannot listen on {address}: {error}; give another address") from error
+        raise UsageError(f"cannot listen on {address}: {error}; use another address") from error
     return bound
 
 
 def _server_credentials(tls: ServerTls) -> Any:
-    """Return credentials that are asked for at every handshake: renewed files need no restart."""
+    """Return credentials that are loaded at every handshake, so that renewed files need no restart."""
 
     def configuration() -> Any:
         key, cert, client_ca = tls.pem

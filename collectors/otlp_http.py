@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from collectors._answers import credentials_of, require_open_door, retry_after_s, tls_of
+from collectors._answers import credentials_of, require_protected, retry_after_s, tls_of
 from collectors._http_app import ExportApp, refusal
 from otel_agentic.errors import UsageError
 from otel_agentic.net import (
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from otel_agentic.config import AdminSettings, ReceiveSettings, Settings
     from otel_agentic.spans import Sink
 
-#: uvicorn reads a head up to here; we close at half of it, with words of our own.
+#: uvicorn reads a head up to this size; we refuse it at half of it, with our own message.
 _UVICORN_HEAD_BYTES: Final = 128 * 1024
 _START_TIMEOUT_S: Final = 10.0
 _START_POLL_S: Final = 0.005
-#: uvicorn looks for the stop mark ten times a second and pauses as long once more.
+#: uvicorn checks for a stop ten times a second and then pauses for the same time once more.
 _STOP_MARGIN_S: Final = 5.0
 
 
 class OtlpHttpCollector:
-    """Receives OTLP/HTTP on a thread of its own, with its own event loop; satisfies `Collector`."""
+    """Receives OTLP/HTTP on its own thread, with its own event loop; satisfies `Collector`."""
 
     name = "otlp_http"
 
@@ -48,8 +48,8 @@ class OtlpHttpCollector:
         """Read tokens and certificates; nothing listens yet.
 
         Args:
-            settings: what the settings say of the ways in.
-            admin: what they say of the admin address: its tokens are told apart from unknown ones.
+            settings: the settings of collectors.
+            admin: the settings of the admin address, whose tokens are distinguished from unknown ones.
 
         Raises:
             UsageError: the address is not `host:port`.
@@ -83,11 +83,11 @@ class OtlpHttpCollector:
         """Begin to listen; returns when requests are answered.
 
         Raises:
-            UsageError: the address is taken, is not allowed without a token, or the collector already runs.
+            UsageError: the address is in use, is not allowed without a token, or the collector is already running.
         """
         if self._thread is not None:
-            raise UsageError(f"the OTLP/HTTP collector on {self._address} already runs; stop it first")
-        require_open_door(self._address, self._settings, self._credentials, self._tls)
+            raise UsageError(f"the OTLP/HTTP collector on {self._address} is already running; stop it first")
+        require_protected(self._address, self._settings, self._credentials, self._tls)
         listener = listen_bounded(parse_address(self._settings.http), affordable(self._settings.max_connections))
         self._address = Address(host=self._address.host, port=listener.getsockname()[1])
         self._executor = ThreadPoolExecutor(self._settings.max_concurrent_requests, thread_name_prefix="otlp-http")
@@ -97,7 +97,7 @@ class OtlpHttpCollector:
         self._await_start()
 
     def stop(self, grace_s: float) -> None:
-        """Refuse new connections, finish requests under way within `grace_s` seconds, release the address."""
+        """Refuse new connections, finish the running requests within `grace_s` seconds, release the address."""
         if self._server is None or self._thread is None or self._executor is None:
             return
         self._server.config.timeout_graceful_shutdown = math.ceil(grace_s)
@@ -107,19 +107,19 @@ class OtlpHttpCollector:
         self._server = self._thread = self._executor = None
 
     def _config(self, sink: Sink, executor: ThreadPoolExecutor) -> uvicorn.Config:
-        given = self._settings
+        settings = self._settings
         bounds = Bounds(
-            max_connections=affordable(given.max_connections),
-            head_timeout_s=given.header_timeout_s,
-            body_timeout_s=given.body_timeout_s,
-            min_body_rate=given.min_body_rate,
+            max_connections=affordable(settings.max_connections),
+            head_timeout_s=settings.header_timeout_s,
+            body_timeout_s=settings.body_timeout_s,
+            min_body_rate=settings.min_body_rate,
         )
         self._guard = guard = Connections(bounds, refusal, retry_after_s)
         return uvicorn.Config(
-            ExportApp(sink, given, executor, self._credentials),
+            ExportApp(sink, settings, executor, self._credentials),
             http=guarded_protocol(H11Protocol, guard, self._tls),
             h11_max_incomplete_event_size=_UVICORN_HEAD_BYTES,
-            timeout_keep_alive=math.ceil(given.idle_timeout_s),
+            timeout_keep_alive=math.ceil(settings.idle_timeout_s),
             loop="asyncio",
             ws="none",
             lifespan="off",
@@ -130,7 +130,7 @@ class OtlpHttpCollector:
         )
 
     def _run(self, listener: socket.socket) -> None:
-        # On a thread that is not the main one uvicorn leaves signals alone.
+        # Outside of the main thread, uvicorn does not handle signals.
         with listener:
             asyncio.run(self._serve(listener))
 

@@ -22,8 +22,8 @@ from otel_agentic.testing import (
     event,
     link_to,
     log_record,
-    made,
     outline,
+    scripted_call,
     span,
     speak_genai,
     speak_openinference,
@@ -41,10 +41,12 @@ SETTINGS: Final = ConversationSettings()
 SCRIPT: Final = (
     AgentRunScript(agent_name="travel")
     .ask("Which hotel?")
-    .calls(made("search", {"q": "hotels"}, result=["Ritz"]), made("weather", error="TimeoutError: late"))
-    .says("The Ritz.")
+    .calls(
+        scripted_call("search", {"q": "hotels"}, result=["Ritz"]), scripted_call("weather", error="TimeoutError: late")
+    )
+    .answers("The Ritz.")
     .ask("Sure?")
-    .says("Yes.")
+    .answers("Yes.")
 )
 
 
@@ -93,7 +95,7 @@ def test_a_turn_numbers_its_calls_and_a_conversation_its_turns() -> None:
 def test_a_script_grows_without_changing_the_one_it_came_from() -> None:
     begun = AgentRunScript().ask("Hi")
 
-    assert (None, "Hello!") == (begun.exchanges[0].answer, begun.says("Hello!").exchanges[0].answer)
+    assert (None, "Hello!") == (begun.exchanges[0].answer, begun.answers("Hello!").exchanges[0].answer)
 
 
 def test_a_script_is_rebuilt_from_what_it_speaks() -> None:
@@ -195,7 +197,7 @@ def test_a_sound_dialect_conforms() -> None:
     [
         (Raising, "raises on span 'run' with mine.query = "),
         (Inventing, "span 'llm' without content has messages_in = (), expected none"),
-        (Fickle, "reads span 'run' differently when its attributes stand in another order"),
+        (Fickle, "reads span 'run' differently when its attributes are in another order"),
         (Blind, "does not claim span 'run'"),
         (Swapping, "the event of span 'llm' has a header of another span"),
     ],

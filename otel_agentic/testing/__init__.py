@@ -1,7 +1,7 @@
 """For your own tests: builders of spans and conversations, scripted agent runs, and a kit for dialect plug-ins.
 
-    script = AgentRunScript(agent_name="travel").ask("Which hotel?").calls(made("search", {"q": "hotels"}, result=["Ritz"]))
-    batch = speak_genai(script.says("The Ritz."))
+    script = AgentRunScript(agent_name="travel").ask("Which hotel?").calls(scripted_call("search", {"q": "hotels"}, result=["Ritz"]))
+    batch = speak_genai(script.answers("The Ritz."))
 
 Everything is deterministic: the same arguments give the same ids and times.
 """
@@ -26,12 +26,12 @@ from otel_agentic.testing.script import (
     AgentRunScript,
     CallOutline,
     Exchange,
-    Made,
     Outline,
+    ScriptedCall,
     Step,
     TurnOutline,
-    made,
     outline,
+    scripted_call,
 )
 from otel_agentic.testing.vercel import VercelVersion, speak_vercel
 
@@ -42,9 +42,9 @@ __all__ = [
     "CallOutline",
     "Exchange",
     "GenAIStyle",
-    "Made",
     "OpenLLMetryForm",
     "Outline",
+    "ScriptedCall",
     "Step",
     "TurnOutline",
     "VercelVersion",
@@ -54,8 +54,8 @@ __all__ = [
     "event",
     "link_to",
     "log_record",
-    "made",
     "outline",
+    "scripted_call",
     "span",
     "speak_genai",
     "speak_openinference",

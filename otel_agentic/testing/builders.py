@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SECOND_NS: Final = 1_000_000_000
-#: Noon (UTC) of a day in 2026, where everything starts unless told otherwise.
+#: Noon (UTC) of a day in 2026, the default start of everything.
 NOON_NS: Final = 1_780_056_000 * SECOND_NS
 
 _TRACE_BYTES: Final = 16
@@ -53,20 +53,20 @@ def span(
 
     Args:
         name: its name.
-        parent: a span (whose trace and resource it takes over) or the id of one that may never have arrived.
-        trace: 32 hex digits, or any text that stands for a trace of its own.
-        span_id: 16 hex digits, or any text; unless given it follows from trace, parent, name, time and attributes.
+        parent: a span (whose trace and resource are used) or the id of one that may never have arrived.
+        trace: 32 hex digits, or any text from which an id is derived.
+        span_id: 16 hex digits, or any text; by default derived from trace, parent, name, time and attributes.
         start_ns: start, ns since the epoch.
-        end_ns: end, ns since the epoch; one second after the start unless given.
+        end_ns: end, ns since the epoch; by default one second after the start.
         kind: OTLP span kind.
         status: OTLP status code.
-        status_message: why it failed.
+        status_message: the error message.
         attributes: its attributes.
         events: its events, see `event`.
         links: its links, see `link_to`.
-        resource: more resource attributes, beside service and environment.
+        resource: resource attributes in addition to service and environment.
         service: `service.name`.
-        environment: `deployment.environment.name`, absent unless given.
+        environment: `deployment.environment.name`, absent by default.
         scope: name of the instrumentation scope.
     """
     trace_id = parent.trace_id if isinstance(parent, Span) else _hex(trace, _TRACE_BYTES)
@@ -111,7 +111,7 @@ def log_record(
     attributes: Mapping[str, Any] | None = None,
     time_ns: int | None = None,
 ) -> LogRecord:
-    """Return a log record that belongs to a span, written when the span ended unless `time_ns` says otherwise."""
+    """Return a log record of a span, with the end of the span as its time by default."""
     return LogRecord(
         trace_id=of.trace_id,
         span_id=of.span_id,

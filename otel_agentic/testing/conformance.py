@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from otel_agentic.dialects.events import AgentEvent
     from otel_agentic.spans.model import LogRecord, Span
 
-#: Values that strangers send where something else was meant.
+#: Unexpected values that untrusted senders may send.
 HOSTILE: Final[tuple[Any, ...]] = (
     None, "", " ", "null", "[", "{}", "[]", '"', '"x"', '{"a":', "[" * 900 + "]" * 900, "\x00", "9" * 5000, "x" * 100_000,
     True, 0, -1, 2**63 - 1, 1e308, float("nan"), float("inf"), b"", b"\xff\xfe",
@@ -29,18 +29,18 @@ HOSTILE: Final[tuple[Any, ...]] = (
 
 
 def check_dialect(dialect: Dialect, *samples: Span, content: Sequence[str] = ()) -> None:
-    """Check a dialect against spans that it should know.
+    """Check a dialect with spans that it should read.
 
-    It must claim each sample and say why, give the same event whenever it is asked and in whatever order the attributes
-    stand, never raise on hostile values, and read a span whose content was not recorded as *not captured*.
+    It must claim each sample with a reason, return the same event for repeated calls and for any order of the attributes, never
+    raise on malicious values, and read a span without recorded content as *not captured*.
 
     Args:
         dialect: the dialect, from its `from_settings`.
-        samples: real spans of the convention: best one of each kind.
-        content: keys of attributes that hold content; those of a `TableDialect` are known from its table.
+        samples: real spans of the convention, preferably one of each kind.
+        content: keys of attributes with content; those of a `TableDialect` are known from its table.
 
     Raises:
-        AssertionError: it breaks a rule; names all that are broken, with the span and attribute.
+        AssertionError: it violates a rule; names all violations, with the span and attribute.
     """
     keys = frozenset(content) | _table_content(dialect)
     problems = [] if samples else ["no sample span given: nothing was checked"]
@@ -62,9 +62,9 @@ def _undetermined(dialect: Dialect, sample: Span) -> Iterator[str]:
     once = dialect.read(sample, ())
     turned = replace(sample, attributes=dict(reversed(list(sample.attributes.items()))))
     if repr(once) != repr(dialect.read(sample, ())):
-        yield f"reads span {sample.name!r} differently when asked again"
+        yield f"reads span {sample.name!r} differently when read again"
     if repr(once) != repr(replace(dialect.read(turned, ()), header=once.header)):
-        yield f"reads span {sample.name!r} differently when its attributes stand in another order"
+        yield f"reads span {sample.name!r} differently when its attributes are in another order"
     if once.header.span is not sample or once.header.dialect != dialect.name:
         yield f"the event of span {sample.name!r} has a header of another span or dialect"
 
@@ -84,7 +84,7 @@ def _fault(dialect: Dialect, sample: Span, logs: Sequence[LogRecord]) -> str | N
     try:
         dialect.claims(sample)
         dialect.read(sample, logs)
-    except Exception as error:  # noqa: BLE001 — whatever it raises is what is looked for
+    except Exception as error:  # noqa: BLE001 — any exception is a violation
         return f"{type(error).__name__}: {error}"
     return None
 
@@ -95,21 +95,21 @@ def _inventing(dialect: Dialect, sample: Span, keys: frozenset[str]) -> Iterator
         attributes={key: value for key, value in sample.attributes.items() if not _is_content(key, keys)},
         events=(),
     )
-    for name, value in _told(dialect.read(bare, ())).items():
+    for name, value in _content_of(dialect.read(bare, ())).items():
         if value not in (None, False):
             yield f"span {sample.name!r} without content has {name} = {value!r}, expected none"
 
 
-def _told(found: AgentEvent) -> dict[str, Any]:
-    if isinstance(found, AgentRun):
+def _content_of(read: AgentEvent) -> dict[str, Any]:
+    if isinstance(read, AgentRun):
         names: tuple[str, ...] = ("query", "answer", "messages_in", "messages_out")
-    elif isinstance(found, ModelCall):
+    elif isinstance(read, ModelCall):
         names = ("messages_in", "messages_out")
-    elif isinstance(found, ToolCall):
+    elif isinstance(read, ToolCall):
         names = ("arguments", "result", "result_captured")
     else:
         names = ()
-    return {name: getattr(found, name) for name in names}
+    return {name: getattr(read, name) for name in names}
 
 
 def _is_content(key: str, keys: frozenset[str]) -> bool:

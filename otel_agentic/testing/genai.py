@@ -25,7 +25,7 @@ def json_text(value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as tools write it: text as it is, anything else as JSON."""
+    """Return a value as tools write it: text as it is, other values as JSON."""
     return value if isinstance(value, str) else json_text(value)
 
 
@@ -38,9 +38,9 @@ def spans_of(
     scope: str | Callable[[Act], str],
     error: Callable[[Act], str | None] = lambda act: act.error,
 ) -> list[tuple[Act, Span]]:
-    """Return the acts of a script with their spans, one trace a turn.
+    """Return the acts of a script with their spans, one trace per turn.
 
-    `error` says with which status message an act failed, None that it did not.
+    `error` returns the status message of a failed act, None for a successful one.
     """
     written: list[tuple[Act, Span]] = []
     for acts in turns:
@@ -48,7 +48,7 @@ def spans_of(
         for index, act in enumerate(acts):
             trace = repr((acts[0].script.conversation_id, acts[0].script.agent_name, acts[0].start_ns))
             failure = error(act)
-            found = span(
+            written_span = span(
                 name(act),
                 parent=None if act.parent is None else spans[act.parent],
                 trace=trace,
@@ -63,13 +63,13 @@ def spans_of(
                 environment=act.script.environment,
                 scope=scope if isinstance(scope, str) else scope(act),
             )
-            spans.append(found)
-            written.append((act, found))
+            spans.append(written_span)
+            written.append((act, written_span))
     return written
 
 
 def bare_error(act: Act) -> str | None:
-    """Return why an act failed without the error's type, None when it did not."""
+    """Return the error of an act without its type, None if it did not fail."""
     return act.error and (act.error.partition(": ")[2] or act.error)
 
 
@@ -82,8 +82,8 @@ def exception_events(act: Act) -> tuple[SpanEvent, ...]:
     return (event("exception", fields, time_ns=act.end_ns),)
 
 
-#: Where content stands: attributes as JSON text or structured values; one span event or one log record per model call;
-#: one log record per message (the names of 1.36); nowhere.
+#: The location of content: attributes as JSON text or structured values; one span event or one log record per model call; one
+#: log record per message (the names of 1.36); nowhere.
 GenAIStyle = Literal["text", "structured", "events", "logs", "per_message", "none"]
 
 _DETAILS: Final = "gen_ai.client.inference.operation.details"
@@ -95,9 +95,9 @@ def speak_genai(script: AgentRunScript, style: GenAIStyle = "text", *, start_ns:
     """Return a script as GenAI spans and log records.
 
     Args:
-        script: what the agent did.
-        style: where the content stands. Styles other than `text` and `structured` leave agent and tool spans bare.
-        start_ns: when it began, ns since the epoch.
+        script: the agent's actions.
+        style: the location of content. Styles other than `text` and `structured` leave agent and tool spans without content.
+        start_ns: its start, ns since the epoch.
     """
     written = spans_of(
         play(script, start_ns=start_ns),
@@ -106,42 +106,42 @@ def speak_genai(script: AgentRunScript, style: GenAIStyle = "text", *, start_ns:
         events=lambda act: _events(act, style),
         scope="otel_agentic.testing.genai",
     )
-    logs = [log for act, found in written for log in _logs(act, found, style)]
-    return SpanBatch(spans=tuple(found for _, found in written), logs=tuple(logs))
+    logs = [log for act, written_span in written for log in _logs(act, written_span, style)]
+    return SpanBatch(spans=tuple(written_span for _, written_span in written), logs=tuple(logs))
 
 
 def _name(act: Act) -> str:
-    what = {"run": act.script.agent_name, "model": _MODEL, "tool": act.made.name if act.made else ""}[act.does]
+    what = {"run": act.script.agent_name, "model": _MODEL, "tool": act.call.name if act.call else ""}[act.does]
     return f"{_OPERATIONS[act.does]} {what}"
 
 
 def _identity(act: Act) -> dict[str, Any]:
-    found: dict[str, Any] = {"gen_ai.operation.name": _OPERATIONS[act.does]}
+    attributes: dict[str, Any] = {"gen_ai.operation.name": _OPERATIONS[act.does]}
     if act.error is not None:
-        found["error.type"] = act.error.partition(":")[0]
-    if act.made is not None:
-        # The conversation id is no attribute of tool spans in the releases in use.
-        return {**found, "gen_ai.tool.name": act.made.name, "gen_ai.tool.call.id": act.call_id}
+        attributes["error.type"] = act.error.partition(":")[0]
+    if act.call is not None:
+        # In current releases tool spans have no conversation id.
+        return {**attributes, "gen_ai.tool.name": act.call.name, "gen_ai.tool.call.id": act.call_id}
     if act.does == "run":
-        found["gen_ai.agent.name"] = act.script.agent_name
+        attributes["gen_ai.agent.name"] = act.script.agent_name
     else:
-        found["gen_ai.request.model"] = _MODEL
+        attributes["gen_ai.request.model"] = _MODEL
     if act.script.conversation_id is not None:
-        found["gen_ai.conversation.id"] = act.script.conversation_id
-    return found
+        attributes["gen_ai.conversation.id"] = act.script.conversation_id
+    return attributes
 
 
 def _content(act: Act, style: GenAIStyle) -> dict[str, Any]:
     if style not in {"text", "structured"}:
         return {}
-    if act.made is None:
+    if act.call is None:
         messages = _messages(act)
         return {key: json_text(value) for key, value in messages.items()} if style == "text" else messages
     write = value_text if style == "text" else _same
-    found = {"gen_ai.tool.call.arguments": write(dict(act.made.arguments))}
-    if act.error is None and act.made.result is not None:
-        found["gen_ai.tool.call.result"] = write(act.made.result)
-    return found
+    attributes = {"gen_ai.tool.call.arguments": write(dict(act.call.arguments))}
+    if act.error is None and act.call.result is not None:
+        attributes["gen_ai.tool.call.result"] = write(act.call.result)
+    return attributes
 
 
 def _events(act: Act, style: GenAIStyle) -> tuple[SpanEvent, ...]:
@@ -151,21 +151,21 @@ def _events(act: Act, style: GenAIStyle) -> tuple[SpanEvent, ...]:
     return (event(_DETAILS, fields, time_ns=act.end_ns),)
 
 
-def _logs(act: Act, found: Span, style: GenAIStyle) -> list[LogRecord]:
+def _logs(act: Act, owner: Span, style: GenAIStyle) -> list[LogRecord]:
     if act.does != "model":
         return []
     if style == "logs":
-        return [log_record(found, _DETAILS, attributes=_messages(act))]
+        return [log_record(owner, _DETAILS, attributes=_messages(act))]
     if style == "per_message":
-        return _per_message(act, found)
+        return _per_message(act, owner)
     return []
 
 
 def _messages(act: Act) -> dict[str, Any]:
-    found = {"gen_ai.input.messages": [genai_message(message) for message in act.messages_in]}
+    attributes = {"gen_ai.input.messages": [genai_message(message) for message in act.messages_in]}
     if act.messages_out is not None:
-        found["gen_ai.output.messages"] = [{**genai_message(m), "finish_reason": "stop"} for m in act.messages_out]
-    return found
+        attributes["gen_ai.output.messages"] = [{**genai_message(m), "finish_reason": "stop"} for m in act.messages_out]
+    return attributes
 
 
 def genai_message(message: Message) -> dict[str, Any]:
@@ -182,15 +182,17 @@ def genai_part(part: Part) -> dict[str, Any]:
     return {"type": "text", "content": part.content if isinstance(part, Text) else ""}
 
 
-def _per_message(act: Act, found: Span) -> list[LogRecord]:
-    """Return one record per message, in order; they all carry the time of the call, as real ones do."""
-    said: list[tuple[str, Mapping[str, Any]]] = [_entry(message) for message in act.messages_in]
+def _per_message(act: Act, owner: Span) -> list[LogRecord]:
+    """Return one record per message, in order, all with the time of the call, as in real records."""
+    records: list[tuple[str, Mapping[str, Any]]] = [_entry(message) for message in act.messages_in]
     for index, message in enumerate(act.messages_out or ()):
         name, fields = _entry(message)
-        said.append(("gen_ai.choice", {"index": index, "finish_reason": "stop", "message": {"role": name, **fields}}))
+        records.append(
+            ("gen_ai.choice", {"index": index, "finish_reason": "stop", "message": {"role": name, **fields}})
+        )
     return [
-        log_record(found, name, body, attributes={"gen_ai.message.index": index})
-        for index, (name, body) in enumerate(said)
+        log_record(owner, name, body, attributes={"gen_ai.message.index": index})
+        for index, (name, body) in enumerate(records)
     ]
 
 

@@ -22,8 +22,8 @@ def speak_openinference(script: AgentRunScript, *, start_ns: int = NOON_NS) -> S
     """Return a script as OpenInference spans: flattened messages, values as text, `session.id` on every span.
 
     Args:
-        script: what the agent did.
-        start_ns: when it began, ns since the epoch.
+        script: the agent's actions.
+        start_ns: its start, ns since the epoch.
     """
     written = spans_of(
         play(script, start_ns=start_ns),
@@ -32,35 +32,35 @@ def speak_openinference(script: AgentRunScript, *, start_ns: int = NOON_NS) -> S
         events=exception_events,
         scope="openinference.instrumentation.testing",
     )
-    return SpanBatch(spans=tuple(found for _, found in written))
+    return SpanBatch(spans=tuple(written_span for _, written_span in written))
 
 
 def _name(act: Act) -> str:
-    if act.made is not None:
-        return act.made.name
+    if act.call is not None:
+        return act.call.name
     return act.script.agent_name if act.does == "run" else "ChatModel"
 
 
 def _identity(act: Act) -> dict[str, Any]:
-    found: dict[str, Any] = {"openinference.span.kind": _KINDS[act.does]}
+    attributes: dict[str, Any] = {"openinference.span.kind": _KINDS[act.does]}
     if act.does == "run":
-        found["agent.name"] = act.script.agent_name
-    if act.made is not None:
-        found |= {"tool.name": act.made.name, "tool_call.id": act.call_id}
+        attributes["agent.name"] = act.script.agent_name
+    if act.call is not None:
+        attributes |= {"tool.name": act.call.name, "tool_call.id": act.call_id}
     if act.script.conversation_id is not None:
-        found["session.id"] = act.script.conversation_id
-    return found
+        attributes["session.id"] = act.script.conversation_id
+    return attributes
 
 
 def _content(act: Act) -> dict[str, Any]:
-    if act.made is not None:
-        found: dict[str, Any] = {"input.value": json_text(dict(act.made.arguments))}
-        if act.error is None and act.made.result is not None:
-            found["output.value"] = value_text(act.made.result)
-        return found
+    if act.call is not None:
+        attributes: dict[str, Any] = {"input.value": json_text(dict(act.call.arguments))}
+        if act.error is None and act.call.result is not None:
+            attributes["output.value"] = value_text(act.call.result)
+        return attributes
     if act.does == "run":
-        said = {"output.value": act.messages_out[0].text} if act.messages_out else {}
-        return {"input.value": act.messages_in[-1].text, **said}
+        output = {"output.value": act.messages_out[0].text} if act.messages_out else {}
+        return {"input.value": act.messages_in[-1].text, **output}
     return {
         **_flattened("llm.input_messages", act.messages_in),
         **_flattened("llm.output_messages", act.messages_out or ()),
@@ -68,18 +68,18 @@ def _content(act: Act) -> dict[str, Any]:
 
 
 def _flattened(prefix: str, messages: Sequence[Message]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for number, message in enumerate(messages):
         start = f"{prefix}.{number}.message"
-        found[f"{start}.role"] = message.role
+        attributes[f"{start}.role"] = message.role
         if message.text is not None:
-            found[f"{start}.content"] = message.text
+            attributes[f"{start}.content"] = message.text
         for result in message.results:
-            found[f"{start}.content"] = value_text(result.result)
-            found[f"{start}.tool_call_id"] = result.call_id
+            attributes[f"{start}.content"] = value_text(result.result)
+            attributes[f"{start}.tool_call_id"] = result.call_id
         for index, request in enumerate(message.requests):
             call = f"{start}.tool_calls.{index}.tool_call"
-            found[f"{call}.id"] = request.call_id
-            found[f"{call}.function.name"] = request.name
-            found[f"{call}.function.arguments"] = json_text(dict(request.arguments or {}))
-    return found
+            attributes[f"{call}.id"] = request.call_id
+            attributes[f"{call}.function.name"] = request.name
+            attributes[f"{call}.function.arguments"] = json_text(dict(request.arguments or {}))
+    return attributes

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 MODEL_FAILURE: Final = "TimeoutError: the model did not answer"
 
-#: A frame holds other acts and does nothing itself: see `staging`.
+#: A frame contains other acts and does nothing itself.
 Doing = Literal["frame", "run", "model", "tool"]
 
 
 @dataclass(slots=True, kw_only=True)
 class Act:
-    """One span to be written. Built in place, for it ends after what it holds.
+    """One span to be written. Built in place, because it ends after the acts inside it.
 
-    `parent` is an index into the acts of the same turn. `error` is None when it worked; `call_id` is that of a tool call.
-    `history` is what a run was told before its query, `worked` what its model said and was told between query and answer. `inside` names the tools that it happened in, outermost first.
-    `number` counts the steps of a run, from 1.
+    `parent` is an index into the acts of the same turn. `error` is None if it succeeded; `call_id` is that of a tool call.
+    `history` are the messages before a run's query, `worked` those between its query and answer. `inside` are the names of the
+    tools around it, outermost first. `number` counts the steps of a run, from 1.
     """
 
     does: Doing
@@ -39,7 +39,7 @@ class Act:
     messages_out: tuple[Message, ...] | None = None
     history: tuple[Message, ...] = ()
     worked: tuple[Message, ...] = ()
-    made: Made | None = None
+    call: ScriptedCall | None = None
     call_id: str | None = None
     inside: tuple[str, ...] = ()
     number: int = 0
@@ -59,12 +59,12 @@ class Scene:
         act = Act(does=does, turn=self.turn, parent=parent, script=script, start_ns=self.now_ns)
         above = None if parent is None else self.acts[parent]
         if above is not None:
-            act.inside = above.inside if above.made is None else (*above.inside, above.made.name)
+            act.inside = above.inside if above.call is None else (*above.inside, above.call.name)
         self.acts.append(act)
         return len(self.acts) - 1, act
 
     def end(self, act: Act) -> None:
-        """Let the act end now."""
+        """End the act now."""
         self.now_ns += SECOND_NS // 100
         act.end_ns = self.now_ns
 
@@ -73,9 +73,9 @@ def play(script: AgentRunScript, *, start_ns: int = NOON_NS, pause_ns: int = 20 
     """Return the acts of each turn of a script.
 
     Args:
-        script: what the agent did.
-        start_ns: when it began, ns since the epoch.
-        pause_ns: how long after one turn ended the next one starts.
+        script: the agent's actions.
+        start_ns: its start, ns since the epoch.
+        pause_ns: the time between the end of a turn and the start of the next one.
     """
     history: list[Message] = []
     turns: list[list[Act]] = []
@@ -91,29 +91,29 @@ def play(script: AgentRunScript, *, start_ns: int = NOON_NS, pause_ns: int = 20 
 def _run(
     scene: Scene, script: AgentRunScript, exchange: Exchange, history: Sequence[Message], parent: int | None
 ) -> list[Message]:
-    """Play one run and return the history after it; that of a failed run is lost."""
+    """Play one run and return the history after it, without that of a failed run."""
     index, run = scene.begin("run", script, parent)
     query = Message(role="user", parts=(Text(content=exchange.query),))
-    heard = [*history, query]
+    messages = [*history, query]
     run.messages_in, run.history = (query,), tuple(history)
     for step in exchange.steps:
-        asked = _ask(scene, script, heard, step, index)
-        heard.append(asked)
-        for call, request in zip(step.calls, asked.requests, strict=True):
-            heard.append(_answered(scene, script, call, request, index))
-    run.worked = tuple(heard[len(history) + 1 :])
+        response = _ask(scene, script, messages, step, index)
+        messages.append(response)
+        for call, request in zip(step.calls, response.requests, strict=True):
+            messages.append(_answered(scene, script, call, request, index))
+    run.worked = tuple(messages[len(history) + 1 :])
     _, last = scene.begin("model", script, index)
-    last.messages_in = tuple(heard)
+    last.messages_in = tuple(messages)
     if exchange.answer is None:
         last.error = run.error = MODEL_FAILURE
     else:
         last.messages_out = run.messages_out = (Message(role="assistant", parts=(Text(content=exchange.answer),)),)
     scene.end(last)
     scene.end(run)
-    return [*heard, *last.messages_out] if last.messages_out is not None else list(history)
+    return [*messages, *last.messages_out] if last.messages_out is not None else list(history)
 
 
-def _ask(scene: Scene, script: AgentRunScript, heard: Sequence[Message], step: Step, run: int) -> Message:
+def _ask(scene: Scene, script: AgentRunScript, messages: Sequence[Message], step: Step, run: int) -> Message:
     index, model = scene.begin("model", script, run)
     requests = tuple(
         CallRequest(
@@ -122,88 +122,88 @@ def _ask(scene: Scene, script: AgentRunScript, heard: Sequence[Message], step: S
         for number, call in enumerate(step.calls)
     )
     texts = () if step.text is None else (Text(content=step.text),)
-    asked = Message(role="assistant", parts=(*texts, *requests))
-    model.messages_in, model.messages_out = tuple(heard), (asked,)
+    response = Message(role="assistant", parts=(*texts, *requests))
+    model.messages_in, model.messages_out = tuple(messages), (response,)
     scene.end(model)
-    return asked
+    return response
 
 
-def _answered(scene: Scene, script: AgentRunScript, call: Made, request: CallRequest, run: int) -> Message:
+def _answered(scene: Scene, script: AgentRunScript, call: ScriptedCall, request: CallRequest, run: int) -> Message:
     index, tool = scene.begin("tool", script, run)
-    tool.made, tool.call_id, tool.error = call, request.call_id, call.error
+    tool.call, tool.call_id, tool.error = call, request.call_id, call.error
     for exchange in call.agent.exchanges if call.agent is not None else ():
         assert call.agent is not None  # noqa: S101 — the loop above is empty otherwise
         _run(scene, call.agent, exchange, (), parent=index)
     scene.end(tool)
-    told = call.result if call.error is None else f"Error: {call.error}"
+    content = call.result if call.error is None else f"Error: {call.error}"
     result = CallResult(
-        call_id=request.call_id, name=call.name, result=told, captured=True, is_error=call.error is not None
+        call_id=request.call_id, name=call.name, result=content, captured=True, is_error=call.error is not None
     )
     return Message(role="tool", parts=(result,))
 
 
-#: How much longer a frame takes than what it holds.
+#: The time by which a frame is longer than its content.
 _MARGIN_NS: Final = 1000
 
 
 def in_workflow(acts: list[Act]) -> list[Act]:
-    """Return the acts of a turn below a frame that sees what the run sees."""
+    """Return the acts of a turn below a frame with the run's messages."""
     root = acts[0]
     frame = replace(root, does="frame", start_ns=root.start_ns - _MARGIN_NS, end_ns=root.end_ns + _MARGIN_NS)
     return [frame, *(replace(act, parent=0 if act.parent is None else act.parent + 1) for act in acts)]
 
 
 def in_steps(acts: list[Act]) -> list[Act]:
-    """Return the acts of a turn with a numbered frame around each model call and the tool calls that it asked for."""
-    found: list[Act] = []
-    places: list[int] = []
-    steps: dict[int | None, int] = {}  # by run: where its latest step is
+    """Return the acts of a turn with a numbered frame around each model call and its tool calls."""
+    placed: list[Act] = []
+    indices: list[int] = []
+    steps: dict[int | None, int] = {}  # by run: the index of its latest step
     for act in acts:
-        parent = None if act.parent is None else places[act.parent]
+        parent = None if act.parent is None else indices[act.parent]
         if act.does == "model":
-            number = found[steps[act.parent]].number + 1 if act.parent in steps else 1
-            steps[act.parent] = len(found)
-            found.append(replace(act, does="frame", parent=parent, number=number, error=None))
+            number = placed[steps[act.parent]].number + 1 if act.parent in steps else 1
+            steps[act.parent] = len(placed)
+            placed.append(replace(act, does="frame", parent=parent, number=number, error=None))
         if act.does != "run":
             parent = steps[act.parent]
-            found[parent].end_ns = act.end_ns
-        places.append(len(found))
-        found.append(replace(act, parent=parent))
-    return found
+            placed[parent].end_ns = act.end_ns
+        indices.append(len(placed))
+        placed.append(replace(act, parent=parent))
+    return placed
 
 
 def below_the_model(acts: list[Act]) -> list[Act]:
-    """Return the acts of a turn with each tool call below the model call that asked for it, which lasts as long."""
-    found: list[Act] = []
-    asking: dict[int | None, int] = {}  # by run: where its latest model call is
+    """Return the acts of a turn with each tool call below its model call, which is extended to the same end."""
+    placed: list[Act] = []
+    model_calls: dict[int | None, int] = {}  # by run: the index of its latest model call
     for index, act in enumerate(acts):
         if act.does == "model":
-            asking[act.parent] = index
+            model_calls[act.parent] = index
         parent = act.parent
         if act.does == "tool":
-            parent = asking[act.parent]
-            found[parent].end_ns = act.end_ns
-        found.append(replace(act, parent=parent))
-    return found
+            parent = model_calls[act.parent]
+            placed[parent].end_ns = act.end_ns
+        placed.append(replace(act, parent=parent))
+    return placed
 
 
 def on_a_coarse_clock(acts: list[Act], *, speed: int, tick_ns: int) -> list[Act]:
-    """Return the acts of a turn played faster, by a clock that starts spans on its ticks: many start at one time.
+    """Return the acts of a turn played faster, with a clock on whose ticks spans start, so that many start at the same time.
 
-    As in OpenTelemetry for JavaScript, a span ends as long after its tick as it took, so that ends tell no order either.
+    As in OpenTelemetry for JavaScript, the end of a span is its tick plus its duration, so that ends do not show the order.
     """
     began_ns = acts[0].start_ns
-    found = []
+    ticked = []
     for act in acts:
         start_ns = began_ns + (act.start_ns - began_ns) // speed
         on_tick_ns = start_ns - start_ns % tick_ns
-        found.append(replace(act, start_ns=on_tick_ns, end_ns=on_tick_ns + (act.end_ns - act.start_ns) // speed))
-    return found
+        ticked.append(replace(act, start_ns=on_tick_ns, end_ns=on_tick_ns + (act.end_ns - act.start_ns) // speed))
+    return ticked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutline:
-    """A call. `result` is None for one that failed: what stands in its place differs between conventions."""
+    """A call. `result` is None for one that failed, because its replacement differs between conventions."""
 
     name: str
     kind: CallKind
@@ -226,7 +226,7 @@ class TurnOutline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """A conversation. `conversation_id` is None where it was made up from a trace."""
+    """A conversation. `conversation_id` is None if it was derived from a trace."""
 
     conversation_id: str | None
     agent_name: str | None
@@ -234,7 +234,7 @@ class Outline:
 
 
 def outline(conversation: Conversation) -> Outline:
-    """Return what a conversation says, without ids and times."""
+    """Return the outline of a conversation, without ids and times."""
     return Outline(
         conversation_id=str(conversation.conversation_id) if conversation.link_method == "explicit" else None,
         agent_name=conversation.agent_name,
@@ -246,7 +246,7 @@ def outline(conversation: Conversation) -> Outline:
 
 
 def plain(result: Any) -> Any:
-    """Return a result with numbers as text: attributes of text cannot tell 5 from "5"."""
+    """Return a result with numbers as text, because text attributes do not distinguish 5 from "5"."""
     if isinstance(result, bool) or not isinstance(result, (int, float)):
         return result
     return str(result)
@@ -266,8 +266,8 @@ def _call(call: ToolCall) -> CallOutline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """A tool call that the agent made. `agent` is what ran inside it, where the tool was another agent."""
+class ScriptedCall:
+    """A tool call by the agent. `agent` is the script of the agent inside it, if the tool was an agent."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -279,15 +279,15 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One model response that asks for calls; `text` stands beside them and never reaches the user."""
+    """One model response that requests calls; `text` is next to them and never reaches the user."""
 
-    calls: tuple[Made, ...]
+    calls: tuple[ScriptedCall, ...]
     text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One turn: a query, the steps made for it, and the answer; None when the run failed before it had one."""
+    """One turn: a query, its steps, and the answer, None if the run failed before it."""
 
     query: str
     steps: tuple[Step, ...] = ()
@@ -298,7 +298,7 @@ class Exchange:
 class AgentRunScript:
     """A conversation with an agent. Each method returns a longer script.
 
-    `conversation_id` is None for an agent that names no conversation.
+    `conversation_id` is None for an agent without a conversation id.
     """
 
     agent_name: str = "travel"
@@ -311,17 +311,17 @@ class AgentRunScript:
         """Return the script with one more turn."""
         return replace(self, exchanges=(*self.exchanges, Exchange(query=query)))
 
-    def calls(self, *made: Made, text: str | None = None) -> AgentRunScript:
-        """Return the script with one more step in its last turn: one response that asks for all these calls."""
+    def calls(self, *calls: ScriptedCall, text: str | None = None) -> AgentRunScript:
+        """Return the script with one more step in its last turn: one response that requests all these calls."""
         last = self.exchanges[-1]
-        return self._with_last(replace(last, steps=(*last.steps, Step(calls=made, text=text))))
+        return self._with_last(replace(last, steps=(*last.steps, Step(calls=calls, text=text))))
 
-    def says(self, answer: str) -> AgentRunScript:
+    def answers(self, answer: str) -> AgentRunScript:
         """Return the script with an answer to its last turn."""
         return self._with_last(replace(self.exchanges[-1], answer=answer))
 
     def outline(self) -> Outline:
-        """Return what a reader must make of the script."""
+        """Return the outline that a reader must derive from the script."""
         return Outline(
             conversation_id=self.conversation_id,
             agent_name=self.agent_name,
@@ -335,7 +335,7 @@ class AgentRunScript:
         return replace(self, exchanges=(*self.exchanges[:-1], exchange))
 
 
-def made(
+def scripted_call(
     name: str,
     arguments: Mapping[str, Any] | None = None,
     *,
@@ -343,14 +343,14 @@ def made(
     error: str | None = None,
     call_id: str | None = None,
     agent: AgentRunScript | None = None,
-) -> Made:
-    """Return a tool call; `agent` is the script of one turn that ran inside it."""
-    return Made(name=name, arguments=arguments or {}, result=result, error=error, call_id=call_id, agent=agent)
+) -> ScriptedCall:
+    """Return a tool call; `agent` is the script of one turn inside it."""
+    return ScriptedCall(name=name, arguments=arguments or {}, result=result, error=error, call_id=call_id, agent=agent)
 
 
 def _calls(exchange: Exchange, agent_name: str) -> Iterator[CallOutline]:
-    for step, (caller, nested, asked) in enumerate(_steps(exchange, agent_name, nested=False), start=1):
-        for call in asked.calls:
+    for step, (caller, nested, step_of_caller) in enumerate(_steps(exchange, agent_name, nested=False), start=1):
+        for call in step_of_caller.calls:
             yield CallOutline(
                 name=call.name,
                 kind="agent" if call.agent is not None else "tool",

@@ -24,68 +24,68 @@ _OPERATIONS: Final = {"run": "invoke_agent", "frame": "agent_step", "model": "ch
 
 
 def genai_name(act: Act) -> str:
-    """Return the name of an act's span; that of a run names the model, not the agent."""
+    """Return the name of an act's span; that of a run contains the model, not the agent."""
     if act.does == "frame":
         return f"step {act.number}"
-    return f"{_OPERATIONS[act.does]} {act.made.name if act.made is not None else _MODEL}"
+    return f"{_OPERATIONS[act.does]} {act.call.name if act.call is not None else _MODEL}"
 
 
 def genai_attributes(act: Act, *, runtime_context: bool) -> dict[str, Any]:
     """Return the attributes of an act's span.
 
     Args:
-        act: what was done.
-        runtime_context: whether the application lets runs and steps tell their conversation.
+        act: the act.
+        runtime_context: whether the application records the conversation on runs and steps.
     """
-    found: dict[str, Any] = {"gen_ai.operation.name": _OPERATIONS[act.does]}
+    attributes: dict[str, Any] = {"gen_ai.operation.name": _OPERATIONS[act.does]}
     if runtime_context and act.does in {"run", "frame"} and act.script.conversation_id is not None:
-        found["ai.settings.context.sessionId"] = act.script.conversation_id
+        attributes["ai.settings.context.sessionId"] = act.script.conversation_id
     if act.does == "frame":
-        return found
-    if act.made is not None:
-        return {**found, **_of_tool(act)}
-    found |= {"gen_ai.provider.name": _PROVIDER, "gen_ai.request.model": _MODEL}
+        return attributes
+    if act.call is not None:
+        return {**attributes, **_of_tool(act)}
+    attributes |= {"gen_ai.provider.name": _PROVIDER, "gen_ai.request.model": _MODEL}
     if act.does == "run":
-        found["gen_ai.agent.name"] = act.script.agent_name
-    heard = [*act.history, *act.messages_in]
-    found["gen_ai.system_instructions"] = json_text([{"type": "text", "content": "You are a helpful assistant."}])
-    found["gen_ai.input.messages"] = json_text(_messages(heard))
+        attributes["gen_ai.agent.name"] = act.script.agent_name
+    messages = [*act.history, *act.messages_in]
+    attributes["gen_ai.system_instructions"] = json_text([{"type": "text", "content": "You are a helpful assistant."}])
+    attributes["gen_ai.input.messages"] = json_text(_messages(messages))
     if act.messages_out is not None:
-        found["gen_ai.output.messages"] = json_text([_output(act, act.messages_out[0])])
-    return found
+        attributes["gen_ai.output.messages"] = json_text([_output(act, act.messages_out[0])])
+    return attributes
 
 
 def _of_tool(act: Act) -> dict[str, Any]:
-    assert act.made is not None  # noqa: S101 — the caller has seen it
-    found = {
-        "gen_ai.tool.name": act.made.name,
+    assert act.call is not None  # noqa: S101 — checked by the caller
+    attributes = {
+        "gen_ai.tool.name": act.call.name,
         "gen_ai.tool.call.id": act.call_id,
         "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.arguments": json_text(dict(act.made.arguments)),
+        "gen_ai.tool.call.arguments": json_text(dict(act.call.arguments)),
     }
-    if act.error is None and act.made.result is not None:
-        found["gen_ai.tool.call.result"] = json_text(act.made.result)
-    return found
+    if act.error is None and act.call.result is not None:
+        attributes["gen_ai.tool.call.result"] = json_text(act.call.result)
+    return attributes
 
 
 def _output(act: Act, message: Message) -> dict[str, Any]:
-    """Return what came back: of a run the last text, then the calls of all steps, then their results."""
-    asked = [part for said in act.worked for part in said.requests]
-    told = [part for said in act.worked for part in said.results if not part.is_error]
-    parts = [genai_part(part) for part in (*message.parts, *asked, *told)]
+    """Return the output: for a run, the last text, then the calls of all steps, then their results."""
+    requests = [part for message_of_run in act.worked for part in message_of_run.requests]
+    results = [part for message_of_run in act.worked for part in message_of_run.results if not part.is_error]
+    parts = [genai_part(part) for part in (*message.parts, *requests, *results)]
     return {"role": message.role, "parts": parts, "finish_reason": "tool_call" if message.requests else "stop"}
 
 
 def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return messages with the results of one step in one message."""
-    found: list[dict[str, Any]] = []
+    joined: list[dict[str, Any]] = []
     for message in messages:
         written = genai_message(message)
-        if message.results and found and found[-1]["role"] == "tool":
-            found[-1]["parts"] += written["parts"]
+        if message.results and joined and joined[-1]["role"] == "tool":
+            joined[-1]["parts"] += written["parts"]
         else:
-            found.append(written)
-    return found
+            joined.append(written)
+    return joined
 
 
 #: Major releases of the SDK; `7-legacy` is version 7 with the integration that keeps the older spans.
@@ -107,15 +107,15 @@ def speak_vercel(
 ) -> SpanBatch:
     """Return a script as spans of the Vercel AI SDK, many of which start at the same millisecond.
 
-    In version 4 a tool that throws ends the run, so tools return their errors there. Version 7 names no conversation
-    unless told to.
+    In version 4 a tool that throws ends the run, so tools return their errors there. Version 7 records the conversation only if
+    configured.
 
     Args:
-        script: what the agent did.
+        script: the agent's actions.
         version: the major release.
         stream: `streamText` instead of `generateText`, in versions 5 and 6.
-        runtime_context: let version 7 name the conversation, on runs and steps.
-        start_ns: when it began, ns since the epoch.
+        runtime_context: let version 7 record the conversation, on runs and steps.
+        start_ns: its start, ns since the epoch.
     """
     turns = play(script, start_ns=start_ns)
     if version == 7:  # noqa: PLR2004 — a release
@@ -137,7 +137,7 @@ def speak_vercel(
             scope="ai",
             error=form.error,
         )
-    return SpanBatch(spans=tuple(found for _, found in written))
+    return SpanBatch(spans=tuple(written_span for _, written_span in written))
 
 
 def _on_its_clock(acts: list[Act]) -> list[Act]:
@@ -146,7 +146,7 @@ def _on_its_clock(acts: list[Act]) -> list[Act]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Form:
-    """What the `ai.*` spans of one release look like."""
+    """The form of the `ai.*` spans of one release."""
 
     version: VercelVersion
     stream: bool
@@ -176,18 +176,18 @@ class _Form:
 
     def identity(self, act: Act) -> dict[str, Any]:
         agent = act.script.agent_name
-        found: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             "operation.name": f"{self.operation(act)} {agent}",
             "resource.name": agent,
             "ai.operationId": self.operation(act),
             "ai.telemetry.functionId": agent,
         }
         if act.does != "tool":
-            found |= {"ai.model.provider": _PROVIDER, "ai.model.id": _MODEL}
+            attributes |= {"ai.model.provider": _PROVIDER, "ai.model.id": _MODEL}
         if act.script.conversation_id is not None and not (self.returns_errors and act.does == "tool"):
-            place = "ai.settings.context" if self.legacy else "ai.telemetry.metadata"
-            found[f"{place}.sessionId"] = act.script.conversation_id
-        return found
+            prefix = "ai.settings.context" if self.legacy else "ai.telemetry.metadata"
+            attributes[f"{prefix}.sessionId"] = act.script.conversation_id
+        return attributes
 
     def content(self, act: Act) -> dict[str, Any]:
         if act.does == "tool":
@@ -195,52 +195,52 @@ class _Form:
         return self._of_run(act) if act.does == "run" else self._of_model(act)
 
     def _of_tool(self, act: Act) -> dict[str, Any]:
-        assert act.made is not None  # noqa: S101 — a tool act has its call
-        found = {
-            "ai.toolCall.name": act.made.name,
+        assert act.call is not None  # noqa: S101 — a tool act has its call
+        attributes = {
+            "ai.toolCall.name": act.call.name,
             "ai.toolCall.id": act.call_id,
-            "ai.toolCall.args": json_text(dict(act.made.arguments)),
+            "ai.toolCall.args": json_text(dict(act.call.arguments)),
         }
-        if act.error is None and act.made.result is not None:
-            found["ai.toolCall.result"] = json_text(act.made.result)
+        if act.error is None and act.call.result is not None:
+            attributes["ai.toolCall.result"] = json_text(act.call.result)
         elif self.returns_errors and act.error is not None:
-            found["ai.toolCall.result"] = json_text({"error": bare_error(act)})
-        return found
+            attributes["ai.toolCall.result"] = json_text({"error": bare_error(act)})
+        return attributes
 
     def _of_run(self, act: Act) -> dict[str, Any]:
         query = act.messages_in[-1]
-        asked: dict[str, Any] = {"prompt": query.text}
+        prompt: dict[str, Any] = {"prompt": query.text}
         if self.legacy or not act.inside:
-            heard = [*self._messages(act.history), {"role": "user", "content": query.text}]
-            asked = {"messages": heard}
-        found: dict[str, Any] = {"ai.prompt": json_text({"system": _SYSTEM, **asked})}
+            messages = [*self._messages(act.history), {"role": "user", "content": query.text}]
+            prompt = {"messages": messages}
+        attributes: dict[str, Any] = {"ai.prompt": json_text({"system": _SYSTEM, **prompt})}
         if act.messages_out is not None:
-            found |= {"ai.response.finishReason": "stop", "ai.response.text": act.messages_out[0].text}
+            attributes |= {"ai.response.finishReason": "stop", "ai.response.text": act.messages_out[0].text}
             calls = [request for message in act.worked for request in message.requests]
             if self.legacy and calls:
-                found["ai.response.toolCalls"] = json_text([self._call(request) for request in calls])
-        return found
+                attributes["ai.response.toolCalls"] = json_text([self._call(request) for request in calls])
+        return attributes
 
     def _of_model(self, act: Act) -> dict[str, Any]:
         messages = [{"role": "system", "content": _SYSTEM}, *self._messages(act.messages_in)]
-        found: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             "ai.prompt.messages": json_text(messages),
             "gen_ai.system": _PROVIDER,
             "gen_ai.request.model": _MODEL,
         }
         if self.returns_errors:
-            found["ai.prompt.format"] = "messages"
+            attributes["ai.prompt.format"] = "messages"
         for message in act.messages_out or ():
             reason = "tool-calls" if message.requests else "stop"
-            found |= {"ai.response.finishReason": reason, "gen_ai.response.finish_reasons": [reason]}
+            attributes |= {"ai.response.finishReason": reason, "gen_ai.response.finish_reasons": [reason]}
             if message.text is not None or self.stream or self.legacy:
-                found["ai.response.text"] = message.text or ""
+                attributes["ai.response.text"] = message.text or ""
             if message.requests:
-                found["ai.response.toolCalls"] = json_text([self._call(request) for request in message.requests])
-        return found
+                attributes["ai.response.toolCalls"] = json_text([self._call(request) for request in message.requests])
+        return attributes
 
     def _call(self, request: CallRequest) -> dict[str, Any]:
-        """Return a call of a response: its input is an object only where the SDK has parsed it already."""
+        """Return a call of a response: its input is an object only if the SDK has parsed it already."""
         named = {"toolCallId": request.call_id, "toolName": request.name}
         arguments = dict(request.arguments or {})
         if self.version == 4:  # noqa: PLR2004 — a release
@@ -254,15 +254,15 @@ class _Form:
         )
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Return messages as the SDK hands them to a model: the results of one step are one message."""
-        found: list[dict[str, Any]] = []
+        """Return messages as the SDK sends them to a model: the results of one step are one message."""
+        joined: list[dict[str, Any]] = []
         for message in messages:
             parts = self._parts(message)
-            if message.results and found and found[-1]["role"] == "tool":
-                found[-1]["content"] += parts
+            if message.results and joined and joined[-1]["role"] == "tool":
+                joined[-1]["content"] += parts
             else:
-                found.append({"role": message.role, "content": parts})
-        return found
+                joined.append({"role": message.role, "content": parts})
+        return joined
 
     def _parts(self, message: Message) -> list[dict[str, Any]]:
         key = "args" if self.version == 4 else "input"  # noqa: PLR2004 — a release
@@ -277,12 +277,12 @@ class _Form:
             for request in message.requests
         ]
         parts += [
-            {"type": "tool-result", "toolCallId": result.call_id, "toolName": result.name, **self._told(result)}
+            {"type": "tool-result", "toolCallId": result.call_id, "toolName": result.name, **self._output_of(result)}
             for result in message.results
         ]
         return parts
 
-    def _told(self, result: CallResult) -> dict[str, Any]:
+    def _output_of(self, result: CallResult) -> dict[str, Any]:
         reason = str(result.result).removeprefix("Error: ").partition(": ")[2]
         if self.version == 4:  # noqa: PLR2004 — a release
             return {"result": {"error": reason} if result.is_error else result.result}

@@ -65,7 +65,7 @@ def test_it_counts_until_its_work_is_done() -> None:
     with ThreadPoolExecutor(2) as executor:
         for _ in range(2):
             asyncio.run(_abandoned(admission, executor, go))
-        with raises(OverloadedError, snapshot("2 requests are under way")):
+        with raises(OverloadedError, snapshot("2 requests are running")):
             admission.check()
         go.set()
     admission.check()

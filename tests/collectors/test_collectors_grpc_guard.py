@@ -237,7 +237,7 @@ def test_a_bomb_is_refused_in_words_of_our_own_and_without_asking_for_it_again(s
     ("data", "told"),
     [
         (gzip.compress(spans("chat"))[:-5], "truncated gzip"),
-        (gzip.compress(spans("chat")) + b"rest", "after 1 whole gzip member"),
+        (gzip.compress(spans("chat")) + b"rest", "1 complete gzip member"),
         (b"nonsense", "not an ExportTraceServiceRequest"),
     ],
 )

@@ -132,7 +132,7 @@ def test_a_logs_request_on_the_traces_path_is_told_the_right_one(serve_http: Ser
     [
         (b"nonsense", "", "not an ExportTraceServiceRequest"),
         (gzip.compress(protobuf("chat"))[:-6], "gzip", "truncated gzip"),
-        (gzip.compress(protobuf("chat")) + b"rest", "gzip", "after 1 whole gzip member"),
+        (gzip.compress(protobuf("chat")) + b"rest", "gzip", "1 complete gzip member"),
         (protobuf("chat"), "gzip", "not gzip"),
         (zstandard.ZstdCompressor().compress(protobuf("chat"))[:-3], "zstd", "truncated zstd"),
         (protobuf("chat"), "zstd", "not zstd"),

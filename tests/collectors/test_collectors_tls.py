@@ -176,7 +176,7 @@ def test_a_certificate_that_cannot_be_used_is_told_before_anything_listens(
     with raises(
         ConfigError,
         snapshot(
-            "receive.tls_cert_file: <certificates>/server.pem with receive.tls_key_file: <certificates>/client.key: the key is not the one of the certificate; give a PEM certificate, with what it was signed by below it, and its PEM key without a password"
+            "receive.tls_cert_file: <certificates>/server.pem with receive.tls_key_file: <certificates>/client.key: the key is not the one of the certificate; give a PEM certificate, followed by its chain, and its PEM key without a password"
         ),
         certificates=made.ca.parent,
     ):

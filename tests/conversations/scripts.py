@@ -11,7 +11,7 @@ from otel_agentic.testing import (
     AgentRunScript,
     Exchange,
     GenAIStyle,
-    Made,
+    ScriptedCall,
     Step,
     speak_genai,
     speak_openinference,
@@ -64,21 +64,23 @@ _ERROR: Final = st.none() | st.just("ValueError: no such thing")
 _NAMES: Final = ("search", "book", "cancel_booking")
 
 
-def _calls(nested: st.SearchStrategy[AgentRunScript | None]) -> st.SearchStrategy[Made]:
+def _calls(nested: st.SearchStrategy[AgentRunScript | None]) -> st.SearchStrategy[ScriptedCall]:
     arguments: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
         st.sampled_from(("city", "date", "n")), _VALUE, max_size=3
     )
     return st.builds(
-        Made, name=st.sampled_from(_NAMES), arguments=arguments, result=_RESULT, error=_ERROR, agent=nested
+        ScriptedCall, name=st.sampled_from(_NAMES), arguments=arguments, result=_RESULT, error=_ERROR, agent=nested
     )
 
 
-def _exchange(calls: st.SearchStrategy[Made], answer: st.SearchStrategy[str | None]) -> st.SearchStrategy[Exchange]:
+def _exchange(
+    calls: st.SearchStrategy[ScriptedCall], answer: st.SearchStrategy[str | None]
+) -> st.SearchStrategy[Exchange]:
     step = st.builds(Step, calls=st.lists(calls, min_size=1, max_size=3).map(tuple), text=st.none() | _TEXT)
     return st.builds(Exchange, query=_QUERY, steps=st.lists(step, max_size=2).map(tuple), answer=answer)
 
 
-def _agent(name: str, calls: st.SearchStrategy[Made]) -> st.SearchStrategy[AgentRunScript]:
+def _agent(name: str, calls: st.SearchStrategy[ScriptedCall]) -> st.SearchStrategy[AgentRunScript]:
     return st.builds(
         AgentRunScript,
         agent_name=st.just(name),

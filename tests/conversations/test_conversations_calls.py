@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.testing import AgentRunScript, event, made, outline, speak_genai
+from otel_agentic.testing import AgentRunScript, event, outline, scripted_call, speak_genai
 from tests.conversations.rebuilding import (
     asks,
     assistant,
@@ -82,9 +82,9 @@ def test_an_id_that_repeats_within_a_turn_names_two_calls() -> None:
 
 
 def test_an_id_that_repeats_in_another_turn_is_another_call() -> None:
-    once = made("search", {"q": "a"}, result="A", call_id="x1")
-    again = made("search", {"q": "b"}, result="B", call_id="x1")
-    script = AgentRunScript().ask("1").calls(once).says("A").ask("2").calls(again).says("B")
+    once = scripted_call("search", {"q": "a"}, result="A", call_id="x1")
+    again = scripted_call("search", {"q": "b"}, result="B", call_id="x1")
+    script = AgentRunScript().ask("1").calls(once).answers("A").ask("2").calls(again).answers("B")
 
     assert script.outline() == outline(conversation_of(*speak_genai(script).spans))
 
@@ -205,13 +205,18 @@ def test_a_workflow_that_repeats_its_agents_asks_for_nothing_twice() -> None:
 
 
 def test_a_sub_agents_calls_follow_the_call_that_holds_them() -> None:
-    helper = AgentRunScript(agent_name="helper").ask("Find").calls(made("lookup", {"k": 1}, result="R")).says("Ritz")
+    helper = (
+        AgentRunScript(agent_name="helper")
+        .ask("Find")
+        .calls(scripted_call("lookup", {"k": 1}, result="R"))
+        .answers("Ritz")
+    )
     script = (
         AgentRunScript()
         .ask("Trip?")
-        .calls(made("ask_helper", {"task": "Find"}, result="Ritz", agent=helper))
-        .calls(made("book", {"name": "Ritz"}, result="ok"))
-        .says("Done")
+        .calls(scripted_call("ask_helper", {"task": "Find"}, result="Ritz", agent=helper))
+        .calls(scripted_call("book", {"name": "Ritz"}, result="ok"))
+        .answers("Done")
     )
 
     found = conversation_of(*speak_genai(script).spans).turns[0].calls

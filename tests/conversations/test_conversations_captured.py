@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from otel_agentic.testing import AgentRunScript, conversation, made, speak_genai, tool_call, turn
+from otel_agentic.testing import AgentRunScript, conversation, scripted_call, speak_genai, tool_call, turn
 from tests.conversations.rebuilding import asks, assistant, chat, conversation_of, run, turn_of, user
 
-SCRIPT = AgentRunScript().ask("Which?").calls(made("search", {"q": "x"}, result=["Ritz"])).says("The Ritz.")
+SCRIPT = AgentRunScript().ask("Which?").calls(scripted_call("search", {"q": "x"}, result=["Ritz"])).answers("The Ritz.")
 
 
 def test_a_conversation_without_content_keeps_its_structure() -> None:
-    found = conversation_of(speak_genai(SCRIPT.ask("And?").says("No."), "none"))
+    found = conversation_of(speak_genai(SCRIPT.ask("And?").answers("No."), "none"))
 
     assert [["search"], []] == [[call.name for call in turn.calls] for turn in found.turns]
     assert [(None, False, None, False)] * 2 == [

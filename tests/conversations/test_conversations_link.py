@@ -267,7 +267,7 @@ def test_a_trace_that_says_nothing_of_agents_is_no_conversation() -> None:
 def test_the_order_of_arrival_links_nothing_differently(order: list[int]) -> None:
     spans = [
         chat(0, HI, HELLO, trace="a"), chat(0, HI, HELLO, trace="b"), continued(60, "c"), continued(61, "d"),
-        *speak_genai(AgentRunScript(conversation_id="x").ask("1").says("2").ask("3").says("4")).spans,
+        *speak_genai(AgentRunScript(conversation_id="x").ask("1").answers("2").ask("3").answers("4")).spans,
         run(5, trace="e", id="x"), chat(90, [*HI, *HELLO, user("More"), assistant("More!"), user("?")], trace="f"),
         run(95, trace="g", links=[link_to(run(5, trace="e", id="x"))]), chat(6, HI, HELLO, trace="h"),
     ]  # fmt: skip

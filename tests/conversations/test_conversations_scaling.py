@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.conversations.link import Transcript, link
 from otel_agentic.conversations.node import short
-from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, span, speak_genai
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, scripted_call, span, speak_genai
 from tests.conversations.rebuilding import conversation_of, linked, segments
 from tests.steps import LINEAR, growth
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MANY = 200
 IDLE_NS = 300 * SECOND_NS
-(PLAIN,) = segments(speak_genai(AgentRunScript().ask("Hello?").says("Hello.")))
+(PLAIN,) = segments(speak_genai(AgentRunScript().ask("Hello?").answers("Hello.")))
 LOOSE = replace(PLAIN, explicit_id=None, query_digest=None, transcript=None, agents=frozenset())
 
 
@@ -88,7 +88,12 @@ def test_a_very_long_name_is_its_beginning_and_a_digest_of_all() -> None:
 
 def test_names_that_every_row_of_a_conversation_repeats_are_short() -> None:
     long = "x" * 100_000
-    script = AgentRunScript(agent_name=long, conversation_id=long).ask("Hello?").calls(made("look")).says("Hello.")
+    script = (
+        AgentRunScript(agent_name=long, conversation_id=long)
+        .ask("Hello?")
+        .calls(scripted_call("look"))
+        .answers("Hello.")
+    )
     spoken = speak_genai(script)
     resource = replace(spoken.spans[0].resource, attributes={"service.name": long, "deployment.environment.name": long})
     conversation = conversation_of(*(replace(each, resource=resource) for each in spoken.spans))

@@ -22,7 +22,7 @@ from otel_agentic.testing import (
     AgentRunScript,
     batch,
     link_to,
-    made,
+    scripted_call,
     span,
     speak_genai,
     speak_openinference,
@@ -149,7 +149,9 @@ def kept(tmp_path: Path) -> Kept:
     return Kept(tmp_path)
 
 
-SCRIPT: Final = AgentRunScript().ask("Which?").calls(made("search", {"q": "x"}, result=["Ritz"])).says("The Ritz.")
+SCRIPT: Final = (
+    AgentRunScript().ask("Which?").calls(scripted_call("search", {"q": "x"}, result=["Ritz"])).answers("The Ritz.")
+)
 
 
 def test_what_comes_back_from_the_store_is_what_was_rebuilt(kept: Kept) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_agentic.spans.model import SpanKind, StatusCode
-from otel_agentic.testing import AgentRunScript, event, made, span, speak_genai
+from otel_agentic.testing import AgentRunScript, event, scripted_call, span, speak_genai
 from tests.conversations.rebuilding import (
     asks,
     assistant,
@@ -44,7 +44,7 @@ def test_a_trace_may_hold_several_turns() -> None:
 
 
 def test_the_same_query_twice_is_two_turns() -> None:
-    script = AgentRunScript().ask("Again?").says("Yes").ask("Again?").says("Yes")
+    script = AgentRunScript().ask("Again?").answers("Yes").ask("Again?").answers("Yes")
 
     assert [("Again?", "Yes"), ("Again?", "Yes")] == turns(*speak_genai(script).spans)
 
@@ -161,8 +161,8 @@ def test_after_a_handoff_the_last_agent_answers() -> None:
 
 
 def test_a_sub_agents_words_are_not_the_answer() -> None:
-    helper = AgentRunScript(agent_name="helper").ask("Find a hotel").says("Ritz")
-    script = AgentRunScript().ask("Trip?").calls(made("ask_helper", {}, result="Ritz", agent=helper))
+    helper = AgentRunScript(agent_name="helper").ask("Find a hotel").answers("Ritz")
+    script = AgentRunScript().ask("Trip?").calls(scripted_call("ask_helper", {}, result="Ritz", agent=helper))
 
     (turn,) = conversation_of(*speak_genai(script).spans).turns
 

@@ -12,7 +12,7 @@ from otel_agentic.dialects import Dialect, Table
 from otel_agentic.dialects.detect import _Unknown
 from otel_agentic.dialects.values import attribute_of
 from otel_agentic.dialects.vocabulary import ENDINGS
-from otel_agentic.testing import AgentRunScript, made
+from otel_agentic.testing import AgentRunScript, scripted_call
 from tests.conversations.scripts import SPEAKERS
 from tests.dialects.reading import READER, SETTINGS
 
@@ -35,8 +35,12 @@ DIALECTS: Final[tuple[Tabled, ...]] = (
 RUN: Final = (
     AgentRunScript()
     .ask("Which hotel?")
-    .calls(made("search", {"q": "x"}, result=["Ritz"]), made("book", error="ValueError: full"), text="Let me look.")
-    .says("The Ritz.")
+    .calls(
+        scripted_call("search", {"q": "x"}, result=["Ritz"]),
+        scripted_call("book", error="ValueError: full"),
+        text="Let me look.",
+    )
+    .answers("The Ritz.")
 )
 #: Real spans of every convention that we speak.
 SAMPLES: Final[dict[str, tuple[Span, ...]]] = {name: tuple(speak(RUN).spans) for name, speak in SPEAKERS.items()}

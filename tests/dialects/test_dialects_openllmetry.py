@@ -16,7 +16,7 @@ from otel_agentic.testing import (
     check_dialect,
     event,
     log_record,
-    made,
+    scripted_call,
     span,
     speak_openllmetry,
 )
@@ -390,6 +390,11 @@ def test_a_crew_answers_and_its_task_says_what_was_asked() -> None:
 
 @pytest.mark.parametrize("form", ["old", "new"])
 def test_the_dialect_conforms(form: OpenLLMetryForm) -> None:
-    turn = AgentRunScript().ask("Which hotel?").calls(made("search", {"q": "x"}, result=["Ritz"])).says("The Ritz.")
+    turn = (
+        AgentRunScript()
+        .ask("Which hotel?")
+        .calls(scripted_call("search", {"q": "x"}, result=["Ritz"]))
+        .answers("The Ritz.")
+    )
 
     check_dialect(OpenLLMetry(SETTINGS), *speak_openllmetry(turn, form).spans)

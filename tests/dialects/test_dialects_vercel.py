@@ -9,7 +9,7 @@ import pytest
 
 from otel_agentic.dialects import AgentRun, Ignored, ModelCall, ToolCall
 from otel_agentic.dialects.vercel import Vercel
-from otel_agentic.testing import AgentRunScript, VercelVersion, check_dialect, made, span, speak_vercel
+from otel_agentic.testing import AgentRunScript, VercelVersion, check_dialect, scripted_call, span, speak_vercel
 from tests.dialects.reading import READER, SETTINGS, read_as, said
 
 
@@ -214,6 +214,11 @@ def test_spans_of_other_sdks_are_left_to_others() -> None:
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_the_dialect_conforms(version: VercelVersion) -> None:
-    turn = AgentRunScript().ask("Which hotel?").calls(made("search", {"q": "x"}, result=["Ritz"])).says("The Ritz.")
+    turn = (
+        AgentRunScript()
+        .ask("Which hotel?")
+        .calls(scripted_call("search", {"q": "x"}, result=["Ritz"]))
+        .answers("The Ritz.")
+    )
 
     check_dialect(Vercel(SETTINGS), *speak_vercel(turn, version).spans)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from otel_agentic.reports.conversations import conversation_json
-from otel_agentic.testing import AgentRunScript, batch, made, speak_genai, speak_openinference
+from otel_agentic.testing import AgentRunScript, batch, scripted_call, speak_genai, speak_openinference
 from tests.conversations.rebuilding import asks, assistant, chat, conversations, run, told, tool, user
 
 if TYPE_CHECKING:
@@ -25,24 +25,28 @@ REWRITE: Final = os.environ.get("OTEL_AGENTIC_REWRITE_GOLDEN") == "1"
 HELPER: Final = (
     AgentRunScript(agent_name="booking", conversation_id="of its own")
     .ask("A table for two at eight")
-    .calls(made("book_table", {"people": 2, "time": "20:00", "options": {"seats": "window"}}, result={"id": "B-1"}))
-    .says("Booked as B-1.")
+    .calls(
+        scripted_call(
+            "book_table", {"people": 2, "time": "20:00", "options": {"seats": "window"}}, result={"id": "B-1"}
+        )
+    )
+    .answers("Booked as B-1.")
 )
 DINNER: Final = (
     AgentRunScript(agent_name="concierge", conversation_id="dinner", environment="production")
     .ask("What is the weather in Zürich and 東京?")
     .calls(
-        made("weather", {"city": "Zürich"}, result={"celsius": 11.5}),
-        made("weather", {"city": "東京"}, error="TimeoutError: late"),
+        scripted_call("weather", {"city": "Zürich"}, result={"celsius": 11.5}),
+        scripted_call("weather", {"city": "東京"}, error="TimeoutError: late"),
         text="Let me look.",
     )
-    .calls(made("weather", {"city": "東京"}, result="18 °C"))
-    .says("11.5 °C and 18 °C.")
+    .calls(scripted_call("weather", {"city": "東京"}, result="18 °C"))
+    .answers("11.5 °C and 18 °C.")
     .ask("A table for two, please.")
-    .calls(made("ask_booking", {"request": "A table for two at eight"}, result="Booked as B-1.", agent=HELPER))
-    .says("You have a table 🍽️.")
+    .calls(scripted_call("ask_booking", {"request": "A table for two at eight"}, result="Booked as B-1.", agent=HELPER))
+    .answers("You have a table 🍽️.")
     .ask("And a taxi?")
-    .calls(made("taxi", {}, error="KeyError: 'city'"))
+    .calls(scripted_call("taxi", {}, error="KeyError: 'city'"))
 )
 
 

@@ -128,4 +128,4 @@ def test_a_file_of_zeros_is_given_up_soon(tmp_path: Path) -> None:
     path = tmp_path / "zeros"
     path.write_bytes(bytes(10_000_000))
     (told,) = problems(path)
-    assert passage(told) == snapshot("1001 empty messages after each other: this is no length-delimited protobuf")
+    assert passage(told) == snapshot("1001 consecutive empty messages: this is not length-delimited protobuf")

@@ -28,7 +28,7 @@ def told(number: int, *, name: str | None = None, right: bool | None = None) -> 
     """Return a conversation that began so many times five hours after noon; every third is wrong unless it is said."""
     right = number % 3 > 0 if right is None else right
     script = ask_hotel(name or f"c-{number}")
-    return speak_genai(script if right else script.says("The Savoy."), start_ns=NOON_NS + number * 5 * HOUR_NS)
+    return speak_genai(script if right else script.answers("The Savoy."), start_ns=NOON_NS + number * 5 * HOUR_NS)
 
 
 def fill(engine: Engine, count: int = 12) -> None:

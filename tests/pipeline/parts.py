@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.store.conversations import load_conversations
-from otel_agentic.testing import AgentRunScript, batch, made
+from otel_agentic.testing import AgentRunScript, batch, scripted_call
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
@@ -23,7 +23,7 @@ CASE = (
 def ask_hotel(conversation_id: str | None = "conversation-1", **changes: Any) -> AgentRunScript:
     """Return a conversation that the case `hotel` fits: one query, one call, one answer."""
     script = AgentRunScript(conversation_id=conversation_id, **changes).ask("Which hotel?")
-    return script.calls(made("search", {"q": "hotels"}, result=["Ritz"])).says("The Ritz.")
+    return script.calls(scripted_call("search", {"q": "hotels"}, result=["Ritz"])).answers("The Ritz.")
 
 
 def feed(engine: Engine, *items: Span | LogRecord | SpanBatch) -> RebuildResult:

@@ -11,7 +11,7 @@ import duckdb
 import httpx
 
 from otel_agentic.judges import Question, Verdict
-from otel_agentic.testing import AgentRunScript, batch, made, span, speak_genai
+from otel_agentic.testing import AgentRunScript, batch, scripted_call, span, speak_genai
 from tests.judges.parts import PlainJudge
 from tests.pipeline.exporting import export, just_now
 from tests.spans.places import PLACES
@@ -61,8 +61,8 @@ def login(conversation_id: str) -> AgentRunScript:
     """Return a conversation that the case fits, its id an e-mail address."""
     script = AgentRunScript(conversation_id=conversation_id).ask(TURN["query"])
     result = {"session": "ok", "token": SHAPED["jwt"], "note": json.dumps({"api_key": KEY})}
-    call = made("login", {"password": "hunter22", "card": 4111111111111111}, result=result)
-    return script.calls(call).says(TURN["answer"])
+    call = scripted_call("login", {"password": "hunter22", "card": 4111111111111111}, result=result)
+    return script.calls(call).answers(TURN["answer"])
 
 
 def tell(live: LiveCollector, found: LiveServer) -> str:

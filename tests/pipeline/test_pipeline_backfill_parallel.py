@@ -53,9 +53,9 @@ def spoken(count: int) -> list[Any]:
     made = []
     for number in range(count):
         named = ask_hotel(f"c-{number}" if number % 3 else None)
-        script = named if number % 4 else named.says("The Savoy.")
+        script = named if number % 4 else named.answers("The Savoy.")
         made.append(speak_genai(script, start_ns=NOON_NS + number * 3_600 * SECOND_NS))
-    long = ask_hotel(None).ask("How much?").says("300 euros.").ask("Per night?").says("Yes.")
+    long = ask_hotel(None).ask("How much?").answers("300 euros.").ask("Per night?").answers("Yes.")
     return [*made, speak_genai(long, start_ns=NOON_NS - 86_400 * SECOND_NS)]
 
 

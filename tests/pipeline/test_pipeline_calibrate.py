@@ -42,7 +42,7 @@ def tell(engine: Engine, name: str, *answers: str, environment: str | None = Non
     """Store a conversation about a hotel and a train; an answer is the score that the judge gives it."""
     script = AgentRunScript(conversation_id=name, environment=environment)
     for query, answer in zip(("Which hotel?", "Which train?"), answers, strict=False):
-        script = script.ask(query).says(answer)
+        script = script.ask(query).answers(answer)
     feed(engine, speak_genai(script, start_ns=NOON_NS + (len(name) + after_s) * SECOND_NS))
 
 
@@ -250,7 +250,7 @@ def test_the_judge_that_decided_is_named_with_what_no_judge_decided(engine: Engi
     tell(engine, "a", "0.9", "1.0")
     tell(engine, "bb", "0.9", "0.2")
     for name in ("no-call", "no-call-2"):
-        feed(engine, speak_genai(AgentRunScript(conversation_id=name).ask("Book a flight").says("done")))
+        feed(engine, speak_genai(AgentRunScript(conversation_id=name).ask("Book a flight").answers("done")))
     commands = Commands(engine)
     commands.evaluate(cases=[("cases.jsonl", "\n".join(map(json.dumps, cases)))])
 

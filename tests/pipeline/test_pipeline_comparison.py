@@ -178,7 +178,7 @@ def test_a_conversation_of_unknown_version_is_on_no_side() -> None:
 def test_the_whole_report_is_about_the_two_sides(engine: Engine) -> None:
     case = {"case_id": "hotel", "turns": [{"query": "Which hotel?", "answer": "The Ritz."}]}
     for place, agent in enumerate(("old", "new", "other")):
-        script = AgentRunScript(conversation_id=agent, agent_name=agent).ask("Which hotel?").says("The Ritz.")
+        script = AgentRunScript(conversation_id=agent, agent_name=agent).ask("Which hotel?").answers("The Ritz.")
         feed(engine, speak_genai(script, start_ns=NOON_NS + place * SECOND_NS))
     commands = Commands(engine)
     commands.evaluate(cases=[("cases.jsonl", json.dumps(case))])

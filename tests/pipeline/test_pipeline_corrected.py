@@ -69,8 +69,8 @@ def tell(engine: Engine, *names: str, agent: str = "clerk", turns: int = 1) -> N
     scripts = []
     for name in names:
         script = AgentRunScript(conversation_id=name, agent_name=agent).ask("Which hotel?")
-        script = script.says(f"{'good' if JUDGED.get(name, True) else 'bad'} {name}")
-        scripts.append(script.ask("And now?").says("Sleep.") if turns > 1 else script)
+        script = script.answers(f"{'good' if JUDGED.get(name, True) else 'bad'} {name}")
+        scripts.append(script.ask("And now?").answers("Sleep.") if turns > 1 else script)
     feed(engine, *(speak_genai(script, start_ns=NOON_NS + at * SECOND_NS) for at, script in enumerate(scripts)))
 
 

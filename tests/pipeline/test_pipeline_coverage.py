@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.reports.conversations import by_framework, of_conversations, of_view
 from otel_agentic.store.queries.conversations import coverage
-from otel_agentic.testing import AgentRunScript, conversation, made, speak_genai, tool_call, turn
+from otel_agentic.testing import AgentRunScript, conversation, scripted_call, speak_genai, tool_call, turn
 from tests.pipeline.parts import ask_hotel, conversations, feed
 from tests.snapshots import opening
 
@@ -110,11 +110,13 @@ def test_scopes_of_one_framework_are_one_row_and_dialects_are_not() -> None:
 
 
 def test_the_view_counts_as_the_conversations_do(engine: Engine) -> None:
-    failing = AgentRunScript(conversation_id="c2").ask("Again?").calls(made("search", {"q": "x"}, error="it broke"))
+    failing = (
+        AgentRunScript(conversation_id="c2").ask("Again?").calls(scripted_call("search", {"q": "x"}, error="it broke"))
+    )
     feed(
         engine,
         speak_genai(ask_hotel("c1")),
-        speak_genai(failing.calls(made("search", {"q": "y"}, result="z")).says("Yes."), start_ns=1),
+        speak_genai(failing.calls(scripted_call("search", {"q": "y"}, result="z")).answers("Yes."), start_ns=1),
         speak_genai(ask_hotel(None), start_ns=2),
     )
     with engine.store.read() as con:

@@ -27,7 +27,7 @@ SCORES = "SELECT revision, outcome, superseded FROM conversation_scores ORDER BY
 @pytest.fixture
 def commands(engine: Engine) -> Commands:
     """Commands on a store of two conversations, of which the case fits one."""
-    other = AgentRunScript(conversation_id="second").ask("Where to?").says("Home.").ask("When?").says("Now.")
+    other = AgentRunScript(conversation_id="second").ask("Where to?").answers("Home.").ask("When?").answers("Now.")
     feed(engine, speak_genai(ask_hotel()), speak_genai(other))
     return Commands(engine)
 
@@ -222,7 +222,7 @@ def test_the_result_of_a_conversation_that_goes_on_is_gone_until_it_is_scored_ag
     engine: Engine, commands: Commands
 ) -> None:
     commands.evaluate(cases=CASES)
-    later = AgentRunScript(conversation_id="conversation-1").ask("And now?").says("Home.")
+    later = AgentRunScript(conversation_id="conversation-1").ask("And now?").answers("Home.")
     feed(engine, speak_genai(later, start_ns=NOON_NS + 60 * SECOND_NS))
     found = {row["conversation_id"]: row["reason"] for row in commands.conversations_list()}
     left = rows(engine, "SELECT conversation_id FROM results")

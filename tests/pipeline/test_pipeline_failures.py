@@ -20,7 +20,7 @@ from otel_agentic.judges.llm import LangChainJudge
 from otel_agentic.reports.failures import found_failures
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.selection import Selection
-from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, speak_genai
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, scripted_call, speak_genai
 from tests.evaluators.failing import subjects
 from tests.judges.models import Bare, fields_of
 from tests.pipeline.conftest import settings_for
@@ -56,8 +56,8 @@ def talk(name: str, calls: list[tuple[str, Any, str | None]], answers: tuple[str
     for turn, (query, answer) in enumerate(zip(("Which hotel?", "And a taxi?", "Bye"), answers, strict=False)):
         script = script.ask(query)
         for tool, arguments, error in calls if turn == 0 else []:
-            script = script.calls(made(tool, arguments, result=["Ritz"], error=error))
-        script = script.says(answer)
+            script = script.calls(scripted_call(tool, arguments, result=["Ritz"], error=error))
+        script = script.answers(answer)
     return script
 
 

@@ -51,7 +51,7 @@ def is_goal(request: dict[str, Any]) -> bool:
 
 
 def conversation(number: int) -> AgentRunScript:
-    return AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").says(f"The Ritz, room {number}.")
+    return AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").answers(f"The Ritz, room {number}.")
 
 
 def test_a_rubric_that_is_never_read_costs_no_other_metric_a_value(open_engine: OpenEngine) -> None:

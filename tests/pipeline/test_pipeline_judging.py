@@ -14,7 +14,7 @@ from otel_agentic.conversations.model import ConversationId
 from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluation.sampling import position_of
 from otel_agentic.judges import JudgeFailure, Question, Verdict
-from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, made, speak_genai
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, scripted_call, speak_genai
 from tests.evaluators.own import Asker
 from tests.judges.parts import PlainJudge, Streaming
 from tests.pipeline.conftest import settings_for
@@ -42,7 +42,7 @@ def tell(engine: Engine, count: int) -> None:
     """Store conversations c0, c1, … each with an answer of its own: hotel 0, hotel 1, …"""
     spans: list[Span] = []
     for number in range(count):
-        script = AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").says(f"hotel {number}")
+        script = AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").answers(f"hotel {number}")
         spans += speak_genai(script, start_ns=NOON_NS + number * SECOND_NS).spans
     feed(engine, *spans)
 
@@ -270,7 +270,7 @@ def test_the_judge_is_asked_all_at_once_not_one_conversation_after_the_other(eng
 
 def test_equal_answers_to_the_same_question_are_asked_once(engine: Engine) -> None:
     for name in ("one", "two"):
-        feed(engine, speak_genai(AgentRunScript(conversation_id=name).ask("Which hotel?").says("hotel 7")))
+        feed(engine, speak_genai(AgentRunScript(conversation_id=name).ask("Which hotel?").answers("hotel 7")))
     judge = PlainJudge(on(lambda _: verdict()))
     done = judged_by(engine, judge).evaluate(cases=CASES)
 
@@ -279,7 +279,7 @@ def test_equal_answers_to_the_same_question_are_asked_once(engine: Engine) -> No
 
 @pytest.mark.parametrize(("model", "warned"), [("gpt-5-mini-2025-08-07", ["openai/gpt-5-mini"]), ("other", [])])
 def test_a_judge_of_the_agents_own_model_is_told(engine: Engine, model: str, warned: list[str]) -> None:
-    spans = speak_genai(AgentRunScript(conversation_id="c0").ask("Which hotel?").says("hotel 0")).spans
+    spans = speak_genai(AgentRunScript(conversation_id="c0").ask("Which hotel?").answers("hotel 0")).spans
     named = {"gen_ai.response.model": "openai/gpt-5-mini"}
     feed(engine, *(replace(span, attributes={**span.attributes, **named}) for span in spans))
     said = Verdict(score=1.0, reasoning="", model=model)
@@ -290,8 +290,8 @@ def test_a_judge_of_the_agents_own_model_is_told(engine: Engine, model: str, war
 
 def test_fails_on_partial_evidence_drafts_and_overruled_outcomes_are_counted(engine: Engine) -> None:
     def ask(name: str, query: str, answer: str) -> None:
-        script = AgentRunScript(conversation_id=name).ask(query).calls(made("search", {"q": "x"}, result=[]))
-        feed(engine, speak_genai(script.says(answer)))
+        script = AgentRunScript(conversation_id=name).ask(query).calls(scripted_call("search", {"q": "x"}, result=[]))
+        feed(engine, speak_genai(script.answers(answer)))
 
     ask("partial", "Which hotel?", "hotel 1")
     ask("draft", "Which inn?", "hotel 2")
@@ -328,8 +328,8 @@ def test_parameters_and_results_are_judged_beside_answers_each_once(open_engine:
     engine = open_engine(scoring={"judged_utilization": True, "turn_rule": "both"})
     judge = Streaming(lambda _: verdict())
     judge.kinds = frozenset({"answer", "parameter", "utilization"})  # type: ignore[attr-defined]  # as judges say more than answers
-    call = made("book", {"room": "a quiet one"}, result={"note": "breakfast is included for two guests"})
-    feed(engine, speak_genai(AgentRunScript(conversation_id="c0").ask("Which hotel?").calls(call).says("hotel 0")))
+    call = scripted_call("book", {"room": "a quiet one"}, result={"note": "breakfast is included for two guests"})
+    feed(engine, speak_genai(AgentRunScript(conversation_id="c0").ask("Which hotel?").calls(call).answers("hotel 0")))
     wanted = {"tool_name": "book", "parameters": {"room": "quiet"}, "match": {"room": "judge"}}
     turn = {"query": "Which hotel?", "answer": "The Ritz.", "tools": {"calls": [wanted]}}
     case = [("cases.jsonl", json.dumps({"case_id": "hotel", "turns": [turn]}))]

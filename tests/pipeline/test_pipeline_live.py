@@ -84,7 +84,7 @@ def test_an_end_mark_closes_a_conversation_at_once(db: Path) -> None:
 def test_windows_gauges_and_report_say_the_same(settings: Settings) -> None:
     with running(settings, cases=CASES) as (live, found):
         for number in range(3):
-            said = ask_hotel(f"c-{number}") if number else ask_hotel("c-0").says("The Savoy.")
+            said = ask_hotel(f"c-{number}") if number else ask_hotel("c-0").answers("The Savoy.")
             export(found, speak_genai(said, start_ns=just_now()).spans)
         eventually(lambda: len(scores(live)), 3)
 
@@ -205,7 +205,7 @@ def test_a_trace_that_its_history_joined_keeps_the_conversation_open(db: Path) -
     pace: dict[str, Any] = {"conversations": {"turn_idle_s": 0.1, "idle_s": 600, "idle_without_id_s": 1.5}}
     script = ask_hotel(None)
     begun = speak_genai(script, start_ns=NOON_NS).spans
-    whole = speak_genai(script.ask("How much?").says("300 euros."), start_ns=NOON_NS).spans
+    whole = speak_genai(script.ask("How much?").answers("300 euros."), start_ns=NOON_NS).spans
     # Span times, too, tell how long the pause was: half a second.
     early = 19 * SECOND_NS + SECOND_NS // 2
     goes_on = [

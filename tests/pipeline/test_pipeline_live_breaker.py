@@ -46,7 +46,7 @@ def settings_of(db: Path, server: OpenAIServer, **judge: Any) -> Settings:
 def tell(found: LiveServer, numbers: range) -> None:
     """Send conversations of the case, each with an answer of its own: each is a question of its own to the judge."""
     for number in numbers:
-        script = AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").says(f"The Ritz, room {number}.")
+        script = AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").answers(f"The Ritz, room {number}.")
         export(found, speak_genai(script, start_ns=just_now()).spans)
 
 

@@ -26,7 +26,7 @@ SHIFTS = (1, 2, 3, 5, 8)
 
 
 def asked(name: str, query: str, at: int = 0) -> Any:
-    script = AgentRunScript(conversation_id=name).ask(query).says("Now.")
+    script = AgentRunScript(conversation_id=name).ask(query).answers("Now.")
     return speak_genai(script, start_ns=NOON_NS + at * SECOND_NS)
 
 

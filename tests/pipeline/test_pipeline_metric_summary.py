@@ -35,7 +35,7 @@ def told(engine: Engine) -> Engine:
     spans: list[Span] = []
     for number, (agent, version, answer) in enumerate(TOLD):
         script = AgentRunScript(conversation_id=f"c{number}", agent_name=agent).ask("Which hotel?")
-        told = speak_genai(script if answer is None else script.says(answer), start_ns=NOON_NS + number * SECOND_NS)
+        told = speak_genai(script if answer is None else script.answers(answer), start_ns=NOON_NS + number * SECOND_NS)
         spans += (replace(one, attributes={**one.attributes, "gen_ai.agent.version": version}) for one in told.spans)
     feed(engine, *spans)
     with_own(engine, Plain(), OfGroup()).evaluate(cases=CASES)
@@ -119,7 +119,7 @@ def test_a_conversation_may_be_in_several_groups(told: Engine) -> None:
 
 
 def test_values_by_conversation_are_means_over_its_turns(engine: Engine) -> None:
-    script = AgentRunScript(conversation_id="c").ask("Which hotel?").says("1234").ask("Sure?").says("12")
+    script = AgentRunScript(conversation_id="c").ask("Which hotel?").answers("1234").ask("Sure?").answers("12")
     feed(engine, *speak_genai(script, start_ns=NOON_NS).spans)
     with_own(engine, Plain()).evaluate(cases=CASES)
 
@@ -144,7 +144,8 @@ def test_a_value_that_does_not_meet_its_threshold_is_a_failure_and_counts_once(
     engine: Engine, value: float, failures: int
 ) -> None:
     feed(
-        engine, *speak_genai(AgentRunScript(conversation_id="c").ask("Which hotel?").says("1"), start_ns=NOON_NS).spans
+        engine,
+        *speak_genai(AgentRunScript(conversation_id="c").ask("Which hotel?").answers("1"), start_ns=NOON_NS).spans,
     )
     with_own(engine, of_value(value)).evaluate(cases=CASES)
 
@@ -156,7 +157,8 @@ def test_a_value_that_does_not_meet_its_threshold_is_a_failure_and_counts_once(
 def test_the_threshold_of_the_settings_goes_before_the_metrics_own(open_engine: OpenEngine) -> None:
     engine = open_engine(evaluators={"thresholds": {"value": {"max": 0.8}}})
     feed(
-        engine, *speak_genai(AgentRunScript(conversation_id="c").ask("Which hotel?").says("1"), start_ns=NOON_NS).spans
+        engine,
+        *speak_genai(AgentRunScript(conversation_id="c").ask("Which hotel?").answers("1"), start_ns=NOON_NS).spans,
     )
     with_own(engine, of_value(0.7)).evaluate(cases=CASES)
 

@@ -47,7 +47,7 @@ CORE = "SELECT * EXCLUDE (metrics_at) FROM conversation_scores ORDER BY ALL"
 def tell(engine: Engine, *answers: str) -> None:
     """Store conversations c0, c1, … of one turn, each with its answer."""
     scripts = [
-        AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").says(said)
+        AgentRunScript(conversation_id=f"c{number}").ask("Which hotel?").answers(said)
         for number, said in enumerate(answers)
     ]
     told = [speak_genai(script, start_ns=NOON_NS + place * SECOND_NS) for place, script in enumerate(scripts)]
@@ -181,7 +181,7 @@ def test_a_new_revision_supersedes_what_was_said_of_the_old_one(engine: Engine) 
     tell(engine, "The Ritz.")
     commands = with_own(engine, Plain())
     commands.evaluate(cases=CASES)
-    script = AgentRunScript(conversation_id="c0").ask("Which hotel?").says("The Ritz.").ask("Sure?").says("Yes.")
+    script = AgentRunScript(conversation_id="c0").ask("Which hotel?").answers("The Ritz.").ask("Sure?").answers("Yes.")
     feed(engine, *speak_genai(script, start_ns=NOON_NS + 60 * SECOND_NS).spans)
 
     commands.evaluate()
@@ -197,7 +197,7 @@ def test_a_new_revision_supersedes_what_was_said_of_the_old_one(engine: Engine) 
 def test_a_new_revision_leaves_nothing_of_an_evaluator_that_is_not_run_any_more(engine: Engine) -> None:
     tell(engine, "The Ritz.")
     with_own(engine, Plain()).evaluate(cases=CASES)
-    script = AgentRunScript(conversation_id="c0").ask("Which hotel?").says("The Ritz.").ask("Sure?").says("Yes.")
+    script = AgentRunScript(conversation_id="c0").ask("Which hotel?").answers("The Ritz.").ask("Sure?").answers("Yes.")
     feed(engine, *speak_genai(script, start_ns=NOON_NS + 60 * SECOND_NS).spans)
 
     with_own(engine).evaluate()
@@ -283,7 +283,7 @@ def test_a_draft_is_no_case(engine: Engine) -> None:
 
 
 def test_turns_are_aligned_as_scoring_aligns_them(engine: Engine) -> None:
-    script = AgentRunScript(conversation_id="c0").ask("Hello?").says("Yes?").ask("Which hotel?").says("The Ritz.")
+    script = AgentRunScript(conversation_id="c0").ask("Hello?").answers("Yes?").ask("Which hotel?").answers("The Ritz.")
     feed(engine, *speak_genai(script, start_ns=NOON_NS).spans)
     case = json.dumps({"case_id": "hotel", "turns": [{"query": "Which hotel?", "answer": "The Ritz."}]})
     seen: list[Subject] = []

@@ -440,7 +440,7 @@ def test_a_running_collector_watches_its_agents(tmp_path: Path) -> None:
     )
     with running(settings, cases=[("cases.jsonl", CASE)]) as (live, found):
         for number in range(3):
-            said = ask_hotel(f"c-{number}").says("The Savoy.")
+            said = ask_hotel(f"c-{number}").answers("The Savoy.")
             export(found, speak_genai(said, start_ns=just_now()).spans)
 
         state = "SELECT n, c, alarmed_at IS NOT NULL FROM monitors"

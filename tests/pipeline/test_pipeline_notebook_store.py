@@ -14,7 +14,7 @@ from otel_agentic.reports.conversations import conversation_json
 from otel_agentic.reports.report import group_json
 from otel_agentic.store.selection import Selection
 from otel_agentic.store.windows import scored_conversations
-from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, made, speak_genai
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, scripted_call, speak_genai
 from tests.pipeline.parts import CASE, ask_hotel, conversations, feed
 
 if TYPE_CHECKING:
@@ -35,21 +35,21 @@ def attempt(name: str, answer: str, *calls: Any, day: int = 0) -> SpanBatch:
     """Return an attempt at the case `hotel`."""
     script = AgentRunScript(conversation_id=name).ask("Which hotel?")
     return speak_genai(
-        (script.calls(*calls) if calls else script).says(answer), start_ns=NOON_NS + day * 86_400 * SECOND_NS
+        (script.calls(*calls) if calls else script).answers(answer), start_ns=NOON_NS + day * 86_400 * SECOND_NS
     )
 
 
 def several() -> SpanBatch:
     """Return attempts that pass, and that fail in several ways; one belongs to no case."""
-    right = made("search", {"q": "hotels"}, result=["Ritz"])
+    right = scripted_call("search", {"q": "hotels"}, result=["Ritz"])
     return batch(
         attempt("right", "The Ritz.", right),
         attempt("wrong-answer", "The Hilton.", right, day=1),
-        attempt("wrong-parameter", "The Ritz.", made("search", {"q": "inns"}, result=["Ritz"]), day=2),
-        attempt("wrong-parameter-too", "The Ritz.", made("search", {"q": "motels"}, result=["Ritz"]), day=3),
+        attempt("wrong-parameter", "The Ritz.", scripted_call("search", {"q": "inns"}, result=["Ritz"]), day=2),
+        attempt("wrong-parameter-too", "The Ritz.", scripted_call("search", {"q": "motels"}, result=["Ritz"]), day=3),
         attempt("no-call", "The Ritz.", day=4),
-        attempt("too-many", "The Ritz.", right, made("book", {"hotel": "Ritz"}, result="done"), day=5),
-        speak_genai(AgentRunScript(conversation_id="other").ask("Who are you?").says("A clerk.")),
+        attempt("too-many", "The Ritz.", right, scripted_call("book", {"hotel": "Ritz"}, result="done"), day=5),
+        speak_genai(AgentRunScript(conversation_id="other").ask("Who are you?").answers("A clerk.")),
     )
 
 

@@ -16,7 +16,7 @@ from otel_agentic.dialects import Reader
 from otel_agentic.engine.rebuild import Rebuilder
 from otel_agentic.store import links
 from otel_agentic.store.spans import load_traces
-from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, link_to, made, span, speak_genai
+from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, link_to, scripted_call, span, speak_genai
 from tests.pipeline.parts import ask_hotel, contents, conversations, feed, revisions, rows
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ NO_LOSS: tuple[Span, ...] = tuple(found for found in HOTEL if found is not TOOL_
 CHAIN = (
     AgentRunScript(conversation_id=None)
     .ask("Which hotel?")
-    .says("The Ritz.")
+    .answers("The Ritz.")
     .ask("How much?")
-    .says("300 euros.")
+    .answers("300 euros.")
     .ask("Book it.")
-    .says("Done.")
+    .answers("Done.")
 )
 
 
@@ -187,7 +187,10 @@ def test_however_spans_arrive_the_conversations_are_the_same(
     open_engine: OpenEngine, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     script = (
-        AgentRunScript().ask("Which hotel?").calls(made("search", {"q": "hotels"}, result=["Ritz"])).says("The Ritz.")
+        AgentRunScript()
+        .ask("Which hotel?")
+        .calls(scripted_call("search", {"q": "hotels"}, result=["Ritz"]))
+        .answers("The Ritz.")
     )
     spans = [*speak_genai(script).spans, *speak_genai(CHAIN, start_ns=NOON_NS + 3600 * SECOND_NS).spans]
     at_once = open_engine(tmp_path_factory.mktemp("a") / "t.duckdb")

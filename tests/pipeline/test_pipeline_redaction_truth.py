@@ -15,7 +15,7 @@ from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings
 from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.reports.doctor import read_traces
-from otel_agentic.testing import AgentRunScript, made, speak_genai
+from otel_agentic.testing import AgentRunScript, scripted_call, speak_genai
 from tests.pipeline.parts import conversations, feed, rows
 from tests.pipeline.redacting import Heard
 from tests.snapshots import opening
@@ -49,7 +49,7 @@ SCORES = "SELECT conversation_id, outcome, reason FROM conversation_scores WHERE
 def login(conversation_id: str, key: str = KEY, *, query: str = "Log in bob@example.com", **changed: Any) -> Any:
     arguments = {"password": "hunter22", "card": 4111111111111111, "n": 2, **changed}
     script = AgentRunScript(conversation_id=conversation_id).ask(query)
-    return speak_genai(script.calls(made("login", arguments, result={"ok": True})).says(f"Use {key}, Bob."))
+    return speak_genai(script.calls(scripted_call("login", arguments, result={"ok": True})).answers(f"Use {key}, Bob."))
 
 
 def both(engine: Engine) -> list[tuple[Any, ...]]:
@@ -97,7 +97,7 @@ def test_importing_the_same_cases_again_makes_no_new_version(open_engine: OpenEn
 
 def test_our_marks_are_captured_content_and_those_of_others_are_not(open_engine: OpenEngine) -> None:
     engine = open_engine(redaction=ALL)
-    script = AgentRunScript(conversation_id="foreign").ask("[Scrubbed due to 'x']").says("__REDACTED__")
+    script = AgentRunScript(conversation_id="foreign").ask("[Scrubbed due to 'x']").answers("__REDACTED__")
     feed(engine, login("ours"), speak_genai(script))
     found = {name: one.content_captured for (_, name), one in conversations(engine).items()}
     assert {"ours": "full", "foreign": "none"} == found

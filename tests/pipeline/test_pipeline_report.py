@@ -237,7 +237,7 @@ def test_the_attempts_of_one_case_are_left_out_where_k_is_larger(engine: Engine)
 
 
 def test_equal_case_ids_of_two_datasets_are_two_cases(engine: Engine) -> None:
-    inn_asked = AgentRunScript(conversation_id="two").ask("Which inn?").says("The Ritz.")
+    inn_asked = AgentRunScript(conversation_id="two").ask("Which inn?").answers("The Ritz.")
     feed(engine, speak_genai(ask_hotel("one")), speak_genai(inn_asked))
     commands = Commands(engine)
     inn = CASE.replace("Which hotel?", "Which inn?")

@@ -39,7 +39,7 @@ def judged(question: Question) -> Verdict:
 
 def told(name: str, *, agent: str = "clerk", answer: str = "right", start_s: int = 0) -> SpanBatch:
     """Return a conversation; every answer is another one, so that the judge is asked about each."""
-    script = AgentRunScript(conversation_id=name, agent_name=agent).ask("Which hotel?").says(f"{answer}: {name}")
+    script = AgentRunScript(conversation_id=name, agent_name=agent).ask("Which hotel?").answers(f"{answer}: {name}")
     return speak_genai(script, start_ns=NOON_NS + start_s * SECOND_NS)
 
 
@@ -165,8 +165,8 @@ def test_a_late_span_of_a_conversation_that_was_in_leaves_it_in(open_engine: Ope
     for ratio in (0.6, 0.2):
         engine, commands, _ = sampling(open_engine, empty, ratio=ratio)
         with engine:
-            script = AgentRunScript(conversation_id=name).ask("Which hotel?").says("right")
-            longer = script.ask("Which train?").says("right too")
+            script = AgentRunScript(conversation_id=name).ask("Which hotel?").answers("right")
+            longer = script.ask("Which train?").answers("right too")
             feed(engine, speak_genai(script if ratio == 0.6 else longer))
             commands.evaluate(cases=CASES)
             assert ("pass", None, 0.6) == said(engine)[name]

@@ -69,7 +69,7 @@ def evaluated(engine: Engine, telling: EventReporter, *answers: str) -> Commands
     RELAY.reporter = telling
     commands = Commands(engine, scored=telling.report_scores)
     for number, answer in enumerate(answers):
-        feed(engine, speak_genai(ask_hotel(f"c-{number}").says(answer)))
+        feed(engine, speak_genai(ask_hotel(f"c-{number}").answers(answer)))
     commands.evaluate(cases=[("cases.jsonl", CASE)])
     return commands
 

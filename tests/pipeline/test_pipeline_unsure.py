@@ -45,7 +45,7 @@ def commands(engine: Engine, judge: PlainJudge) -> Commands:
     for place, (name, answers) in enumerate(SPOKEN.items()):
         script = AgentRunScript(conversation_id=name)
         for query, answer in zip(("Which hotel?", "Which train?"), answers, strict=True):
-            script = script.ask(query).says(answer)
+            script = script.ask(query).answers(answer)
         feed(engine, speak_genai(script, start_ns=NOON_NS + place * SECOND_NS))
     return Commands(engine)
 

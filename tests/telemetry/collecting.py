@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.judges import Verdict
-from otel_agentic.testing import made, span, speak_genai
+from otel_agentic.testing import scripted_call, span, speak_genai
 from tests.judges.parts import PlainJudge
 from tests.pipeline.exporting import export, just_now
 from tests.pipeline.parts import CASE, ask_hotel, rows
@@ -73,8 +73,8 @@ def converse(live: LiveCollector, found: LiveServer, way: str = "http") -> None:
     """Send three conversations and return once they are scored; calibrate the judge with them."""
     scripts = (
         ask_hotel(GOOD, environment="production"),
-        ask_hotel(BAD, environment="production").says("The Plaza."),
-        ask_hotel(FAULTY, environment="production").calls(made("book", {"room": 1}, result=["ok"])),
+        ask_hotel(BAD, environment="production").answers("The Plaza."),
+        ask_hotel(FAULTY, environment="production").calls(scripted_call("book", {"room": 1}, result=["ok"])),
     )
     before = rows(live.engine, SCORED)[0][0]
     for number, script in enumerate(

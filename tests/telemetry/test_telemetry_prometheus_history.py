@@ -40,7 +40,7 @@ def talk(folder: Path) -> Path:
     db = folder / "past.duckdb"
     with Engine(settings_for(db), create=True) as engine:
         for number in range(12):
-            script = ask_hotel(f"c-{number}").says("The Plaza." if number % 3 == 0 else "The Ritz.")
+            script = ask_hotel(f"c-{number}").answers("The Plaza." if number % 3 == 0 else "The Ritz.")
             feed(engine, speak_genai(script, start_ns=NOON_NS + number * 4 * HOUR_NS))
     return db
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from collectors.files import FileReader
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.spans import Limits
-from otel_agentic.testing import AgentRunScript, made
+from otel_agentic.testing import AgentRunScript, scripted_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 RUN: Final = (
     AgentRunScript()
     .ask("Wohin?")
-    .calls(made("weather", {"city": "Zürich"}, result="18 °C"), made("weather", {"city": "Rom"}, result={"celsius": 24}))
-    .calls(made("book", {"hour": 25}, error="ValueError: no such hour"))
-    .calls(made("ask_helper", {"request": "Book"}, result="B-1", agent=(
-        AgentRunScript(agent_name="helper").ask("Book").calls(made("book", {"hour": 20}, result="B-1")).says("B-1")
+    .calls(scripted_call("weather", {"city": "Zürich"}, result="18 °C"), scripted_call("weather", {"city": "Rom"}, result={"celsius": 24}))
+    .calls(scripted_call("book", {"hour": 25}, error="ValueError: no such hour"))
+    .calls(scripted_call("ask_helper", {"request": "Book"}, result="B-1", agent=(
+        AgentRunScript(agent_name="helper").ask("Book").calls(scripted_call("book", {"hour": 20}, result="B-1")).answers("B-1")
     )))
-    .says("Nach Rom.")
+    .answers("Nach Rom.")
     .ask("Danke!")
-    .says("Gern.")
+    .answers("Gern.")
 )  # fmt: skip
 _NUMBER: Final = re.compile(r"\.\d+")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import pytest
 
-from otel_agentic.testing import AgentRunScript, OpenLLMetryForm, made, speak_openllmetry
+from otel_agentic.testing import AgentRunScript, OpenLLMetryForm, scripted_call, speak_openllmetry
 from tests.testing.likeness import RUN, nesting, recorded, statuses, strange_keys
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def test_functions_record_their_arguments_and_what_they_return_as_ascii_json(for
 
 
 def test_a_sub_agent_without_an_id_has_that_of_its_caller() -> None:
-    helper = AgentRunScript(agent_name="helper", conversation_id=None).ask("Book").says("B-1")
-    script = AgentRunScript(conversation_id="c").ask("Wohin?").calls(made("ask", agent=helper)).says("Rom.")
+    helper = AgentRunScript(agent_name="helper", conversation_id=None).ask("Book").answers("B-1")
+    script = AgentRunScript(conversation_id="c").ask("Wohin?").calls(scripted_call("ask", agent=helper)).answers("Rom.")
 
     named = {found.attributes.get("gen_ai.conversation.id") for found in speak_openllmetry(script).spans}
 
