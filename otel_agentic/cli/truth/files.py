@@ -168,4 +168,4 @@ def _left_out(document: Document) -> list[dict[str, Any]]:
 
 
 def _said(lost: dict[str, Any]) -> str:
-    return f"{lost['field']} left out of {plural(lost['cases'], 'case')}: a case has no place for it"
+    return f"{lost['field']} left out of {plural(lost['cases'], 'case')}: cases do not have this field"

@@ -24,6 +24,22 @@ if TYPE_CHECKING:
 
     from otel_agentic.judges.base import Question
 
+__all__ = [
+    "KINDS",
+    "MOST_CAUSES",
+    "SEVERAL_ACCEPTED",
+    "Prompt",
+    "installed_rubrics",
+    "instructions_of",
+    "load_rubric",
+    "merge_rubric",
+    "own_prompt",
+    "parse_prompt",
+    "parse_rubric",
+    "prompt_texts",
+    "read_front",
+]
+
 #: A question of kind `rubric` has its own instructions.
 KINDS: Final[tuple[QuestionKind, ...]] = tuple(kind for kind in get_args(QuestionKind) if kind != "rubric")
 #: Longer texts are probably another file.
