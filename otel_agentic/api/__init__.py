@@ -1,1 +1,4 @@
-"""The Python API: evaluate conversations in memory, open a store, data frames."""
+"""The Python API: `otel_agentic.evaluate` with its inputs and result, data frames, and rows of other tools' datasets.
+
+`otel_agentic` exports the public names: `evaluate` and `Evaluation`. The modules are imported when these are first used.
+"""

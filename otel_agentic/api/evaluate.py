@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from otel_agentic.scoring import ConversationScore
     from otel_agentic.truth import Label
 
-if TYPE_CHECKING:
     #: An evaluator; a function, which becomes one metric named after it; or `path.py:name`.
     EvaluatorLike = AnyEvaluator | Callable[..., Any] | str
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key
     from otel_agentic.truth import Case, Label
 
-if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
 
 
@@ -279,10 +278,7 @@ def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[Trut
     raise AssertionError  # `write` always raises
 
 
-Json = dict[str, Any]
-
-
-def done_json(done: Backfilled, request: BackfillRequest) -> Json:
+def done_json(done: Backfilled, request: BackfillRequest) -> dict[str, Any]:
     """Return the result of a backfill as a JSON object."""
     newest, scoring = done.newest, done.scoring
     return {
@@ -318,7 +314,7 @@ def done_json(done: Backfilled, request: BackfillRequest) -> Json:
     }
 
 
-def estimate_json(estimate: BackfillEstimate | None, request: BackfillRequest) -> Json:
+def estimate_json(estimate: BackfillEstimate | None, request: BackfillRequest) -> dict[str, Any]:
     """Return the estimate of a dry run as a JSON object."""
     plan = estimate.plan if estimate else None
     return {
@@ -340,7 +336,7 @@ def estimate_json(estimate: BackfillEstimate | None, request: BackfillRequest) -
     }
 
 
-def _windows(plan: Plan | None, request: BackfillRequest) -> Json:
+def _windows(plan: Plan | None, request: BackfillRequest) -> dict[str, Any]:
     return {
         "windows": list(request.windows),
         "step": duration(request.step_ns),

@@ -492,10 +492,10 @@ def _check_installation(settings: Settings, output: str) -> None:
 
     checks = list(installation(settings))
     if output == "json":
-        print_json([{"what": check.what, "ok": check.ok, "found": check.found} for check in checks])
+        print_json([{"what": check.name, "ok": check.ok, "found": check.result} for check in checks])
     else:
-        rows = [("ok" if check.ok else "wrong", check.what, check.found) for check in checks]
+        rows = [("ok" if check.ok else "wrong", check.name, check.result) for check in checks]
         print_table(console(), [Column(name="state", whole=True), *text("what", "found")], rows)
     wrong = [check for check in checks if not check.ok]
     if wrong:
-        raise PluginError(f"{plural(len(wrong), 'check')} failed: {', '.join(check.what for check in wrong)}")
+        raise PluginError(f"{plural(len(wrong), 'check')} failed: {', '.join(check.name for check in wrong)}")

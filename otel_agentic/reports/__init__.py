@@ -1,1 +1,6 @@
-"""What the stored results mean: reports, comparisons, failure groups, the gate, suites, calibration."""
+"""Reports on stored results: rates, comparisons, failures, the gate, suites, calibration, charts, doctor.
+
+Each module is imported on its own, because commands load only what they print: `report.report`, `gate.Gate`,
+`failures.found_failures`, `calibration.calibrate_judge`, `promotion.promote`, `suites.of_suite`, `charts.pictures`,
+`doctor.read_traces`, `metric_summary.metric_summaries`.
+"""

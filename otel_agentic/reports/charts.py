@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from otel_agentic.store.selection import Selection
     from otel_agentic.windows import GroupBy, GroupKey, ScoredConversation
 
-if TYPE_CHECKING:
     Groups = Mapping[GroupKey, Sequence[ScoredConversation]]
 
 #: A curve extends at least to this k, so that its shape is visible.

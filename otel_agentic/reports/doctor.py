@@ -84,9 +84,9 @@ class Inspected:
 class Check:
     """The check of one property of this installation."""
 
-    what: str
+    name: str
     ok: bool
-    found: str
+    result: str
 
 
 def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
@@ -143,16 +143,16 @@ def _not_rebuilt(name: str, error: Exception) -> str:
 def installation(settings: Settings) -> Iterator[Check]:
     """Yield the checks of this installation: versions, plug-ins, and the origin of the package `collectors`."""
     version = ".".join(str(part) for part in sys.version_info[:3])
-    yield Check(what="Python", ok=sys.version_info >= (3, 11), found=version)
+    yield Check(name="Python", ok=sys.version_info >= (3, 11), result=version)
     for name in _DISTRIBUTIONS:
-        yield Check(what=name, ok=True, found=metadata.version(name))
+        yield Check(name=name, ok=True, result=metadata.version(name))
     yield _collectors_package()
     for group in plugins.GROUPS:
         for plugin in plugins.find(group).values():
             try:
                 plugin.load()
             except PluginError as error:
-                yield Check(what=f"{group} plug-in {plugin.name}", ok=False, found=str(error))
+                yield Check(name=f"{group} plug-in {plugin.name}", ok=False, result=str(error))
     yield _dialects(settings)
 
 
@@ -161,15 +161,15 @@ def _dialects(settings: Settings) -> Check:
     try:
         names = Reader.from_settings(settings.conversations, settings.dialects).names
     except OtelAgenticError as error:
-        return Check(what="dialects", ok=False, found=str(error))
-    return Check(what="dialects", ok=True, found=", ".join(names))
+        return Check(name="dialects", ok=False, result=str(error))
+    return Check(name="dialects", ok=True, result=", ".join(names))
 
 
 def _collectors_package() -> Check:
     """Return whether `collectors` is the package of this distribution: another one may shadow this common name."""
     specs = (find_spec(name) for name in ("collectors", "otel_agentic"))
     actual, expected = (Path(spec.origin or "").parent.parent if spec else None for spec in specs)
-    return Check(what="package collectors", ok=actual == expected, found=str(actual))
+    return Check(name="package collectors", ok=actual == expected, result=str(actual))
 
 
 def _without_duplicates(spans: Sequence[Span]) -> list[Span]:

@@ -111,12 +111,9 @@ def merged_groups(engine: Engine, groups: Sequence[ErrorGroup]) -> tuple[list[Er
     return merged(groups, answer.texts), None
 
 
-Json = Any
-
-
 def failures_json(
     groups: Sequence[ErrorGroup], *, counts: Mapping[str, int], limit: int | None = None, note: str | None = None
-) -> dict[str, Json]:
+) -> dict[str, Any]:
     """Return groups of failures and their counts as a JSON object.
 
     Args:
@@ -138,7 +135,7 @@ def failures_json(
     }
 
 
-def group_json(group: ErrorGroup) -> dict[str, Json]:
+def group_json(group: ErrorGroup) -> dict[str, Any]:
     """Return a group with its failures and their locations, newest first."""
     versions = Counter(failure.place.agent_version for failure in group.failures)
     return {
@@ -160,7 +157,7 @@ def group_json(group: ErrorGroup) -> dict[str, Json]:
     }
 
 
-def failure_json(failure: Failure) -> dict[str, Json]:
+def failure_json(failure: Failure) -> dict[str, Any]:
     """Return one failure: its location, metric, severity and explanation."""
     location, threshold = failure.place, failure.threshold
     return {
