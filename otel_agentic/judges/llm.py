@@ -119,7 +119,7 @@ class CanaryWatch:
         for number, question in questions:
             rival = next((other for other in last if _differ(other, question)), None)
             chosen = rival is not None and question.kind == "answer" and _share(question) < self._ratio
-            yield number, question, _against(question, rival) if chosen and rival else None
+            yield number, question, _with_answers_of(question, rival) if chosen and rival else None
             if question.kind == "answer":
                 last = [question, *([rival] if rival else [])]
 
@@ -137,7 +137,7 @@ class CanaryWatch:
             _LOG.warning("the judge let a canary pass: %d of %d wrong answers passed so far", fooled, total)
 
 
-def _against(question: Question, rival: Question) -> Question:
+def _with_answers_of(question: Question, rival: Question) -> Question:
     """Return a question with the accepted answers of another one."""
     return replace(question, expected=rival.expected, also_accepted=rival.also_accepted)
 

@@ -93,12 +93,14 @@ def _stable(value: object, within: _Within) -> object:
         return {key: _stable(item, within) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
         held = [_stable(item, within) for item in value]
-        return tuple(held) if isinstance(value, tuple) else sorted(held, key=repr) if _unordered(value) else held
+        return (
+            tuple(held)
+            if isinstance(value, tuple)
+            else sorted(held, key=repr)
+            if isinstance(value, set | frozenset)
+            else held
+        )
     return type(value).__qualname__
-
-
-def _unordered(value: object) -> bool:
-    return isinstance(value, set | frozenset)
 
 
 def _content(code: CodeType) -> tuple[object, ...]:
