@@ -51,7 +51,7 @@ def test_names_comments_docstrings_and_messages_are_checked() -> None:
 
 
 def test_a_module_is_checked_by_its_name() -> None:
-    assert found_in("otel_agentic/store/connection.py", "") == [(1, "name `living`")]
+    assert found_in("otel_agentic/store/living.py", "") == [(1, "name `living`")]
 
 
 @pytest.mark.parametrize(
