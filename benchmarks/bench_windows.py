@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.cpu_time import median_s
 from otel_agentic.config import EmitSettings, Settings, StatsSettings
 from otel_agentic.engine.engine import Engine, stored_estimators
-from otel_agentic.store.queries.windows import tick
+from otel_agentic.store.queries.windows import count_windows
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.windows import parse_windows, window_table
 
@@ -91,7 +91,7 @@ def _measure(what: str, *, cases: int, widths: tuple[str, ...]) -> None:
 
             def count() -> Tallies:
                 with engine.store.read() as con:
-                    return tick(con, windows, [END_NS])
+                    return count_windows(con, windows, [END_NS])
 
             def table(tallies: Tallies) -> WindowTable:
                 return window_table(tallies, estimators=estimators, settings=stats, k=K)

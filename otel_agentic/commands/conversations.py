@@ -15,7 +15,7 @@ from otel_agentic.reports.conversations import conversation_json
 from otel_agentic.reports.metric_summary import with_severity
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries import conversations as browse
-from otel_agentic.store.selection import DEFAULT, Selection, plain
+from otel_agentic.store.selection import DEFAULT, Selection, to_json_value
 
 _EXPORT_CHUNK: Final = 500
 
@@ -34,7 +34,7 @@ def conversations_list(
     """Return conversations, newest first."""
     selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
     with context.showing(evaluation).store.read() as con:
-        return plain(browse.list_conversations(con, selection, outcome=outcome, limit=limit))
+        return to_json_value(browse.list_conversations(con, selection, outcome=outcome, limit=limit))
 
 
 @command("conversations_show", role="query")
@@ -58,8 +58,8 @@ def conversations_show(
     return {
         "evaluation": evaluation,
         "conversation": conversation_json(conversation, told),
-        "score": plain(score),
-        "metrics": plain(with_severity(metrics, conversation, rules)),
+        "score": to_json_value(score),
+        "metrics": to_json_value(with_severity(metrics, conversation, rules)),
     }
 
 

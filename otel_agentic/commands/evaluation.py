@@ -17,7 +17,7 @@ from otel_agentic.reports.calibration import calibrate_judge
 from otel_agentic.reports.suites import of_suite, require_suite
 from otel_agentic.store.judges import clear_verdicts, judge_summary
 from otel_agentic.store.scores import Measured
-from otel_agentic.store.selection import DEFAULT, Scored, Selection, plain
+from otel_agentic.store.selection import DEFAULT, Scored, Selection, to_json_value
 
 
 @command("evaluate")
@@ -111,7 +111,7 @@ def judge_calibrate(
     files = [TruthFile(name=name, text=text) for name, text in labels]
     with stop_on_interrupt(context.engine.stopping):
         found = calibrate_judge(context.engine, files, random_sample=random_sample, examples=examples)
-    told: dict[str, Any] = plain(found)
+    told: dict[str, Any] = to_json_value(found)
     return told
 
 
@@ -123,7 +123,7 @@ def judge_cache(context: Context) -> dict[str, Any]:
     budget = context.engine.evaluating.budget
     spent = budget.spent()
     return {
-        "judges": plain(judges),
+        "judges": to_json_value(judges),
         "budget": {
             "window": context.engine.settings.judge.budget_window,
             "calls": spent.calls,

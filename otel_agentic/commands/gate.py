@@ -13,7 +13,7 @@ from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.reports.baselines import Baseline, is_file, read, require_name, stored
 from otel_agentic.reports.gate import Gate
 from otel_agentic.reports.gate_conditions import GateSelection, merged
-from otel_agentic.store.selection import DEFAULT, Selection, plain
+from otel_agentic.store.selection import DEFAULT, Selection, to_json_value
 from otel_agentic.store.truth import save_baseline
 
 
@@ -101,7 +101,7 @@ def gate(
         "notes": [*_of_evaluation(evaluation), *gate.notes()],
         "measured": gate.measured(measure).model_dump(mode="json") if measure is not None else None,
     }
-    return dict(plain(result))
+    return dict(to_json_value(result))
 
 
 @command("gate_save_baseline")

@@ -25,7 +25,7 @@ from otel_agentic.store.queries.failures import (
     failure_counts,
     scored_with_tools,
 )
-from otel_agentic.store.selection import DEFAULT, Selection, plain
+from otel_agentic.store.selection import DEFAULT, Selection, to_json_value
 from otel_agentic.store.truth import load_cases
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.windows import GroupBy
@@ -90,7 +90,7 @@ def report_pictures(
         compare=compare,
         panels=panels,
     )
-    found: dict[str, Any] = plain(pictures(context.showing(evaluation), request))
+    found: dict[str, Any] = to_json_value(pictures(context.showing(evaluation), request))
     return found
 
 
@@ -131,7 +131,7 @@ def tools_failing(
                 raise UsageError(f"--show {show}: there is no such row; the last one is {len(rows)}")
             row = rows[show - 1]
             found = {**row, "example": example_of(con, selection, row, by_version=by == "version")}
-    return plain(found)
+    return to_json_value(found)
 
 
 @command("failures", role="query")
@@ -239,7 +239,7 @@ def suite_trend(
         "level": level,
         "cases": len(cases),
         "drafts": sum(not case.reviewed for case in cases),
-        "points": [plain(_point_json(point)) for point in points],
+        "points": [to_json_value(_point_json(point)) for point in points],
     }
 
 

@@ -22,7 +22,7 @@ from otel_agentic.store.maintenance.import_files import drop_orphans
 from otel_agentic.store.maintenance.retention import retention_state
 from otel_agentic.store.queries import conversations as browse
 from otel_agentic.store.queries.user_queries import limits_of
-from otel_agentic.store.selection import DEFAULT, plain, require_evaluation
+from otel_agentic.store.selection import DEFAULT, require_evaluation, to_json_value
 from otel_agentic.windows.rolling import parse_width
 
 _PIECE: Final = 4 * 1024 * 1024
@@ -58,7 +58,7 @@ def store_summary(context: Context) -> dict[str, Any]:
     """Return counts and content coverage of the store."""
     with context.engine.store.read() as con:
         found = {**browse.counts(con), "coverage": by_framework(of_view(browse.coverage(con)))}
-    return {**found, "wrong_clocks": plain(wrong_clocks_json(context.engine.store))}
+    return {**found, "wrong_clocks": to_json_value(wrong_clocks_json(context.engine.store))}
 
 
 @command("live", role="query")
@@ -68,7 +68,7 @@ def live(context: Context) -> dict[str, Any]:
         spans = browse.received(con)
     for row in spans:
         row["framework"] = framework_of(row["scope"], row["dialect"]).name
-    return {"spans": plain(spans), **store_summary(context)}
+    return {"spans": to_json_value(spans), **store_summary(context)}
 
 
 @command("store_stats", role="query")
@@ -79,7 +79,7 @@ def store_stats(context: Context) -> dict[str, Any]:
     with engine.store.read() as con:
         found, so_far = stats.store_stats(con), retention_state(con)
     wal = db.with_name(f"{db.name}.wal")
-    told: dict[str, Any] = plain(
+    told: dict[str, Any] = to_json_value(
         {
             "db": str(db),
             "file_bytes": db.stat().st_size,

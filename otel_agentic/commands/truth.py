@@ -13,7 +13,7 @@ from otel_agentic.evaluation.truth import TruthFile, unknown_labels
 from otel_agentic.reports.conversations import iso
 from otel_agentic.reports.promotion import Promoted, PromotionRequest, clusters_of, promote
 from otel_agentic.store.queries.conversations import candidates
-from otel_agentic.store.selection import DEFAULT, Selection, plain
+from otel_agentic.store.selection import DEFAULT, Selection, to_json_value
 from otel_agentic.store.truth import current_datasets, list_cases, list_datasets, list_matches, load_cases
 from otel_agentic.truth import Case
 from otel_agentic.truth.formats.base import record_of
@@ -63,14 +63,14 @@ def truth_list(context: Context) -> Any:
     """Return the cases in force, each with the version of its dataset."""
     with context.engine.store.read() as con:
         versions = current_datasets(con)
-        return plain([{**row, "dataset_version": versions[row["dataset"]]} for row in list_cases(con)])
+        return to_json_value([{**row, "dataset_version": versions[row["dataset"]]} for row in list_cases(con)])
 
 
 @command("truth_datasets", role="query")
 def truth_datasets(context: Context, *, dataset: str | None = None) -> Any:
     """Return the versions of datasets, newest first."""
     with context.engine.store.read() as con:
-        return plain(list_datasets(con, dataset))
+        return to_json_value(list_datasets(con, dataset))
 
 
 @command("truth_export", role="query")
@@ -106,7 +106,7 @@ def truth_matches(
     """Return which case each conversation was matched to, and how."""
     selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
     with context.showing(evaluation).store.read() as con:
-        return plain([{"evaluation": evaluation, **row} for row in list_matches(con, selection, only=only)])
+        return to_json_value([{"evaluation": evaluation, **row} for row in list_matches(con, selection, only=only)])
 
 
 @command("truth_clusters", role="query")

@@ -92,15 +92,15 @@ class HourlyExport:
     def look(self) -> None:
         """Record which hours must be written: those with arrivals or changes, or whose file is missing."""
         with self._store.read() as con:
-            arrivals = exports.arrived(con)
-            lost = exports.lost(con, self.folder)
+            arrivals = exports.find_changed_hours(con)
+            lost = exports.find_missing_files(con, self.folder)
         if not lost and not any(arrivals.hours.values()) and not arrivals.until_ns:
             return
 
         def write(con: Connection) -> None:
-            exports.note(con, arrivals)
+            exports.record_changes(con, arrivals)
             for unit, hours in lost.items():
-                exports.soil(con, unit, hours)
+                exports.mark_dirty(con, unit, hours)
 
         self._store.write(write)
 
@@ -166,7 +166,7 @@ class HourlyExport:
             if not tables:
                 self._can_merge = False  # this file system does not support it: hours stay separate files
                 break
-            self._store.write(partial(exports.moved, unit=unit, day_ns=day_ns, tables=tables))
+            self._store.write(partial(exports.record_merged_day, unit=unit, day_ns=day_ns, tables=tables))
             done += 1
         return done
 
@@ -349,7 +349,7 @@ class RetentionPass:
     def _remove_small(self) -> None:
         budget_ns = parse_width(self._engine.settings.judge.budget_window)
         self._engine.store.write(
-            lambda con: aging.remove_small(
+            lambda con: aging.remove_unused(
                 con,
                 cut_ns=self._cut_ns,
                 verdicts_before_ns=min(self._cut_ns, self._now_ns - budget_ns),

@@ -146,7 +146,7 @@ class Uploads:
             UsageError: the upload is unknown.
         """
         self._check(upload)
-        self._engine.store.write(importing.thaw)
+        self._engine.store.write(importing.delete_tombstones)
         self._forget()
 
     @property
@@ -165,7 +165,7 @@ class Uploads:
 
     def _store_ranges(self, table: str, draft: Path, rows: int) -> int:
         new = 0
-        for row_range in importing.stretches(rows):
+        for row_range in importing.row_ranges(rows):
             new += self._engine.store.write(
                 partial(_import_range, table=table, draft=draft, row_range=row_range, clock=self._engine.clock)
             )
@@ -178,7 +178,7 @@ def _import_range(
 ) -> int:
     # Later than every commit meanwhile, so that readers looking for arrivals since their last look see these rows.
     now_ns = max(clock(), last_commit_ns(con) + 1)
-    return importing.import_stretch(con, table, draft, row_range, now_ns)
+    return importing.import_rows(con, table, draft, row_range, now_ns)
 
 
 def _import_table(

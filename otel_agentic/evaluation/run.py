@@ -23,9 +23,16 @@ from otel_agentic.judges.registry import judge_named
 from otel_agentic.scoring import MatchedConversation
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.judges import DuckDbBudget, models_of
-from otel_agentic.store.queries.scores import news, stored_outcomes, unsettled
+from otel_agentic.store.queries.scores import changed_scores, stored_outcomes, waiting_for_judge
 from otel_agentic.store.results import raise_ratios
-from otel_agentic.store.scores import lacking, never_scored, save_evaluation, save_scores, scored_before, to_score
+from otel_agentic.store.scores import (
+    conversations_to_score,
+    missing_evaluations,
+    never_scored,
+    save_evaluation,
+    save_scores,
+    scored_before,
+)
 from otel_agentic.store.selection import DEFAULT, Scored, Selection
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
 from otel_agentic.truth import CaseIndex
@@ -379,7 +386,7 @@ class EvaluationRunner(EvaluationResources):
 
         def saved(scored: Sequence[Scored]) -> list[Scored]:
             with self.store.read() as con:
-                part = news(con, evaluation_id, scored, request.again)
+                part = changed_scores(con, evaluation_id, scored, request.again)
             now_ns = self.store.clock()
             self.store.write(
                 partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=now_ns, evaluation=name)
@@ -442,8 +449,8 @@ class EvaluationRunner(EvaluationResources):
         include it now. With `chosen`, the request also lists the evaluators still to be run on scored conversations.
         """
         with self.store.read() as con:
-            keys = to_score(con, truth.evaluation.evaluation_id, selection, again=again)
-            open_now = [] if again else unsettled(con, truth.evaluation.evaluation_id, selection)
+            keys = conversations_to_score(con, truth.evaluation.evaluation_id, selection, again=again)
+            open_now = [] if again else waiting_for_judge(con, truth.evaluation.evaluation_id, selection)
             included, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, open_now).parted(open_now)
         request = EvaluationRequest(
             keys=[*keys, *included], again=frozenset(included), selection=selection, chosen=chosen or Chosen()
@@ -456,7 +463,7 @@ class EvaluationRunner(EvaluationResources):
         """Return the scored conversations, each with the evaluation ids of the evaluators that were not run on it yet."""
         active = self._active(truth, chosen)
         with self.store.read() as con:
-            missing = lacking(con, truth.evaluation.evaluation_id, active.asks_judge, selection, live=live)
+            missing = missing_evaluations(con, truth.evaluation.evaluation_id, active.asks_judge, selection, live=live)
             sample = sample_of(con, self._sampling, truth.evaluation.evaluation_id, list(missing))
         return {key: ids for key, ids in missing.items() if sample.takes(key)}
 

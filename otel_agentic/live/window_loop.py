@@ -11,7 +11,7 @@ from otel_agentic.engine.engine import stored_estimators
 from otel_agentic.errors import ConfigError
 from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger
 from otel_agentic.store.maintenance.retention import retention_state
-from otel_agentic.store.queries.windows import claims_at, tick
+from otel_agentic.store.queries.windows import claims_at, count_windows
 from otel_agentic.store.results import results_for
 from otel_agentic.store.windows import forget_changes, newest_end, read_changes, save_windows, stored_ends
 from otel_agentic.windows import current_end, parse_windows, roll, window_table
@@ -177,7 +177,7 @@ class WindowLoop(BackgroundLoop):
 
     def _count(self, con: Connection, ends: Sequence[int]) -> WindowTable:
         stats = self._engine.settings.stats
-        tallies = tick(con, self._windows, ends, self._tags)
+        tallies = count_windows(con, self._windows, ends, self._tags)
         claims = self._claims(con, ends)
         return window_table(tallies, estimators=self._estimators, settings=stats, k=stats.k, claims=claims)
 

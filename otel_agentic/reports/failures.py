@@ -22,7 +22,7 @@ from otel_agentic.judges import JudgeFailure, kinds_of
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.reports.conversations import iso
 from otel_agentic.store.judges import DuckDbJudgeCache
-from otel_agentic.store.queries.failures import bad_scores, core_found
+from otel_agentic.store.queries.failures import bad_scores, core_failures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ def found_failures(
     settings = engine.settings.evaluators
     rules = FailureRules(metrics_by_name(all_evaluators(settings, evaluators)).values(), settings)
     with engine.store.read() as con:
-        scores = [*core_found(con, selection), *bad_scores(con, selection, rules)]
+        scores = [*core_failures(con, selection), *bad_scores(con, selection, rules)]
     failures = (
         rules.failure(location, score)
         for location, score in scores

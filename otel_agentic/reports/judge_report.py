@@ -10,7 +10,7 @@ from otel_agentic.stats.agreement import VerdictPair
 from otel_agentic.stats.judge_error import corrected
 from otel_agentic.store.judges import human_samples, newest_calibrations
 from otel_agentic.store.queries.scores import newest_model, origins
-from otel_agentic.store.selection import plain
+from otel_agentic.store.selection import to_json_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -216,7 +216,7 @@ class JudgeReport:
             return None
         newest = max(by_target.values(), key=lambda row: row["calibrated_at"])
         return {
-            "calibrated_at": plain(newest["calibrated_at"]),
+            "calibrated_at": to_json_value(newest["calibrated_at"]),
             "random_sample": newest["random_sample"],
             "same_evaluation": evaluations == {newest["evaluation_id"]},
             "turn": _target(by_target.get("turn")),

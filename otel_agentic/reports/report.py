@@ -25,7 +25,7 @@ from otel_agentic.stats import (
 from otel_agentic.stats.cluster import INTERVAL_METHOD as BOOTSTRAP
 from otel_agentic.stats.cluster import collapsed, with_bootstrap
 from otel_agentic.store.queries.windows import removed_attempts
-from otel_agentic.store.selection import DEFAULT, Selection, plain
+from otel_agentic.store.selection import DEFAULT, Selection, to_json_value
 from otel_agentic.store.truth import matched_by_text
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.windows import (
@@ -350,7 +350,7 @@ def report(
             for summary, members in zip(summaries, groups.values(), strict=True)
         ],
         "cases_left_out": cases_left_out(summaries),
-        "wrong_clocks": plain(wrong_clocks_json(engine.store)),
+        "wrong_clocks": to_json_value(wrong_clocks_json(engine.store)),
     }
     if names is not None:
         result["metrics_chosen"] = names

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.judges.asking_judge import Cost, Limits
 from otel_agentic.judges.base import Verdict, metric_of
-from otel_agentic.store.selection import parsed, rows
+from otel_agentic.store.selection import parse_json, rows
 from otel_agentic.store.table import Table, columns_of, key_columns, rows_with
 from otel_agentic.windows.rolling import parse_width
 
@@ -466,7 +466,7 @@ def newest_calibrations(con: DuckDBPyConnection) -> list[Row]:
     """Return the newest calibration of each judge, version and target, the latest first."""
     calibrations = rows(con, _NEWEST, {})
     for row in calibrations:
-        row["curve"], row["not_judged"] = parsed(row["curve"]), parsed(row["not_judged"])
+        row["curve"], row["not_judged"] = parse_json(row["curve"]), parse_json(row["not_judged"])
     return calibrations
 
 

@@ -85,10 +85,10 @@ def load_results(
     """
     reasons = [str(reason) for (reason,) in con.execute(_REASONS).fetchall()]
     bound = {"last": last_ns, "first": first_ns, "reasons": reasons, **({"tags": list(tags)} if tags else {})}
-    parts = [fetched(con, _IN_PERIOD[bool(tags)], bound)]
+    parts = [fetch_columns(con, _IN_PERIOD[bool(tags)], bound)]
     if newest and first_ns is not None:
         before = {name: value for name, value in bound.items() if name != "last"}
-        parts.insert(0, fetched(con, _BEFORE[bool(tags)], {**before, "newest": newest}))
+        parts.insert(0, fetch_columns(con, _BEFORE[bool(tags)], {**before, "newest": newest}))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     groups, group = groups_of(con, columns["subject"], columns["tag"])
     return Results(
@@ -147,7 +147,7 @@ def _key(subject: tuple[str | None, ...], tag: str | None) -> GroupKey:
     return GroupKey(agent=agent, agent_version=agent_version, environment=environment, service=service, tag=tag)
 
 
-def fetched(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> Columns:
+def fetch_columns(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> Columns:
     """Return the rows of a query as one array per column; null becomes None in texts, NaN or -1 in numbers."""
     columns = con.execute(sql, dict(parameters)).fetchnumpy()
     return {name: _plain(values) for name, values in columns.items()}

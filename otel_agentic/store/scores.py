@@ -146,7 +146,9 @@ def save_evaluations(con: DuckDBPyConnection, evaluations: Sequence[Evaluation],
     )
 
 
-def to_score(con: DuckDBPyConnection, evaluation_id: str, selection: Selection, *, again: bool) -> list[Key]:
+def conversations_to_score(
+    con: DuckDBPyConnection, evaluation_id: str, selection: Selection, *, again: bool
+) -> list[Key]:
     """Return the closed conversations that must be scored, oldest first.
 
     Args:
@@ -604,7 +606,7 @@ def _insert(con: DuckDBPyConnection, rows: Sequence[tuple[Measured, MetricScore,
     )
 
 
-def lacking(
+def missing_evaluations(
     con: DuckDBPyConnection,
     core: str,
     evaluations: Mapping[str, bool],

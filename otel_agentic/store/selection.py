@@ -54,7 +54,7 @@ def require_evaluation(con: DuckDBPyConnection, name: str) -> None:
 _INT_END: Final = 2**63
 
 
-def plain(value: Any) -> Any:  # noqa: PLR0911 — one return a type
+def to_json_value(value: Any) -> Any:  # noqa: PLR0911 — one return a type
     """Return a value from the database as a JSON value: times as ISO 8601 text, decimals as numbers."""
     match value:
         case bool() | None | str() | float():
@@ -62,9 +62,9 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 — one return a type
         case int():  # an integer that JSON readers cannot represent becomes its digits
             return value if -_INT_END <= value < _INT_END else str(value)
         case Mapping():
-            return {str(key): plain(inner) for key, inner in value.items()}
+            return {str(key): to_json_value(inner) for key, inner in value.items()}
         case list() | tuple():
-            return [plain(inner) for inner in value]
+            return [to_json_value(inner) for inner in value]
         case datetime():
             return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
         case Decimal():
@@ -117,6 +117,6 @@ def rows(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> li
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
-def parsed(text: str | None) -> Any:
+def parse_json(text: str | None) -> Any:
     """Return the value of a JSON text from the database, None for null."""
     return None if text is None else orjson.loads(text)

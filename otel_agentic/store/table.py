@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 import orjson
 
-from otel_agentic.store.selection import parsed
+from otel_agentic.store.selection import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,7 +199,8 @@ class RowMap(Generic[T]):
             named = {column: self._named.get(column) or self._field_of(column, kind) for column, kind in types.items()}
             columns = {column: field for column, field in named.items() if field in self._fields}
             readers = {
-                column: self._read.get(column) or (parsed if types[column] == "JSON" else None) for column in columns
+                column: self._read.get(column) or (parse_json if types[column] == "JSON" else None)
+                for column in columns
             }
             self._converted = [(index, read) for index, read in enumerate(readers.values()) if read is not None]
             self._columns = columns

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parsed, rows
+from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parse_json, rows
 from otel_agentic.store.table import Raw, Table, rows_with
 from otel_agentic.truth.load import Label
 from otel_agentic.truth.model import Case
@@ -344,7 +344,7 @@ def save_baseline(
 def load_baseline(con: DuckDBPyConnection, name: str) -> Any | None:
     """Return the definition of a baseline, parsed from JSON, or None if it does not exist."""
     rows = con.execute(_READ, {"name": name}).fetchall()
-    return parsed(rows[0][0]) if rows else None
+    return parse_json(rows[0][0]) if rows else None
 
 
 def list_baselines(con: DuckDBPyConnection) -> list[Row]:

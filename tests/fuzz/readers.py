@@ -27,7 +27,7 @@ from otel_agentic.spans import (
 )
 from otel_agentic.spans.sanitize import TIME_END_NS
 from otel_agentic.store import Store
-from otel_agentic.store.queries.sql import checked
+from otel_agentic.store.queries.sql import check_statement
 from otel_agentic.store.table import json_text
 from otel_agentic.truth import parse_labels
 from otel_agentic.truth.formats import read_document
@@ -158,7 +158,7 @@ def query() -> Iterator[One]:
         def one(data: bytes) -> None:
             with store.connection() as con:
                 try:
-                    checked(con, data.decode(errors="replace"))
+                    check_statement(con, data.decode(errors="replace"))
                 except QueryError:
                     return
 

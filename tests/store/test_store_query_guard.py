@@ -9,7 +9,7 @@ import pytest
 from otel_agentic.config import StoreSettings
 from otel_agentic.errors import QueryError
 from otel_agentic.store.connection import open_database
-from otel_agentic.store.queries.sql import checked
+from otel_agentic.store.queries.sql import check_statement
 from otel_agentic.store.selection import show
 from otel_agentic.testing import batch, span
 from tests.store.asking import ask_sql, value
@@ -70,7 +70,7 @@ def test_rows_come_with_names_and_types(filled: Store) -> None:
 def test_whatever_reads_is_run(con: DuckDBPyConnection, sql: str) -> None:
     con.execute("BEGIN TRANSACTION READ ONLY")
     try:
-        assert con.execute(checked(con, sql)).description
+        assert con.execute(check_statement(con, sql)).description
     finally:
         con.execute("ROLLBACK")
 
@@ -111,7 +111,7 @@ def test_whatever_reads_is_run(con: DuckDBPyConnection, sql: str) -> None:
 )
 def test_whatever_changes_leaves_or_reveals_is_refused_readably(con: DuckDBPyConnection, sql: str, why: str) -> None:
     with pytest.raises(QueryError, match=rf"(?s){why}"):
-        checked(con, sql)
+        check_statement(con, sql)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from otel_agentic.config import StoreSettings
 from otel_agentic.errors import QueryError
 from otel_agentic.store.connection import open_database
 from otel_agentic.store.maintenance.migrations import migrate
-from otel_agentic.store.queries.sql import TABLES, VALUES, checked
+from otel_agentic.store.queries.sql import TABLES, VALUES, check_statement
 from tests.snapshots import raises
 from tests.store.sql_escapes import BY_BOTH, BY_GUARD
 
@@ -118,7 +118,7 @@ def test_the_guard_refuses(ground: Ground, name: str, monkeypatch: pytest.Monkey
     con = ground.con.cursor()
 
     with pytest.raises(QueryError) as refused:
-        checked(con, sql, folder=ground.export)
+        check_statement(con, sql, folder=ground.export)
 
     con.close()
     assert CANARY not in str(refused.value)
@@ -156,11 +156,11 @@ def test_the_export_folder_may_be_read_and_nothing_beside_it(ground: Ground) -> 
         "SELECT a FROM read_parquet(['{export}/a.parquet', '{export}/a*.parquet'], union_by_name = true) LIMIT 1",
     ):
         sql = ground.sql(text)
-        assert [(7,)] == con.execute(checked(con, sql, folder=ground.export)).fetchall()
+        assert [(7,)] == con.execute(check_statement(con, sql, folder=ground.export)).fetchall()
         with raises(QueryError, snapshot("queries read no files")):
-            checked(con, sql)
+            check_statement(con, sql)
         with pytest.raises(QueryError, match="below /elsewhere"):
-            checked(con, sql, folder=path.parent.parent.joinpath("/elsewhere"))
+            check_statement(con, sql, folder=path.parent.parent.joinpath("/elsewhere"))
     con.close()
 
 
@@ -168,7 +168,7 @@ def test_hidden_tables_are_not_read(ground: Ground) -> None:
     con = ground.con.cursor()
     for sql in ("FROM labels", "FROM main.LABELS", "SUMMARIZE labels", "WITH labels AS (SELECT 1) FROM labels"):
         with pytest.raises(QueryError, match=r"(?i)labels"):
-            checked(con, sql, hidden=frozenset({"labels"}))
+            check_statement(con, sql, hidden=frozenset({"labels"}))
     con.close()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.store.queries.windows import tick
+from otel_agentic.store.queries.windows import count_windows
 from otel_agentic.store.results import results_for
 from otel_agentic.windows import parse_windows, results_of, roll, window_table
 from tests.store.results_rows import put_results
@@ -31,7 +31,7 @@ def put(store: Store, scored: Sequence[ScoredConversation]) -> None:
 
 def ticked(store: Store, widths: Sequence[str], ends: Sequence[int], tags: Sequence[str] = ()) -> list[Said]:
     with store.read() as con:
-        tallies = tick(con, parse_windows(widths), ends, tags)
+        tallies = count_windows(con, parse_windows(widths), ends, tags)
     table = window_table(tallies, estimators=ESTIMATORS, settings=SETTINGS, k=SETTINGS.k)
     return [said(point) for point in table.points()]
 

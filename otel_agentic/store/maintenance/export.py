@@ -307,7 +307,7 @@ class Arrived:
     until_ns: Mapping[str, int]
 
 
-def arrived(con: DuckDBPyConnection) -> Arrived:
+def find_changed_hours(con: DuckDBPyConnection) -> Arrived:
     """Return the hours that must be written, again or initially; the connection must be in a transaction."""
     hours: dict[str, Sequence[int]] = {}
     until: dict[str, int] = {}
@@ -320,17 +320,17 @@ def arrived(con: DuckDBPyConnection) -> Arrived:
     return Arrived(hours=hours, until_ns=until)
 
 
-def note(con: DuckDBPyConnection, changes: Arrived) -> None:
+def record_changes(con: DuckDBPyConnection, changes: Arrived) -> None:
     """Record the hours that must be written, and the new end of the look."""
     for unit, hours in changes.hours.items():
-        soil(con, unit, hours)
+        mark_dirty(con, unit, hours)
         rows_with(con, {"hour": list(hours)}, _EXPECT, {"unit": unit}, fetch=False)
     for unit, until_ns in changes.until_ns.items():
         con.execute(_FORGET_LOOK, {"unit": unit})
         con.execute(_LOOKED, {"unit": unit, "until": until_ns})
 
 
-def soil(con: DuckDBPyConnection, unit: str, hours: Iterable[int]) -> None:
+def mark_dirty(con: DuckDBPyConnection, unit: str, hours: Iterable[int]) -> None:
     """Mark hours of a unit to be written again."""
     rows_with(con, {"hour": sorted(set(hours))}, _SOIL, {"unit": unit}, fetch=False)
 
@@ -369,7 +369,7 @@ def record_written(con: DuckDBPyConnection, files: Iterable[Written], digest: in
         con.execute(_WRITTEN, {**key, "rows": written.rows, "file": written.file, "digest": own, "now": now_ns})
 
 
-def moved(con: DuckDBPyConnection, unit: str, day_ns: int, tables: Iterable[str]) -> None:
+def record_merged_day(con: DuckDBPyConnection, unit: str, day_ns: int, tables: Iterable[str]) -> None:
     """Record that the hours of a day of some tables are now in one file."""
     for table in tables:
         assert table in UNITS[unit]  # noqa: S101 — a day is merged by unit
@@ -377,7 +377,7 @@ def moved(con: DuckDBPyConnection, unit: str, day_ns: int, tables: Iterable[str]
         con.execute(_MOVED, {"table": table, "file": file, "first": day_ns, "last": day_ns + DAY_NS})
 
 
-def lost(con: DuckDBPyConnection, folder: Path) -> dict[str, set[int]]:
+def find_missing_files(con: DuckDBPyConnection, folder: Path) -> dict[str, set[int]]:
     """Return the hours whose file was removed, by unit."""
     unit_of = {table: unit for unit, tables in UNITS.items() for table in tables}
     hours: dict[str, set[int]] = {}

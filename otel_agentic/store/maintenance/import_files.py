@@ -210,19 +210,19 @@ _ORPHANS: Final = tuple(
 )
 
 
-def stretches(rows: int) -> Iterator[tuple[int, int]]:
+def row_ranges(rows: int) -> Iterator[tuple[int, int]]:
     """Yield the row numbers, from and to, of each transaction."""
     for first in range(0, rows, PORTION):
         yield first, min(rows, first + PORTION)
 
 
-def import_stretch(con: DuckDBPyConnection, table: str, file: Path, stretch: tuple[int, int], now_ns: int) -> int:
+def import_rows(con: DuckDBPyConnection, table: str, file: Path, row_range: tuple[int, int], now_ns: int) -> int:
     """Import some rows of a file of spans or log records; return how many were new. New rows count as committed now.
 
     Raises:
         BadInputError: a row cannot be stored.
     """
-    bound = {"files": [str(file)], "first": stretch[0], "last": stretch[1], "now": now_ns}
+    bound = {"files": [str(file)], "first": row_range[0], "last": row_range[1], "now": now_ns}
     return _added(con, table, _SPANS if table == "spans" else _LOGS, bound)
 
 
@@ -274,7 +274,7 @@ def drop_orphans(con: DuckDBPyConnection) -> int:
     return sum(int(con.execute(sql).fetchall()[0][0]) for sql in _ORPHANS)
 
 
-def thaw(con: DuckDBPyConnection) -> None:
+def delete_tombstones(con: DuckDBPyConnection) -> None:
     """Remove the tombstones of conversations that were imported again."""
     for sql in _THAW:
         con.execute(sql)

@@ -284,7 +284,7 @@ def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
         return int(con.execute(_DELETE_RESULTS, {"cut": old.before_ns}).fetchall()[0][0])
 
 
-def remove_small(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: int, tombs_before_ns: int) -> None:
+def remove_unused(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: int, tombs_before_ns: int) -> None:
     """Delete unused data: verdicts not used for long, links of deleted traces, tombstones, and unused tool definitions.
 
     Old rows of `not_rebuilt` are deleted, too.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parsed, rows
+from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parse_json, rows
 from otel_agentic.store.table import key_columns, rows_with
 
 if TYPE_CHECKING:
@@ -99,17 +99,17 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
     definition = con.execute(_DEFINITION, where).fetchall()
     parts = {table: rows(con, sql, where) for table, sql in _PARTS.items()}
     for fault in parts["tool_faults"]:
-        fault["expected"], fault["actual"] = (parsed(fault[name]) for name in ("expected", "actual"))
+        fault["expected"], fault["actual"] = (parse_json(fault[name]) for name in ("expected", "actual"))
     for tools in parts["tool_scores"]:
-        tools["evidence"] = parsed(tools["evidence"])
-    return {**scores[0], **parts, "case": parsed(definition[0][0]) if definition else None}
+        tools["evidence"] = parse_json(tools["evidence"])
+    return {**scores[0], **parts, "case": parse_json(definition[0][0]) if definition else None}
 
 
 def metrics_of(con: DuckDBPyConnection, key: tuple[str, str]) -> list[Row]:
     """Return the scores of evaluators for a conversation, abstentions included: of the conversation first, then by turn."""
     metrics = rows(con, _METRICS, {"environment": key[0], "id": key[1]})
     for row in metrics:
-        row["details"] = parsed(row["details"])
+        row["details"] = parse_json(row["details"])
     return metrics
 
 

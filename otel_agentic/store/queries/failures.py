@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.evaluators.core import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
 from otel_agentic.evaluators.failures import Place
-from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parsed, rows
+from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parse_json, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -213,7 +213,7 @@ def scored_with_tools(con: DuckDBPyConnection, selection: Selection) -> Row:
 
 
 def _read(row: Row) -> Row:
-    return {name: parsed(value) if name in _JSON else value for name, value in row.items()}
+    return {name: parse_json(value) if name in _JSON else value for name, value in row.items()}
 
 
 LocatedScore = tuple[Place, MetricScore]
@@ -303,7 +303,7 @@ WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 """  # noqa: S608 — a constant of our own
 
 
-def core_found(con: DuckDBPyConnection, selection: Selection) -> list[LocatedScore]:
+def core_failures(con: DuckDBPyConnection, selection: Selection) -> list[LocatedScore]:
     """Return the problems of the conversations that failed, at least one for each, oldest first.
 
     The same as the result of `evaluators.core.core_scores` for each of them.

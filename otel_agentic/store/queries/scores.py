@@ -418,14 +418,14 @@ WHERE t.evaluation_id = $id AND NOT s.superseded
 _COMPARED_TOOLS: Final = _COMPARED_TURNS.replace("turn_scores", "tool_scores").replace("t.answer_score", "t.overall")
 
 
-def unsettled(con: DuckDBPyConnection, evaluation_id: str, selection: Selection) -> list[Key]:
+def waiting_for_judge(con: DuckDBPyConnection, evaluation_id: str, selection: Selection) -> list[Key]:
     """Return the conversations whose newest score under an evaluation waits for the judge, oldest first."""
     parameters = {"id": evaluation_id, "open": list(OPEN_REASONS), **bounds(selection)}
     rows = con.execute(_UNSETTLED, parameters).fetchall()
     return [(environment, name) for environment, name in rows]
 
 
-def news(
+def changed_scores(
     con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], again: AbstractSet[Key]
 ) -> list[Scored]:
     """Return the scores that differ from the stored ones: one that still waits for the judge is not new.

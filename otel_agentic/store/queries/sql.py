@@ -24,7 +24,7 @@ import orjson
 
 from otel_agentic.errors import QueryError, StoreError
 from otel_agentic.store.connection import open_database
-from otel_agentic.store.selection import plain, show
+from otel_agentic.store.selection import show, to_json_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -169,7 +169,7 @@ class Used(NamedTuple):
     paths: tuple[str, ...] | None = ()
 
 
-def checked(
+def check_statement(
     con: DuckDBPyConnection, sql: str, *, hidden: AbstractSet[str] = frozenset(), folder: Path | None = None
 ) -> duckdb.Statement:
     """Return the one statement in a text, if it is a SELECT, or an EXPLAIN of one, that uses only allowed names.
@@ -455,7 +455,7 @@ def _answer(request: Request, out: BinaryIO) -> None:
     out.flush()
     try:
         show(con, request.evaluation)
-        statement = checked(con, request.sql, folder=folder or None)
+        statement = check_statement(con, request.sql, folder=folder or None)
         con.execute("BEGIN TRANSACTION READ ONLY")  # a second layer besides the check of the statement
         _write(con.execute(statement), request, out)
         out.flush()
@@ -520,7 +520,9 @@ def _write(result: DuckDBPyConnection, request: Request, out: BinaryIO) -> None:
     columns, types = [str(column[0]) for column in described], [str(column[1]) for column in described]
     out.write(orjson.dumps({"columns": columns, "types": types})[:-1] + b',"rows":[')
     rows = _Rows(result, request.limits)
-    out.writelines((b",\n" if index else b"") + orjson.dumps(plain(list(row))) for index, row in enumerate(rows))
+    out.writelines(
+        (b",\n" if index else b"") + orjson.dumps(to_json_value(list(row))) for index, row in enumerate(rows)
+    )
     as_of = datetime.fromtimestamp(request.as_of_ns // 1_000_000 / 1000, UTC).isoformat(timespec="milliseconds")
     last = {"truncated": rows.cut_by is not None, "cut_by": rows.cut_by, "as_of": as_of.replace("+00:00", "Z")}
     out.write(b"]," + orjson.dumps(last)[1:])

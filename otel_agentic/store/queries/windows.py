@@ -12,7 +12,7 @@ from otel_agentic.scoring.model import DIMENSIONS
 from otel_agentic.stats.estimators import headline_among
 from otel_agentic.stats.grouped import GroupedAttempts
 from otel_agentic.stats.tiers import claim_tiers
-from otel_agentic.store.results import MEMBERS, TAGGED, fetched, groups_of
+from otel_agentic.store.results import MEMBERS, TAGGED, fetch_columns, groups_of
 from otel_agentic.store.table import Raw, Table, rows_with
 from otel_agentic.windows.model import GroupKey, JudgedByProbability, RemovedAttempts
 from otel_agentic.windows.roll import Bands, Counted, Slot
@@ -79,7 +79,9 @@ WHERE place <= $newest
 """  # noqa: S608 — the same
 
 
-def tick(con: DuckDBPyConnection, windows: Sequence[Window], ends: Sequence[int], tags: Sequence[str] = ()) -> Tallies:
+def count_windows(
+    con: DuckDBPyConnection, windows: Sequence[Window], ends: Sequence[int], tags: Sequence[str] = ()
+) -> Tallies:
     """Return the content of each group's windows at some ends, counted by the database.
 
     The same as `tally` of all results; faster for few ends, because no conversation leaves the database.
@@ -123,14 +125,14 @@ class _Query:
 
     def newest(self, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
         """Return the newest conversations one by one, because they are few."""
-        rows = fetched(self._con, f"WITH members AS ({self._members}) {self._newest}", {**bound, **self._tags})
+        rows = fetch_columns(self._con, f"WITH members AS ({self._members}) {self._newest}", {**bound, **self._tags})
         evaluated = np.flatnonzero(rows["passed"] + rows["failed"])
         return _BandRows(slots=slots, held=rows, cases={name: values[evaluated] for name, values in rows.items()})
 
     def ask(self, banded: str, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
         """Return the counts of the conversations that `banded`, a query of `members`, selects."""
         held, cases = (
-            fetched(
+            fetch_columns(
                 self._con, f"WITH members AS ({self._members}), banded AS ({banded}) {query}", {**bound, **self._tags}
             )
             for query in self._queries
@@ -297,8 +299,8 @@ def claims_at(
     members, removed = (TAGGED, _REMOVED_TAGGED) if tags else (MEMBERS, _REMOVED_MEMBERS)
     tagged = {"tags": list(tags)} if tags else {}
     bound = {"since": since_ns, "first": distinct_ends[0], **tagged}
-    before = fetched(con, f"WITH members AS ({members}), removed AS ({removed}) {_BEFORE}", bound)
-    after = fetched(con, f"WITH members AS ({members}) {_AFTER}", {**bound, "last": distinct_ends[-1]})
+    before = fetch_columns(con, f"WITH members AS ({members}), removed AS ({removed}) {_BEFORE}", bound)
+    after = fetch_columns(con, f"WITH members AS ({members}) {_AFTER}", {**bound, "last": distinct_ends[-1]})
     columns = {name: np.concatenate((before[name], after[name])) for name in before}
     if not len(columns["subject"]):
         return {}
@@ -313,7 +315,7 @@ def claims_at(
     contents, which = group_contents.by_end(len(groups), len(distinct_ends))
     _, estimator = headline_among(estimators, settings)
     claims = claim_tiers(_grouped(contents), settings, needed=False, estimator=estimator)
-    by_probability = fetched(
+    by_probability = fetch_columns(
         con, f"WITH members AS ({members}) {_BY_PROBABILITY}", {**tagged, "since": since_ns, "last": distinct_ends[-1]}
     )
     withheld = _withheld(con, by_probability, distinct_ends) if settings.tier_rule == "interval" else set()
