@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.cpu_time import timed
 from otel_agentic.engine.retention import HourlyExport, RetentionPass
 from otel_agentic.testing import NOON_NS, batch, span
-from tests.pipeline.hours import HOUR_NS, fill_hour
+from tests.builders import HOUR_NS, fill_hour
 from tests.pipeline.keeping import Clock, keeping
 
 if TYPE_CHECKING:

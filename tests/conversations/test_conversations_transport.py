@@ -23,11 +23,10 @@ from otel_agentic.spans import (
     merge_batches,
 )
 from otel_agentic.testing import batch
+from tests.builders import feed, stored_conversations
 from tests.conversations.rebuilding import conversations
 from tests.conversations.scripts import NAMELESS, SPEAKERS, WORDLESS, scripts
 from tests.conversations.wire import json_of, requests_of
-from tests.pipeline.parts import conversations as stored
-from tests.pipeline.parts import feed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -164,7 +163,7 @@ def check_arrival(arrival: Arrival, tmp_path: Path, script: AgentRunScript, spea
                 engine.store.accept(batch(*portion))
         feed(engine, *portions[-1])
 
-        assert (speaker, said(conversations(spoken))) == (speaker, said(stored(engine).values()))
+        assert (speaker, said(conversations(spoken))) == (speaker, said(stored_conversations(engine).values()))
 
 
 def said(found: Iterable[Conversation]) -> list[Conversation]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from tests.builders import CASE
 from tests.crash.serving import Server
-from tests.pipeline.parts import CASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,8 @@ import duckdb
 
 from otel_agentic.live.retention_loop import RetentionLoop
 from otel_agentic.testing import NOON_NS
-from tests.pipeline.hours import fill_hour
+from tests.builders import fill_hour, rows
 from tests.pipeline.keeping import HOUR_NS, Clock, keeping
-from tests.pipeline.parts import rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from otel_agentic.engine.engine import Engine
 from otel_agentic.engine.rebuild import AffectedItems
 from otel_agentic.spans import merge_batches
 from otel_agentic.store.links import open_conversations
+from tests.builders import CASE, rows
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import CASE, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,8 +13,8 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace.export import SpanExportResult
 
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
+from tests.builders import ask_hotel
 from tests.pipeline.exporting import readable
-from tests.pipeline.parts import ask_hotel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,11 +17,11 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 from otel_agentic.live.collector import LiveCollector
 from otel_agentic.testing import NOON_NS, SECOND_NS
+from tests.builders import rows
 from tests.crash.outcome import lost_or_doubled
 from tests.crash.sending import acknowledged, conversation, sending
 from tests.judges.openai_server import OpenAIServer, Said, obliging
 from tests.pipeline.exporting import readable
-from tests.pipeline.parts import rows
 from tests.pipeline.running import eventually, running
 from tests.pipeline.test_pipeline_live_breaker import CASES, CLOSED, SCORED, settings_of, tell
 

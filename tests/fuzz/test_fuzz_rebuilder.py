@@ -19,10 +19,10 @@ from otel_agentic.spans.limits import Limits
 from otel_agentic.spans.model import SpanBatch
 from otel_agentic.spans.sanitize import clean_value
 from otel_agentic.testing import NOON_NS, SECOND_NS, event, span
+from tests.builders import rows
 from tests.dialects.hostile import DIALECTS, EVENTS, anything, keys_of
 from tests.golden.comparing import batches
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import rows
 from tests.shared import SHARED, why_absent
 
 if TYPE_CHECKING:

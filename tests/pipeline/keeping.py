@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.engine.engine import Engine, NoListener
 from otel_agentic.testing import NOON_NS, speak_genai
+from tests.builders import ask_hotel, feed, rows
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import ask_hotel, feed, rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,20 +13,22 @@ from otel_agentic.backfill.run import BackfillContext, backfill
 from otel_agentic.commands import Commands
 from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.testing import NOON_NS
-from tests.pipeline.backfilling import (
+from tests.builders import (
     CASES,
     DAY_NS,
     HOUR_NS,
     HOURLY,
+    backfill_events,
+    contents,
     ends_of,
-    events,
-    fill,
-    run,
-    said,
-    told,
+    feed,
+    fill_days,
+    hotel_conversation,
+    rows,
+    run_backfill,
     window_rows,
+    window_values,
 )
-from tests.pipeline.parts import contents, feed, rows
 from tests.snapshots import raises
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ ASKED = BackfillRequest(windows=("6h", "24h"), step_ns=HOUR_NS, k=(1, 3)).checke
 
 
 def test_everything_is_scored_and_every_window_that_holds_a_conversation_has_rows(engine: Engine) -> None:
-    fill(engine)
-    done = run(engine)
+    fill_days(engine)
+    done = run_backfill(engine)
 
     assert {"pass": 8, "fail": 4} == done["scoring"]["outcomes"]
     found = window_rows(engine)
@@ -52,8 +54,8 @@ def test_everything_is_scored_and_every_window_that_holds_a_conversation_has_row
 
 
 def test_the_counts_of_a_window_are_those_of_the_conversations_that_ended_in_it(engine: Engine) -> None:
-    fill(engine)
-    run(engine)
+    fill_days(engine)
+    run_backfill(engine)
     looked_at = """
     SELECT w.n, w.c, count(*), count(*) FILTER (s.outcome = 'pass')
     FROM windows w
@@ -68,10 +70,10 @@ def test_the_counts_of_a_window_are_those_of_the_conversations_that_ended_in_it(
 
 
 def test_a_second_run_changes_nothing_at_all(engine: Engine) -> None:
-    fill(engine)
-    run(engine)
+    fill_days(engine)
+    run_backfill(engine)
     before = window_rows(engine)
-    again = run(engine)
+    again = run_backfill(engine)
 
     assert before == window_rows(engine)
     assert (0, True, 2) == (again["windows"]["rows_changed"], again["again"], again["windows"]["pass"])
@@ -79,11 +81,11 @@ def test_a_second_run_changes_nothing_at_all(engine: Engine) -> None:
 
 
 def test_a_conversation_that_came_late_restates_the_windows_that_hold_it_and_no_other(engine: Engine) -> None:
-    fill(engine)
-    run(engine)
+    fill_days(engine)
+    run_backfill(engine)
     before = window_rows(engine)
-    feed(engine, told(3, name="late", right=False))
-    done = run(engine)
+    feed(engine, hotel_conversation(3, name="late", right=False))
+    done = run_backfill(engine)
 
     after = window_rows(engine)
     changed = [row for row in after if row not in before]
@@ -94,19 +96,19 @@ def test_a_conversation_that_came_late_restates_the_windows_that_hold_it_and_no_
 
 
 def test_rows_of_other_windows_and_other_k_stay(engine: Engine) -> None:
-    fill(engine, 4)
-    run(engine)
+    fill_days(engine, 4)
+    run_backfill(engine)
     before = window_rows(engine)
-    run(engine, windows=["7d"], k=[2])
+    run_backfill(engine, windows=["7d"], k=[2])
 
     assert before == [row for row in window_rows(engine) if row[5] != "7d"]
     assert {2} == {row[7] for row in window_rows(engine) if row[5] == "7d"}
 
 
 def test_only_what_lies_in_some_window_is_scored(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     since = NOON_NS + 2 * DAY_NS
-    done = run(engine, since_ns=since, until_ns=since + HOUR_NS, windows=["6h"])
+    done = run_backfill(engine, since_ns=since, until_ns=since + HOUR_NS, windows=["6h"])
 
     scored = rows(engine, "SELECT min(ended_at), max(ended_at) FROM results")[0]
     assert [(done["scoring"]["scored"],)] == rows(engine, "SELECT count(*) FROM results")
@@ -120,44 +122,44 @@ def test_only_what_lies_in_some_window_is_scored(engine: Engine) -> None:
 
 
 def test_windows_of_the_newest_score_what_came_before_however_long_ago(engine: Engine) -> None:
-    fill(engine)
-    done = run(engine, since_ns=NOON_NS + 2 * DAY_NS, until_ns=NOON_NS + 2 * DAY_NS, windows=["n3"])
+    fill_days(engine)
+    done = run_backfill(engine, since_ns=NOON_NS + 2 * DAY_NS, until_ns=NOON_NS + 2 * DAY_NS, windows=["n3"])
 
     assert 10 == done["scoring"]["scored"]
     assert {3} == {row[11] for row in window_rows(engine)}
 
 
 def test_without_a_closed_conversation_there_is_nothing_to_do(engine: Engine) -> None:
-    done = run(engine)
+    done = run_backfill(engine)
 
     assert (0, 0, False) == (done["windows"]["ends"], done["windows"]["rows_changed"], done["stopped"])
     assert [] == window_rows(engine)
 
 
 def test_a_range_without_a_conversation_has_no_row(engine: Engine) -> None:
-    fill(engine, 2)
-    done = run(engine, since_ns=NOON_NS + 50 * DAY_NS, until_ns=NOON_NS + 51 * DAY_NS)
+    fill_days(engine, 2)
+    done = run_backfill(engine, since_ns=NOON_NS + 50 * DAY_NS, until_ns=NOON_NS + 51 * DAY_NS)
 
     assert (25, 0) == (done["windows"]["ends"], done["windows"]["rows_changed"])
 
 
 def test_cases_that_are_given_are_remembered(engine: Engine) -> None:
-    feed(engine, told(1))
-    run(engine, cases=CASES)
+    feed(engine, hotel_conversation(1))
+    run_backfill(engine, cases=CASES)
 
     assert [("pass",)] == rows(engine, "SELECT outcome FROM results")
 
 
 def test_what_is_wrong_with_the_range_is_told_before_anything_is_done(engine: Engine) -> None:
     with pytest.raises(UsageError, match="before --since"):
-        run(engine, since_ns=2, until_ns=1)
+        run_backfill(engine, since_ns=2, until_ns=1)
     with raises(UsageError, snapshot("--emit otlp: pass --endpoint http(s)://host:port, or set emit.endpoint")):
-        run(engine, emit="otlp")
+        run_backfill(engine, emit="otlp")
 
 
 def test_a_run_tells_its_stages_in_order_up_to_their_ends(engine: Engine) -> None:
-    fill(engine)
-    steps = [event for event in events(engine) if "stage" in event]
+    fill_days(engine)
+    steps = [event for event in backfill_events(engine) if "stage" in event]
 
     assert ["scoring", "windows"] == list(dict.fromkeys(event["stage"] for event in steps))
     ends = {event["stage"]: (event["done"], event["total"]) for event in steps}
@@ -165,69 +167,69 @@ def test_a_run_tells_its_stages_in_order_up_to_their_ends(engine: Engine) -> Non
 
 
 def test_a_run_that_is_stopped_goes_on_behind_its_last_part(open_engine: OpenEngine, engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     stopped = Stopping(after=3)
     first = backfill(engine, ASKED, context=stopped.around)
     assert first.stopped
     assert first.newest is not None
     position = first.newest.position_ns
 
-    second = run(engine)
+    second = run_backfill(engine)
 
     assert position is not None
     assert (True, 1, False) == (second["resumed_after"] is not None, second["windows"]["pass"], second["stopped"])
     whole = open_engine(engine.store.path.with_name("whole.duckdb"))
-    fill(whole)
-    run(whole)
-    assert said(whole) == said(engine)
-    assert len(said(whole)) == second["windows"]["rows_changed"]
+    fill_days(whole)
+    run_backfill(whole)
+    assert window_values(whole) == window_values(engine)
+    assert len(window_values(whole)) == second["windows"]["rows_changed"]
 
 
 def test_a_run_begins_anew_where_something_changed_behind_its_position(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     stopped = Stopping(after=5)
     backfill(engine, ASKED, context=stopped.around)
-    feed(engine, told(0, name="late"))
+    feed(engine, hotel_conversation(0, name="late"))
 
-    done = run(engine)
+    done = run_backfill(engine)
 
     assert (None, 2) == (done["resumed_after"], done["windows"]["pass"])
     assert [(2,)] == rows(engine, 'SELECT DISTINCT n FROM windows WHERE "end" = (SELECT min("end") FROM windows)')
 
 
 def test_a_run_goes_on_although_something_came_ahead_of_its_position(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     stopped = Stopping(after=3)
     backfill(engine, ASKED, context=stopped.around)
-    feed(engine, told(9, name="late"))
+    feed(engine, hotel_conversation(9, name="late"))
 
-    done = run(engine)
+    done = run_backfill(engine)
 
     assert (True, 1) == (done["resumed_after"] is not None, done["windows"]["pass"])
-    assert said(engine) == anew(engine)
+    assert window_values(engine) == anew(engine)
 
 
 def test_a_run_begins_anew_where_the_clock_was_set_back_meanwhile(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     backfill(engine, ASKED, context=Stopping(after=3).around)
     clock = engine.clock
     engine.clock = engine.store.clock = lambda: clock() - HOUR_NS
-    feed(engine, told(0, name="late"))
+    feed(engine, hotel_conversation(0, name="late"))
 
-    done = run(engine)
+    done = run_backfill(engine)
 
     assert (None, 2) == (done["resumed_after"], done["windows"]["pass"])
-    assert said(engine) == anew(engine)
+    assert window_values(engine) == anew(engine)
 
 
 def test_a_run_begins_anew_where_one_of_other_settings_wrote_its_rows_meanwhile(open_engine: OpenEngine) -> None:
     with open_engine() as engine:
-        fill(engine)
+        fill_days(engine)
         backfill(engine, ASKED, context=Stopping(after=3).around)
     with open_engine(stats={"level": 0.5}) as other:
-        run(other)
+        run_backfill(other)
     engine = open_engine()
-    done = run(engine)
+    done = run_backfill(engine)
 
     assert (None, 2) == (done["resumed_after"], done["windows"]["pass"])
     assert [(0.95,)] == rows(engine, "SELECT DISTINCT level FROM windows")
@@ -235,18 +237,18 @@ def test_a_run_begins_anew_where_one_of_other_settings_wrote_its_rows_meanwhile(
 
 def test_one_backfill_at_a_time_works_on_a_store(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("otel_agentic.commands.backfill._TURN_S", 0.01)
-    fill(engine, 1)
+    fill_days(engine, 1)
     with engine.backfill_lock, raises(OverloadedError, snapshot("another backfill is running")):
-        run(engine)
+        run_backfill(engine)
 
-    assert run(engine)["finished"]
+    assert run_backfill(engine)["finished"]
 
 
 def anew(engine: Engine) -> list[tuple[Any, ...]]:
     """Return what the rows say when all are computed again from nothing."""
     engine.store.write(lambda con: [con.execute(f"DELETE FROM {name}") for name in ("windows", "backfills")])  # noqa: S608
-    run(engine)
-    return said(engine)
+    run_backfill(engine)
+    return window_values(engine)
 
 
 class Stopping:
@@ -264,7 +266,7 @@ class Stopping:
 
 
 def test_a_listener_that_goes_away_stops_the_run(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     running = Commands(engine).backfill(**{**HOURLY, "step_ns": HOUR_NS // 60})
     next(event for event in running if event.get("stage") == "windows")
     cast("Generator[Any]", running).close()
@@ -275,24 +277,24 @@ def test_a_listener_that_goes_away_stops_the_run(engine: Engine) -> None:
 
 
 def test_a_dry_run_counts_what_the_run_then_does_and_writes_nothing(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     before = contents(engine)
-    dry = run(engine, dry_run=True)
+    dry = run_backfill(engine, dry_run=True)
 
     assert before == contents(engine)
-    done = run(engine)
+    done = run_backfill(engine)
     assert dry["windows"]["rows"] == done["windows"]["rows_changed"]
     assert dry["windows"]["ends"] == done["windows"]["ends"]
     assert (12, 12) == (dry["conversations"]["in_windows"], dry["conversations"]["to_score"])
     assert {"judge": "exact", "asks_a_model": False, "calls": 0} == {
         name: dry["judge"][name] for name in ("judge", "asks_a_model", "calls")
     }
-    assert 0 == run(engine, dry_run=True)["conversations"]["to_score"]
+    assert 0 == run_backfill(engine, dry_run=True)["conversations"]["to_score"]
 
 
 def test_a_dry_run_with_cases_leaves_them_unremembered(engine: Engine) -> None:
-    feed(engine, told(1))
+    feed(engine, hotel_conversation(1))
     before = contents(engine)
-    run(engine, dry_run=True, cases=CASES)
+    run_backfill(engine, dry_run=True, cases=CASES)
 
     assert before == contents(engine)

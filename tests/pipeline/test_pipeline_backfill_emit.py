@@ -8,8 +8,7 @@ import pytest
 
 from otel_agentic.errors import BackendError, UsageError
 from otel_agentic.testing import NOON_NS
-from tests.pipeline.backfilling import HOUR_NS, events, fill, run, told
-from tests.pipeline.parts import feed, rows
+from tests.builders import HOUR_NS, backfill_events, feed, fill_days, hotel_conversation, rows, run_backfill
 from tests.pipeline.test_pipeline_backfill_killed import values
 from tests.telemetry.receiver.over_http import http_receiver
 
@@ -25,9 +24,9 @@ def times(found: dict[Any, Any]) -> list[tuple[int]]:
 
 
 def test_points_are_those_of_the_rows_at_the_ends_of_their_windows(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     with http_receiver() as receiver:
-        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        done = run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         found = values(receiver.received)
 
     assert rows(engine, ENDS) == times(found)
@@ -55,9 +54,9 @@ def test_points_are_those_of_the_rows_at_the_ends_of_their_windows(engine: Engin
 def test_the_endpoint_of_the_settings_is_the_one_unless_another_is_given(open_engine: OpenEngine) -> None:
     with http_receiver() as receiver:
         engine = open_engine(emit={"endpoint": receiver.endpoint})
-        fill(engine, 2)
+        fill_days(engine, 2)
 
-        assert run(engine, emit="otlp")["emit"]["points"] == len(values(receiver.received)) > 0
+        assert run_backfill(engine, emit="otlp")["emit"]["points"] == len(values(receiver.received)) > 0
 
 
 def test_another_endpoint_of_the_settings_is_another_backend_that_gets_all(open_engine: OpenEngine) -> None:
@@ -66,17 +65,17 @@ def test_another_endpoint_of_the_settings_is_another_backend_that_gets_all(open_
         with http_receiver() as receiver:
             engine = open_engine(emit={"endpoint": receiver.endpoint})
             if not sent:
-                fill(engine, 2)
-            sent.append(run(engine, emit="otlp")["emit"]["points"])
+                fill_days(engine, 2)
+            sent.append(run_backfill(engine, emit="otlp")["emit"]["points"])
             engine.close()
 
     assert sent[0] == sent[1] > 0
 
 
 def test_what_is_secret_in_an_endpoint_is_not_written_down(engine: Engine) -> None:
-    fill(engine, 1)
+    fill_days(engine, 1)
     with http_receiver() as receiver:
-        run(engine, emit="otlp", endpoint=receiver.endpoint.replace("://", "://user:open-sesame@"))
+        run_backfill(engine, emit="otlp", endpoint=receiver.endpoint.replace("://", "://user:open-sesame@"))
 
     ((asked,),) = rows(engine, "SELECT request FROM backfills")
     assert "otlp" in asked
@@ -84,22 +83,22 @@ def test_what_is_secret_in_an_endpoint_is_not_written_down(engine: Engine) -> No
 
 
 def test_a_second_run_sends_nothing(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     with http_receiver() as receiver:
-        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         before = len(receiver.received.metrics)
-        again = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        again = run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
 
         assert (0, before) == (again["emit"]["points"], len(receiver.received.metrics))
 
 
 def test_what_came_late_sends_the_ends_that_it_changed_and_no_other(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     with http_receiver() as receiver:
-        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         receiver.received.metrics.clear()
-        feed(engine, told(3, name="late", right=False))
-        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        feed(engine, hotel_conversation(3, name="late", right=False))
+        run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         sent = times(values(receiver.received))
 
     assert sent == rows(engine, ENDS.replace("FROM windows", "FROM windows WHERE revision = 2"))
@@ -107,50 +106,54 @@ def test_what_came_late_sends_the_ends_that_it_changed_and_no_other(engine: Engi
 
 
 def test_what_another_run_restated_meanwhile_is_sent_too(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     with http_receiver() as receiver:
-        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         receiver.received.metrics.clear()
-        feed(engine, told(3, name="late", right=False))
-        run(engine)  # as a collector would restate them
-        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        feed(engine, hotel_conversation(3, name="late", right=False))
+        run_backfill(engine)  # as a collector would restate them
+        run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
 
         assert times(values(receiver.received))
 
 
 @pytest.mark.slow
 def test_a_backend_that_is_gone_is_named_and_the_next_run_sends_all(engine: Engine) -> None:
-    fill(engine, 3)
+    fill_days(engine, 3)
     with http_receiver("error") as receiver, pytest.raises(BackendError, match=receiver.endpoint):
-        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
     stored = rows(engine, ENDS)
     with http_receiver() as receiver:
-        other = run(engine, emit="otlp", endpoint=receiver.endpoint)  # another port: another backend, and another run
+        other = run_backfill(
+            engine, emit="otlp", endpoint=receiver.endpoint
+        )  # another port: another backend, and another run
         assert stored == times(values(receiver.received))
         assert 0 == other["windows"]["rows_changed"]
 
 
 def test_a_window_that_is_filling_is_stored_and_sent_once_its_end_has_come(engine: Engine) -> None:
-    fill(engine, 1)
+    fill_days(engine, 1)
     engine.clock = lambda: NOON_NS + HOUR_NS // 2
     with http_receiver() as receiver:
-        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        done = run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         assert (1, 0) == (done["windows"]["ends"], done["emit"]["points"])
         assert done["windows"]["rows_changed"] > 0
 
         engine.clock = lambda: NOON_NS + 2 * HOUR_NS
-        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        done = run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         assert [(NOON_NS + HOUR_NS,)] == times(values(receiver.received))
         assert 0 == done["windows"]["rows_changed"]
 
 
 def written(engine: Engine, **arguments: Any) -> str:
     """Return the OpenMetrics file that a backfill hands over."""
-    return "".join(event["text"] for event in events(engine, emit="openmetrics", **arguments) if "text" in event)
+    return "".join(
+        event["text"] for event in backfill_events(engine, emit="openmetrics", **arguments) if "text" in event
+    )
 
 
 def test_an_openmetrics_file_has_every_family_once_and_all_ends_and_a_last_line(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
     lines = written(engine).splitlines()
 
     assert "# EOF" == lines[-1]
@@ -161,13 +164,13 @@ def test_an_openmetrics_file_has_every_family_once_and_all_ends_and_a_last_line(
 
 
 def test_the_file_of_a_second_run_is_the_same(engine: Engine) -> None:
-    fill(engine)
+    fill_days(engine)
 
     assert written(engine) == written(engine)
 
 
 def test_labels_stand_on_every_series_of_the_file_and_are_checked(engine: Engine) -> None:
-    fill(engine, 1)
+    fill_days(engine, 1)
     lines = written(engine, labels_of_series={"job": "otel-agentic"}).splitlines()
 
     series = [line for line in lines if not line.startswith("#")]

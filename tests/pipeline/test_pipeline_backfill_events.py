@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.pipeline.backfilling import fill, run, told
-from tests.pipeline.parts import feed, rows
+from tests.builders import feed, fill_days, hotel_conversation, rows, run_backfill
 from tests.telemetry.receiver.over_http import HttpReceiver, _Handler, http_receiver
 
 if TYPE_CHECKING:
@@ -35,9 +34,9 @@ def judged(receiver: HttpReceiver) -> list[tuple[dict[str, Any], int]]:
 
 
 def test_each_conversation_that_is_scored_has_its_event_at_its_own_end(engine: Engine) -> None:
-    fill(engine, 4)
+    fill_days(engine, 4)
     with http_receiver() as receiver:
-        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        done = run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
 
         assert {"backfill"} == {found["agentic.trigger"] for found, _ in receiver.received.events()}
         assert {done["run_id"]} == {found["agentic.run.id"] for found, _ in receiver.received.events()}
@@ -57,12 +56,12 @@ def test_an_event_says_which_evaluation_judged_and_has_the_same_id_wherever_it_i
     for number in range(2):
         engine = open_engine()
         if not number:
-            fill(engine, 2)
+            fill_days(engine, 2)
         engine.store.write(
             lambda con: [con.execute(sql) for sql in ("DELETE FROM conversation_scores", "DELETE FROM results")]
         )
         with http_receiver() as receiver:
-            run(engine, emit="otlp", endpoint=receiver.endpoint)
+            run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
             made.append({found["agentic.evaluation.id"] for found, _ in receiver.received.events()})
             ((evaluation,),) = rows(engine, "SELECT DISTINCT evaluation_id FROM results")
             assert {evaluation} == {found["agentic.evaluator.version"] for found, _ in receiver.received.events()}
@@ -74,9 +73,9 @@ def test_an_event_says_which_evaluation_judged_and_has_the_same_id_wherever_it_i
 
 def test_more_events_than_a_request_holds_go_out_in_several(engine: Engine, monkeypatch: Any) -> None:
     monkeypatch.setattr("otel_agentic.telemetry.history._EVENTS_PER_REQUEST", 3)
-    fill(engine, 5)
+    fill_days(engine, 5)
     with http_receiver() as receiver:
-        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        done = run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
 
         ids = [found["agentic.evaluation.id"] for found, _ in receiver.received.events()]
         assert done["emit"]["events"] == len(ids) == len(set(ids))
@@ -84,23 +83,23 @@ def test_more_events_than_a_request_holds_go_out_in_several(engine: Engine, monk
 
 
 def test_what_was_sent_is_not_sent_again_and_what_came_late_is(engine: Engine) -> None:
-    fill(engine, 2)
+    fill_days(engine, 2)
     with http_receiver() as receiver:
-        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         receiver.received.logs.clear()
-        again = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        again = run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         assert (0, []) == (again["emit"]["events"], receiver.received.logs)
 
-        feed(engine, told(1, name="late"))
-        run(engine, emit="otlp", endpoint=receiver.endpoint)
+        feed(engine, hotel_conversation(1, name="late"))
+        run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
         assert ["late"] == [found["gen_ai.conversation.id"] for found, _ in judged(receiver)]
 
 
 def test_a_backend_that_takes_no_logs_gets_all_points_and_is_told_of(engine: Engine) -> None:
-    fill(engine, 3)
+    fill_days(engine, 3)
     with http_receiver() as receiver:
         receiver.RequestHandlerClass = TakesNoLogs
-        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        done = run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
 
         assert receiver.received.metrics
     assert done["finished"]
@@ -112,9 +111,9 @@ def test_a_backend_that_takes_no_logs_gets_all_points_and_is_told_of(engine: Eng
 
 def test_settings_without_events_send_none(open_engine: OpenEngine) -> None:
     engine = open_engine(emit={"events": "none"})
-    fill(engine, 1)
+    fill_days(engine, 1)
     with http_receiver() as receiver:
-        done = run(engine, emit="otlp", endpoint=receiver.endpoint)
+        done = run_backfill(engine, emit="otlp", endpoint=receiver.endpoint)
 
         assert (0, []) == (done["emit"]["events"], receiver.received.logs)
         assert receiver.received.metrics

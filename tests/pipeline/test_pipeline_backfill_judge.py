@@ -8,9 +8,8 @@ import pytest
 
 from otel_agentic.cli.backfill import judge_lines
 from otel_agentic.judges import Verdict
+from tests.builders import CASES, feed, fill_days, hotel_conversation, rows, run_backfill
 from tests.judges.parts import Streaming, failing
-from tests.pipeline.backfilling import CASES, fill, run, told
-from tests.pipeline.parts import feed, rows
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
@@ -43,34 +42,34 @@ def with_model(engine: Engine) -> Model:
 def test_a_dry_run_counts_the_different_questions_and_asks_none(open_engine: OpenEngine) -> None:
     engine = open_engine(judge={"input_price_usd": 2.0, "output_price_usd": 8.0})
     judge = with_model(engine)
-    fill(engine)
-    found = run(engine, dry_run=True)["judge"]
+    fill_days(engine)
+    found = run_backfill(engine, dry_run=True)["judge"]
 
     assert 0 == judge.asked.total()
     assert (2, 0, 2, 2_000) == (found["questions"], found["cached"], found["calls"], found["tokens"])
     assert 2_000 * 8.0 / 1e6 == pytest.approx(found["cost_usd"])
-    run(engine)
+    run_backfill(engine)
     assert found["calls"] == judge.asked.total()
 
 
 def test_a_verdict_that_is_remembered_costs_nothing(engine: Engine) -> None:
     with_model(engine)
-    fill(engine, 6)
-    run(engine)
-    feed(engine, told(6), told(7))
+    fill_days(engine, 6)
+    run_backfill(engine)
+    feed(engine, hotel_conversation(6), hotel_conversation(7))
 
-    found = run(engine, dry_run=True)["judge"]
+    found = run_backfill(engine, dry_run=True)["judge"]
     assert (2, 2, 0, 0) == (found["questions"], found["cached"], found["calls"], found["tokens"])
 
 
 def test_a_budget_that_would_be_broken_is_named_and_kept(open_engine: OpenEngine) -> None:
     engine = open_engine(judge={"max_calls": 1})
     judge = with_model(engine)
-    fill(engine)
-    found = run(engine, dry_run=True)["judge"]
+    fill_days(engine)
+    found = run_backfill(engine, dry_run=True)["judge"]
     assert "judge.max_calls 1" in found["over"]
 
-    done = run(engine)
+    done = run_backfill(engine)
     assert 1 == judge.asked.total()
     refused = done["scoring"]["reasons"]["budget_exhausted"]
     assert [(refused,)] == rows(engine, "SELECT count(*) FROM results WHERE reason = 'budget_exhausted'")
@@ -79,22 +78,22 @@ def test_a_budget_that_would_be_broken_is_named_and_kept(open_engine: OpenEngine
 def test_what_a_judge_failed_on_is_asked_again_by_the_next_run(engine: Engine) -> None:
     judge = with_model(engine)
     judge.say = failing
-    fill(engine, 2)
-    first = run(engine)
+    fill_days(engine, 2)
+    first = run_backfill(engine)
     assert {"judge_error": 2} == first["scoring"]["reasons"]
 
     judge.say = Model().say
-    second = run(engine)
+    second = run_backfill(engine)
     assert {"pass": 1, "fail": 1} == second["scoring"]["outcomes"]
     assert second["windows"]["rows_changed"] > 0
 
 
 def test_the_answers_of_cases_that_are_given_only_now_are_counted(engine: Engine) -> None:
     with_model(engine)
-    feed(engine, told(1))
+    feed(engine, hotel_conversation(1))
 
-    assert 0 == run(engine, dry_run=True)["judge"]["questions"]
-    assert 1 == run(engine, dry_run=True, cases=CASES)["judge"]["questions"]
+    assert 0 == run_backfill(engine, dry_run=True)["judge"]["questions"]
+    assert 1 == run_backfill(engine, dry_run=True, cases=CASES)["judge"]["questions"]
 
 
 def estimate(**changes: Any) -> dict[str, Any]:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_agentic.engine.engine import Engine
+from tests.builders import HOUR_NS, fill_days, rows, run_backfill, window_values
 from tests.cli.running import environment
-from tests.pipeline.backfilling import HOUR_NS, fill, run, said
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import rows
 from tests.telemetry.receiver.over_http import http_receiver
 from tests.telemetry.receiver.received import attributes
 
@@ -61,7 +60,7 @@ def values(received: Received) -> dict[Place, set[float]]:
 
 def filled(db: Path) -> None:
     with Engine(settings_for(db), create=True) as engine:
-        fill(engine, 12)
+        fill_days(engine, 12)
 
 
 def check(tmp_path: Path, seed: int, times: int) -> None:
@@ -69,15 +68,15 @@ def check(tmp_path: Path, seed: int, times: int) -> None:
     filled(tmp_path / "killed.duckdb")
     shutil.copy(tmp_path / "killed.duckdb", tmp_path / "whole.duckdb")
     with http_receiver() as once, Engine(settings_for(tmp_path / "whole.duckdb")) as engine:
-        run(engine, step_ns=HOUR_NS // 2, emit="otlp", endpoint=once.endpoint)
-        wanted, sent = said(engine), values(once.received)
+        run_backfill(engine, step_ns=HOUR_NS // 2, emit="otlp", endpoint=once.endpoint)
+        wanted, sent = window_values(engine), values(once.received)
     with http_receiver() as often:
         ended = killed(tmp_path / "killed.duckdb", seed, times, often.endpoint)
         found = values(often.received)
 
     assert [*[-signal.SIGKILL] * times, 0] == ended
     with Engine(settings_for(tmp_path / "killed.duckdb")) as engine:
-        assert wanted == said(engine)
+        assert wanted == window_values(engine)
         assert [(1,)] == rows(engine, "SELECT DISTINCT revision FROM windows")
         assert [("finished", 1, len(wanted))] == rows(engine, "SELECT state, passes, rows_changed FROM backfills")
         scored = rows(engine, "SELECT count(*), count(DISTINCT conversation_id) FROM conversation_scores")

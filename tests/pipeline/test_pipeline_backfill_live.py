@@ -23,10 +23,21 @@ from otel_agentic.spans import Limits, SpanBatch, decode_document, merge_batches
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
 from otel_agentic.windows import current_end
-from tests.pipeline.backfilling import CASES, DAY_NS, HOUR_NS, LATER_NS, fill, run, said, told
+from tests.builders import (
+    CASES,
+    DAY_NS,
+    HOUR_NS,
+    LATER_NS,
+    ask_hotel,
+    feed,
+    fill_days,
+    hotel_conversation,
+    rows,
+    run_backfill,
+    window_values,
+)
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import ask_hotel, feed, rows
 from tests.pipeline.running import ask, eventually, live_settings, running
 from tests.snapshots import raises
 
@@ -85,26 +96,26 @@ class Collected:
 
 
 def test_live_ingestion_in_event_time_and_backfill_make_the_same_rows(tmp_path: Path) -> None:
-    conversations = [told(number) for number in range(6)]
+    conversations = [hotel_conversation(number) for number in range(6)]
     loose = [
         speak_genai(ask_hotel(None), start_ns=NOON_NS + 11 * HOUR_NS),
         speak_genai(ask_hotel(None), start_ns=NOON_NS),
     ]
     spans = [(span.end_ns, span) for batch in (*conversations, *loose) for span in batch.spans]
-    late = [(span.end_ns + 7 * HOUR_NS, span) for span in told(2, name="late", right=False).spans]
+    late = [(span.end_ns + 7 * HOUR_NS, span) for span in hotel_conversation(2, name="late", right=False).spans]
     clock = Clock()
     with Engine(settings_for(tmp_path / "live.duckdb", windows=WINDOWS), create=True, clock=clock) as live:
         remember(live)
         until_ns = Collected(live, clock).replay([*spans, *late], NOON_NS + 40 * HOUR_NS, HOUR_NS)
-        wanted = said(live)
+        wanted = window_values(live)
     with Engine(
         settings_for(tmp_path / "filled.duckdb", windows=WINDOWS), create=True, clock=lambda: LATER_NS
     ) as filled:
         remember(filled)
         feed(filled, *(span for _, span in (*spans, *late)))
-        run(filled, until_ns=until_ns, windows=None, step_ns=None, k=None)
+        run_backfill(filled, until_ns=until_ns, windows=None, step_ns=None, k=None)
 
-        assert wanted == said(filled)
+        assert wanted == window_values(filled)
     assert len(wanted) > 200
     assert {None, "regression"} == {row[4] for row in wanted}
 
@@ -130,13 +141,13 @@ def test_live_ingestion_of_tau_airline_and_backfill_make_the_same_rows(
         live.evaluating.remember(*truth)
         last_ns = max(span.end_ns for span in spans)
         until_ns = Collected(live, clock).replay(arrivals(spans), last_ns + DAY_NS, HOUR_NS // 2)
-        wanted = said(live)
+        wanted = window_values(live)
     with Engine(settings_for(tmp_path / "filled.duckdb", **settings), create=True) as filled:
         ingest_files(filled, [str(tau / "spans.jsonl.gz")], lambda *_: None)
         filled.evaluating.remember(*truth)
-        run(filled, until_ns=until_ns, windows=None, step_ns=None, k=None)
+        run_backfill(filled, until_ns=until_ns, windows=None, step_ns=None, k=None)
 
-        assert wanted == said(filled)
+        assert wanted == window_values(filled)
     assert len(wanted) > 3_000
 
 
@@ -147,7 +158,7 @@ def arrivals(spans: Sequence[Span]) -> list[tuple[int, Span]]:
 def test_a_backfill_in_a_collector_tells_how_far_it_is_and_what_it_did(tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
     with Engine(settings_for(db), create=True) as engine:
-        fill(engine)
+        fill_days(engine)
     with running(live_settings(db)) as (live, found):
         before = counters(found.admin)
         told_of = streamed(live_settings(db), windows=["6h"], step_ns=HOUR_NS, k=[1])
@@ -180,7 +191,7 @@ def streamed(settings: Any, **arguments: Any) -> list[dict[str, Any]]:
 def test_what_just_closed_is_left_to_the_collector_which_counts_it(tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
     with Engine(settings_for(db), create=True) as engine:
-        fill(engine, 3)
+        fill_days(engine, 3)
     with running(live_settings(db)) as (live, found), ExitStack() as held:
         held.enter_context(live.scoring_loop.lock)
         export(found, speak_genai(ask_hotel("fresh"), start_ns=just_now()).spans)
@@ -196,7 +207,7 @@ def test_what_just_closed_is_left_to_the_collector_which_counts_it(tmp_path: Pat
 def test_spans_are_stored_while_a_backfill_is_under_way(tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
     with Engine(settings_for(db), create=True) as engine:
-        fill(engine)
+        fill_days(engine)
     with running(live_settings(db)) as (live, found):
         client = open_client(live_settings(db), server=None)
         steps = client.stream("backfill", windows=["24h"], step_ns=60 * SECOND_NS)

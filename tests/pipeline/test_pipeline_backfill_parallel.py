@@ -27,8 +27,8 @@ from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.scoring.dimensions import tool_counts
 from otel_agentic.store.selection import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
+from tests.builders import CASE, ask_hotel, contents, feed
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import CASE, ask_hotel, contents, feed
 from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.store.judges import HumanVerdict
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from otel_agentic.truth import CaseIndex, parse_cases
+from tests.builders import feed, rows
 from tests.judges.parts import PlainJudge
-from tests.pipeline.parts import feed, rows
 from tests.scoring.test_scoring_outcome import conversation, turn
 from tests.snapshots import raises
 

@@ -15,7 +15,7 @@ from otel_agentic.reports.comparison import Compared, comparison_json
 from otel_agentic.stats.compare import compare
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from otel_agentic.windows import GroupKey, ScoredConversation, attempts_of, group_by
-from tests.pipeline.parts import feed
+from tests.builders import feed
 from tests.snapshots import raises
 
 if TYPE_CHECKING:

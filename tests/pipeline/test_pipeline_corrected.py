@@ -14,9 +14,9 @@ from otel_agentic.judges import Question, Verdict
 from otel_agentic.stats.agreement import VerdictPair
 from otel_agentic.stats.judge_error import corrected
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from tests.builders import feed
 from tests.judges.parts import PlainJudge
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import feed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 from otel_agentic.reports.conversations import by_framework, of_conversations, of_view
 from otel_agentic.store.queries.conversations import coverage
 from otel_agentic.testing import AgentRunScript, conversation, scripted_call, speak_genai, tool_call, turn
-from tests.pipeline.parts import ask_hotel, conversations, feed
+from tests.builders import ask_hotel, feed, stored_conversations
 from tests.snapshots import opening
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def test_the_view_counts_as_the_conversations_do(engine: Engine) -> None:
     with engine.store.read() as con:
         seen = by_framework(of_view(coverage(con)))
 
-    assert seen == by_framework(of_conversations(conversations(engine).values()))
+    assert seen == by_framework(of_conversations(stored_conversations(engine).values()))
     (row,) = seen
     assert ("concierge", "genai", 3, 4) == (row["service"], row["dialect"], row["turns"], row["calls"])
     assert (1.0, 2 / 3) == (row["results"], row["conversation_id"])

@@ -11,7 +11,7 @@ from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.errors import CaseError
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
-from tests.pipeline.parts import CASE, ask_hotel, contents, feed, rows
+from tests.builders import CASE, ask_hotel, contents, feed, rows
 
 if TYPE_CHECKING:
     from pathlib import Path

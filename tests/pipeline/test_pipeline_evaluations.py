@@ -9,7 +9,7 @@ import pytest
 from otel_agentic.commands import Commands
 from otel_agentic.errors import UsageError
 from otel_agentic.testing import speak_genai
-from tests.pipeline.parts import CASE, ask_hotel, feed, rows
+from tests.builders import CASE, ask_hotel, feed, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,8 +17,8 @@ from otel_agentic.engine.retention import HourlyExport
 from otel_agentic.live.retention_loop import RetentionLoop
 from otel_agentic.store.maintenance.export import exchange
 from otel_agentic.testing import NOON_NS
+from tests.builders import CASE
 from tests.pipeline.keeping import Clock, keeping, names, talk, told
-from tests.pipeline.parts import CASE
 from tests.pipeline.running import ask, eventually, live_settings, running
 from tests.snapshots import passage, raises
 

@@ -13,9 +13,9 @@ from otel_agentic.commands import Client, Commands
 from otel_agentic.engine.retention import RetentionPass
 from otel_agentic.store.conversations import Built, content_hash, save_conversations
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
+from tests.builders import feed, revisions, rows, stored_conversations
 from tests.conversations.rebuilding import act, assistant, chat, run, tool, user
 from tests.pipeline.keeping import Clock, keeping
-from tests.pipeline.parts import conversations, feed, revisions, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +83,7 @@ def engine(tmp_path: Path, clock: Clock) -> Iterator[Engine]:
 
 
 def only(engine: Engine) -> Conversation:
-    (found,) = conversations(engine).values()
+    (found,) = stored_conversations(engine).values()
     return found
 
 
@@ -149,7 +149,7 @@ def test_a_conversation_without_facts_is_the_same_as_before_they_were_kept() -> 
 def test_a_conversation_of_an_older_release_gets_a_revision_only_where_there_are_facts(engine: Engine) -> None:
     """Such a store has no facts; a span comes that changes nothing but has both rebuilt."""
     feed(engine, run(0, 9, id="bare", trace="a", query="hi", answer="hello"), *told("c-1", [SEARCH]))
-    before = [replace(each, tool_definitions=None, final_state=None) for each in conversations(engine).values()]
+    before = [replace(each, tool_definitions=None, final_state=None) for each in stored_conversations(engine).values()]
     before = [replace(each, turns=tuple(replace(one, models=(), plans=()) for one in each.turns)) for each in before]
     engine.store.write(
         lambda con: save_conversations(

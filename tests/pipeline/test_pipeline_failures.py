@@ -21,10 +21,10 @@ from otel_agentic.reports.failures import found_failures
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.selection import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, scripted_call, speak_genai
+from tests.builders import feed, rows
 from tests.evaluators.failing import subjects
 from tests.judges.models import Bare, fields_of
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import feed, rows
 from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:

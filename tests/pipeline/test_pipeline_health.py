@@ -12,8 +12,8 @@ from inline_snapshot import snapshot
 
 from otel_agentic.errors import QueryError
 from otel_agentic.testing import batch, span, speak_genai
+from tests.builders import CASE, ask_hotel
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import CASE, ask_hotel
 from tests.pipeline.running import OPEN, eventually, live_settings, running
 from tests.pipeline.test_pipeline_live import gauge
 from tests.snapshots import passage, raises

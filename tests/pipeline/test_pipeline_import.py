@@ -14,8 +14,8 @@ from otel_agentic.commands import Client, Commands
 from otel_agentic.errors import BackendError, BadInputError, OverloadedError, UsageError
 from otel_agentic.live.retention_loop import RetentionLoop
 from otel_agentic.store.maintenance.import_files import ORDER
+from tests.builders import CASE, contents, rows
 from tests.pipeline.keeping import Clock, counts, keeping, names, talk, told
-from tests.pipeline.parts import CASE, contents, rows
 from tests.pipeline.running import live_settings, running
 from tests.snapshots import raises
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_agentic.testing import speak_genai
+from tests.builders import ask_hotel, rows
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import ask_hotel, rows
 from tests.pipeline.running import OPEN, eventually, live_settings, running
 from tests.store.test_store_reopening import fill, kill
 

@@ -10,9 +10,9 @@ import pytest
 
 from otel_agentic.commands import Commands
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from tests.builders import feed, rows
 from tests.judges.openai_server import OpenAIServer, Said, error, said
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import feed, rows
 from tests.pipeline.running import eventually, live_settings, running
 
 if TYPE_CHECKING:

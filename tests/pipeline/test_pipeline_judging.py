@@ -15,10 +15,10 @@ from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluation.sampling import position_of
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, scripted_call, speak_genai
+from tests.builders import feed, rows
 from tests.evaluators.own import Asker
 from tests.judges.parts import PlainJudge, Streaming
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import feed, rows
 from tests.pipeline.test_pipeline_metrics import judging, with_own
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from otel_agentic.commands import Commands
 from otel_agentic.engine.retention import HourlyExport, RetentionPass
 from otel_agentic.errors import BadInputError
 from otel_agentic.testing import NOON_NS, batch, span
+from tests.builders import feed, rows
 from tests.pipeline.keeping import HOUR_NS, Clock, counts, keeping, names, told
-from tests.pipeline.parts import feed, rows
 from tests.pipeline.test_pipeline_exports import spans_in
 from tests.pipeline.test_pipeline_import import Local, export, silent
 from tests.snapshots import raises

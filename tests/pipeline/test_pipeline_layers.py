@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.commands import Commands
 from otel_agentic.testing import NOON_NS, SECOND_NS, span
-from tests.pipeline.parts import feed, rows
+from tests.builders import feed, rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.pipeline.parts import rows
+from tests.builders import rows
 from tests.pipeline.running import OPEN, ask, live_settings, running
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from otel_agentic.live.collector import LiveCollector
 from otel_agentic.net.server_file import LiveServer, find_live_server, server_file, write_server_file
 from otel_agentic.store.links import NotRebuilt, save_not_rebuilt
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, span, speak_genai
+from tests.builders import CASE, ask_hotel, rows
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import CASE, ask_hotel, rows
 from tests.pipeline.running import OPEN, ask, eventually, live_settings, running
 from tests.snapshots import raises
 from tests.telemetry.receiver.over_http import http_receiver

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_agentic.testing import AgentRunScript, speak_genai
+from tests.builders import rows
 from tests.judges.openai_server import OpenAIServer, Said, error, obliging, said
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import rows
 from tests.pipeline.running import eventually, live_settings, running
 
 if TYPE_CHECKING:

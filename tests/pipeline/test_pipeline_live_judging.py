@@ -15,10 +15,10 @@ from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.live.collector import LiveCollector
 from otel_agentic.live.scoring_loop import ScoringLoop
 from otel_agentic.testing import span, speak_genai
+from tests.builders import CASE, ask_hotel, feed, rows
 from tests.judges.parts import Streaming
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 from tests.pipeline.running import eventually, live_settings, running
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.live.collector import LiveCollector
 from otel_agentic.live.scoring_loop import ScoringLoop
 from otel_agentic.testing import span, speak_genai
+from tests.builders import CASE, ask_hotel, feed, rows
 from tests.evaluators.own import Plain
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 from tests.pipeline.running import ask, eventually, live_settings, running
 from tests.pipeline.test_pipeline_metrics import with_own
 

@@ -11,7 +11,7 @@ from otel_agentic.errors import UsageError
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from otel_agentic.truth import parse_cases
 from otel_agentic.truth.match import shares_nothing
-from tests.pipeline.parts import CASE, ask_hotel, conversations, feed
+from tests.builders import CASE, ask_hotel, feed, stored_conversations
 from tests.pipeline.running import ask, live_settings, running
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def test_the_warning_keeps_quiet_over_right_cases_and_speaks_over_wrong_ones(
 ) -> None:
     cases = list(parse_cases("cases.jsonl", (tau / "cases.jsonl").read_text("utf-8")).require())
     place = {case.case_id: index for index, case in enumerate(cases)}
-    made = [one for one in conversations(copy_of(tau_file)).values() if one.case_id is not None]
+    made = [one for one in stored_conversations(copy_of(tau_file)).values() if one.case_id is not None]
 
     right = sum(shares_nothing(cases[place[one.case_id or ""]], one) for one in made)
     wrong = sum(

@@ -14,8 +14,8 @@ from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.reports.metric_summary import metric_summaries, metric_values, summaries_of
 from otel_agentic.store.selection import Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from tests.builders import feed
 from tests.evaluators.own import OfGroup, Plain, metric
-from tests.pipeline.parts import feed
 from tests.pipeline.test_pipeline_metrics import CASES, with_own
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.base import MetricScore
 from otel_agentic.judges import JudgeFailure, LangChainJudge, Verdict
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from tests.builders import feed, rows
 from tests.evaluators.own import Asker, OfGroup, Plain, metric
 from tests.judges.models import Bare, fields_of
 from tests.judges.parts import Streaming
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import feed, rows
 from tests.snapshots import raises
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 
 from otel_agentic.engine.engine import Engine, NoListener
 from otel_agentic.engine.retention import HourlyExport, RetentionPass
+from tests.builders import CASE, rows
 from tests.evaluators.own import Asker, Plain
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.keeping import HOUR_NS, Clock, keeping, told
-from tests.pipeline.parts import CASE, rows
 from tests.pipeline.test_pipeline_metrics import CASES, asked, judging, tell, with_own
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from otel_agentic.reports.objectives import Monitors, objectives_report
 from otel_agentic.stats.sequential import BlockEvidence, Evidence, log_e_path
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
+from tests.builders import CASE, ask_hotel, feed, rows, save_outcomes
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import CASE, ask_hotel, feed, rows
-from tests.pipeline.results import put_results
 from tests.pipeline.running import ask, eventually, live_settings, running
 from tests.snapshots import opening, passage
 
@@ -74,8 +73,8 @@ def e_of(path: list[str], p0: float = 0.9) -> Any:
 def test_every_group_is_held_to_the_objectives_of_its_agent(start: Start) -> None:
     engine, monitoring = start(NINE, {"agent": "cl*", "k": 3, "target": 0.7, "name": "three in a row"})
     clerk, other = outcomes(5, 2), outcomes(3, 1)
-    put_results(engine, clerk)
-    put_results(engine, other, subject=2, agent="driver", name="d")
+    save_outcomes(engine, clerk)
+    save_outcomes(engine, other, subject=2, agent="driver", name="d")
 
     found = [(each.key.agent, each.objective.label, each.n, each.c, each.e_value) for each in monitoring.refresh()]
 
@@ -88,8 +87,8 @@ def test_every_group_is_held_to_the_objectives_of_its_agent(start: Start) -> Non
 
 def test_what_was_not_evaluated_and_what_is_not_final_is_not_looked_at(start: Start) -> None:
     engine, monitoring = start()
-    put_results(engine, ["pass", "not_evaluated", "fail"])
-    put_results(engine, ["fail"], first_ns=NOON_NS - LATENESS_NS + 1, name="young")
+    save_outcomes(engine, ["pass", "not_evaluated", "fail"])
+    save_outcomes(engine, ["fail"], first_ns=NOON_NS - LATENESS_NS + 1, name="young")
 
     assert [2] == [each.n for each in monitoring.refresh()]
 
@@ -103,7 +102,7 @@ def test_going_on_gives_the_rows_that_starting_anew_gives(start: Start, telemetr
     for step in range(6):
         first_ns = NOON_NS + step * LATENESS_NS
         made = ["pass" if each else "fail" for each in rng.random(30) < 0.85]
-        put_results(engine, made, first_ns=first_ns, name=f"s{step}", cases=[*rng.integers(1, 6, 29).tolist(), None])
+        save_outcomes(engine, made, first_ns=first_ns, name=f"s{step}", cases=[*rng.integers(1, 6, 29).tolist(), None])
         set_clock(engine, first_ns + LATENESS_NS + 15_000)  # the second half becomes final in the next round
         monitoring.refresh()
     set_clock(engine, NOON_NS + 10 * LATENESS_NS)
@@ -123,11 +122,11 @@ def approximate(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("late", [("pass", "fail"), ("fail", "pass")])
 def test_a_late_or_restated_result_is_as_if_it_had_always_been_so(start: Start, late: tuple[str, str]) -> None:
     engine, monitoring = start()
-    put_results(engine, outcomes(6, 2))
+    save_outcomes(engine, outcomes(6, 2))
     monitoring.refresh()
 
-    changed = put_results(engine, late)  # the first two conversations get another result
-    changed += put_results(engine, ["fail"], first_ns=1_500, name="late")
+    changed = save_outcomes(engine, late)  # the first two conversations get another result
+    changed += save_outcomes(engine, ["fail"], first_ns=1_500, name="late")
     monitoring.changed(changed)
     set_clock(engine, NOON_NS + SECOND_NS)
     found = monitoring.refresh()
@@ -139,7 +138,7 @@ def test_a_late_or_restated_result_is_as_if_it_had_always_been_so(start: Start, 
 
 def test_a_result_that_is_gone_is_gone_from_the_evidence(start: Start) -> None:
     engine, monitoring = start()
-    ended_ns = put_results(engine, outcomes(2, 3))
+    ended_ns = save_outcomes(engine, outcomes(2, 3))
     monitoring.refresh()
 
     engine.store.write(lambda con: con.execute("DELETE FROM results WHERE conversation_id = 'c-000003'").fetchall())
@@ -150,15 +149,15 @@ def test_a_result_that_is_gone_is_gone_from_the_evidence(start: Start) -> None:
 
 def test_only_groups_of_which_a_result_changed_begin_anew(start: Start) -> None:
     engine, monitoring = start()
-    ended_ns = put_results(engine, outcomes(2, 3))
-    put_results(engine, outcomes(3, 1), subject=2, agent="driver", name="d")
+    ended_ns = save_outcomes(engine, outcomes(2, 3))
+    save_outcomes(engine, outcomes(3, 1), subject=2, agent="driver", name="d")
     monitoring.refresh()
-    put_results(engine, ["pass"], first_ns=NOON_NS - LATENESS_NS + 1, subject=2, agent="driver", name="young")
+    save_outcomes(engine, ["pass"], first_ns=NOON_NS - LATENESS_NS + 1, subject=2, agent="driver", name="young")
     set_clock(engine, NOON_NS + 1)
     _, driver = monitoring.refresh()
 
     for outcome, correct in (("fail", 1), ("pass", 2)):  # and back again
-        put_results(engine, [outcome])
+        save_outcomes(engine, [outcome])
         monitoring.changed(ended_ns[:1])
         clerk_now, driver_now = monitoring.refresh()
         assert correct == clerk_now.c
@@ -167,8 +166,8 @@ def test_only_groups_of_which_a_result_changed_begin_anew(start: Start) -> None:
 
 def test_a_group_that_lost_its_last_result_has_no_monitor(start: Start) -> None:
     engine, monitoring = start()
-    ended_ns = put_results(engine, ["fail"])
-    put_results(engine, ["pass"], subject=2, agent="driver", name="d")
+    ended_ns = save_outcomes(engine, ["fail"])
+    save_outcomes(engine, ["pass"], subject=2, agent="driver", name="d")
     monitoring.refresh()
 
     engine.store.write(lambda con: con.execute("DELETE FROM results WHERE subject = 1").fetchall())
@@ -177,15 +176,15 @@ def test_a_group_that_lost_its_last_result_has_no_monitor(start: Start) -> None:
     assert ["driver"] == [each.key.agent for each in monitoring.refresh()]
     assert [("driver",)] == rows(engine, "SELECT agent FROM monitors")
 
-    put_results(engine, ["pass"])
+    save_outcomes(engine, ["pass"])
     monitoring.changed(ended_ns)
     assert [1, 1] == [each.c for each in monitoring.refresh()]
 
 
 def test_an_open_conversation_holds_back_what_ended_after_it(start: Start) -> None:
     engine, monitoring = start()
-    put_results(engine, ["fail"], first_ns=NOON_NS - 90 * SECOND_NS)
-    put_results(engine, ["fail"], first_ns=NOON_NS + 90 * SECOND_NS, name="after")
+    save_outcomes(engine, ["fail"], first_ns=NOON_NS - 90 * SECOND_NS)
+    save_outcomes(engine, ["fail"], first_ns=NOON_NS + 90 * SECOND_NS, name="after")
     set_clock(engine, NOON_NS + 2 * LATENESS_NS)
     feed(engine, *speak_genai(ask_hotel(), start_ns=NOON_NS).spans)
     reopen = "UPDATE conversations SET closed_by = NULL"
@@ -196,7 +195,7 @@ def test_an_open_conversation_holds_back_what_ended_after_it(start: Start) -> No
 
 def test_counting_starts_where_the_settings_say(start: Start) -> None:
     engine, monitoring = start(since="1970-01-01T00:00:00.000003Z")
-    put_results(engine, outcomes(0, 5))
+    save_outcomes(engine, outcomes(0, 5))
     assert [3] == [each.n for each in monitoring.refresh()]
 
 
@@ -204,10 +203,10 @@ def test_an_alarm_is_logged_once_and_not_again_after_a_restart(
     start: Start, telemetry: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine, monitoring = start({"target": 0.9, "target_run_length": 1e9})
-    ended_ns = put_results(engine, outcomes(0, 4))
+    ended_ns = save_outcomes(engine, outcomes(0, 4))
     with caplog.at_level(logging.WARNING):
         monitoring.refresh()
-        put_results(engine, ["fail"], first_ns=5_000, name="more")
+        save_outcomes(engine, ["fail"], first_ns=5_000, name="more")
         monitoring.changed([5_000])
         monitoring.refresh()
         MonitorLoop(engine, telemetry).refresh()
@@ -225,10 +224,10 @@ def test_an_alarm_from_before_the_counting_began_anew_does_not_hush_the_next(
     start: Start, telemetry: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine, monitoring = start({"target": 0.9, "target_run_length": 1e9})
-    put_results(engine, outcomes(0, 4))
+    save_outcomes(engine, outcomes(0, 4))
     with caplog.at_level(logging.WARNING):
         monitoring.refresh()
-        put_results(engine, outcomes(0, 3), first_ns=SECOND_NS, name="later")
+        save_outcomes(engine, outcomes(0, 3), first_ns=SECOND_NS, name="later")
         since = engine.settings.slo.model_copy(update={"since": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)})
         engine.settings = engine.settings.model_copy(update={"slo": since})
         MonitorLoop(engine, telemetry).refresh()
@@ -242,7 +241,7 @@ def test_another_promise_under_the_same_name_raises_its_own_alarm(
     start: Start, telemetry: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine, monitoring = start({"name": "steady", "target": 0.9, "target_run_length": 1e9})
-    put_results(engine, outcomes(0, 6))
+    save_outcomes(engine, outcomes(0, 6))
     with caplog.at_level(logging.WARNING):
         monitoring.refresh()
         (objective,) = engine.settings.slo.objectives
@@ -257,7 +256,7 @@ def test_a_change_is_logged_with_the_conversation_that_showed_it(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine, monitoring = start({"target": 0.9, "alpha": 1e-9, "target_run_length": 50})
-    put_results(engine, outcomes(200, 4))
+    save_outcomes(engine, outcomes(200, 4))
     with caplog.at_level(logging.WARNING):
         monitoring.refresh()
     (told,) = [record.getMessage() for record in caplog.records]
@@ -270,7 +269,7 @@ def test_a_change_is_logged_with_the_conversation_that_showed_it(
 def test_the_stored_row_says_everything(start: Start) -> None:
     engine, monitoring = start({"k": 3, "target": 0.7, "alpha": 0.01, "target_run_length": 500})
     path = outcomes(3, 1)
-    put_results(engine, path)
+    save_outcomes(engine, path)
     monitoring.refresh()
 
     ((*row,),) = rows(engine, STORED)
@@ -293,7 +292,7 @@ def test_a_block_counts_once_it_is_closed_also_after_a_restart(start: Start, blo
     hour_ns = 3_600 * SECOND_NS
     last_ns = NOON_NS - 4 * hour_ns
     for first_ns, name in ((last_ns, "a"), (last_ns + hour_ns, "b"), (NOON_NS - 7 * hour_ns // 4, "c")):
-        put_results(engine, outcomes(1, 1), first_ns=first_ns, name=name)
+        save_outcomes(engine, outcomes(1, 1), first_ns=first_ns, name=name)
     columns = "SELECT n, c, blocks, block, e_value FROM monitors"
     set_clock(engine, NOON_NS - hour_ns // 2)
 
@@ -309,7 +308,7 @@ def test_a_block_counts_once_it_is_closed_also_after_a_restart(start: Start, blo
     assert [(6, 3, 3)] == [row[:3] for row in later]
     assert later == rows(engine, columns)
 
-    put_results(engine, outcomes(0, 2), first_ns=last_ns, name="a")  # a late revision: its block is computed anew
+    save_outcomes(engine, outcomes(0, 2), first_ns=last_ns, name="a")  # a late revision: its block is computed anew
     monitoring.changed([last_ns])
     monitoring.refresh()
     changed = float(np.exp(BlockEvidence.none(0.9).then([0.0, 0.5, 0.5], 0.9)[0].log_e))
@@ -318,7 +317,7 @@ def test_a_block_counts_once_it_is_closed_also_after_a_restart(start: Start, blo
 
 def test_evidence_beyond_any_number_is_kept_as_its_logarithm(start: Start) -> None:
     engine, monitoring = start()
-    put_results(engine, outcomes(0, 1_000))
+    save_outcomes(engine, outcomes(0, 1_000))
     monitoring.refresh()
     expected = Evidence.none().then([0] * 1_000, [False] * 1_000, 0.9)[0].log_e
     assert expected > 710  # a double ends there
@@ -327,7 +326,7 @@ def test_evidence_beyond_any_number_is_kept_as_its_logarithm(start: Start) -> No
 
 def test_the_e_value_is_a_gauge(start: Start, telemetry: Telemetry) -> None:
     engine, monitoring = start({"k": 3, "target": 0.7})
-    put_results(engine, outcomes(2, 1))
+    save_outcomes(engine, outcomes(2, 1))
     monitoring.refresh()
     (line,) = [line for line in telemetry.render()[1].decode().splitlines() if line.startswith("agentic_slo_e_value{")]
     assert 'agentic_objective="pass^3>=0.7"' in line
@@ -340,7 +339,7 @@ def test_objectives_that_are_no_longer_set_leave_no_row(
     open_engine: OpenEngine, telemetry: Telemetry, start: Start
 ) -> None:
     engine, monitoring = start()
-    put_results(engine, ["fail"])
+    save_outcomes(engine, ["fail"])
     monitoring.refresh()
     engine.settings = engine.settings.model_copy(update={"slo": type(engine.settings.slo)()})
 
@@ -353,9 +352,9 @@ def test_objectives_that_are_no_longer_set_leave_no_row(
 
 def test_what_could_not_be_saved_is_saved_the_next_time(start: Start) -> None:
     engine, monitoring = start()
-    put_results(engine, ["fail"])
+    save_outcomes(engine, ["fail"])
     monitoring.refresh()
-    put_results(engine, ["fail"], first_ns=NOON_NS - LATENESS_NS + 1, name="next")
+    save_outcomes(engine, ["fail"], first_ns=NOON_NS - LATENESS_NS + 1, name="next")
     set_clock(engine, NOON_NS + 1)
     engine.store.write(lambda con: con.execute("ALTER TABLE monitors RENAME TO elsewhere").fetchall())
     with pytest.raises(StoreUnusableError, match="monitors"):
@@ -369,8 +368,8 @@ def test_what_could_not_be_saved_is_saved_the_next_time(start: Start) -> None:
 
 def test_a_report_is_made_from_the_store(start: Start) -> None:
     engine, _ = start({"k": 3, "target": 0.7})
-    put_results(engine, outcomes(0, 3))
-    put_results(engine, ["fail"], first_ns=NOON_NS, name="young")
+    save_outcomes(engine, outcomes(0, 3))
+    save_outcomes(engine, ["fail"], first_ns=NOON_NS, name="young")
 
     (found,) = objectives_report(engine)
 
@@ -402,9 +401,9 @@ def test_a_report_is_made_from_the_store(start: Start) -> None:
 
 def test_a_report_has_only_the_agents_asked_for_and_those_of_which_nothing_is_final_yet(start: Start) -> None:
     engine, _ = start()
-    put_results(engine, ["fail"])
-    put_results(engine, ["fail"], subject=2, agent="driver", first_ns=NOON_NS, name="young")
-    put_results(engine, ["not_evaluated"], subject=3, agent="mute", name="none")
+    save_outcomes(engine, ["fail"])
+    save_outcomes(engine, ["fail"], subject=2, agent="driver", first_ns=NOON_NS, name="young")
+    save_outcomes(engine, ["not_evaluated"], subject=3, agent="mute", name="none")
 
     assert [("clerk", 1, 0), ("driver", 0, 1)] == [
         (each["agent"], each["n"], each["pending"]) for each in objectives_report(engine)
@@ -414,7 +413,7 @@ def test_a_report_has_only_the_agents_asked_for_and_those_of_which_nothing_is_fi
 
 def test_the_watermark_never_goes_back(start: Start) -> None:
     engine, _ = start()
-    put_results(engine, outcomes(0, 4))
+    save_outcomes(engine, outcomes(0, 4))
     monitors = Monitors(engine.settings.slo)
     with engine.store.read() as con:
         assert monitors.advance(con, 3_000)
@@ -425,7 +424,7 @@ def test_the_watermark_never_goes_back(start: Start) -> None:
 
 def test_the_query_of_the_guide_is_answered(start: Start) -> None:
     engine, monitoring = start()
-    put_results(engine, outcomes(0, 1))
+    save_outcomes(engine, outcomes(0, 1))
     monitoring.refresh()
     guide = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text("utf-8")
     (sql,) = re.findall(r'otel-agentic query "([^"]+)"', guide)

@@ -15,7 +15,7 @@ from otel_agentic.reports.report import group_json
 from otel_agentic.store.selection import Selection
 from otel_agentic.store.windows import scored_conversations
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, scripted_call, speak_genai
-from tests.pipeline.parts import CASE, ask_hotel, conversations, feed
+from tests.builders import CASE, ask_hotel, feed, stored_conversations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +112,7 @@ def test_exported_lines_are_read_back_and_scored_alike(engine: Engine, tmp_path:
     lines.write_text("".join(f"{json.dumps(line)}\n" for line in Commands(engine).conversations_export()), "utf-8")
 
     found = otel_agentic.evaluate(lines, json.loads(CASE))
-    spans = otel_agentic.evaluate(conversations(engine).values(), json.loads(CASE))
+    spans = otel_agentic.evaluate(stored_conversations(engine).values(), json.loads(CASE))
 
     assert 8 == len(found)
     for table in (name for name in TABLES if name != "metrics"):  # a line does not tell which models were asked
@@ -124,5 +124,5 @@ def test_what_is_rebuilt_in_memory_is_what_the_store_holds(engine: Engine) -> No
 
     found = otel_agentic.evaluate(batch(several(), speak_genai(ask_hotel(None))), json.loads(CASE))
 
-    stored = {key: conversation_json(one) for key, one in conversations(engine).items()}
+    stored = {key: conversation_json(one) for key, one in stored_conversations(engine).items()}
     assert stored == {one.conversation.key: conversation_json(one.conversation) for one in found.attempts}

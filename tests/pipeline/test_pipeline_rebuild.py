@@ -17,7 +17,7 @@ from otel_agentic.engine.rebuild import Rebuilder
 from otel_agentic.store import links
 from otel_agentic.store.spans import load_traces
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, batch, link_to, scripted_call, span, speak_genai
-from tests.pipeline.parts import ask_hotel, contents, conversations, feed, revisions, rows
+from tests.builders import ask_hotel, contents, feed, revisions, rows, stored_conversations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ def test_a_conversation_comes_back_as_it_was_assembled(copy_of: CopyOf, tau_file
     linked = link_segments(read_segments(stored.spans, stored.logs, engine.reader), own)
     built = [assemble(item, own, closed_by="end_of_input") for item in linked]
 
-    assert {item.key: item for item in built} == conversations(engine)
+    assert {item.key: item for item in built} == stored_conversations(engine)
     assert (200, 1341, 1164) == (
         len(built),
         sum(len(item.turns) for item in built),
@@ -103,15 +103,15 @@ def test_environments_separate_equal_ids(engine: Engine) -> None:
         feed(engine, speak_genai(ask_hotel(environment=environment), start_ns=NOON_NS + len(environment or "")))
 
     assert {("", "conversation-1"), ("staging", "conversation-1"), ("production", "conversation-1")} == set(
-        conversations(engine)
+        stored_conversations(engine)
     )
-    assert {1} == {len(found.turns) for found in conversations(engine).values()}
+    assert {1} == {len(found.turns) for found in stored_conversations(engine).values()}
 
 
 def test_a_trace_that_gets_an_id_later_leaves_its_own_conversation(engine: Engine) -> None:
     loose = speak_genai(ask_hotel(None)).spans
     feed(engine, *loose)
-    ((_, old),) = conversations(engine)
+    ((_, old),) = stored_conversations(engine)
 
     rebuilt = feed(
         engine,
@@ -149,9 +149,11 @@ def test_a_history_links_anew_when_its_middle_arrives_late(engine: Engine) -> No
 
     feed(engine, *second)
 
-    ((_, name),) = conversations(engine)
+    ((_, name),) = stored_conversations(engine)
     assert first[0].trace_id == name
-    assert ["Which hotel?", "How much?", "Book it."] == [turn.query for turn in conversations(engine)["", name].turns]
+    assert ["Which hotel?", "How much?", "Book it."] == [
+        turn.query for turn in stored_conversations(engine)["", name].turns
+    ]
     assert [(1, True), (2, True), (3, False)] == [row[1:] for row in revisions(engine)]
 
 
@@ -159,7 +161,7 @@ def test_a_history_that_arrives_backwards_ends_as_one_conversation(engine: Engin
     first, second, third = traces_of(speak_genai(CHAIN).spans)
     vanished = [feed(engine, *trace).vanished for trace in (third, second, first)]
 
-    ((_, name),) = conversations(engine)
+    ((_, name),) = stored_conversations(engine)
     assert first[0].trace_id == name
     assert [set(), {("", third[0].trace_id)}, {("", second[0].trace_id)}] == vanished
 
@@ -169,7 +171,7 @@ def test_equal_beginnings_stay_apart_and_are_counted_even_after_a_later_rebuild(
     begun, goes_on, _ = traces_of(speak_genai(CHAIN).spans)
     rival = [replace(item, trace_id="f" * 32) for item in begun]
     feed(engine, *begun, *rival, *goes_on)
-    assert 3 == len(conversations(engine))
+    assert 3 == len(stored_conversations(engine))
     counted = "SELECT count(*) FROM conversations WHERE ambiguous_link AND NOT superseded"
     assert [(1,)] == rows(engine, counted)
 
@@ -202,7 +204,7 @@ def test_however_spans_arrive_the_conversations_are_the_same(
         feed(bit_by_bit, *shuffled[first:last])
 
     def told(engine: Engine) -> dict[Any, Any]:
-        return {key: replace(found, revision=1) for key, found in conversations(engine).items()}
+        return {key: replace(found, revision=1) for key, found in stored_conversations(engine).items()}
 
     assert told(at_once) == told(bit_by_bit)
 
@@ -238,7 +240,7 @@ def test_a_trace_that_nobody_foresaw_does_not_hold_up_its_neighbours(
         f"trace '{bad}' is stored but cannot be rebuilt (ArithmeticError: unforeseen); please report it",
     )
     assert {bad: rebuilt.left_out[0]} == {item: one.message for item, one in rebuilder.not_rebuilt.items()}
-    assert {f"c-{number}" for number in range(4)} == {name for _, name in conversations(engine)}
+    assert {f"c-{number}" for number in range(4)} == {name for _, name in stored_conversations(engine)}
     assert [rebuilt.left_out[0]] == [record.getMessage() for record in caplog.records]
     assert not caplog.records[0].exc_info
     assert [bad] == engine.rebuilder.pending()  # it is taken up again by a release that can read it
@@ -266,7 +268,7 @@ def test_what_cannot_be_rebuilt_is_recorded_until_it_can_be(engine: Engine) -> N
     rebuilder.rebuild(rebuilder.read(rebuilder.pending()), lambda _: "end_of_input")
 
     assert ([], {}) == (rows(engine, NOT_REBUILT), dict(rebuilder.not_rebuilt))
-    assert 1 == len(conversations(engine))
+    assert 1 == len(stored_conversations(engine))
 
 
 def test_a_trace_that_failed_before_is_tried_alone(engine: Engine) -> None:
@@ -296,13 +298,13 @@ def test_a_conversation_that_cannot_be_put_together_leaves_the_others_alone(
         patch.setattr(Rebuilder, "_assemble", assembled)
         rebuilt = feed(engine, *talks)
 
-    assert (["good"], 1) == ([name for _, name in conversations(engine)], len(rebuilt.left_out))
+    assert (["good"], 1) == ([name for _, name in stored_conversations(engine)], len(rebuilt.left_out))
     assert [(None, "", "bad", "ArithmeticError: unforeseen", False)] == rows(engine, NOT_REBUILT)
     assert {"not_rebuilt": {"traces": 0, "conversations": 1}}.items() <= Commands(engine).report().items()
 
     feed(engine)  # taken up again
 
-    assert {"bad", "good"} == {name for _, name in conversations(engine)}
+    assert {"bad", "good"} == {name for _, name in stored_conversations(engine)}
     assert [] == rows(engine, NOT_REBUILT)
     assert "not_rebuilt" not in Commands(engine).report()
 

@@ -6,7 +6,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from tests.pipeline.parts import rows
+from tests.builders import rows
 from tests.pipeline.redacting import CASE, Heard, files_under, hits, tell
 from tests.pipeline.running import ask, eventually, live_settings, running
 from tests.spans.secrets_made_up import ALL

@@ -16,7 +16,7 @@ from otel_agentic.config import Settings
 from otel_agentic.evaluation.truth import TruthFile
 from otel_agentic.reports.doctor import read_traces
 from otel_agentic.testing import AgentRunScript, scripted_call, speak_genai
-from tests.pipeline.parts import conversations, feed, rows
+from tests.builders import feed, rows, stored_conversations
 from tests.pipeline.redacting import Heard
 from tests.snapshots import opening
 from tests.spans.secrets_made_up import ALL, SHAPED
@@ -99,7 +99,7 @@ def test_our_marks_are_captured_content_and_those_of_others_are_not(open_engine:
     engine = open_engine(redaction=ALL)
     script = AgentRunScript(conversation_id="foreign").ask("[Scrubbed due to 'x']").answers("__REDACTED__")
     feed(engine, login("ours"), speak_genai(script))
-    found = {name: one.content_captured for (_, name), one in conversations(engine).items()}
+    found = {name: one.content_captured for (_, name), one in stored_conversations(engine).items()}
     assert {"ours": "full", "foreign": "none"} == found
 
 

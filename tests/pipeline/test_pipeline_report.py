@@ -12,7 +12,7 @@ from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.errors import PluginError, UsageError
 from otel_agentic.testing import AgentRunScript, speak_genai
 from otel_agentic.truth import parse_labels
-from tests.pipeline.parts import CASE, ask_hotel, conversations, feed, rows
+from tests.builders import CASE, ask_hotel, feed, rows, stored_conversations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -125,7 +125,7 @@ def test_the_variants_give_the_same_conversations_as_the_main_file(
 ) -> None:
     engine = open_engine()
     ingest_files(engine, [str(tau / f"variant-{variant}.jsonl.gz")], lambda *_: None)
-    main = {name: found for (_, name), found in conversations(copy_of(tau_file)).items()}
+    main = {name: found for (_, name), found in stored_conversations(copy_of(tau_file)).items()}
 
     def told(found: Any) -> list[Any]:
         return [
@@ -133,7 +133,7 @@ def test_the_variants_give_the_same_conversations_as_the_main_file(
             for turn in found.turns
         ]
 
-    own = conversations(engine)
+    own = stored_conversations(engine)
     assert 20 == len(own)
     assert [] == [name for (_, name), found in own.items() if told(found) != told(main[name])]
 

@@ -24,8 +24,8 @@ from otel_agentic.store.links import NotRebuilt, save_not_rebuilt
 from otel_agentic.store.maintenance.retention import retention_state
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, batch, span
+from tests.builders import CASE, feed, rows
 from tests.pipeline.keeping import DAY_NS, HOUR_NS, Clock, counts, keeping, names, talk, told
-from tests.pipeline.parts import CASE, feed, rows
 from tests.pipeline.running import ask, eventually, live_settings, running
 from tests.snapshots import passage, raises
 

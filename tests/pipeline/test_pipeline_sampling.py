@@ -17,9 +17,9 @@ from otel_agentic.engine.engine import Engine
 from otel_agentic.evaluation.sampling import position_of, ratio_of
 from otel_agentic.judges import Question, Verdict
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from tests.builders import feed, rows
 from tests.judges.parts import PlainJudge
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import feed, rows
 from tests.pipeline.running import ask, eventually, live_settings, running
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from otel_agentic.commands.registry import registered
 from otel_agentic.errors import BackendError, ConfigError, UsageError
 from otel_agentic.net.server_file import server_file
 from otel_agentic.testing import speak_genai
+from tests.builders import ask_hotel
 from tests.pipeline.exporting import readable
-from tests.pipeline.parts import ask_hotel
 from tests.pipeline.running import ask, live_settings, running
 from tests.snapshots import raises
 from tests.telemetry.receiver.certificates import Certificates, make_certificates

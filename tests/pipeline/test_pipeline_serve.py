@@ -20,8 +20,8 @@ from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import StoreBusyError
 from otel_agentic.net.server_file import find_live_server, server_file
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
+from tests.builders import ask_hotel, rows
 from tests.pipeline.exporting import export
-from tests.pipeline.parts import ask_hotel, rows
 from tests.pipeline.running import ask, eventually, live_settings, running
 from tests.snapshots import passage
 

@@ -20,8 +20,8 @@ from otel_agentic.net.server_file import (
     server_file,
     write_server_file,
 )
+from tests.builders import rows
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import rows
 from tests.store.asking import run_python
 
 if TYPE_CHECKING:

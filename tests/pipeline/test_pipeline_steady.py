@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from otel_agentic.live.retention_loop import RetentionLoop
-from tests.pipeline.hours import fill_hour
+from tests.builders import fill_hour, rows
 from tests.pipeline.keeping import Clock, keeping
-from tests.pipeline.parts import rows
 
 if TYPE_CHECKING:
     from pathlib import Path

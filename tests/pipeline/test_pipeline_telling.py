@@ -16,9 +16,9 @@ from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.live.event_reporter import EventReporter
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import SECOND_NS, speak_genai
+from tests.builders import CASE, ask_hotel, feed, rows
 from tests.judges.parts import PlainJudge
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

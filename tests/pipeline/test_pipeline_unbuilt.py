@@ -9,8 +9,8 @@ import pytest
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.live.assembler import Assembler
 from otel_agentic.store.links import open_conversations
+from tests.builders import revisions
 from tests.pipeline.keeping import Clock, keeping, talk, told
-from tests.pipeline.parts import revisions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,8 +12,8 @@ from otel_agentic.cli.render.report_notes import group_notes
 from otel_agentic.commands import Commands
 from otel_agentic.judges import Question, Verdict
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
+from tests.builders import feed, rows
 from tests.judges.parts import PlainJudge
-from tests.pipeline.parts import feed, rows
 from tests.snapshots import passage
 
 if TYPE_CHECKING:

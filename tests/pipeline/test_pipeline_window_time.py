@@ -9,9 +9,9 @@ import pytest
 from otel_agentic.commands import Commands
 from otel_agentic.engine.engine import Engine
 from otel_agentic.testing import NOON_NS, speak_genai
+from tests.builders import CASE, ask_hotel, feed, rows
 from tests.pipeline.conftest import settings_for
 from tests.pipeline.keeping import DAY_NS, HOUR_NS, Clock
-from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,10 +20,9 @@ from otel_agentic.store.windows import Changes, save_windows
 from otel_agentic.telemetry import Telemetry
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation
 from otel_agentic.windows import parse_windows, roll, window_ends
+from tests.builders import rows, save_revisions, save_scored, scored_as
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import rows
 from tests.snapshots import raises
-from tests.store.scored import save, score, scored_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,8 +71,8 @@ def one(number: int = 1, minute: float = 0, **changes: Any) -> Conversation:
 
 
 def settle(engine: Engine, *found: Conversation, outcome: Any = "pass") -> None:
-    save(engine.store, *found)
-    score(engine.store, *(scored_as(each, outcome) for each in found))
+    save_revisions(engine.store, *found)
+    save_scored(engine.store, *(scored_as(each, outcome) for each in found))
 
 
 def stored(engine: Engine) -> list[tuple[int, str, int, int]]:
@@ -147,7 +146,7 @@ def test_windows_that_are_emptied_have_no_rows(engine: Engine, clock: Clock) -> 
 
 def test_a_closed_conversation_that_is_not_scored_is_in_no_window(engine: Engine, clock: Clock) -> None:
     windows = windowing(engine)
-    save(engine.store, one())
+    save_revisions(engine.store, one())
     clock.now_ns += MINUTE_NS
 
     assert [] == windows.refresh().points()

@@ -17,8 +17,8 @@ from otel_agentic.store.truth import save_cases
 from otel_agentic.store.windows import forget_changes, read_changes
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation
 from otel_agentic.truth import Case
+from tests.builders import save_revisions, save_scored, scored_as
 from tests.store.asking import rows, value
-from tests.store.scored import save, score, scored_as
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ClosedBy, Conversation
@@ -152,31 +152,31 @@ def closed() -> Conversation:
 def test_the_result_of_a_superseded_revision_goes_at_once(store: Store, closed: Conversation) -> None:
     revised = replace(closed, revision=2, agent_name="other", ended_ns=NOON_NS + SECOND_NS)
     asked = "SELECT revision, agent, outcome, epoch_ns(ended_at) FROM results"
-    save(store, closed)
-    score(store, scored_as(closed))
-    save(store, revised)
+    save_revisions(store, closed)
+    save_scored(store, scored_as(closed))
+    save_revisions(store, revised)
     before = rows(store, asked)
 
-    score(store, scored_as(revised, "fail"))
+    save_scored(store, scored_as(revised, "fail"))
 
     assert [] == before
     assert [(2, "other", "fail", NOON_NS + SECOND_NS)] == rows(store, asked)
 
 
 def test_a_revision_that_is_superseded_while_it_is_scored_has_no_result(store: Store, closed: Conversation) -> None:
-    save(store, closed)
-    save(store, replace(closed, revision=2))
+    save_revisions(store, closed)
+    save_revisions(store, replace(closed, revision=2))
 
-    score(store, scored_as(closed))
+    save_scored(store, scored_as(closed))
 
     assert [] == rows(store, "SELECT * FROM results")
 
 
 def test_a_conversation_that_dissolves_while_it_is_scored_has_no_result(store: Store, closed: Conversation) -> None:
-    save(store, closed)
+    save_revisions(store, closed)
     store.write(lambda con: supersede(con, [("production", "conversation-1")]))
 
-    score(store, scored_as(closed))
+    save_scored(store, scored_as(closed))
 
     assert [] == rows(store, "SELECT * FROM results")
     assert [(True,)] == rows(store, "SELECT superseded FROM conversation_scores")
@@ -185,16 +185,16 @@ def test_a_conversation_that_dissolves_while_it_is_scored_has_no_result(store: S
 def test_changes_are_told_at_the_times_where_results_are_and_were(store: Store, closed: Conversation) -> None:
     moved = replace(closed, revision=2, ended_ns=NOON_NS + SECOND_NS)
     filed = replace(closed, conversation_id=ConversationId("filed"), closed_by="end_of_input", ended_ns=NOON_NS + 5)
-    save(store, closed, filed)
-    score(store, scored_as(closed), scored_as(filed))
+    save_revisions(store, closed, filed)
+    save_scored(store, scored_as(closed), scored_as(filed))
     with store.read() as con:
         first = read_changes(con)
     store.write(lambda con: forget_changes(con, first))
-    save(store, moved)
+    save_revisions(store, moved)
     with store.read() as con:
         left = read_changes(con)
     store.write(lambda con: forget_changes(con, left))
-    score(store, scored_as(moved))
+    save_scored(store, scored_as(moved))
     with store.read() as con:
         second = read_changes(con)
 
@@ -204,8 +204,8 @@ def test_changes_are_told_at_the_times_where_results_are_and_were(store: Store, 
 
 
 def test_changes_noted_meanwhile_are_not_forgotten(store: Store, closed: Conversation) -> None:
-    save(store, closed)
-    score(store, scored_as(closed))
+    save_revisions(store, closed)
+    save_scored(store, scored_as(closed))
     with store.read() as con:
         seen = read_changes(con)
     store.write(lambda con: note_changes(con, [("production", "conversation-1")]))
@@ -230,9 +230,9 @@ def test_monitors_wait_for_what_is_open_or_not_scored_but_not_for_files(
     store: Store, closed: Conversation, closed_by: ClosedBy | None, scored: int, expected: int
 ) -> None:
     found = replace(closed, closed_by=closed_by)
-    save(store, found)
+    save_revisions(store, found)
     if scored:
-        score(store, scored_as(found))
+        save_scored(store, scored_as(found))
 
     with store.read() as con:
         assert expected == watermark(con, NOON_NS + 60, 10)
@@ -241,9 +241,9 @@ def test_monitors_wait_for_what_is_open_or_not_scored_but_not_for_files(
 def test_a_revision_that_waits_for_its_score_holds_the_watermark_where_it_was_counted(
     store: Store, closed: Conversation
 ) -> None:
-    save(store, closed)
-    score(store, scored_as(closed))
-    save(store, replace(closed, revision=2, ended_ns=NOON_NS + SECOND_NS))
+    save_revisions(store, closed)
+    save_scored(store, scored_as(closed))
+    save_revisions(store, replace(closed, revision=2, ended_ns=NOON_NS + SECOND_NS))
 
     with store.read() as con:
         assert NOON_NS - 1 == watermark(con, NOON_NS + 2 * SECOND_NS, 0)
@@ -253,8 +253,8 @@ def test_the_newest_of_before_are_loaded_for_count_windows(store: Store, closed:
     found = [
         replace(closed, conversation_id=ConversationId(f"c-{number}"), ended_ns=NOON_NS + number) for number in range(6)
     ]
-    save(store, *found)
-    score(store, *map(scored_as, found))
+    save_revisions(store, *found)
+    save_scored(store, *map(scored_as, found))
 
     with store.read() as con:
         results = load_results(con, first_ns=NOON_NS + 4, last_ns=NOON_NS + 4, newest=2)
@@ -267,10 +267,10 @@ def test_a_file_that_no_collector_opens_does_not_grow_by_scoring_it_again(store:
         replace(closed, conversation_id=ConversationId(f"c-{number}"), ended_ns=NOON_NS + number)
         for number in range(20)
     ]
-    save(store, *found)
-    score(store, *map(scored_as, found))
+    save_revisions(store, *found)
+    save_scored(store, *map(scored_as, found))
     first = rows(store, "SELECT count(*), max(serial) FROM window_changes")
-    score(store, *map(scored_as, found))
+    save_scored(store, *map(scored_as, found))
 
     assert [(20, 1)] == first
     assert [(20, 2)] == rows(store, "SELECT count(*), min(serial) FROM window_changes")

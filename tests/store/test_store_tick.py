@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from otel_agentic.store.queries.windows import count_windows
 from otel_agentic.store.results import results_for
 from otel_agentic.windows import parse_windows, results_of, roll, window_table
-from tests.store.results_rows import put_results
+from tests.builders import save_results
 from tests.windows.rolled import ESTIMATORS, PLAIN, SECOND, SETTINGS, conversations, said
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ WIDTHS = ["5s", "17s", "n3", "n1"]
 
 
 def put(store: Store, scored: Sequence[ScoredConversation]) -> None:
-    store.write(lambda con: put_results(con, scored))
+    store.write(lambda con: save_results(con, scored))
 
 
 def ticked(store: Store, widths: Sequence[str], ends: Sequence[int], tags: Sequence[str] = ()) -> list[Said]:

@@ -16,8 +16,8 @@ from otel_agentic.stats import claim_tier
 from otel_agentic.store.maintenance.retention import old_results, remove_results
 from otel_agentic.store.queries.windows import claims_at, removed_attempts
 from otel_agentic.windows import GroupKey, claim_basis
+from tests.builders import save_results
 from tests.snapshots import passage
-from tests.store.results_rows import put_results
 from tests.windows.rolled import PLAIN, SECOND, conversations
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_claims_count_everything_from_the_beginning_to_each_end(
     since_ns: int | None,
 ) -> None:
     ends = sorted({second * SECOND for second in seconds})
-    store.write(lambda con: put_results(con, scored))
+    store.write(lambda con: save_results(con, scored))
 
     assert by_hand(scored, ends, tags, since_ns) == claimed(store, ends, tags=tags, since_ns=since_ns)
 
@@ -105,7 +105,7 @@ def stream(passed: int, *, case: str | None = None) -> list[ScoredConversation]:
 
 @pytest.mark.parametrize("cut", [30, 50, 100])
 def test_what_retention_removed_still_counts(store: Store, cut: int) -> None:
-    store.write(lambda con: put_results(con, stream(100)))
+    store.write(lambda con: save_results(con, stream(100)))
     before = claimed(store, [200 * SECOND], stats=StatsSettings())
 
     for _ in range(2):
@@ -125,7 +125,7 @@ def test_what_retention_removed_still_counts(store: Store, cut: int) -> None:
 
 def test_removed_conversations_are_part_of_a_reports_basis(store: Store) -> None:
     scored = stream(60, case="hotel")
-    store.write(lambda con: put_results(con, scored))
+    store.write(lambda con: save_results(con, scored))
     with store.read() as con:
         removed = removed_attempts(con)  # the conversations themselves are not in this store
 
@@ -149,7 +149,7 @@ def test_a_claim_is_about_the_version_that_came_last() -> None:
 @pytest.mark.parametrize(("probability", "tier"), [(0.99, "ready"), (0.9, "insufficient_evidence")])
 def test_a_rate_that_the_judge_shifts_supports_no_tier(store: Store, probability: float, tier: str) -> None:
     scored = [replace(one, pass_probability=probability) for one in stream(100)]
-    store.write(lambda con: put_results(con, scored))
+    store.write(lambda con: save_results(con, scored))
     withheld = claim_basis(GroupKey(agent=PLAIN.agent), scored).withheld
 
     assert [tier] == list(claimed(store, [200 * SECOND], stats=StatsSettings()).values())

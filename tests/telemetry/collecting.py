@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.judges import Verdict
 from otel_agentic.testing import scripted_call, span, speak_genai
+from tests.builders import CASE, ask_hotel, rows
 from tests.judges.parts import PlainJudge
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import CASE, ask_hotel, rows
 from tests.pipeline.running import eventually, live_settings, running
 
 if TYPE_CHECKING:

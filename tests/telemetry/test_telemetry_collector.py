@@ -15,8 +15,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_C
 
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.names import series_names
+from tests.builders import ask_hotel, rows
 from tests.pipeline.exporting import export
-from tests.pipeline.parts import ask_hotel, rows
 from tests.pipeline.running import eventually
 from tests.snapshots import opening
 from tests.telemetry.collecting import BAD, GOOD, collecting, converse, ended

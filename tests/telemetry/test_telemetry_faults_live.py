@@ -11,8 +11,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.testing import speak_genai
+from tests.builders import CASE, ask_hotel, rows
 from tests.pipeline.exporting import export, just_now
-from tests.pipeline.parts import CASE, ask_hotel, rows
 from tests.pipeline.running import eventually, live_settings, running
 from tests.snapshots import passage
 from tests.telemetry.receiver.over_http import http_receiver

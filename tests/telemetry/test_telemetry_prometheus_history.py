@@ -12,8 +12,8 @@ from otel_agentic.engine.engine import Engine
 from otel_agentic.telemetry import OpenMetricsHistory
 from otel_agentic.testing import NOON_NS, SECOND_NS, speak_genai
 from otel_agentic.windows.model import GroupKey
+from tests.builders import CASE, ask_hotel, feed, rows
 from tests.pipeline.conftest import settings_for
-from tests.pipeline.parts import CASE, ask_hotel, feed, rows
 from tests.telemetry.builders import window_point
 from tests.telemetry.prometheus import needs_prometheus, prometheus, promtool
 
