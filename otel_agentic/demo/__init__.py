@@ -1,1 +1,1 @@
-"""The demo: real agents with a scripted model, a real collector, real OTLP, and what comes out of it."""
+"""The demo: real agents with a scripted model, a real collector, real OTLP, and the results."""

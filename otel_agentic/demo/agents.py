@@ -1,4 +1,4 @@
-"""One agent service of the demo, as a process of its own: `python -m otel_agentic.demo.agents AGENT VERSION --endpoint URL`."""
+"""One agent service of the demo, as a separate process: `python -m otel_agentic.demo.agents AGENT VERSION --endpoint URL`."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 
 class ScriptedModel(BaseChatModel):
-    """Answers with the responses that were loaded, one a request; asks again for tool calls that failed."""
+    """Returns the loaded responses, one per request; requests failed tool calls again."""
 
     model_name: str = "scripted-1"
     _script: deque[Response] = PrivateAttr(default_factory=deque)
-    _asked: tuple[tuple[str, dict[str, Any]], ...] = PrivateAttr(default=())
+    _calls: tuple[tuple[str, dict[str, Any]], ...] = PrivateAttr(default=())
     _call_ids: count[int] = PrivateAttr(default_factory=lambda: count(1))
 
     @property
@@ -58,7 +58,7 @@ class ScriptedModel(BaseChatModel):
     def bind_tools(
         self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with its tools in every request, as a real one has them."""
+        """Return the model with its tools in every request, like a real model."""
         return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools], **kwargs)
 
     def _generate(
@@ -71,8 +71,8 @@ class ScriptedModel(BaseChatModel):
         text = ""
         if not _failed(messages[-1]):
             response = self._script.popleft()
-            text, self._asked = response.text, tuple((call.name, dict(call.arguments)) for call in response.calls)
-        calls = [ToolCall(name=name, args=args, id=f"call_{next(self._call_ids)}") for name, args in self._asked]
+            text, self._calls = response.text, tuple((call.name, dict(call.arguments)) for call in response.calls)
+        calls = [ToolCall(name=name, args=args, id=f"call_{next(self._call_ids)}") for name, args in self._calls]
         reason = {"finish_reason": "tool_calls" if calls else "stop", "model_name": self.model_name}
         message = AIMessage(content=text, tool_calls=calls, response_metadata=reason)
         return ChatResult(generations=[ChatGeneration(message=message, generation_info=reason)])
@@ -103,7 +103,7 @@ _ORDER_EUR: Final = {
     "1009": 33.40,
     "1010": 78.10,
 }
-#: Routes whose timetable is slow on the first request of a process: that call fails, and the agent tries again.
+#: Routes whose timetable is slow on the first request of a process: that call fails, and the agent retries it.
 _COLD: Final = {("Berlin", "Hamburg")}
 
 
@@ -144,7 +144,7 @@ def lookup_order(order_id: str) -> dict[str, Any]:
 
 @tool
 def issue_refund(order_id: str, amount_eur: float) -> dict[str, Any]:
-    """Pay the amount of an order back."""
+    """Refund the amount of an order."""
     return {"refund_id": f"R-{order_id}", "amount_eur": amount_eur}
 
 
@@ -158,9 +158,9 @@ _FLUSH_MILLIS: Final = 10_000
 
 
 class Outbox(SpanProcessor):
-    """Passes finished spans on; those that `is_late` names wait for `release`.
+    """Passes finished spans on; spans selected by `is_late` wait for `release`.
 
-    This stands for what happens in production: a worker that was cut off from the network for a while.
+    This simulates a situation in production: a worker without a network connection for a while.
     """
 
     def __init__(self, onward: SpanProcessor, is_late: Callable[[ReadableSpan], bool]) -> None:
@@ -171,11 +171,11 @@ class Outbox(SpanProcessor):
 
     @property
     def held(self) -> int:
-        """Spans that wait."""
+        """The number of waiting spans."""
         return len(self._held)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Tell the next processor."""
+        """Call the next processor."""
         self._onward.on_start(span, parent_context)
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -187,14 +187,14 @@ class Outbox(SpanProcessor):
         self._onward.on_end(span)
 
     def release(self) -> None:
-        """Send what waits."""
+        """Send the waiting spans."""
         for span in self._held:
             self._onward.on_end(span)
         self._held.clear()
         self.force_flush()
 
     def force_flush(self, timeout_millis: int = _FLUSH_MILLIS) -> bool:
-        """Return whether what was passed on is sent."""
+        """Send the spans that were passed on; return whether it succeeded."""
         return self._onward.force_flush(timeout_millis)
 
     def shutdown(self) -> None:
@@ -207,12 +207,12 @@ _PROMPT: Final = {
     "trip-planner": "You plan train trips. Use the tools; answer in one sentence.",
     "refund-desk": "You refund broken orders. Look an order up before you pay.",
 }
-#: The SDK's default of five seconds would make the demo wait for nothing.
+#: The SDK's default of five seconds would delay the demo.
 _EXPORT_DELAY_MILLIS: Final = 200
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one agent through its conversations, and say on standard output how many spans that made."""
+    """Run one agent through its conversations, and print the numbers of conversations and spans."""
     parser = argparse.ArgumentParser(prog="python -m otel_agentic.demo.agents", description=__doc__)
     parser.add_argument("agent", choices=get_args(AgentName))
     parser.add_argument("version")
@@ -229,8 +229,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _instrument(chosen.agent, provider)
     _converse(chosen.agent, script)
     outbox.force_flush()
-    told = {"conversations": len(script), "spans": outbox.passed, "held_back": outbox.held}
-    sys.stdout.write(json.dumps(told) + "\n")
+    summary = {"conversations": len(script), "spans": outbox.passed, "held_back": outbox.held}
+    sys.stdout.write(json.dumps(summary) + "\n")
     sys.stdout.flush()
     if outbox.held:
         sys.stdin.readline()
@@ -276,21 +276,21 @@ def _converse(agent: AgentName, script: Sequence[ScriptedConversation]) -> None:
         TOOLS[agent],
         system_prompt=_PROMPT[agent],
         name=agent,
-        middleware=[wrap_tool_call(_tell_errors)],
+        middleware=[wrap_tool_call(_return_errors)],
         checkpointer=InMemorySaver(),
     )
     for conversation in script:
         for turn in conversation.turns:
             model.load(turn.responses)
-            # The instrumentations take the thread id for the conversation id.
+            # The instrumentations use the thread id as conversation id.
             thread: RunnableConfig = {"configurable": {"thread_id": conversation.conversation_id}}
             graph.invoke({"messages": [("user", turn.query)]}, thread)
 
 
-def _tell_errors(
+def _return_errors(
     request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
 ) -> ToolMessage | Command[Any]:
-    """Answer a failed call with its error, so that the model can try again."""
+    """Return the error of a failed call as its result, so that the model can retry it."""
     try:
         return handler(request)
     except TimeoutError as error:
@@ -298,7 +298,7 @@ def _tell_errors(
 
 
 def _lateness(script: Sequence[ScriptedConversation]) -> Callable[[ReadableSpan], bool]:
-    """Return which spans are to be kept back: the tool spans that the script names."""
+    """Return a function that selects the spans to delay: the late tool spans of the script."""
     late = {conversation.conversation_id: conversation.late_tool for conversation in script if conversation.late_tool}
 
     def is_late(span: ReadableSpan) -> bool:

@@ -1,4 +1,4 @@
-"""A stand-in for a telemetry backend: takes OTLP/HTTP metrics and logs on a loopback port and remembers them."""
+"""A minimal telemetry backend: receives OTLP/HTTP metrics and logs on a loopback port and stores them in memory."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ Attributes = frozenset[tuple[str, str | int | float | bool]]
 
 @dataclass(slots=True, kw_only=True)
 class Received:
-    """What arrived so far: points by metric, the last value of each gauge, and log records by event name."""
+    """The received data: points by metric, the last value of each gauge, and log records by event name."""
 
     points: Counter[str] = field(default_factory=Counter)
     gauges: dict[tuple[str, Attributes], float] = field(default_factory=dict)
     events: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def gauge(self, metric: str, wanted: Mapping[str, str | int]) -> float | None:
-        """Return the last value of the gauge whose attributes include the wanted ones, None when it never came."""
+    def gauge(self, metric: str, selected: Mapping[str, str | int]) -> float | None:
+        """Return the last value of the gauge with (at least) some attributes, None if it was never received."""
         with self.lock:
-            found = [
+            values = [
                 value
                 for (name, attributes), value in self.gauges.items()
-                if name == metric and wanted.items() <= attributes
+                if name == metric and selected.items() <= attributes
             ]
-        return found[-1] if found else None
+        return values[-1] if values else None
 
     def add_metrics(self, request: ExportMetricsServiceRequest) -> None:
-        """Remember the points of one request."""
+        """Store the points of one request."""
         metrics = [
             metric for block in request.resource_metrics for scope in block.scope_metrics for metric in scope.metrics
         ]
@@ -113,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 — http.server's signature
-        """Stay silent: the demo prints results, no requests."""
+        """Print nothing: the demo prints results, not requests."""
 
 
 def _attributes(pairs: Any) -> Attributes:
@@ -122,5 +122,5 @@ def _attributes(pairs: Any) -> Attributes:
 
 def _value(value: AnyValue) -> str | int | float | bool:
     kind = value.WhichOneof("value") or "string_value"
-    found: str | int | float | bool = getattr(value, kind)
-    return found
+    scalar: str | int | float | bool = getattr(value, kind)
+    return scalar

@@ -1,4 +1,4 @@
-"""What the demo asks the collector, and what must have arrived in the backend."""
+"""The results that the demo queries from the collector, and the telemetry that must have arrived in the backend."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-#: The gauge that is held against the report.
+#: The gauge that is compared with the report.
 GAUGE: Final = "agentic.pass_pow_k.ratio"
 GAUGE_K: Final = 3
-#: The failing conversation that is shown.
-SHOWN: Final = "milan-weekend-1.1.0-1"
+#: The failing conversation in the output.
+FAILING_CONVERSATION: Final = "milan-weekend-1.1.0-1"
 _WINDOW: Final = "1h"
 EVENT: Final = "gen_ai.evaluation.result"
 _ARRIVAL_LIMIT_S: Final = 120.0
@@ -31,7 +31,7 @@ _SAME: Final = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that is wrong with one tool, and in which versions of the agent it was seen."""
+    """One fault of one tool, with the versions of the agent in which it occurred."""
 
     agent: str
     tool: str
@@ -46,7 +46,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What the collector said: report groups and one conversation as on the wire, faults, and late revisions."""
+    """The collector's results: report groups and one conversation as on the wire, faults, and late revisions."""
 
     groups: tuple[Json, ...]
     faults: tuple[Fault, ...]
@@ -57,7 +57,7 @@ class Findings:
         """Return the report of one version of one agent.
 
         Raises:
-            BackendError: the report has none; names it.
+            BackendError: it is missing in the report; names it.
         """
         for group in self.groups:
             if (group["agent"], group["agent_version"]) == (agent, version):
@@ -66,26 +66,26 @@ class Findings:
 
 
 def find(client: Client) -> Findings:
-    """Return what the collector says when all is scored.
+    """Return the collector's results after all conversations are scored.
 
     Raises:
-        OtelAgenticError: it refuses one of the questions.
+        OtelAgenticError: it refuses one of the requests.
     """
     return Findings(
         groups=tuple(client.call("report", by=["version"])["groups"]),
         faults=group_faults(client.call("tools_failing")),
-        failing=client.call("conversations_show", conversation_id=SHOWN),
+        failing=client.call("conversations_show", conversation_id=FAILING_CONVERSATION),
         revised=tuple((row[0], row[1], row[2]) for row in client.call("query", sql=REVISED)["rows"]),
     )
 
 
 def group_faults(rows: Sequence[Json]) -> tuple[Fault, ...]:
     """Return the failing tools of all versions together, most frequent first."""
-    found: dict[tuple[str, ...], list[Json]] = defaultdict(list)
+    rows_by_fault: dict[tuple[str, ...], list[Json]] = defaultdict(list)
     for row in rows:
         name = tuple(str(row[key]) for key in ("agent", "tool", "dimension", "fault", "parameter"))
-        found[name].append(row)
-    faults = [_fault(same) for same in found.values()]
+        rows_by_fault[name].append(row)
+    faults = [_fault(matching) for matching in rows_by_fault.values()]
     return tuple(sorted(faults, key=lambda fault: (-fault.count, fault.tool, fault.parameter or "")))
 
 
@@ -105,13 +105,13 @@ def _fault(rows: Sequence[Json]) -> Fault:
 
 
 def pass_pow_k(group: Json) -> float:
-    """Return the report's pass^k of the gauge that is shown."""
+    """Return the pass^k in the report that the displayed gauge must equal."""
     value: float = group["estimates"][group["default_estimator"]]["pass_pow_k"][str(GAUGE_K)]["value"]
     return value
 
 
 def gauge_attributes(group: Json) -> dict[str, str | int]:
-    """Return the attributes of the gauge that says the same as a report group."""
+    """Return the attributes of the gauge with the value of a report group."""
     return {
         "gen_ai.agent.name": group["agent"],
         "gen_ai.agent.version": group["agent_version"],
@@ -121,20 +121,20 @@ def gauge_attributes(group: Json) -> dict[str, str | int]:
     }
 
 
-def await_telemetry(received: Received, found: Findings) -> None:
-    """Return when the backend has the events, and a gauge that equals the report.
+def await_telemetry(received: Received, findings: Findings) -> None:
+    """Wait until the backend has the events, and a gauge that equals the report.
 
     Raises:
-        BackendError: they do not arrive in time; says which.
+        BackendError: they do not arrive in time; names the missing ones.
     """
-    group = found.group(TRIP_PLANNER, NEW)
-    wanted, attributes = pass_pow_k(group), gauge_attributes(group)
+    group = findings.group(TRIP_PLANNER, NEW)
+    expected, attributes = pass_pow_k(group), gauge_attributes(group)
 
     def is_there() -> bool:
         value = received.gauge(GAUGE, attributes)
-        return value is not None and abs(value - wanted) < _SAME
+        return value is not None and abs(value - expected) < _SAME
 
     wait_until(
-        is_there, f"{GAUGE} to arrive in the backend with the report's value {wanted:.3f}", limit_s=_ARRIVAL_LIMIT_S
+        is_there, f"{GAUGE} to arrive in the backend with the report's value {expected:.3f}", limit_s=_ARRIVAL_LIMIT_S
     )
     wait_until(lambda: received.events[EVENT] > 0, f"{EVENT} events to arrive in the backend", limit_s=_ARRIVAL_LIMIT_S)

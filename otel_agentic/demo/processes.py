@@ -30,28 +30,28 @@ _POLL_S: Final = 0.1
 
 
 def wait_until(is_true: Callable[[], bool], what: str, *, limit_s: float) -> None:
-    """Return when a condition holds.
+    """Wait until a condition holds.
 
     Args:
-        is_true: the condition, asked every 100 ms; it may raise.
-        what: what is waited for, for the message.
-        limit_s: how long to wait, seconds.
+        is_true: the condition, checked every 100 ms; it may raise.
+        what: a description of the condition for the error message.
+        limit_s: the longest wait, seconds.
 
     Raises:
-        BackendError: it did not hold in time; names what was waited for.
+        BackendError: it did not hold in time; contains the description.
     """
     until = time.monotonic() + limit_s
     while not is_true():
         if time.monotonic() > until:
-            raise BackendError(f"the demo waited {limit_s:g} s for {what}, in vain")
+            raise BackendError(f"timeout: the demo waited {limit_s:g} s for {what}")
         time.sleep(_POLL_S)
 
 
 _START_LIMIT_S: Final = 120.0
 _STOP_LIMIT_S: Final = 20.0
 _FREE_PORT: Final = "127.0.0.1:0"
-#: In production a conversation closes after half an hour of silence; nobody waits that long for a demo.
-_IMPATIENCE: Final = {
+#: In production a conversation closes after half an hour of silence, which is too long for a demo.
+_SHORT_TIMES: Final = {
     "OTEL_AGENTIC_CONVERSATIONS__IDLE_S": "3",
     "OTEL_AGENTIC_CONVERSATIONS__TURN_IDLE_S": "0.5",
     "OTEL_AGENTIC_EMIT__INTERVAL_S": "1",
@@ -72,12 +72,12 @@ def running_collector(db: Path, cases: Path, emit: str) -> Iterator[Running]:
     """Run `otel-agentic serve` until the block ends.
 
     Args:
-        db: the DuckDB file to make, as an absolute path in a folder of its own.
+        db: the DuckDB file to create, as an absolute path in its own folder.
         cases: the annotated cases.
-        emit: where its own metrics and events go, an OTLP/HTTP address.
+        emit: the OTLP/HTTP address for its own metrics and events.
 
     Raises:
-        BackendError: it does not come up, or does not stop as it should; names its log file.
+        BackendError: it does not start, or does not stop properly; names its log file.
     """
     log = db.with_name("collector.log")
     with log.open("wb") as output:
@@ -88,7 +88,7 @@ def running_collector(db: Path, cases: Path, emit: str) -> Iterator[Running]:
         wait_until(lambda: _is_up(process, db, log), "the collector to start", limit_s=_START_LIMIT_S)
         server = find_live_server(db)
         if server is None:
-            raise BackendError(f"the collector ended as soon as it was up; its log is {log}")
+            raise BackendError(f"the collector ended right after its start; its log is {log}")
         client = RemoteClient(server.admin, token=None)
         try:
             yield Running(server=server, client=client)
@@ -108,22 +108,22 @@ def _command(db: Path, cases: Path, emit: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without the user's own settings, which are meant for another collector."""
+    """Return the environment without the user's own settings, which are for another collector."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    return {**own, **_IMPATIENCE}
+    return {**own, **_SHORT_TIMES}
 
 
 def _is_up(process: subprocess.Popen[bytes], db: Path, log: Path) -> bool:
     if process.poll() is not None:
-        told = log.read_text(errors="replace").strip().splitlines()
+        lines = log.read_text(errors="replace").strip().splitlines()
         raise BackendError(
-            f"the collector ended with exit code {process.returncode}: {told[-1] if told else 'no message'}"
+            f"the collector ended with exit code {process.returncode}: {lines[-1] if lines else 'no message'}"
         )
     return find_live_server(db) is not None
 
 
 def _stop(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit code after a polite request, or after force when that is not heard."""
+    """Return the exit code after SIGTERM, or after SIGKILL if the process ignores that."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
@@ -141,7 +141,7 @@ OLD, NEW, REFUND_VERSION = "1.0.0", "1.1.0", "2.3.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What an agent service says that it sent, and what it keeps back."""
+    """The conversations and spans that an agent service sent, and the spans that it delays."""
 
     conversations: int
     spans: int
@@ -152,7 +152,7 @@ class Service:
     """One running agent service."""
 
     def __init__(self, agent: str, version: str, endpoint: str, errors: IO[bytes]) -> None:
-        """Start it; what it complains about goes to the file `errors`."""
+        """Start it; its standard error is written to the file `errors`."""
         self.label = f"{agent} {version}"
         self._errors = errors
         command = [sys.executable, "-m", "otel_agentic.demo.agents", agent, version, "--endpoint", endpoint]
@@ -161,7 +161,7 @@ class Service:
         )
 
     def sent(self) -> Sent:
-        """Return what it sent, when its conversations are over.
+        """Return its counts after its conversations have ended.
 
         Raises:
             BackendError: it failed; names it and its last line of output.
@@ -171,22 +171,22 @@ class Service:
         if not line:
             self._process.wait()
             self._errors.seek(0)
-            told = self._errors.read().decode(errors="replace").strip().splitlines()
-            raise BackendError(f"the agent {self.label} failed: {told[-1] if told else 'no message'}")
+            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+            raise BackendError(f"the agent {self.label} failed: {lines[-1] if lines else 'no message'}")
         return Sent(**json.loads(line))
 
     def finish(self) -> None:
-        """Let it send what it kept back, and wait for its end.
+        """Let it send its delayed spans, and wait for its end.
 
         Raises:
-            BackendError: it does not end well.
+            BackendError: it fails.
         """
         self._process.communicate(b"\n", timeout=_STOP_LIMIT_S)
         if self._process.returncode != 0:
             raise BackendError(f"the agent {self.label} ended with exit code {self._process.returncode}")
 
     def close(self) -> None:
-        """End it, however far it is."""
+        """Kill it if it is running."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -200,18 +200,18 @@ def running_agents(server: LiveServer) -> Iterator[Sequence[Service]]:
     """Run all agents at once until the block ends.
 
     Raises:
-        BackendError: the collector does not listen where an agent wants to send.
+        BackendError: the collector does not listen on the address of an agent.
     """
     if server.http is None or server.grpc is None:
         raise BackendError("the collector does not listen on OTLP/HTTP and OTLP/gRPC")
-    wanted = (
+    agents = (
         (TRIP_PLANNER, OLD, server.http),
         (TRIP_PLANNER, NEW, server.http),
         (REFUND_DESK, REFUND_VERSION, f"grpc://{server.grpc.removeprefix('http://')}"),
     )
     with ExitStack() as stack:
         services = []
-        for agent, version, endpoint in wanted:
+        for agent, version, endpoint in agents:
             errors = stack.enter_context(TemporaryFile())
             service = Service(agent, version, endpoint, errors)
             stack.callback(service.close)
@@ -220,5 +220,5 @@ def running_agents(server: LiveServer) -> Iterator[Sequence[Service]]:
 
 
 def _agent_environment() -> dict[str, str]:
-    """Return the environment without the user's own OpenTelemetry settings: they would send the spans elsewhere."""
+    """Return the environment without the user's own OpenTelemetry settings, which would send the spans elsewhere."""
     return {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from otel_agentic.demo.findings import Fault, Findings, Json
     from otel_agentic.demo.processes import Sent, Service
 
-#: The metrics that are shown, in words: one or two of each family that needs no model, and a label of one.
+#: The displayed metrics with their captions: one or two of each family that needs no model, and a label of one.
 _METRICS: Final = (
     ("its calls broke first", "agentic.layers.verdict", "action"),
     ("tool F1", "agentic.layers.tool_f1", None),
@@ -44,25 +44,25 @@ _METRICS: Final = (
 _COLOURS: Final = {"ready": "green", "not_ready": "red", "insufficient_evidence": "cyan"}
 
 
-def show(out: Console, found: Findings, received: Received, *, db: Path, program: str) -> None:
-    """Print everything, in the order in which a reader asks; `program` is the command line as a shell starts it."""
+def show(out: Console, findings: Findings, received: Received, *, db: Path, program: str) -> None:
+    """Print everything, in the order of a reader's questions; `program` is the command as it is called in a shell."""
     _title(out, "How reliable is each agent?", "pooled unless marked, with 95 % intervals")
-    out.print(reliability(found.groups))
+    out.print(reliability(findings.groups))
     out.print()
-    for group in found.groups:
+    for group in findings.groups:
         out.print(tier(group))
     _title(out, "What is wrong with which tool?", "and in which version")
-    out.print(failing_tools(found.faults))
-    for line in revisions(found):
+    out.print(failing_tools(findings.faults))
+    for line in revisions(findings):
         out.print(f"\n{line}")
-    _title(out, "What else do the metrics say?", "some of them; `otel-agentic report` has all")
-    out.print(metrics(found.groups))
-    _title(out, "One failing conversation, expected beside made", found.failing["conversation"]["conversation_id"])
-    for part in conversation(found.failing):
+    _title(out, "What do other metrics show?", "a selection; `otel-agentic report` has all")
+    out.print(metrics(findings.groups))
+    _title(out, "One failing conversation, expected vs. actual", findings.failing["conversation"]["conversation_id"])
+    for part in conversation(findings.failing):
         out.print(part)
-    out.print(verdict(found.failing))
+    out.print(verdict(findings.failing))
     _title(out, "What the telemetry backend received", "over OTLP, from the collector")
-    for line in telemetry(found, received):
+    for line in telemetry(findings, received):
         out.print(line)
     _title(out, "Now you", "the collector is stopped; its store is one open file")
     out.print(escape(f"{program} report --db {shlex.quote(str(db))} --by version"), soft_wrap=True)
@@ -84,7 +84,7 @@ def reliability(groups: Sequence[Json]) -> Table:
 
 
 def tier(group: Json) -> str:
-    """Return the tier as a sentence: a claim, or what it leans to and how much evidence is missing."""
+    """Return the tier as a sentence: a claim, or its tendency and the missing evidence."""
     name = group["tier"]
     parts = [f"{_name(group)}: [{_COLOURS.get(name, 'yellow')}]{name}[/]"]
     if group["leaning"] is not None:
@@ -95,61 +95,65 @@ def tier(group: Json) -> str:
 
 
 def failing_tools(faults: Sequence[Fault]) -> Table:
-    """Return the failing tools, a line for each fault."""
+    """Return the failing tools, one line per fault."""
     table = _table("tool", "dimension", "fault", "times", "in version", right=("times",))
     for fault in faults:
         versions = ", ".join(fault.versions)
-        seen = f"[red]{versions} only[/]" if fault.versions == (NEW,) else versions
-        table.add_row(fault.tool, fault.dimension or "none", escape(_what(fault)), str(fault.count), seen)
+        where = f"[red]{versions} only[/]" if fault.versions == (NEW,) else versions
+        table.add_row(fault.tool, fault.dimension or "none", escape(_what(fault)), str(fault.count), where)
     return table
 
 
 def metrics(groups: Sequence[Json]) -> Table:
-    """Return what metrics beyond right and wrong say of each agent: a mean, or how often a label was given."""
+    """Return other metrics of each agent: a mean, or the number of results with a label."""
     names = [_name(group) for group in groups]
-    table = _table("mean, or how often", *names, right=names)
+    table = _table("mean, or count", *names, right=names)
     for words, name, label in _METRICS:
         table.add_row(words, *(_metric(group, name, label) for group in groups))
     return table
 
 
-def conversation(found: Json) -> Iterator[str | Table]:
-    """Yield, for each turn of one conversation, the user's query, then expected beside made."""
-    expected = found["score"]["case"]["turns"]
-    for turn, score in zip(found["conversation"]["turns"], found["score"]["turn_scores"], strict=True):
+def conversation(payload: Json) -> Iterator[str | Table]:
+    """Yield, for each turn of one conversation, the user's query, then expected vs. actual calls."""
+    expected = payload["score"]["case"]["turns"]
+    for turn, score in zip(payload["conversation"]["turns"], payload["score"]["turn_scores"], strict=True):
         case = expected[score["case_turn_index"]]
         yield f"[bold]user: {escape(turn['query'])}[/]"
-        table = _table("", "expected", "made")
-        for wanted, made in _beside(case["tools"]["calls"], turn["tools"]):
-            table.add_row("call", escape(wanted), "as expected" if made == wanted else f"[red]{escape(made)}[/]")
+        table = _table("", "expected", "actual")
+        for expected_call, actual_call in _paired(case["tools"]["calls"], turn["tools"]):
+            table.add_row(
+                "call",
+                escape(expected_call),
+                "as expected" if actual_call == expected_call else f"[red]{escape(actual_call)}[/]",
+            )
         answer = escape(turn["answer"] or "")
-        said = answer if score["answer_outcome"] == "pass" else f"[red]{answer}[/]"
-        table.add_row("answer", escape(case.get("answer") or ""), said)
+        actual_answer = answer if score["answer_outcome"] == "pass" else f"[red]{answer}[/]"
+        table.add_row("answer", escape(case.get("answer") or ""), actual_answer)
         yield table
 
 
-def verdict(found: Json) -> str:
-    """Return what was decided of a conversation, and why."""
-    score = found["score"]
+def verdict(payload: Json) -> str:
+    """Return the outcome of a conversation with its reason."""
+    score = payload["score"]
     return f"[red]{score['outcome']}[/] ({score['reason']}): {escape(score['explanation'])}"
 
 
-def telemetry(found: Findings, received: Received) -> list[str]:
-    """Return what arrived in the backend, line by line."""
-    group = found.group(TRIP_PLANNER, NEW)
+def telemetry(findings: Findings, received: Received) -> list[str]:
+    """Return the data in the backend, line by line."""
+    group = findings.group(TRIP_PLANNER, NEW)
     ours = {name: count for name, count in received.points.items() if name.startswith("agentic.")}
     points = f"{sum(ours.values()):,} points of {len(ours)} metrics, {received.events[EVENT]:,} {EVENT} events"
     subject = f'gen_ai.agent.name="{group["agent"]}", gen_ai.agent.version="{group["agent_version"]}"'
     arrived = received.gauge(GAUGE, gauge_attributes(group))
-    told = f"{GAUGE}{{{subject}, agentic.k={GAUGE_K}}} = {arrived:.4f}, as pass^{GAUGE_K} in the table"
-    return [points, escape(told)]
+    gauge = f"{GAUGE}{{{subject}, agentic.k={GAUGE_K}}} = {arrived:.4f}, as pass^{GAUGE_K} in the table"
+    return [points, escape(gauge)]
 
 
-def revisions(found: Findings) -> list[str]:
-    """Return what became of conversations whose spans came late."""
+def revisions(findings: Findings) -> list[str]:
+    """Return the new revisions of conversations with late spans."""
     return [
-        f"A tool span of {name} came after the conversation had closed: revision {revision} took its place ({outcome})."
-        for name, revision, outcome in found.revised
+        f"A tool span of {name} arrived after the conversation had closed: revision {revision} replaced it ({outcome})."
+        for name, revision, outcome in findings.revised
     ]
 
 
@@ -160,16 +164,16 @@ def _what(fault: Fault) -> str:
 
 
 def _metric(group: Json, name: str, label: str | None) -> str:
-    found = next((metric for metric in group["metrics"] if metric["name"] == name), None)
-    if found is None or not found["n"]:
+    result = next((metric for metric in group["metrics"] if metric["name"] == name), None)
+    if result is None or not result["n"]:
         return "no data"
-    return f"{found['mean']:.2f}" if label is None else f"{found['labels'].get(label, 0)} of {found['n']}"
+    return f"{result['mean']:.2f}" if label is None else f"{result['labels'].get(label, 0)} of {result['n']}"
 
 
-def _beside(expected: Sequence[Json], made: Sequence[Json]) -> list[tuple[str, str]]:
-    wanted = [_call(call["tool_name"], call["parameters"]) for call in expected]
-    asked = [_call(call["name"], call["arguments"]) for call in made]
-    return list(zip_longest(wanted, asked, fillvalue=""))
+def _paired(expected: Sequence[Json], actual: Sequence[Json]) -> list[tuple[str, str]]:
+    expected_calls = [_call(call["tool_name"], call["parameters"]) for call in expected]
+    actual_calls = [_call(call["name"], call["arguments"]) for call in actual]
+    return list(zip_longest(expected_calls, actual_calls, fillvalue=""))
 
 
 def _call(name: str, arguments: Mapping[str, Any]) -> str:
@@ -215,16 +219,16 @@ _SCORED_LIMIT_S: Final = 120.0
 
 
 def run_demo(out: Console | None = None, keep: Path | None = None, program: str = "otel-agentic") -> int:
-    """Run the demo, print what it found, and return the exit code 0. Nothing is left running.
+    """Run the demo, print its results, and return the exit code 0. All processes are stopped.
 
     Args:
-        out: where to print; None prints on standard output.
-        keep: an existing or new folder for the DuckDB file; None makes a temporary one, which stays.
-        program: how a shell starts the command line; the last line printed is a command to go on with.
+        out: the console; None prints on standard output.
+        keep: an existing or new folder for the DuckDB file; None creates a temporary one, which is kept.
+        program: the command as it is called in a shell; the last line printed is a command to continue with.
 
     Raises:
-        UsageError: the extra `demo` is not installed, or `keep` holds the file of an earlier demo.
-        BackendError: something did not start, or did not arrive; names it.
+        UsageError: the extra `demo` is not installed, or `keep` contains the file of an earlier demo.
+        BackendError: a process did not start, or data did not arrive; names it.
     """
     _require_extra()
     db = _new_file(keep)
@@ -237,19 +241,19 @@ def run_demo(out: Console | None = None, keep: Path | None = None, program: str 
         running_agents(collector.server) as services,
     ):
         sent = _await_scores(collector.client, services)
-        out.print(f"[dim]{_told(sent)}[/]")
-        _send_late(collector.client, services, expected=sum(each.held_back for each in sent))
-        found = find(collector.client)
-        await_telemetry(backend.received, found)
-    show(out, found, backend.received, db=db, program=program)
+        out.print(f"[dim]{_summary(sent)}[/]")
+        _send_late(collector.client, services, expected=sum(service.held_back for service in sent))
+        findings = find(collector.client)
+        await_telemetry(backend.received, findings)
+    show(out, findings, backend.received, db=db, program=program)
     return 0
 
 
 @contextmanager
 def _orderly_end() -> Iterator[None]:
-    """Let a request to terminate unwind the stack, as Ctrl-C does, so that no process stays behind."""
+    """Let SIGTERM unwind the stack, like Ctrl-C, so that no process is left running."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
+        yield  # signals can be handled only in the main thread
         return
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
@@ -276,24 +280,24 @@ def _new_file(keep: Path | None) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     db = folder / DB_NAME
     if db.exists():
-        raise UsageError(f"{db} is there already, from an earlier demo; give another folder, or remove it")
+        raise UsageError(f"{db} exists already, from an earlier demo; use another folder, or remove it")
     return db
 
 
 def _await_scores(client: Client, services: Sequence[Service]) -> list[Sent]:
-    """Return what the agents sent, when all of it is stored, and each conversation closed and scored."""
+    """Return the agents' counts after all spans are stored, and all conversations are closed and scored."""
     sent = [service.sent() for service in services]
-    wanted = [sum(each.spans for each in sent), sum(each.conversations for each in sent)]
+    expected = [sum(counts.spans for counts in sent), sum(counts.conversations for counts in sent)]
     wait_until(
-        lambda: client.call("query", sql=PROGRESS)["rows"][0] == wanted,
-        f"{wanted[0]} spans to arrive and {wanted[1]} conversations to close and be scored",
+        lambda: client.call("query", sql=PROGRESS)["rows"][0] == expected,
+        f"{expected[0]} spans to arrive and {expected[1]} conversations to close and be scored",
         limit_s=_SCORED_LIMIT_S,
     )
     return sent
 
 
 def _send_late(client: Client, services: Sequence[Service], *, expected: int) -> None:
-    """Let the spans go that were kept back until their conversations were closed, and await the new revisions."""
+    """Send the spans that were delayed until their conversations were closed, and wait for the new revisions."""
     for service in services:
         service.finish()
     wait_until(
@@ -303,7 +307,7 @@ def _send_late(client: Client, services: Sequence[Service], *, expected: int) ->
     )
 
 
-def _told(sent: Sequence[Sent]) -> str:
-    conversations, spans = sum(each.conversations for each in sent), sum(each.spans for each in sent)
-    late = sum(each.held_back for each in sent)
-    return f"{conversations} conversations, {spans} spans over OTLP/HTTP and OTLP/gRPC, and {late} span too late …"
+def _summary(sent: Sequence[Sent]) -> str:
+    conversations, spans = sum(counts.conversations for counts in sent), sum(counts.spans for counts in sent)
+    late = sum(counts.held_back for counts in sent)
+    return f"{conversations} conversations, {spans} spans over OTLP/HTTP and OTLP/gRPC, and {late} late span …"

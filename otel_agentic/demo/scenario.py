@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-#: How far the collector is: spans stored, conversations closed and scored.
+#: The collector's progress: spans stored, conversations closed and scored.
 PROGRESS: Final = """
 SELECT (SELECT count(*) FROM spans), (SELECT count(*) FROM v_conversations WHERE outcome IS NOT NULL)
 """
-#: What became of the conversation whose span comes late (`scenario.py`), once its new revision is scored.
+#: The outcome of the conversation with the late span, after its new revision is scored.
 REVISED: Final = """
 SELECT conversation_id, revision, outcome FROM v_conversations
 WHERE conversation_id = 'lyon-family-1.0.0-2' AND revision > 1 AND outcome IS NOT NULL
@@ -21,13 +21,13 @@ WHERE conversation_id = 'lyon-family-1.0.0-2' AND revision > 1 AND outcome IS NO
 
 AgentName = Literal["trip-planner", "refund-desk"]
 
-#: Attempts that each version of the trip planner makes at each case.
+#: Attempts of each version of the trip planner at each case.
 ATTEMPTS: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A tool call that the scripted model asks for."""
+    """A tool call that the scripted model requests."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -51,7 +51,7 @@ class ScriptedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedConversation:
-    """One conversation; the span of `late_tool` leaves the process only when it is told to."""
+    """One conversation; the span of `late_tool` is delayed until the process is asked to send it."""
 
     conversation_id: str
     turns: tuple[ScriptedTurn, ...]
@@ -59,19 +59,19 @@ class ScriptedConversation:
 
 
 def conversations(agent: AgentName, version: str) -> list[ScriptedConversation]:
-    """Return what a version of an agent is asked, and what it does."""
+    """Return the conversations of a version of an agent."""
     if agent == "refund-desk":
         return [_refund(order_id, amount, version) for order_id, amount in _REFUNDS.items()]
-    found = [
+    trips = [
         _trip(case, version, attempt, _SLIPS.get((version, case), ())) for attempt in range(ATTEMPTS) for case in _TRIPS
     ]
-    return [*found, *_unannotated(version)]
+    return [*trips, *_unannotated(version)]
 
 
 def _turn(query: str, answer: str, *calls: Call) -> ScriptedTurn:
-    """Return a turn that makes its calls one after the other and then answers."""
-    asked = tuple(Response(calls=(call,)) for call in calls)
-    return ScriptedTurn(query=query, responses=(*asked, Response(text=answer)))
+    """Return a turn with its calls in sequence and then its answer."""
+    requests = tuple(Response(calls=(call,)) for call in calls)
+    return ScriptedTurn(query=query, responses=(*requests, Response(text=answer)))
 
 
 def _search(origin: str, destination: str, date: str) -> Call:
@@ -134,7 +134,7 @@ _TRIPS: Final = {
     "night-train-bicycle": _ROME,
 }
 
-# What goes wrong instead: the place of the turn, and the turn as it went.
+# A fault: the index of the turn, and the turn as it happened instead.
 _Slip = tuple[int, ScriptedTurn]
 _WRONG_SUM: Final[_Slip] = (
     1,
@@ -162,7 +162,7 @@ _BICYCLE_FROM_MEMORY: Final[_Slip] = (
         _ROME[0].query, "No, NJ 295 takes no bicycles, as most night trains.", _search("Vienna", "Rome", "2026-05-15")
     ),
 )
-#: By version and case: what the first attempts do wrong; the attempts after them are right.
+#: By version and case: the faults of the first attempts; later attempts are correct.
 _SLIPS: Final[Mapping[tuple[str, str], Sequence[_Slip]]] = {
     ("1.0.0", "milan-weekend"): (_WRONG_SUM,),
     ("1.1.0", "milan-weekend"): (_FIRST_CLASS_TO_MILAN,) * 3,
@@ -170,7 +170,7 @@ _SLIPS: Final[Mapping[tuple[str, str], Sequence[_Slip]]] = {
     ("1.1.0", "lyon-family"): (*(_FIRST_CLASS_TO_LYON,) * 3, _ONE_SEAT_TO_LYON),
     ("1.1.0", "night-train-bicycle"): (_BICYCLE_FROM_MEMORY,) * 2,
 }
-#: The conversation of which one tool span arrives after the conversation was closed.
+#: The conversation with a tool span that arrives after it was closed, and the tool.
 _LATE: Final = ("lyon-family-1.0.0-2", "book_seat")
 
 #: Amounts of the orders that are refunded, in euros, as an agent writes them.
@@ -191,15 +191,15 @@ _REFUNDS: Final = {
 def _trip(case: str, version: str, attempt: int, slips: Sequence[_Slip]) -> ScriptedConversation:
     turns = list(_TRIPS[case])
     if attempt < len(slips):
-        place, turn = slips[attempt]
-        turns[place] = turn
+        index, turn = slips[attempt]
+        turns[index] = turn
     name = f"{case}-{version}-{attempt + 1}"
     late = _LATE[1] if name == _LATE[0] else None
     return ScriptedConversation(conversation_id=name, turns=tuple(turns), late_tool=late)
 
 
 def _unannotated(version: str) -> Iterator[ScriptedConversation]:
-    """Yield a conversation that no case describes: it lowers the coverage, and is no failure."""
+    """Yield a conversation without a case: it lowers the coverage, but is not a failure."""
     if version == "1.0.0":
         turn = _turn("Which seat has the best view?", "On most trains, a window seat on the lake side.")
         yield ScriptedConversation(conversation_id=f"small-talk-{version}-1", turns=(turn,))

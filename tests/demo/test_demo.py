@@ -81,8 +81,8 @@ def test_the_questions_are_answered_in_the_order_in_which_a_reader_asks(demo: Ru
     questions = (
         "How reliable is each agent?",
         "What is wrong with which tool?",
-        "What else do the metrics say?",
-        "One failing conversation, expected beside made",
+        "What do other metrics show?",
+        "One failing conversation, expected vs. actual",
         "What the telemetry backend received",
         "Now you",
     )
@@ -123,7 +123,7 @@ def test_the_late_span_made_a_second_revision_that_superseded_the_first(demo: Ru
     assert [(1, True, "pass"), (2, False, "pass")] == sorted(
         (row["revision"], row["superseded"], row["outcome"]) for row in rows
     )
-    assert passage(demo.printed) == snapshot("lyon-family-1.0.0-2 came after the conversation had closed: revision 2")
+    assert passage(demo.printed) == snapshot("lyon-family-1.0.0-2 arrived after the conversation had closed: revision 2")
 
 
 def test_the_backend_received_the_pass_pow_3_that_the_report_gives(demo: Run) -> None:

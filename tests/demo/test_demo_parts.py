@@ -133,7 +133,7 @@ def test_faults_of_all_versions_stand_together_most_frequent_first() -> None:
 
 
 def test_waiting_ends_with_a_message_that_names_what_did_not_come() -> None:
-    with raises(BackendError, snapshot("for the moon to arrive, in vain")):
+    with raises(BackendError, snapshot("the demo waited 0 s for the moon to arrive")):
         wait_until(lambda: False, "the moon to arrive", limit_s=0.0)
 
 
