@@ -290,9 +290,8 @@ class Verbosity(TurnScale):
 class Faithfulness(TurnScale):
     """Whether an answer agrees with tools and user, and claims no action that was not taken.
 
-    An answer can be checked
-    once a call has a recorded result or error, once the user provided a number, a date or an identifier, or if the
-    agent has tools: claimed actions are then compared with its calls.
+    An answer can be checked once a call has a recorded result or error, once the user provided a number, a date or an
+    identifier, or if the agent has tools: claimed actions are then compared with its calls.
     """
 
     name: str = "agentest.faithfulness"
@@ -329,8 +328,7 @@ _VALUES: Final[Mapping[str, float]] = {"completed": 1.0, "not_completed": 0.0}
 class GoalCompletion(JudgedEvaluator):
     """Whether the goal was reached: that of the case, else the user's explicit request.
 
-    `details` of its score records
-    which: `{"goal": "case"}` or `{"goal": "user"}`.
+    `details` of its score records which: `{"goal": "case"}` or `{"goal": "user"}`.
     """
 
     name: str = "agentest.goal_completion"

@@ -56,13 +56,11 @@ class Metric:
 
     `name` is the name of its scores everywhere (`agentic.<family>.<metric>` for built-in ones); on the command line the
     leading parts may be omitted. `low` and `high` bound its values (None: no bound), in `unit` (UCUM; `1` is
-    dimensionless).
-    `higher_is_better` is None if neither direction is better. A metric with `labels` has one of them as its label;
-    `failing` are the labels that count as failures, each of severity `severity` unless `severities` sets another.
-    `threshold` is the smallest good value (the largest, if lower is better) unless the settings override it, None if no
-    value is a failure by itself. `needs` are the needs of this metric beyond its evaluator's, listed on the reference
-    page:
-    the evaluator itself abstains if they are missing.
+    dimensionless). `higher_is_better` is None if neither direction is better. A metric with `labels` has one of them as
+    its label; `failing` are the labels that count as failures, each of severity `severity` unless `severities` sets
+    another. `threshold` is the smallest good value (the largest, if lower is better) unless the settings override it,
+    None if no value is a failure by itself. `needs` are the needs of this metric beyond its evaluator's, listed on the
+    reference page: the evaluator itself abstains if they are missing.
     """
 
     name: str

@@ -56,8 +56,7 @@ class Failure:
     """One failure at one location.
 
     `label` is the failing label, None if the value does not meet `threshold`. In a conversation that failed, `metric`
-    is
-    `agentic.tool`, `agentic.answer` or `agentic.conversation`, and `label` the kind of fault or the reason.
+    is `agentic.tool`, `agentic.answer` or `agentic.conversation`, and `label` the kind of fault or the reason.
     """
 
     place: Place
@@ -76,8 +75,7 @@ class Failure:
 class FailureRules:
     """The rules of settings and metrics: which scores are failures, and of what severity.
 
-    `metrics` maps names to the
-    core metrics and all that were passed.
+    `metrics` maps names to the core metrics and all that were passed.
     """
 
     def __init__(self, metrics: Iterable[Metric], settings: EvaluatorSettings) -> None:

@@ -34,9 +34,8 @@ _NO_CASE: Final[Mapping[NotEvaluatedReason, str]] = {
 def missing(subject: Subject, need: Need) -> Missing | None:
     """Return the reason and explanation why a conversation lacks some data, or None if it has it.
 
-    Data of turns
-    (queries, answers, calls, arguments, results, usage) is present if one turn has it; `turn_missing` checks single
-    turns. `prices` and `judge` do not belong to the conversation: None.
+    Data of turns (queries, answers, calls, arguments, results, usage) is present if one turn has it; `turn_missing`
+    checks single turns. `prices` and `judge` do not belong to the conversation: None.
     """
     if need in _OF_CASE or need == "case":
         return _case_missing(subject, need)

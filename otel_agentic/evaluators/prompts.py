@@ -31,8 +31,8 @@ SYSTEM_MESSAGE: Final = SYSTEM.format(nonce=NONCE)
 class Prompted:
     """One current prompt. `metrics` are those of the evaluators that use it, possibly none.
 
-    `source` is `built-in`,
-    the distribution or file that provides it, or the file that replaces it; `form` None means a score from 0 to 1.
+    `source` is `built-in`, the distribution or file that provides it, or the file that replaces it; `form` None means a
+    score from 0 to 1.
     """
 
     name: str

@@ -202,9 +202,8 @@ _LISTED: Final = 60
 class Chosen:
     """The evaluators to run: those of single conversations, those of groups, and the requested metrics.
 
-    An evaluator
-    computes all of its metrics, and all are stored; `metrics` are the ones to report. `broad` are those requested only
-    by a family or `all`. `unasked` were skipped because the judge is not a model.
+    An evaluator computes all of its metrics, and all are stored; `metrics` are the ones to report. `broad` are those
+    requested only by a family or `all`. `unasked` were skipped because the judge is not a model.
     """
 
     evaluators: tuple[Evaluator | AskingEvaluator, ...] = ()

@@ -130,8 +130,7 @@ class Place:
     def failed(self, error: Exception, provided: Iterable[MetricScore]) -> list[MetricScore]:
         """Return abstentions for the metrics without a score before the function raised.
 
-        `details` hold the fault of
-        the evaluator, without the location, so that equal faults count as one.
+        `details` hold the fault of the evaluator, without the location, so that equal faults count as one.
         """
         there = {score.name for score in provided}
         text = " ".join(str(error).split())[:_EXCEPTION_CHARACTERS]
@@ -376,9 +375,9 @@ def evaluate(
 ) -> Iterator[Ran]:
     """Yield the result of each evaluator for each conversation: at least one score or abstention.
 
-    All questions that
-    can be asked at once are passed to `ask` together; a conversation continues as soon as its own answers arrive. Its
-    further questions are asked in another round. An evaluator whose questions were not all answered is omitted.
+    All questions that can be asked at once are passed to `ask` together; a conversation continues as soon as its own
+    answers arrive. Its further questions are asked in another round. An evaluator whose questions were not all answered
+    is omitted.
 
     Args:
         evaluators: those that compute, and those that ask.

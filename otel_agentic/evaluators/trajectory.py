@@ -62,7 +62,7 @@ class Path:
 
 @lru_cache(maxsize=_CACHED)
 def most_pairs(path: Path) -> Mapping[int, int]:
-    """Return expected -> made, one to one, as many as there can be: required calls first, then optional ones.
+    """Return expected -> actual index, one to one, as many as there can be: required calls first, then optional ones.
 
     Ref: H. W. Kuhn, The Hungarian method for the assignment problem, 1955 (augmenting paths).
 
@@ -80,8 +80,7 @@ def most_pairs(path: Path) -> Mapping[int, int]:
 def is_in_order(path: Path) -> bool:
     """Return whether each required call has an actual call of its own, in order, regardless of other calls.
 
-    Expected
-    calls of one group, and actual calls of one response, have no order among themselves.
+    Expected calls of one group, and actual calls of one response, have no order among themselves.
     """
     return _ordered(path) is not None
 
@@ -89,9 +88,8 @@ def is_in_order(path: Path) -> bool:
 def is_exact(path: Path) -> bool:
     """Return whether the required calls occurred in order, with only free and optional calls besides.
 
-    If an actual
-    call fits both a required call and an optional or free one, the earliest required calls in order are tried, then the
-    latest, and, for few calls, every way to divide the responses among the groups.
+    If an actual call fits both a required call and an optional or free one, the earliest required calls in order are
+    tried, then the latest, and, for few calls, every way to divide the responses among the groups.
     """
     needed = frozenset(range(len(path.steps))) - path.free
     if len(needed) > len(path.wanted) or not needed <= frozenset().union(*(item.fits for item in path.wanted)):
@@ -105,9 +103,18 @@ def is_exact(path: Path) -> bool:
 
 
 def _is_covered(pairs: _Pairs) -> bool:
+    """Return whether the actual calls that are not free can all be paired in addition to the required calls of `pairs`.
+
+    A pairing of all required calls and one of all these actual calls exist together if each of them exists.
+
+    Ref: N. S. Mendelsohn, A. L. Dulmage, Some generalizations of the problem of distinct representatives, 1958.
+    """
     path = pairs.path
-    pairs.allowed |= {index: item.fits for index, item in enumerate(path.wanted) if not item.required}
-    return all(pairs.cover(actual) for actual in range(len(path.steps)) if actual not in path.free)
+    allowed = {**pairs.allowed, **{index: item.fits for index, item in enumerate(path.wanted) if not item.required}}
+    needed = [actual for actual in range(len(path.steps)) if actual not in path.free]
+    partners = {actual: frozenset(index for index, fits in allowed.items() if actual in fits) for actual in needed}
+    reverse = _Pairs(path=Path(wanted=(), steps=()), allowed=partners)
+    return all(map(reverse.add, needed))
 
 
 def _mirrored(path: Path) -> Path:
@@ -145,8 +152,8 @@ def _responses(path: Path) -> list[frozenset[int]]:
 def _ordered(path: Path) -> _Pairs | None:
     """Return pairs of all required calls in order, or None.
 
-    Each group in turn gets the responses from the last one of
-    the previous group on, as few as suffice: more would leave fewer for the groups after it.
+    Each group in turn gets the responses from the last one of the previous group on, as few as suffice: more would
+    leave fewer for the groups after it.
     """
     responses = _responses(path)
     pairs, first = _Pairs(path=path), 0
@@ -178,7 +185,7 @@ class _Pairs:
     made_by_wanted: dict[int, int] = field(default_factory=dict)
 
     def add(self, index: int) -> bool:
-        """Give an expected call a made one, if need be by giving others another; return whether that can be done."""
+        """Pair an expected call, moving others to other partners if necessary; return whether that is possible."""
         return index in self.made_by_wanted or self._add(index, set())
 
     def _add(self, index: int, known: set[int]) -> bool:
@@ -193,24 +200,6 @@ class _Pairs:
                 if self._add(self.wanted_by_made[option], known):
                     self._pair(index, option)
                     return True
-        return False
-
-    def cover(self, actual: int) -> bool:
-        """Pair an actual call; an actual call that loses its partner for this must be free or gets another."""
-        return actual in self.wanted_by_made or self._cover(actual, set())
-
-    def _cover(self, actual: int, known: set[int]) -> bool:
-        for index in sorted(
-            index for index, allowed in self.allowed.items() if actual in allowed and index not in known
-        ):
-            known.add(index)
-            loser = self.made_by_wanted.get(index)
-            if loser is not None and loser not in self.path.free and not self._cover(loser, known):
-                continue
-            if loser is not None and self.wanted_by_made.get(loser) == index:
-                del self.wanted_by_made[loser]
-            self._pair(index, actual)
-            return True
         return False
 
     def _pair(self, index: int, actual: int) -> None:

@@ -271,10 +271,10 @@ class PairedCall:
 class SortedCalls:
     """The calls of a scope, sorted under one expectation.
 
-    `made` are the calls that count, in order; `errored` those
-    that returned an error. `pairs` are those of required calls, `excused` those of optional ones, in order of the
-    actual calls. `extra` are the indices in `made` of the remaining calls, each with the rule for extra calls of its
-    tool, `forbidden` those of calls that are forbidden by name.
+    `made` are the calls that count, in order; `errored` those that returned an error. `pairs` are those of required
+    calls, `excused` those of optional ones, in order of the actual calls. `extra` are the indices in `made` of the
+    remaining calls, each with the rule for extra calls of its tool, `forbidden` those of calls that are forbidden by
+    name.
     """
 
     expectation: CompiledExpectation
@@ -382,8 +382,7 @@ def _is_recorded(call: ToolCall) -> bool:
 class Misplaced(NamedTuple):
     """An actual call, by index, that is out of order: `belongs` is its expected position, `came` the actual one.
 
-    In
-    order `exact` both are numbers, counted in groups from 1. In `relative`, `belongs` is "after" or "before" and the
+    In order `exact` both are numbers, counted in groups from 1. In `relative`, `belongs` is "after" or "before" and the
     name of a call in the right position, `came` is None.
     """
 
@@ -396,9 +395,8 @@ class Misplaced(NamedTuple):
 def misplaced(actual: Sequence[MadeCall], pairs: Sequence[Pair], order: Order) -> list[Misplaced]:
     """Return the pairs of required calls that are out of order, in actual order.
 
-    In order `relative`: those outside a
-    longest run of actual calls whose expected groups never decrease. In `exact`: those whose rank among the paired
-    calls is not their group. Calls of one actual step count as in the expected order.
+    In order `relative`: those outside a longest run of actual calls whose expected groups never decrease. In `exact`:
+    those whose rank among the paired calls is not their group. Calls of one actual step count as in the expected order.
 
     Args:
         actual: the actual calls, in order.
@@ -442,8 +440,7 @@ def _outside_longest_run(actual: Sequence[MadeCall], pairs: Sequence[Pair]) -> l
 def _belongs(walk: Sequence[CompiledCall], retained: Sequence[int], index: int) -> str:
     """Return the neighbour in the run that a call on its wrong side belongs to.
 
-    It exists, or the run would be longer;
-    of several it is the nearest.
+    It exists, or the run would be longer; of several it is the nearest.
     """
     group = walk[index].group
     before = [walk[other].name for other in retained if other < index and walk[other].group > group]

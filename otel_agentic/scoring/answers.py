@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Part:
     """One part of an outcome; `reason` is None for a pass, `score` (in [0, 1]) may be None.
 
-    `known_failure` is the
-    reason why an outcome of `not_evaluated: judge_unsure` fails regardless of the judge's decision.
+    `known_failure` is the reason why an outcome of `not_evaluated: judge_unsure` fails regardless of the judge's
+    decision.
     """
 
     outcome: Outcome

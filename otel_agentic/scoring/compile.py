@@ -85,10 +85,10 @@ class _ExpectedParameter(NamedTuple):
 class Parameters:
     """The compiled parameters of an expected call, with which the arguments of actual calls are compared.
 
-    `wanted` are those that are compared; `values` are the expected ones and `modes` how each compares, by key; `ignored`
-    are the keys of mode `ignore`. `equal_arguments` equals arguments that are exactly as expected; if comparing objects
-    cannot
-    decide that, it equals nothing. `strict`: keys beyond the expected ones count. `judged`: a judge may be asked.
+    `wanted` are those that are compared; `values` are the expected ones and `modes` how each compares, by key;
+    `ignored` are the keys of mode `ignore`. `equal_arguments` equals arguments that are exactly as expected; if
+    comparing objects cannot decide that, it equals nothing. `strict`: keys beyond the expected ones count. `judged`: a
+    judge may be asked.
     """
 
     call: ExpectedCall

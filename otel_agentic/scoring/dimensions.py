@@ -28,8 +28,8 @@ class ToolCount:
 
     `expected` counts required calls, `made` actual ones without an error, `errored` the others, `paired` required calls
     that occurred, `unasked` extra calls that are not allowed. The rest are a sum and a count for each dimension, 0 if
-    it does not apply: `parameters` of `compared` expected calls, `in_order` of `ordered`
-    ones, `used` of `known` results.
+    it does not apply: `parameters` of `compared` expected calls, `in_order` of `ordered` ones, `used` of `known`
+    results.
     """
 
     tool_name: str
@@ -377,8 +377,8 @@ def _left_over(
 ) -> tuple[list[ToolFault], int, bool, Sequence[int]]:
     """Return an assessment of the calls without a required one.
 
-    Their faults; the number of unexpected ones; whether
-    one is forbidden, by name or as an extra call; the indices of allowed ones.
+    Their faults; the number of unexpected ones; whether one is forbidden, by name or as an extra call; the indices of
+    allowed ones.
     """
     faults: list[ToolFault] = []
     allowed: list[int] = []
@@ -446,9 +446,8 @@ def score_tools(
 ) -> ToolScore:
     """Return the score of the calls of a scope under the best of the expectation and its alternatives.
 
-    The best has
-    the highest overall score; among equals a correct one, then the first. If the best fails while another could not be
-    evaluated, that one is returned, because it might have been right.
+    The best has the highest overall score; among equals a correct one, then the first. If the best fails while another
+    could not be evaluated, that one is returned, because it might have been right.
 
     Args:
         expectation: the expectation.

@@ -96,10 +96,9 @@ class MadeCall:
 class Scope:
     """The scope of an expectation: a turn (`turn_index`), or the whole conversation (None).
 
-    `calls` are in order.
-    `answers` are (turn index, text). `queries` are the texts of the user, `query_turns` the turn index of each (empty:
-    all before any call). `earlier` are the turns before it.
-    `captured` is False if the instrumentation recorded no content at all: then a call may be missing from `calls`.
+    `calls` are in order. `answers` are (turn index, text). `queries` are the texts of the user, `query_turns` the turn
+    index of each (empty: all before any call). `earlier` are the turns before it. `captured` is False if the
+    instrumentation recorded no content at all: then a call may be missing from `calls`.
     """
 
     turn_index: int | None
@@ -169,9 +168,8 @@ FaultKind = Literal["missing", "spurious", "wrong_parameters", "wrong_order", "u
 class ToolFault(NamedTuple):
     """One fault of one call, as data; its sentence is built on demand.
 
-    `expected_index` and `made_position` are the
-    indices of the expected and the actual call, or None. `step` is that of the actual call. The content of `expected`
-    and `made` depends on `kind`:
+    `expected_index` and `made_position` are the indices of the expected and the actual call, or None. `step` is that of
+    the actual call. The content of `expected` and `made` depends on `kind`:
 
     - `missing`: the expected parameters, and None.
     - `spurious`: the number of expected calls of the tool, and the arguments; `note` is "forbid" if extra calls are
@@ -397,8 +395,7 @@ _CallKey: TypeAlias = "tuple[int | None, int | None]"
 class JudgedCall:
     """One judged actual call, or one expected call that is missing.
 
-    `faults` are ordered by severity, empty if the
-    call is as expected. `made_position` is None for a missing call.
+    `faults` are ordered by severity, empty if the call is as expected. `made_position` is None for a missing call.
     `trace_id` and `span_id` identify its own span, else that of its turn, or are empty.
     """
 
@@ -422,8 +419,7 @@ class JudgedCall:
 def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[JudgedCall, ...]:
     """Return the actual calls that an expectation covers, in order, then the missing ones.
 
-    A call of another kind than
-    `tool` counts only if a fault names it.
+    A call of another kind than `tool` counts only if a fault names it.
     """
     faults = _faults_by_place(score)
     turns = {turn.index: turn for turn in conversation.turns}

@@ -149,9 +149,9 @@ class MatchedConversation:
 class Plan:
     """A conversation matched with its case turns, before the judge's verdicts.
 
-    `aligned` is turn index -> case turn
-    index. `asked` is turn index -> question, or outcome if no judge is needed, or None if no answer is annotated.
-    `tools` are the tool scores as far as the data decide them; `asking` is None if nothing remains for the judge.
+    `aligned` is turn index -> case turn index. `asked` is turn index -> question, or outcome if no judge is needed, or
+    None if no answer is annotated. `tools` are the tool scores as far as the data decide them; `asking` is None if
+    nothing remains for the judge.
     """
 
     matched: MatchedConversation
@@ -290,8 +290,8 @@ def _scored_together(
 def without_case(conversation: Conversation, match: Match) -> Part:
     """Return the reason why a conversation with turns has no case.
 
-    If no query was captured that would find its case,
-    or distinguish candidates, the content is missing. An unknown case id is a mistake of its own.
+    If no query was captured that would find its case, or distinguish candidates, the content is missing. An unknown
+    case id is a mistake of its own.
     """
     unknown = [turn for turn in conversation.turns if not turn.query_captured]
     if unknown and not match.warning and (match.reason == "ambiguous" or unknown[0] is conversation.turns[0]):

@@ -310,8 +310,8 @@ def await_missing_calls(
 ) -> ToolScore:
     """Return the score of a conversation whose missing turns may still exist and contain the missing calls.
 
-    A fail
-    remains one only if no further call could change it. `awaited` is (reason, explanation) of `unproven_absence`.
+    A fail remains one only if no further call could change it. `awaited` is (reason, explanation) of
+    `unproven_absence`.
     """
     if score.outcome != "fail" or case.tools is None or _is_settled(score, case.tools, ToolRules.of(case, settings)):
         return score

@@ -29,8 +29,8 @@ _SHOWN_CHARACTERS: Final = 80
 class Evidence:
     """Evidence that a result was used, or was not.
 
-    `key` and `value` come from the result, `key` may be "". `found` is
-    the matching text: in the answer of turn `turn_index` (0-based), or in the argument `argument` of `call`.
+    `key` and `value` come from the result, `key` may be "". `found` is the matching text: in the answer of turn
+    `turn_index` (0-based), or in the argument `argument` of `call`.
     """
 
     key: str

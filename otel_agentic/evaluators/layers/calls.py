@@ -180,8 +180,7 @@ def _without(
 ) -> SortedCalls:
     """Return the calls, sorted again if other expectations require some of the extra ones.
 
-    Again, because those may
-    have determined which alternative fits best.
+    Again, because those may have determined which alternative fits best.
     """
     indices = {calls.made[index].place for index, _ in calls.extra if index not in calls.forbidden} & elsewhere
     if not indices:

@@ -435,12 +435,11 @@ def executed(subject: Subject) -> list[tuple[str, ...]]:
 def plan_in(call: ToolCall) -> Any | None:
     """Return the plan that a call records, or None.
 
-    A call does when a word of its tool's name is plan, planner, planning or todo (`write_todos`, `update_plan`, `TodoWrite`),
-    and its arguments hold steps under `plan`, `steps`, `todos`, `tasks` or the like: a list, an object, or a text of several
-    lines or at least eight words (`cancel_plan(plan="Premium")` is about another kind of plan). So does one whose name
-    means making a plan (`planner`, `make_plan`, `create_travel_plan`), and whose result is a list, holds steps, or is
-    such
-    a text. Whether steps name any tools is another question.
+    A call does when a word of its tool's name is plan, planner, planning or todo (`write_todos`, `update_plan`,
+    `TodoWrite`), and its arguments hold steps under `plan`, `steps`, `todos`, `tasks` or the like: a list, an object,
+    or a text of several lines or at least eight words (`cancel_plan(plan="Premium")` is about another kind of plan). So
+    does one whose name means making a plan (`planner`, `make_plan`, `create_travel_plan`), and whose result is a list,
+    holds steps, or is such a text. Whether steps name any tools is another question.
     """
     name = [word.lower() for word in _WORD.findall(call.name)]
     if call.error is not None or not _PLANNING.intersection(name):

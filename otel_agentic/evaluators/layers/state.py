@@ -55,8 +55,7 @@ class Differing(NamedTuple):
     def hidden(self) -> bool:
         """Whether the sender removed the value, so that it may equal the expected one.
 
-        The marks of our own redaction
-        do not count: cases are redacted the same way, so equal values have equal marks.
+        The marks of our own redaction do not count: cases are redacted the same way, so equal values have equal marks.
         """
         return is_redacted(self.found)
 

@@ -136,8 +136,7 @@ def _reasoning(subject: Subject) -> Iterator[Evidence]:
 def _to_be_kept(subject: Subject, planned: Counter[str], expected: Sequence[str]) -> Mapping[str, int]:
     """Return how often each planned tool must be called: unexpected ones may be skipped.
 
-    If the case has no
-    expectation of tools, the plan is the only known requirement.
+    If the case has no expectation of tools, the plan is the only known requirement.
     """
     if expected:
         return planned & Counter(expected)
