@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from benchmarks.cpu_time import timed
 from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import ToolCall
-from otel_agentic.scoring import MadeCall, ToolRules
+from otel_agentic.scoring import ActualCall, ToolRules
 from otel_agentic.scoring.compile import CompiledExpectation, compiled
 from otel_agentic.scoring.dimensions import score_calls
 from otel_agentic.truth import Case, ToolExpectation
@@ -48,7 +48,7 @@ class Ours(NamedTuple):
     """A turn as we score it."""
 
     expectation: CompiledExpectation
-    calls: tuple[MadeCall, ...]
+    calls: tuple[ActualCall, ...]
 
 
 def main() -> None:
@@ -216,7 +216,7 @@ def ours_of(turn: Turn) -> Ours | None:
     return Ours(compiled(expectation, RULES), tuple(sorted(calls, key=lambda made: made.place)))
 
 
-def made_of(call: dict[str, Any], place: int, agentic: dict[str, Any]) -> MadeCall:
+def made_of(call: dict[str, Any], place: int, agentic: dict[str, Any]) -> ActualCall:
     made = ToolCall(
         name=call["tool_name"],
         kind="tool",
@@ -234,7 +234,7 @@ def made_of(call: dict[str, Any], place: int, agentic: dict[str, Any]) -> MadeCa
         source="span",
         used_flag=bool(agentic.get("final_answer_uses_tools", False)),
     )
-    return MadeCall(turn_index=0, call=made)
+    return ActualCall(turn_index=0, call=made)
 
 
 def parity_turns() -> list[Turn]:

@@ -178,7 +178,7 @@ def _counts(attempts: Iterable[ScoredAttempt]) -> dict[tuple[Any, str], Counter[
         subject = (conversation.agent_name, conversation.agent_version, conversation.environment)
         for count in (count for tools in attempt.score.tools for count in tool_counts(tools)):
             sums = counts[subject, count.tool_name]
-            sums.update(expected=count.expected, actual=count.made, errored=count.errored, paired=count.paired)
+            sums.update(expected=count.expected, actual=count.actual, errored=count.errored, paired=count.paired)
     return counts
 
 
@@ -201,7 +201,7 @@ def _values(fault: ToolFault) -> dict[str, Any]:
     """Return the expected and the actual value of a parameter; None for other faults."""
     return {
         "expected": fault.expected if fault.parameter is not None and fault.mode is not None else None,
-        "actual": fault.made if fault.parameter is not None and fault.given else None,
+        "actual": fault.actual if fault.parameter is not None and fault.given else None,
     }
 
 

@@ -2,10 +2,10 @@
 
 from otel_agentic.evaluators.base import (
     AnyEvaluator,
-    Asking,
     AskingEvaluator,
     Evaluator,
     GroupEvaluator,
+    JudgeDialogue,
     Member,
     Metric,
     MetricScore,
@@ -16,10 +16,10 @@ from otel_agentic.evaluators.base import (
 
 __all__ = [
     "AnyEvaluator",
-    "Asking",
     "AskingEvaluator",
     "Evaluator",
     "GroupEvaluator",
+    "JudgeDialogue",
     "Member",
     "Metric",
     "MetricScore",

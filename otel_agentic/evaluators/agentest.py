@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from otel_agentic.conversations.model import ToolCall, Turn
-    from otel_agentic.evaluators.base import Asking, Need, Subject
+    from otel_agentic.evaluators.base import JudgeDialogue, Need, Subject
     from otel_agentic.judges.base import Question, Rubric, Verdict
     from otel_agentic.scoring.model import NotEvaluatedReason
     from otel_agentic.truth.model import ExpectedCall, ToolExpectation
@@ -180,7 +180,7 @@ class JudgedEvaluator(WithoutSettings, ABC):
     def items(self, subject: Subject) -> Iterable[Item]:
         """Yield the scores that are to come, in their order."""
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Yield all questions about a conversation together, and return its scores."""
         items = list(self.items(subject))
         questions = [item.question for item in items if item.question is not None]

@@ -152,7 +152,7 @@ class Evaluator(Protocol):
 
 
 #: An evaluation that asks: it yields questions, is sent one answer each, in their order, and returns its scores.
-Asking: TypeAlias = Generator[Sequence[Question], Sequence[Verdict | JudgeFailure], Sequence[MetricScore]]
+JudgeDialogue: TypeAlias = Generator[Sequence[Question], Sequence[Verdict | JudgeFailure], Sequence[MetricScore]]
 
 
 @runtime_checkable
@@ -178,7 +178,7 @@ class AskingEvaluator(Protocol):
         """
         ...
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Yield the questions about a conversation, all that can be asked at once together, and return its scores."""
         ...
 

@@ -78,7 +78,7 @@ def _tools(score: ConversationScore) -> Iterator[MetricScore]:
                     name=TOOL,
                     label=fault.kind,
                     turn_index=fault.turn_index,
-                    position=fault.made_position,
+                    position=fault.actual_position,
                     tool_name=fault.tool_name,
                     parameter=fault.parameter,
                     explanation=fault.explanation,

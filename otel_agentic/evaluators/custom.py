@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import EvaluatorSettings, Severity
     from otel_agentic.conversations.model import Conversation, Turn
-    from otel_agentic.evaluators.base import AnyEvaluator, Asking, Subject
+    from otel_agentic.evaluators.base import AnyEvaluator, JudgeDialogue, Subject
     from otel_agentic.evaluators.run import Function, Takes
     from otel_agentic.judges.base import Rubric
 
@@ -117,12 +117,12 @@ class AskingFunctionEvaluator(_Custom):
 
     rubrics: tuple[Rubric, ...]
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Ask about the conversation, or about all of its turns together; where the function raises, it has abstained."""
         result = yield from together([self._scores(other_place, subject) for other_place in self._targets(subject)])
         return [score for scores in result for score in scores]
 
-    def _scores(self, place_of_score: Place, subject: Subject) -> Asking:
+    def _scores(self, place_of_score: Place, subject: Subject) -> JudgeDialogue:
         lacking = self._lacking(place_of_score)
         if lacking is not None:
             return lacking

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from otel_agentic.conversations.model import Turn
-    from otel_agentic.evaluators.base import Asking, Need, Subject
+    from otel_agentic.evaluators.base import JudgeDialogue, Need, Subject
     from otel_agentic.judges.base import Question, Rubric, Verdict
     from otel_agentic.scoring.compile import CompiledCall, CompiledExpectation
-    from otel_agentic.scoring.model import MadeCall, NotEvaluatedReason
+    from otel_agentic.scoring.model import ActualCall, NotEvaluatedReason
     from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
 
 
@@ -135,7 +135,7 @@ class Counted:
     undecided: tuple[tuple[str, str], ...] = ()
 
 
-def count(expectation: ToolExpectation, calls: Sequence[MadeCall], rules: ToolRules) -> list[Counted]:
+def count(expectation: ToolExpectation, calls: Sequence[ActualCall], rules: ToolRules) -> list[Counted]:
     """Return the counts of calls under an expectation and under each of its alternatives.
 
     Args:
@@ -147,7 +147,7 @@ def count(expectation: ToolExpectation, calls: Sequence[MadeCall], rules: ToolRu
     return [_counted(item, calls) for item in (ready, *ready.alternatives)]
 
 
-def _counted(expectation: CompiledExpectation, calls: Sequence[MadeCall]) -> Counted:
+def _counted(expectation: CompiledExpectation, calls: Sequence[ActualCall]) -> Counted:
     message = SortedCalls.of(sort_calls(expectation, calls))
     extra = [index for index, rule in message.extra if rule != "allow" or index in message.forbidden]
     agreed = sum(pair.agreement.score for pair in message.pairs)
@@ -155,14 +155,14 @@ def _counted(expectation: CompiledExpectation, calls: Sequence[MadeCall]) -> Cou
     return Counted(
         in_order=Share(min(agreed, _in_order(expectation, message, extra, agreed)), total),
         in_any_order=Share(agreed, total),
-        equal=_equal(expectation, message.made),
+        equal=_equal(expectation, message.actual),
         missing=_missing(expectation, message),
-        unasked=tuple(message.made[index].call.name for index in extra),
+        unasked=tuple(message.actual[index].call.name for index in extra),
         wrong=tuple((pair.expected.name, key) for pair in message.pairs for key in pair.agreement.wrong),
         undecided=tuple(
             (pair.expected.name, key)
             for pair in message.pairs
-            if pair.expected.parameters.undecided(message.made[pair.place])
+            if pair.expected.parameters.undecided(message.actual[pair.place])
             for key, mode in pair.expected.parameters.modes.items()
             if mode == "judge"
         ),
@@ -184,23 +184,23 @@ def _in_order(expectation: CompiledExpectation, explanation: SortedCalls, extra:
     place_of = {pair.expected.index: pair.place for pair in explanation.pairs}
     expected = sorted(
         (call for call in expectation.calls if call.required),
-        key=lambda call: (call.group, place_of.get(call.index, len(explanation.made)), call.index),
+        key=lambda call: (call.group, place_of.get(call.index, len(explanation.actual)), call.index),
     )
     last = expectation.required + 1
 
     def made_at(index: int) -> tuple[tuple[int, int], int, int]:
         group = partner[index].group if index in partner else last
-        return explanation.made[index].step, group, index
+        return explanation.actual[index].step, group, index
 
     indices = sorted({*partner, *extra}, key=made_at)
     rank = {other_place: number for number, other_place in enumerate(indices)}
     present = [rank[place_of[call.index]] for call in expected if call.index in place_of]
     if present == sorted(present):
         return agreed
-    return best_in_order(expected, [explanation.made[other_place] for other_place in indices])
+    return best_in_order(expected, [explanation.actual[other_place] for other_place in indices])
 
 
-def best_in_order(expected: Sequence[CompiledCall], actual: Sequence[MadeCall]) -> float:
+def best_in_order(expected: Sequence[CompiledCall], actual: Sequence[ActualCall]) -> float:
     """Return the greatest sum of agreements over pairs of calls of one name, no two of which cross.
 
     Ref: S. Needleman, C. Wunsch (1970), A general method applicable to the search for similarities, without gap penalty.
@@ -218,12 +218,12 @@ def best_in_order(expected: Sequence[CompiledCall], actual: Sequence[MadeCall]) 
     return before[-1]
 
 
-def _equal(expectation: CompiledExpectation, actual: Sequence[MadeCall]) -> Share:
+def _equal(expectation: CompiledExpectation, actual: Sequence[ActualCall]) -> Share:
     """Return the terms of F1: twice the number of calls exactly as expected, and the number of all expected and actual calls."""
     required, optional = _by_need(expectation)
     message = SortedCalls.of(sort_calls(required, _as_tools(actual)))
     hits, lacking = len(message.excused), _lacking(required, message)
-    left = [message.made[index] for index, _ in message.extra]
+    left = [message.actual[index] for index, _ in message.extra]
     excused = {pair.place for pair in SortedCalls.of(sort_calls(optional, left)).excused}
     invalid = 0
     for position, item in enumerate(left):
@@ -239,7 +239,7 @@ def _equal(expectation: CompiledExpectation, actual: Sequence[MadeCall]) -> Shar
     return Share(2.0 * hits, float(hits + invalid + expectation.required))
 
 
-def _as_tools(actual: Sequence[MadeCall]) -> list[MadeCall]:
+def _as_tools(actual: Sequence[ActualCall]) -> list[ActualCall]:
     """Return the calls that count for any part of the expectation, including successful transfers and agents used as tools."""
     return [
         item
@@ -318,7 +318,7 @@ class AnswerAccuracy(WithoutSettings):
     default: bool = False
     rubrics: tuple[Rubric, ...] = (_ANSWER_FIRST, _REFERENCE_FIRST)
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Yield two questions for each turn with an annotated answer, and return its scores."""
         turns = list(_annotated(subject))
         if not turns:
@@ -398,7 +398,7 @@ class GoalAccuracy(WithoutSettings):
     default: bool = False
     rubrics: tuple[Rubric, ...] = (_GOAL,)
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Yield the one question, and return the score."""
         goal = "" if subject.case is None else (subject.case.goal or "").strip()
         if not goal:
@@ -421,7 +421,7 @@ class GoalAccuracyWithoutReference(WithoutSettings):
     default: bool = False
     rubrics: tuple[Rubric, ...] = (_USER_GOAL, _END_STATE, _COMPARED)
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Yield the questions for goal and end state, then that for their comparison, and return the score."""
         silence = unheard(subject.conversation.turns, results=True)
         if silence is not None:
@@ -533,7 +533,7 @@ class TopicAdherence(WithoutSettings):
     default: bool = False
     rubrics: tuple[Rubric, ...] = (_TOPICS, _ANSWERED, _ALLOWED)
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Yield the question for the topics, then two for each of them, and return the three scores."""
         turns = () if subject.case is None else subject.case.turns
         expected = list(dict.fromkeys(topic for turn in turns for topic in turn.reference_topics))
@@ -674,7 +674,7 @@ def _scope_lacking(
     return None
 
 
-def _unrecorded(scopes: Sequence[tuple[ToolExpectation, Scope]], *, count_errors: bool) -> Iterator[MadeCall]:
+def _unrecorded(scopes: Sequence[tuple[ToolExpectation, Scope]], *, count_errors: bool) -> Iterator[ActualCall]:
     """Yield the calls that count and whose arguments are not known."""
     for expectation, scope in scopes:
         named = {call.tool_name for call in expectation.calls}

@@ -27,13 +27,13 @@ from otel_agentic.scoring.model import NotEvaluatedReason
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from otel_agentic.evaluators.base import AnyEvaluator, Asking, AskingEvaluator, Evaluator, Metric
+    from otel_agentic.evaluators.base import AnyEvaluator, AskingEvaluator, Evaluator, JudgeDialogue, Metric
 
 if TYPE_CHECKING:
     Answers = Sequence[Verdict | JudgeFailure]
 
 
-def together(askings: Sequence[Asking]) -> Generator[list[Question], Answers, list[Sequence[MetricScore]]]:
+def together(askings: Sequence[JudgeDialogue]) -> Generator[list[Question], Answers, list[Sequence[MetricScore]]]:
     """Yield the questions of all evaluations, round by round, and return the scores of each, in their order."""
     results: dict[int, Sequence[MetricScore]] = {}
     answers: dict[int, Answers | None] = dict.fromkeys(range(len(askings)))
@@ -51,7 +51,7 @@ def together(askings: Sequence[Asking]) -> Generator[list[Question], Answers, li
     return [results[index] for index in range(len(askings))]
 
 
-def _questions(requests: Asking, verdicts: Answers | None) -> Sequence[Question]:
+def _questions(requests: JudgeDialogue, verdicts: Answers | None) -> Sequence[Question]:
     """Return the next questions of an evaluation; an invalid question raises inside it, and the others continue."""
     requested: object = next(requests) if verdicts is None else requests.send(verdicts)
     if isinstance(requested, Iterable):
@@ -436,7 +436,7 @@ class _Open:
     place: int
     evaluator: AskingEvaluator
     subject: Subject
-    asking: Asking | None = None
+    asking: JudgeDialogue | None = None
     questions: Sequence[Question] = ()
     answers: dict[Question, Answer] = field(default_factory=dict)
     missing: set[Question] = field(default_factory=set)

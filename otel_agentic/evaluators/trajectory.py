@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.layers.calls import SortedScope
     from otel_agentic.evaluators.needs import Missing
     from otel_agentic.scoring.compile import CompiledCall
-    from otel_agentic.scoring.model import MadeCall
+    from otel_agentic.scoring.model import ActualCall
     from otel_agentic.truth.model import Case, ToolExpectation
 
 #: Most ways to divide responses among groups that are tried; equal calls would multiply them.
@@ -50,14 +50,14 @@ class Path:
     have no order. `free` are the actual calls that are allowed without being expected.
     """
 
-    wanted: tuple[ExpectedCall, ...]
+    expected_calls: tuple[ExpectedCall, ...]
     steps: tuple[tuple[int, int], ...]
     free: frozenset[int] = frozenset()
 
     @property
     def required(self) -> int:
         """How many calls are required."""
-        return sum(item.required for item in self.wanted)
+        return sum(item.required for item in self.expected_calls)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -67,13 +67,13 @@ def most_pairs(path: Path) -> Mapping[int, int]:
     Ref: H. W. Kuhn, The Hungarian method for the assignment problem, 1955 (augmenting paths).
 
     >>> either, first = (ExpectedCall(group=1, required=True, fits=frozenset(fits)) for fits in ({0, 1}, {0}))
-    >>> most_pairs(Path(wanted=(either, first), steps=((0, 1), (0, 2))))
+    >>> most_pairs(Path(expected_calls=(either, first), steps=((0, 1), (0, 2))))
     {0: 1, 1: 0}
     """
-    pairs = _Pairs(path=path, allowed={index: item.fits for index, item in enumerate(path.wanted)})
-    for index in sorted(pairs.allowed, key=lambda index: not path.wanted[index].required):
+    pairs = _Pairs(path=path, allowed={index: item.fits for index, item in enumerate(path.expected_calls)})
+    for index in sorted(pairs.allowed, key=lambda index: not path.expected_calls[index].required):
         pairs.add(index)
-    return pairs.made_by_wanted
+    return pairs.actual_by_expected
 
 
 @lru_cache(maxsize=_CACHED)
@@ -92,7 +92,9 @@ def is_exact(path: Path) -> bool:
     tried, then the latest, and, for few calls, every way to divide the responses among the groups.
     """
     needed = frozenset(range(len(path.steps))) - path.free
-    if len(needed) > len(path.wanted) or not needed <= frozenset().union(*(item.fits for item in path.wanted)):
+    if len(needed) > len(path.expected_calls) or not needed <= frozenset().union(
+        *(item.fits for item in path.expected_calls)
+    ):
         return False
     first = _ordered(path)
     if first is None:
@@ -110,10 +112,13 @@ def _is_covered(pairs: _Pairs) -> bool:
     Ref: N. S. Mendelsohn, A. L. Dulmage, Some generalizations of the problem of distinct representatives, 1958.
     """
     path = pairs.path
-    allowed = {**pairs.allowed, **{index: item.fits for index, item in enumerate(path.wanted) if not item.required}}
+    allowed = {
+        **pairs.allowed,
+        **{index: item.fits for index, item in enumerate(path.expected_calls) if not item.required},
+    }
     needed = [actual for actual in range(len(path.steps)) if actual not in path.free]
     partners = {actual: frozenset(index for index, fits in allowed.items() if actual in fits) for actual in needed}
-    reverse = _Pairs(path=Path(wanted=(), steps=()), allowed=partners)
+    reverse = _Pairs(path=Path(expected_calls=(), steps=()), allowed=partners)
     return all(map(reverse.add, needed))
 
 
@@ -121,22 +126,25 @@ def _mirrored(path: Path) -> Path:
     """Return the same calls from the last to the first."""
     last = len(path.steps) - 1
     expected = (
-        replace(item, group=-item.group, fits=frozenset(last - actual for actual in item.fits)) for item in path.wanted
+        replace(item, group=-item.group, fits=frozenset(last - actual for actual in item.fits))
+        for item in path.expected_calls
     )
-    return Path(wanted=tuple(expected), steps=path.steps[::-1], free=frozenset(last - actual for actual in path.free))
+    return Path(
+        expected_calls=tuple(expected), steps=path.steps[::-1], free=frozenset(last - actual for actual in path.free)
+    )
 
 
 def _divided(path: Path) -> Iterator[_Pairs]:
     """Yield pairs of all required calls, each time with another last response for each group but the last."""
     responses = _responses(path)
-    groups = sorted({item.group for item in path.wanted if item.required})
+    groups = sorted({item.group for item in path.expected_calls if item.required})
     between = max(len(groups) - 1, 0)
     if comb(max(len(responses) + between - 1, 0), between) > _MOST_DIVISIONS:
         return
     for lasts in combinations_with_replacement(range(len(responses)), between):
         bounds = dict(zip(groups, pairwise((0, *lasts, len(responses) - 1)), strict=False))
         pairs = _Pairs(path=path)
-        for index, entry in enumerate(path.wanted):
+        for index, entry in enumerate(path.expected_calls):
             if entry.required:
                 first, last = bounds[entry.group]
                 pairs.allowed[index] = entry.fits & frozenset().union(*responses[first : last + 1])
@@ -157,13 +165,13 @@ def _ordered(path: Path) -> _Pairs | None:
     """
     responses = _responses(path)
     pairs, first = _Pairs(path=path), 0
-    groups = sorted({item.group for item in path.wanted if item.required})
+    groups = sorted({item.group for item in path.expected_calls if item.required})
     for group in groups:
-        members = [index for index, item in enumerate(path.wanted) if item.required and item.group == group]
+        members = [index for index, item in enumerate(path.expected_calls) if item.required and item.group == group]
         within: frozenset[int] = frozenset()
         for last in range(first, len(responses)):
             within |= responses[last]
-            pairs.allowed |= {index: path.wanted[index].fits & within for index in members}
+            pairs.allowed |= {index: path.expected_calls[index].fits & within for index in members}
             if all(map(pairs.add, members)):
                 first = last
                 break
@@ -171,7 +179,7 @@ def _ordered(path: Path) -> _Pairs | None:
             return None
         if group == groups[-1]:  # the last group may use all remaining responses
             within = within.union(*responses[first:])
-            pairs.allowed |= {index: path.wanted[index].fits & within for index in members}
+            pairs.allowed |= {index: path.expected_calls[index].fits & within for index in members}
     return pairs
 
 
@@ -181,46 +189,46 @@ class _Pairs:
 
     path: Path
     allowed: dict[int, frozenset[int]] = field(default_factory=dict)
-    wanted_by_made: dict[int, int] = field(default_factory=dict)
-    made_by_wanted: dict[int, int] = field(default_factory=dict)
+    expected_by_actual: dict[int, int] = field(default_factory=dict)
+    actual_by_expected: dict[int, int] = field(default_factory=dict)
 
     def add(self, index: int) -> bool:
         """Pair an expected call, moving others to other partners if necessary; return whether that is possible."""
-        return index in self.made_by_wanted or self._add(index, set())
+        return index in self.actual_by_expected or self._add(index, set())
 
     def _add(self, index: int, known: set[int]) -> bool:
         options = sorted(self.allowed[index] - known, key=lambda actual: (actual in self.path.free, actual))
-        untaken = next((actual for actual in options if actual not in self.wanted_by_made), None)
+        untaken = next((actual for actual in options if actual not in self.expected_by_actual), None)
         if untaken is not None:
             self._pair(index, untaken)
             return True
         for option in options:
             if option not in known:
                 known.add(option)
-                if self._add(self.wanted_by_made[option], known):
+                if self._add(self.expected_by_actual[option], known):
                     self._pair(index, option)
                     return True
         return False
 
     def _pair(self, index: int, actual: int) -> None:
-        self.made_by_wanted[index] = actual
-        self.wanted_by_made[actual] = index
+        self.actual_by_expected[index] = actual
+        self.expected_by_actual[actual] = index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
     """One turn (`turn_index`), a turn that never came, or the whole conversation: the calls, and how they fit.
 
-    `expected` are the names of the expected calls as listed, `names` the same in order, `made` those of the actual
-    calls, `forbidden` those of forbidden calls; `places` identify actual calls across walks.
+    `expected` are the names of the expected calls as listed, `names` the same in order, `actual` those of the actual
+    calls, `forbidden` those of forbidden calls; `identities` identify actual calls across walks.
     """
 
     where: str
     path: Path
     expected: tuple[str, ...]
     names: tuple[str, ...]
-    made: tuple[str, ...]
-    places: tuple[tuple[int, int, int], ...]
+    actual: tuple[str, ...]
+    identities: tuple[tuple[int, int, int], ...]
     forbidden: tuple[str, ...]
 
 
@@ -263,7 +271,7 @@ def _with_tools(case: Case, index: int | None, tools: ToolExpectation) -> Case:
 
 def _unknown(scope: SortedScope) -> Iterator[Missing]:
     """Yield the reasons why it is unknown whether a call fits: unrecorded arguments, or a parameter left to a judge."""
-    for actual in scope.calls.made:
+    for actual in scope.calls.actual:
         expected = scope.calls.expectation.named.get(actual.call.name)
         if expected is None:
             continue
@@ -285,7 +293,7 @@ def _walk(expected_scopes: ExpectedCalls, scope: SortedScope) -> Walk:
     extra = dict(calls.extra)
     free = frozenset(
         index
-        for index, actual in enumerate(calls.made)
+        for index, actual in enumerate(calls.actual)
         if index not in forbidden
         and actual.place not in beyond
         and (index in extra or calls.expectation.extra_rule(actual.call.name) == "allow")
@@ -294,21 +302,21 @@ def _walk(expected_scopes: ExpectedCalls, scope: SortedScope) -> Walk:
     return Walk(
         where=_where(scope, several=len(expected_scopes.scopes) > 1),
         path=Path(
-            wanted=tuple(_expected_calls(call, calls.made) for call in expected),
-            steps=tuple(actual.step for actual in calls.made),
+            expected_calls=tuple(_expected_calls(call, calls.actual) for call in expected),
+            steps=tuple(actual.step for actual in calls.actual),
             free=free,
         ),
         expected=tuple(call.name for call in expected),
         names=tuple(
             call.name for call in sorted(expected, key=lambda call: (step_of(call.call, call.index), call.index))
         ),
-        made=tuple(actual.call.name for actual in calls.made),
-        places=tuple(actual.place for actual in calls.made),
-        forbidden=tuple(calls.made[index].call.name for index in calls.forbidden),
+        actual=tuple(actual.call.name for actual in calls.actual),
+        identities=tuple(actual.place for actual in calls.actual),
+        forbidden=tuple(calls.actual[index].call.name for index in calls.forbidden),
     )
 
 
-def _expected_calls(call: CompiledCall, actual: Sequence[MadeCall]) -> ExpectedCall:
+def _expected_calls(call: CompiledCall, actual: Sequence[ActualCall]) -> ExpectedCall:
     """Return an expected call with the made ones that fit it: the same name, and every parameter as its mode wants it."""
     fits = (index for index, item in enumerate(actual) if item.call.name == call.name)
     return ExpectedCall(
@@ -375,16 +383,16 @@ def _any_order(walk: Walk) -> bool:
 
 
 def _contains(walk: Walk) -> bool:
-    return not walk.forbidden and all(item.fits for item in walk.path.wanted if item.required)
+    return not walk.forbidden and all(item.fits for item in walk.path.expected_calls if item.required)
 
 
 def _paired(walk: Walk, pairs: Mapping[int, int]) -> int:
-    return sum(walk.path.wanted[index].required for index in pairs)
+    return sum(walk.path.expected_calls[index].required for index in pairs)
 
 
 def _within(walk: Walk) -> bool:
-    fitting = walk.path.free.union(*(item.fits for item in walk.path.wanted))
-    return not walk.forbidden and len(fitting) == len(walk.made)
+    fitting = walk.path.free.union(*(item.fits for item in walk.path.expected_calls))
+    return not walk.forbidden and len(fitting) == len(walk.actual)
 
 
 _FITS: Final[Mapping[str, Callable[[Walk], bool]]] = {
@@ -420,9 +428,12 @@ def _shares(walks: Sequence[Walk]) -> list[MetricScore]:
 
 def _unmatched(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tuple[int, int, int]]:
     """Return the identities of actual calls that count and do not match; a call of a turn and of the whole counts once."""
-    used = {walk.places[actual] for walk, item in zip(walks, pairs, strict=True) for actual in item.values()}
+    used = {walk.identities[actual] for walk, item in zip(walks, pairs, strict=True) for actual in item.values()}
     counted = {
-        other_place for walk in walks for actual, other_place in enumerate(walk.places) if actual not in walk.path.free
+        other_place
+        for walk in walks
+        for actual, other_place in enumerate(walk.identities)
+        if actual not in walk.path.free
     }
     return counted - used
 
@@ -430,7 +441,7 @@ def _unmatched(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set
 def _order_text(walks: Sequence[Walk]) -> str:
     """Return a sentence if all calls occurred in another order, else an empty text."""
     return "; ".join(
-        f"{walk.where}made in another order: {', '.join(walk.made)}; expected: {', '.join(walk.names)}"
+        f"{walk.where}made in another order: {', '.join(walk.actual)}; expected: {', '.join(walk.names)}"
         for walk in walks
         if _any_order(walk) and not _in_order(walk)
     )
@@ -442,10 +453,10 @@ def _walks_text(walks: Sequence[Walk]) -> str:
 
 def _walk_text(walk: Walk, pairs: Mapping[int, int]) -> str:
     """Return a sentence on missing and additional calls of a walk, or an empty text."""
-    expected, path = walk.path.wanted, walk.path
+    expected, path = walk.path.expected_calls, walk.path
     used = set(pairs.values())
     absent = _names_of(walk, [index for index, item in enumerate(expected) if item.required and index not in pairs])
-    others = Counter(name for index, name in enumerate(walk.made) if index not in used and index not in path.free)
+    others = Counter(name for index, name in enumerate(walk.actual) if index not in used and index not in path.free)
     parts = [
         f"not made as expected: {_listed(absent)}" if absent else "",
         f"not expected so: {_listed(others)}" if others else "",

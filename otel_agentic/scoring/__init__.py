@@ -4,8 +4,8 @@ from otel_agentic.scoring.align import ToolRules
 from otel_agentic.scoring.dimensions import FAULT_PRECEDENCE, fault_class, overall_score, score_tools
 from otel_agentic.scoring.model import (
     SCORING_VERSION,
+    ActualCall,
     ConversationScore,
-    MadeCall,
     Scope,
     ToolFault,
     ToolScore,
@@ -19,8 +19,8 @@ from otel_agentic.scoring.outcome import MatchedConversation, score_conversation
 __all__ = [
     "FAULT_PRECEDENCE",
     "SCORING_VERSION",
+    "ActualCall",
     "ConversationScore",
-    "MadeCall",
     "MatchedConversation",
     "Scope",
     "ToolFault",

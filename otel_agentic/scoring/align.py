@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from otel_agentic.scoring.compile import NO_OPINIONS, CompiledCall, CompiledExpectation
-from otel_agentic.scoring.model import MadeCall
+from otel_agentic.scoring.compile import NO_VERDICTS, CompiledCall, CompiledExpectation
+from otel_agentic.scoring.model import ActualCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import ToolCall
-    from otel_agentic.scoring.compile import CompiledName, Opinions
+    from otel_agentic.scoring.compile import CompiledName, ToolVerdicts
     from otel_agentic.scoring.model import Dimension
     from otel_agentic.truth.model import Case, Effect, ExtraRule, Order
 
@@ -37,7 +37,7 @@ _KEPT_SIZE: Final = 100
 
 
 def pair_calls(
-    expected: CompiledName, actual: Sequence[MadeCall], indices: Sequence[int], verdicts: Opinions
+    expected: CompiledName, actual: Sequence[ActualCall], indices: Sequence[int], verdicts: ToolVerdicts
 ) -> list[Pair]:
     """Return the optimal pairing of the calls of one name, in no order; an optional call is paired only in full.
 
@@ -57,7 +57,10 @@ def pair_calls(
 
 
 def _in_turn(
-    expected: Sequence[CompiledCall], actual: Sequence[MadeCall], indices: Sequence[int], known: dict[int, list[float]]
+    expected: Sequence[CompiledCall],
+    actual: Sequence[ActualCall],
+    indices: Sequence[int],
+    known: dict[int, list[float]],
 ) -> list[Pair] | None:
     """Return the calls paired one after the other where that is plainly optimal, else None.
 
@@ -86,9 +89,9 @@ def _in_turn(
 
 def _optimal(
     expected: CompiledName,
-    actual: Sequence[MadeCall],
+    actual: Sequence[ActualCall],
     indices: Sequence[int],
-    verdicts: Opinions,
+    verdicts: ToolVerdicts,
     known: Mapping[int, list[float]],
 ) -> list[Pair]:
     calls = expected.calls
@@ -108,7 +111,7 @@ def _optimal(
     return pairs
 
 
-def _ranks(actual: Sequence[MadeCall]) -> tuple[int, ...]:
+def _ranks(actual: Sequence[ActualCall]) -> tuple[int, ...]:
     """Return the rank of each actual call: its index, or that of the first call of its step."""
     steps = [(item.turn_index, item.call.step) for item in actual]
     return tuple([steps.index(step) for step in steps])
@@ -161,7 +164,7 @@ def _values(
     n, provided = len(scores), np.array(scores)
     most = 0 if undecided is None else max(map(max, undecided))
     digits = (_kept_digits if provided.size <= _KEPT_SIZE else _digits)(expected.ranks, ranks, most)
-    values = digits.made + digits.agreeing * provided
+    values = digits.actual + digits.agreeing * provided
     if undecided is not None:
         values -= digits.decided * np.array(undecided)
     if expected.times < n:
@@ -182,11 +185,11 @@ def _solver() -> Callable[..., Any]:
 class _Digits(NamedTuple):
     """What counts how much.
 
-    That a pair is `made` at all, or an optional call `excused`, both less how far apart their ranks are; agreement in full;
+    That a pair is `actual` at all, or an optional call `excused`, both less how far apart their ranks are; agreement in full;
     a parameter that only a judge could compare, of a required call (`decided`) or of an optional one (`doubt`).
     """
 
-    made: Values
+    actual: Values
     excused: Values
     agreeing: float
     decided: float
@@ -241,7 +244,7 @@ class ToolRules:
 #: theindices of the remaining calls, and of those whose arguments or results were not recorded; the calls that
 #: returned an error.A plain tuple, because one is created for every turn. `SortedCalls` is the same with names.
 RawCalls: TypeAlias = tuple[
-    CompiledExpectation, Sequence[MadeCall], list[Pair], Sequence[int], Sequence[int], Sequence[MadeCall]
+    CompiledExpectation, Sequence[ActualCall], list[Pair], Sequence[int], Sequence[int], Sequence[ActualCall]
 ]
 
 
@@ -271,15 +274,15 @@ class PairedCall:
 class SortedCalls:
     """The calls of a scope, sorted under one expectation.
 
-    `made` are the calls that count, in order; `errored` those that returned an error. `pairs` are those of required
-    calls, `excused` those of optional ones, in order of the actual calls. `extra` are the indices in `made` of the
+    `actual` are the calls that count, in order; `errored` those that returned an error. `pairs` are those of required
+    calls, `excused` those of optional ones, in order of the actual calls. `extra` are the indices in `actual` of the
     remaining calls, each with the rule for extra calls of its tool, `forbidden` those of calls that are forbidden by
     name.
     """
 
     expectation: CompiledExpectation
-    made: Sequence[MadeCall]
-    errored: Sequence[MadeCall]
+    actual: Sequence[ActualCall]
+    errored: Sequence[ActualCall]
     pairs: Sequence[PairedCall]
     excused: Sequence[PairedCall]
     extra: Sequence[tuple[int, ExtraRule]]
@@ -291,7 +294,7 @@ class SortedCalls:
         expectation, actual, pairs, extra, _, errored = raw
         return cls(
             expectation=expectation,
-            made=actual,
+            actual=actual,
             errored=errored,
             pairs=[PairedCall.of(pair) for pair in pairs if pair[1].required],
             excused=[PairedCall.of(pair) for pair in pairs if not pair[1].required],
@@ -301,7 +304,7 @@ class SortedCalls:
 
 
 def sort_calls(  # noqa: C901 — one pass for every turn: each function more is a tenth of its time
-    expectation: CompiledExpectation, calls: Sequence[MadeCall], verdicts: Opinions = NO_OPINIONS
+    expectation: CompiledExpectation, calls: Sequence[ActualCall], verdicts: ToolVerdicts = NO_VERDICTS
 ) -> RawCalls:
     """Return the calls of a scope, in order of their place, sorted out under an expectation.
 
@@ -310,7 +313,7 @@ def sort_calls(  # noqa: C901 — one pass for every turn: each function more is
     """
     named = expectation.named
     actual = calls
-    errored: Sequence[MadeCall] = ()
+    errored: Sequence[ActualCall] = ()
     unrecorded: Sequence[int] = ()
     indices: dict[str, list[int]] = {}
     extra: list[int] = []
@@ -353,8 +356,8 @@ def sort_calls(  # noqa: C901 — one pass for every turn: each function more is
 
 
 def _counted(
-    expectation: CompiledExpectation, calls: Sequence[MadeCall]
-) -> tuple[Sequence[MadeCall], Sequence[MadeCall], Sequence[int]]:
+    expectation: CompiledExpectation, calls: Sequence[ActualCall]
+) -> tuple[Sequence[ActualCall], Sequence[ActualCall], Sequence[int]]:
     """Return the calls that were made, those that answered with an error, and places of those not wholly recorded."""
     counted = [call for call in calls if call.call.kind == "tool" or _names(expectation, call.call.name)]
     errored = [item for item in counted if item.call.error is not None]
@@ -362,7 +365,7 @@ def _counted(
     return actual, errored, [index for index, item in enumerate(actual) if not _is_recorded(item.call)]
 
 
-def _indices(named: Container[str], actual: Sequence[MadeCall]) -> tuple[dict[str, list[int]], list[int]]:
+def _indices(named: Container[str], actual: Sequence[ActualCall]) -> tuple[dict[str, list[int]], list[int]]:
     """Return where the calls of each expected name are, and where the others."""
     indices: dict[str, list[int]] = {}
     for position, entry in enumerate(actual):
@@ -392,7 +395,7 @@ class Misplaced(NamedTuple):
     came: int | None
 
 
-def misplaced(actual: Sequence[MadeCall], pairs: Sequence[Pair], order: Order) -> list[Misplaced]:
+def misplaced(actual: Sequence[ActualCall], pairs: Sequence[Pair], order: Order) -> list[Misplaced]:
     """Return the pairs of required calls that are out of order, in actual order.
 
     In order `relative`: those outside a longest run of actual calls whose expected groups never decrease. In `exact`:
@@ -408,7 +411,7 @@ def misplaced(actual: Sequence[MadeCall], pairs: Sequence[Pair], order: Order) -
     return _out_of_rank(actual, pairs) if order == "exact" else _outside_longest_run(actual, pairs)
 
 
-def _out_of_rank(actual: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
+def _out_of_rank(actual: Sequence[ActualCall], pairs: Sequence[Pair]) -> list[Misplaced]:
     results: list[Misplaced] = []
     rank, turn_index, step = 0, -1, -1
     for index, expected, _, _ in pairs:
@@ -420,7 +423,7 @@ def _out_of_rank(actual: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misp
     return results
 
 
-def _outside_longest_run(actual: Sequence[MadeCall], pairs: Sequence[Pair]) -> list[Misplaced]:
+def _outside_longest_run(actual: Sequence[ActualCall], pairs: Sequence[Pair]) -> list[Misplaced]:
     walk: list[tuple[int, int, int, int, CompiledCall]] = []
     for position, expected, _, _ in pairs:
         entry = actual[position]

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from otel_agentic.scoring.align import ToolRules
     from otel_agentic.scoring.checks import Check
-    from otel_agentic.scoring.model import Dimension, MadeCall, NotEvaluatedReason
+    from otel_agentic.scoring.model import ActualCall, Dimension, NotEvaluatedReason
     from otel_agentic.scoring.utilization import Use
     from otel_agentic.scoring.values import Texts
     from otel_agentic.truth.model import ExpectedCall, ExtraRule, MatchRule, ModeName, Order, ToolExpectation
 
 
-class Opinions(Protocol):
+class ToolVerdicts(Protocol):
     """The opinions of a judge on tool calls. None is no opinion: then the data alone decide, or the score stays open."""
 
     @property
@@ -31,14 +31,14 @@ class Opinions(Protocol):
         """Why there is no opinion: the reason of an outcome that stays open because `parameter` gave none."""
         ...
 
-    def parameter(self, expected: ExpectedCall, key: str, actual: MadeCall) -> bool | None:
+    def parameter(self, expected: ExpectedCall, key: str, actual: ActualCall) -> bool | None:
         """Return whether a made parameter means the expected one.
 
         Asked for match mode `judge` where the values are not equal, of every pair of calls that may be paired.
         """
         ...
 
-    def used(self, actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
+    def used(self, actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> Use | None:
         """Return whether the result of a call was used.
 
         Called if the data do not decide it, for successful paired calls, under the expectation that counts.
@@ -46,23 +46,23 @@ class Opinions(Protocol):
         ...
 
 
-class _NoOpinions:
+class _NoVerdicts:
     """No judge is asked."""
 
     silence: NotEvaluatedReason = "no_data"
 
-    def parameter(self, expected: ExpectedCall, key: str, actual: MadeCall) -> bool | None:
+    def parameter(self, expected: ExpectedCall, key: str, actual: ActualCall) -> bool | None:
         """Return that there is no opinion."""
         del expected, key, actual
         return None
 
-    def used(self, actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
+    def used(self, actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> Use | None:
         """Return that there is no opinion."""
         del actual, later, texts
         return None
 
 
-NO_OPINIONS: Final[Opinions] = _NoOpinions()
+NO_VERDICTS: Final[ToolVerdicts] = _NoVerdicts()
 
 
 _ABSENT: Final = object()
@@ -120,7 +120,7 @@ class Parameters:
             judged="judge" in modes.values(),
         )
 
-    def scores(self, actual: Sequence[MadeCall], verdicts: Opinions = NO_OPINIONS) -> list[float]:
+    def scores(self, actual: Sequence[ActualCall], verdicts: ToolVerdicts = NO_VERDICTS) -> list[float]:
         """Return the scores of several actual calls, as `compare` does; faster because the differing keys are not collected."""
         required, scores = self.wanted, []
         for item in actual:
@@ -146,7 +146,7 @@ class Parameters:
             scores.append(equal / total if total else 1.0)
         return scores
 
-    def compare(self, actual: MadeCall, verdicts: Opinions = NO_OPINIONS) -> tuple[float, list[str]]:
+    def compare(self, actual: ActualCall, verdicts: ToolVerdicts = NO_VERDICTS) -> tuple[float, list[str]]:
         """Return how far the arguments of an actual call agree, and the differing keys, sorted.
 
         The score is the share of equal keys, 1 without keys to compare. Compared are the expected keys and actual ones
@@ -178,7 +178,7 @@ class Parameters:
         invalid.sort()
         return (total - len(invalid)) / total if invalid else 1.0, invalid
 
-    def undecided(self, actual: MadeCall, verdicts: Opinions = NO_OPINIONS) -> int:
+    def undecided(self, actual: ActualCall, verdicts: ToolVerdicts = NO_VERDICTS) -> int:
         """Return how many keys only a judge could compare, and none has."""
         arguments = actual.call.arguments or {}
         return [
@@ -187,7 +187,7 @@ class Parameters:
             if check is not None and self.modes[key] == "judge" and key in arguments
         ].count(None)
 
-    def _verdict(self, key: str, check: Check, value: Any, actual: MadeCall, verdicts: Opinions) -> bool | None:
+    def _verdict(self, key: str, check: Check, value: Any, actual: ActualCall, verdicts: ToolVerdicts) -> bool | None:
         verdict = needs_judge(check, value)
         return verdicts.parameter(self.call, key, actual) if verdict is None else verdict
 

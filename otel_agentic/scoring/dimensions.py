@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from otel_agentic.scoring.align import Pair, misplaced, sort_calls
-from otel_agentic.scoring.compile import NO_OPINIONS, CompiledExpectation, compiled
-from otel_agentic.scoring.model import DIMENSIONS, MadeCall, ToolFault, ToolScore
+from otel_agentic.scoring.compile import NO_VERDICTS, CompiledExpectation, compiled
+from otel_agentic.scoring.model import DIMENSIONS, ActualCall, ToolFault, ToolScore
 from otel_agentic.scoring.utilization import Use, use_of
 from otel_agentic.scoring.values import Texts
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from otel_agentic.scoring.align import Misplaced, RawCalls, SortedCalls, ToolRules
-    from otel_agentic.scoring.compile import CompiledCall, Opinions
+    from otel_agentic.scoring.compile import CompiledCall, ToolVerdicts
     from otel_agentic.scoring.model import Dimension, FailReason, FaultKind, NotEvaluatedReason, Outcome, Scope
     from otel_agentic.truth.model import ToolExpectation
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class ToolCount:
     """The calls of one tool under one expectation.
 
-    `expected` counts required calls, `made` actual ones without an error, `errored` the others, `paired` required calls
+    `expected` counts required calls, `actual` actual ones without an error, `errored` the others, `paired` required calls
     that occurred, `unasked` extra calls that are not allowed. The rest are a sum and a count for each dimension, 0 if
     it does not apply: `parameters` of `compared` expected calls, `in_order` of `ordered` ones, `used` of `known`
     results.
@@ -34,7 +34,7 @@ class ToolCount:
 
     tool_name: str
     expected: int
-    made: int
+    actual: int
     errored: int
     paired: int
     unasked: int
@@ -54,10 +54,10 @@ def tool_counts(score: ToolScore) -> tuple[ToolCount, ...]:
 def _counts(score: ToolScore, calls: SortedCalls) -> Iterator[ToolCount]:
     expected = Counter(call.name for call in calls.expectation.calls if call.required)
     optional = {call.name for call in calls.expectation.calls}
-    actual = Counter(item.call.name for item in calls.made if item.call.error is None)
+    actual = Counter(item.call.name for item in calls.actual if item.call.error is None)
     errored = Counter(item.call.name for item in calls.errored)
     paired = Counter(pair.expected.name for pair in calls.pairs)
-    unasked = Counter(calls.made[index].call.name for index, rule in calls.extra if rule != "allow")
+    unasked = Counter(calls.actual[index].call.name for index, rule in calls.extra if rule != "allow")
     misplaced = Counter(fault.tool_name for fault in score.faults if fault.kind == "wrong_order")
     agreed: Counter[str] = Counter()
     for pair in calls.pairs:
@@ -68,7 +68,7 @@ def _counts(score: ToolScore, calls: SortedCalls) -> Iterator[ToolCount]:
         yield ToolCount(
             tool_name=name,
             expected=expected[name],
-            made=actual[name],
+            actual=actual[name],
             errored=errored[name],
             paired=paired[name],
             unasked=unasked[name],
@@ -81,7 +81,7 @@ def _counts(score: ToolScore, calls: SortedCalls) -> Iterator[ToolCount]:
         )
 
 
-def utilization_score(uses: Sequence[tuple[MadeCall, Use]]) -> float | None:
+def utilization_score(uses: Sequence[tuple[ActualCall, Use]]) -> float | None:
     """Return the share of results that were used among those of which it is known."""
     used, known = 0.0, 0
     for _, use in uses:
@@ -182,7 +182,7 @@ def missing_faults(expectation: CompiledExpectation, pairs: Sequence[Pair], turn
     ]
 
 
-def forbidden_faults(expectation: CompiledExpectation, actual: Sequence[MadeCall]) -> list[ToolFault]:
+def forbidden_faults(expectation: CompiledExpectation, actual: Sequence[ActualCall]) -> list[ToolFault]:
     """Return a fault for each actual call that is forbidden by name."""
     forbidden_by = expectation.forbidden_by
     if forbidden_by is None:
@@ -192,7 +192,7 @@ def forbidden_faults(expectation: CompiledExpectation, actual: Sequence[MadeCall
 
 
 def call_fault(
-    kind: FaultKind, actual: MadeCall, note: str, expected: int | None = None, provided: Any = None
+    kind: FaultKind, actual: ActualCall, note: str, expected: int | None = None, provided: Any = None
 ) -> ToolFault:
     """Return a fault of an actual call as a whole."""
     call = actual.call
@@ -216,7 +216,7 @@ def call_fault(
     )
 
 
-def parameter_faults(expected: CompiledCall, actual: MadeCall, invalid: Sequence[str]) -> list[ToolFault]:
+def parameter_faults(expected: CompiledCall, actual: ActualCall, invalid: Sequence[str]) -> list[ToolFault]:
     """Return a fault for each parameter of a call that is not as expected."""
     call, parameters = actual.call, expected.parameters
     arguments = call.arguments or {}
@@ -243,27 +243,27 @@ def parameter_faults(expected: CompiledCall, actual: MadeCall, invalid: Sequence
     ]
 
 
-def order_fault(misplaced: Misplaced, actual: MadeCall) -> ToolFault:
+def order_fault(misplaced: Misplaced, actual: ActualCall) -> ToolFault:
     """Return the fault of a call that was made out of its place."""
     call = actual.call
     return ToolFault(
         kind="wrong_order",
         tool_name=call.name,
         expected=misplaced.belongs,
-        made=misplaced.came,
+        actual=misplaced.came,
         expected_index=misplaced.expected.index,
         turn_index=actual.turn_index,
-        made_position=call.position,
+        actual_position=call.position,
         span_id=call.span_id,
         step=call.step,
     )
 
 
 #: The displayed score of use, the deciding one, the faults of unused results, and the evidence.
-Utilization: TypeAlias = tuple["float | None", "float | None", Sequence[ToolFault], "Sequence[tuple[MadeCall, Use]]"]
+Utilization: TypeAlias = tuple["float | None", "float | None", Sequence[ToolFault], "Sequence[tuple[ActualCall, Use]]"]
 #: Finds the use of results, from an expectation, the actual calls, the required pairs and the turn (None: all).
 UtilizationOf: TypeAlias = Callable[
-    [CompiledExpectation, Sequence[MadeCall], Sequence[Pair], "int | None"], Utilization
+    [CompiledExpectation, Sequence[ActualCall], Sequence[Pair], "int | None"], Utilization
 ]
 _Values: TypeAlias = "tuple[float, float | None, float | None, float | None]"
 
@@ -285,10 +285,10 @@ class _Decision(NamedTuple):
 
 def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in parts it takes half as long again
     expectation: CompiledExpectation,
-    calls: Sequence[MadeCall],
+    calls: Sequence[ActualCall],
     turn_index: int | None,
     utilization_of: UtilizationOf | None,
-    verdicts: Opinions,
+    verdicts: ToolVerdicts,
     captured: bool,  # noqa: FBT001 — by name it takes longer to hand over than to use
 ) -> ToolScore:
     """Return the score of calls, in order of their place, under one expectation, its alternatives aside.
@@ -334,7 +334,7 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
         if out_of_place:
             faults += [order_fault(item, actual[item.place]) for item in out_of_place]
     utilization = deciding = used / flagged if flagged else None
-    uses: Sequence[tuple[MadeCall, Use]] = ()
+    uses: Sequence[tuple[ActualCall, Use]] = ()
     if utilization_of is not None:
         utilization, deciding, unused, uses = utilization_of(expectation, actual, pairs, turn_index)
     faults += unused
@@ -373,7 +373,7 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
 
 
 def _left_over(
-    expectation: CompiledExpectation, actual: Sequence[MadeCall], extra: Sequence[int]
+    expectation: CompiledExpectation, actual: Sequence[ActualCall], extra: Sequence[int]
 ) -> tuple[list[ToolFault], int, bool, Sequence[int]]:
     """Return an assessment of the calls without a required one.
 
@@ -405,7 +405,7 @@ def _left_over(
 
 
 def _decide(
-    raw: RawCalls, values: _Values, overall: float | None, verdicts: Opinions, *, captured: bool, trespassed: bool
+    raw: RawCalls, values: _Values, overall: float | None, verdicts: ToolVerdicts, *, captured: bool, trespassed: bool
 ) -> _Decision:
     """Return the outcome where it may be open: something was not recorded, has no weight, or is left to a judge."""
     expectation, actual, pairs, *_ = raw
@@ -430,7 +430,7 @@ def _decide(
     return _Decision("pass", None, overall)
 
 
-def _undecided(raw: RawCalls, verdicts: Opinions) -> int:
+def _undecided(raw: RawCalls, verdicts: ToolVerdicts) -> int:
     """Return how many parameters only a judge could compare, and none has, of calls that must agree."""
     expectation, actual, pairs, *_ = raw
     return sum(
@@ -442,7 +442,7 @@ def _undecided(raw: RawCalls, verdicts: Opinions) -> int:
 
 
 def score_tools(
-    expectation: ToolExpectation, scope: Scope, rules: ToolRules, verdicts: Opinions | None = None
+    expectation: ToolExpectation, scope: Scope, rules: ToolRules, verdicts: ToolVerdicts | None = None
 ) -> ToolScore:
     """Return the score of the calls of a scope under the best of the expectation and its alternatives.
 
@@ -456,26 +456,26 @@ def score_tools(
         verdicts: of a judge, where values or results do not decide. Use of results is only requested under the
         expectation that counts.
     """
-    verdicts = verdicts or NO_OPINIONS
+    verdicts = verdicts or NO_VERDICTS
     texts = Texts(scope)
 
-    def look(actual: MadeCall, later: Sequence[MadeCall]) -> Use:
+    def look(actual: ActualCall, later: Sequence[ActualCall]) -> Use:
         return use_of(actual, later, texts)
 
-    def ask(actual: MadeCall, later: Sequence[MadeCall]) -> Use:
+    def ask(actual: ActualCall, later: Sequence[ActualCall]) -> Use:
         use = use_of(actual, later, texts)
         return (verdicts.used(actual, later, texts) or use) if use.score is None else use
 
     ready = compiled(expectation, rules)
     best, score = _best(ready, scope.calls, scope.turn_index, _searched(look), verdicts, scope.captured)
-    if verdicts is NO_OPINIONS:
+    if verdicts is NO_VERDICTS:
         return score
     return score_single(best, scope.calls, scope.turn_index, _searched(ask), verdicts, scope.captured)
 
 
 def score_calls(
     expectation: CompiledExpectation,
-    calls: Sequence[MadeCall],
+    calls: Sequence[ActualCall],
     *,
     turn_index: int | None = None,
     captured: bool = True,
@@ -489,16 +489,16 @@ def score_calls(
         captured: whether any content was recorded.
     """
     if expectation.alternatives:
-        return _best(expectation, calls, turn_index, None, NO_OPINIONS, captured)[1]
-    return score_single(expectation, calls, turn_index, None, NO_OPINIONS, captured)
+        return _best(expectation, calls, turn_index, None, NO_VERDICTS, captured)[1]
+    return score_single(expectation, calls, turn_index, None, NO_VERDICTS, captured)
 
 
 def _best(  # noqa: PLR0917 — as `score_single`
     expectation: CompiledExpectation,
-    calls: Sequence[MadeCall],
+    calls: Sequence[ActualCall],
     turn_index: int | None,
     utilization_of: UtilizationOf | None,
-    verdicts: Opinions,
+    verdicts: ToolVerdicts,
     captured: bool,  # noqa: FBT001 — same
 ) -> tuple[CompiledExpectation, ToolScore]:
     """Return the expectation that counts, among it and its alternatives, and its score."""
@@ -515,11 +515,11 @@ def _goodness(score: ToolScore) -> tuple[float, bool]:
     return -1.0 if score.overall is None else round(score.overall, 9), score.outcome == "pass"
 
 
-def _searched(use: Callable[[MadeCall, Sequence[MadeCall]], Use]) -> UtilizationOf:
+def _searched(use: Callable[[ActualCall, Sequence[ActualCall]], Use]) -> UtilizationOf:
     """Return a finder of the use of results, from a function of a call and the later calls that may prove it."""
 
     def found(
-        expectation: CompiledExpectation, actual: Sequence[MadeCall], pairs: Sequence[Pair], turn_index: int | None
+        expectation: CompiledExpectation, actual: Sequence[ActualCall], pairs: Sequence[Pair], turn_index: int | None
     ) -> Utilization:
         named = expectation.named
         witnesses = [item for item in actual if item.call.name in named]

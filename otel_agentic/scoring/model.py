@@ -75,7 +75,7 @@ def spelled_out(pattern: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeCall:
+class ActualCall:
     """A call and the turn it belongs to; `turn_index` is 0-based in the conversation."""
 
     turn_index: int
@@ -102,7 +102,7 @@ class Scope:
     """
 
     turn_index: int | None
-    calls: tuple[MadeCall, ...]
+    calls: tuple[ActualCall, ...]
     answers: tuple[tuple[int, str], ...]
     queries: tuple[str, ...]
     captured: bool
@@ -113,7 +113,7 @@ class Scope:
 def scope_of(turns: Iterable[Turn], *, turn_index: int | None, earlier: Iterable[Turn] = ()) -> Scope:
     """Return the scope of some turns; `earlier` are those before them."""
     turns = tuple(turns)
-    calls = (MadeCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls)
+    calls = (ActualCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls)
     return Scope(
         turn_index=turn_index,
         calls=tuple(sorted(calls, key=lambda call: call.place)),
@@ -168,8 +168,8 @@ FaultKind = Literal["missing", "spurious", "wrong_parameters", "wrong_order", "u
 class ToolFault(NamedTuple):
     """One fault of one call, as data; its sentence is built on demand.
 
-    `expected_index` and `made_position` are the indices of the expected and the actual call, or None. `step` is that of
-    the actual call. The content of `expected` and `made` depends on `kind`:
+    `expected_index` and `actual_position` are the indices of the expected and the actual call, or None. `step` is that of
+    the actual call. The content of `expected` and `actual` depends on `kind`:
 
     - `missing`: the expected parameters, and None.
     - `spurious`: the number of expected calls of the tool, and the arguments; `note` is "forbid" if extra calls are
@@ -187,10 +187,10 @@ class ToolFault(NamedTuple):
     tool_name: str
     parameter: str | None = None
     expected: Any = None
-    made: Any = None
+    actual: Any = None
     expected_index: int | None = None
     turn_index: int | None = None
-    made_position: int | None = None
+    actual_position: int | None = None
     span_id: str | None = None
     step: int | None = None
     mode: ModeName | None = None
@@ -219,7 +219,7 @@ class ToolScore(NamedTuple):
     overall: float | None
     dimensions: Mapping[Dimension, float | None]
     faults: tuple[ToolFault, ...]
-    uses: Sequence[tuple[MadeCall, Use]] = ()
+    uses: Sequence[tuple[ActualCall, Use]] = ()
     required: int = 0
     paired: int = 0
     note: str = ""
@@ -361,7 +361,7 @@ def impacts_of(score: ToolScore) -> Iterator[Impact]:
     """Yield the impact of each fault of a score, in their order."""
     missing = {fault.tool_name for fault in score.faults if fault.kind == "missing"}
     errors = Counter(fault.tool_name for fault in score.faults if fault.kind == "errored")
-    actual = () if score.calls is None else score.calls.made
+    actual = () if score.calls is None else score.calls.actual
     # They are in order: of each name the last one stays.
     worked = {item.call.name: item.place for item in actual if item.call.error is None}
     for fault in score.faults:
@@ -373,7 +373,7 @@ def impacts_of(score: ToolScore) -> Iterator[Impact]:
 
 
 def _position(fault: ToolFault) -> tuple[int, int, int]:
-    return (fault.turn_index or 0, fault.step or 0, fault.made_position or 0)
+    return (fault.turn_index or 0, fault.step or 0, fault.actual_position or 0)
 
 
 #: Of several faults of one call, the first of these represents it.
@@ -395,13 +395,13 @@ _CallKey: TypeAlias = "tuple[int | None, int | None]"
 class JudgedCall:
     """One judged actual call, or one expected call that is missing.
 
-    `faults` are ordered by severity, empty if the call is as expected. `made_position` is None for a missing call.
+    `faults` are ordered by severity, empty if the call is as expected. `actual_position` is None for a missing call.
     `trace_id` and `span_id` identify its own span, else that of its turn, or are empty.
     """
 
     tool_name: str
     turn_index: int | None
-    made_position: int | None
+    actual_position: int | None
     faults: tuple[ToolFault, ...]
     trace_id: str
     span_id: str
@@ -413,7 +413,7 @@ class JudgedCall:
 
     def place(self, fault: ToolFault) -> tuple[int | str | None, ...]:
         """Return a key that distinguishes the score of this call, by one of its faults, from those of other calls."""
-        return (self.turn_index, self.made_position, fault.expected_index, fault.kind, self.tool_name)
+        return (self.turn_index, self.actual_position, fault.expected_index, fault.kind, self.tool_name)
 
 
 def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[JudgedCall, ...]:
@@ -438,7 +438,7 @@ def _faults_by_place(score: ConversationScore) -> dict[_CallKey, list[ToolFault]
     for tool in score.tools:
         for fault in tool.faults:
             turn_index = tool.turn_index if fault.turn_index is None else fault.turn_index
-            faults[turn_index, fault.made_position].append(fault)
+            faults[turn_index, fault.actual_position].append(fault)
     return faults
 
 
@@ -452,7 +452,7 @@ def _actual_calls(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> Judged
     return JudgedCall(
         tool_name=call.name,
         turn_index=turn.index,
-        made_position=call.position,
+        actual_position=call.position,
         faults=ordered,
         trace_id=call.trace_id if span_id else turn.trace_id,
         span_id=span_id or turn.span_id,
@@ -460,12 +460,12 @@ def _actual_calls(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> Judged
 
 
 def _missing(turns: dict[int, Turn], index: _CallKey, fault: ToolFault) -> JudgedCall:
-    turn_index, made_position = index
+    turn_index, actual_position = index
     turn = turns.get(turn_index) if turn_index is not None else None
     return JudgedCall(
         tool_name=fault.tool_name,
         turn_index=turn_index,
-        made_position=made_position,
+        actual_position=actual_position,
         faults=(fault,),
         trace_id=turn.trace_id if turn else "",
         span_id=turn.span_id if turn else "",

@@ -20,7 +20,7 @@ from otel_agentic.scoring.answers import (
 )
 from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
 from otel_agentic.scoring.tooling import (
-    Asking,
+    ToolJudge,
     ToolScores,
     await_missing_calls,
     kinds_wanted,
@@ -160,7 +160,7 @@ class Plan:
     threshold: float = 0.0
     aligned: Mapping[int, int] = field(default_factory=dict)
     asked: Mapping[int, Question | Part | None] = field(default_factory=dict)
-    asking: Asking | None = None
+    asking: ToolJudge | None = None
     tools: ToolScores = field(default_factory=lambda: ToolScores(turns={}, whole=None))
 
     @classmethod
@@ -177,7 +177,7 @@ class Plan:
         threshold = settings.answer_threshold if case.answer_threshold is None else case.answer_threshold
         indices = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
         aligned = {turns[item].index: index for item, index in indices.items()}
-        requests = Asking(kinds=kinds, threshold=threshold) if wants_opinions(case, kinds) else None
+        requests = ToolJudge(kinds=kinds, threshold=threshold) if wants_opinions(case, kinds) else None
         return cls(
             matched=matched,
             case=case,
@@ -219,7 +219,7 @@ class Plan:
         if self.case is None or self.asking is None or not self.tools.asked:
             return self.tools
         of_tools = dict(zip(self.tools.asked, verdicts[len(verdicts) - len(self.tools.asked) :], strict=True))
-        requests = Asking(kinds=self.asking.kinds, threshold=self.threshold, verdicts=of_tools)
+        requests = ToolJudge(kinds=self.asking.kinds, threshold=self.threshold, verdicts=of_tools)
         return tool_scores(self.case, self.matched.conversation.turns, self.aligned, self.settings, requests)
 
 

@@ -60,7 +60,7 @@ class Difference(NamedTuple):
 
     path: str
     expected: Any
-    made: Any
+    actual: Any
     is_expected: bool = True
     is_made: bool = True
 
@@ -95,7 +95,7 @@ def _missing(fault: ToolFault) -> str:
 
 
 def _spurious(fault: ToolFault) -> str:
-    message = f"{shown_call(fault.tool_name, fault.made)} {_where(fault)}"
+    message = f"{shown_call(fault.tool_name, fault.actual)} {_where(fault)}"
     if fault.expected:
         message += f" was one too many, {fault.expected} {_calls(fault.expected)} expected"
     else:
@@ -105,34 +105,34 @@ def _spurious(fault: ToolFault) -> str:
 
 def _forbidden(fault: ToolFault) -> str:
     rule = "" if fault.note in {"", fault.tool_name} else f" by {fault.note!r}"
-    return f"{shown_call(fault.tool_name, fault.made)} {_where(fault)} is forbidden{rule}"
+    return f"{shown_call(fault.tool_name, fault.actual)} {_where(fault)} is forbidden{rule}"
 
 
 def _wrong_parameters(fault: ToolFault) -> str:
     if fault.mode is None:
-        result = Difference(f"{fault.parameter}", None, fault.made, is_expected=False)
+        result = Difference(f"{fault.parameter}", None, fault.actual, is_expected=False)
     elif fault.given and fault.mode == "exact":
         result = _difference(fault)
     else:
-        result = Difference(f"{fault.parameter}", fault.expected, fault.made, is_made=fault.given)
+        result = Difference(f"{fault.parameter}", fault.expected, fault.actual, is_made=fault.given)
     message = f"{fault.tool_name} {_where(fault)}: parameter {result.path}"
     if not result.is_expected:
-        return f"{message} = {json_text(result.made)} was not expected"
+        return f"{message} = {json_text(result.actual)} was not expected"
     expected = _EXPECTATIONS.get(fault.mode or "exact", "{}").format(json_text(result.expected))
-    was = f"was {json_text(result.made)}" if result.is_made else "was not given"
+    was = f"was {json_text(result.actual)}" if result.is_made else "was not given"
     return f"{message} {was}, expected {expected}"
 
 
 def _difference(fault: ToolFault) -> Difference:
     try:
-        return first_difference(fault.expected, fault.made, f"{fault.parameter}")
+        return first_difference(fault.expected, fault.actual, f"{fault.parameter}")
     except RecursionError:
-        return Difference(f"{fault.parameter}", fault.expected, fault.made)
+        return Difference(f"{fault.parameter}", fault.expected, fault.actual)
 
 
 def _wrong_order(fault: ToolFault) -> str:
     belongs = fault.expected if isinstance(fault.expected, str) else f"as number {fault.expected}"
-    present = "" if fault.made is None else f", came as number {fault.made}"
+    present = "" if fault.actual is None else f", came as number {fault.actual}"
     return f"{fault.tool_name} {_where(fault)} is out of order: expected {belongs}{present}"
 
 

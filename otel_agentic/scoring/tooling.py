@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 from otel_agentic.scoring.align import ToolRules
-from otel_agentic.scoring.compile import NO_OPINIONS
+from otel_agentic.scoring.compile import NO_VERDICTS
 from otel_agentic.scoring.dimensions import overall_score, score_tools
 from otel_agentic.scoring.model import scope_of
 from otel_agentic.scoring.utilization import Use
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import Turn
     from otel_agentic.judges.base import QuestionKind
     from otel_agentic.scoring.align import SortedCalls
-    from otel_agentic.scoring.model import Dimension, MadeCall, NotEvaluatedReason, Scope, ToolScore
+    from otel_agentic.scoring.model import ActualCall, Dimension, NotEvaluatedReason, Scope, ToolScore
     from otel_agentic.scoring.values import Texts
     from otel_agentic.truth.model import Case, ExpectedCall, ToolExpectation
 
@@ -30,8 +30,8 @@ _SHOWN_CHARACTERS: Final = 20_000
 ROUNDING: Final = 1e-9
 
 
-class AskedOpinions:
-    """The opinions of a judge of those kinds, as far as its verdicts are known (see `opinions.Opinions`).
+class JudgedVerdicts:
+    """The opinions of a judge of those kinds, as far as its verdicts are known (see `opinions.ToolVerdicts`).
 
     `asked` are the questions that had no verdict yet, each once, in order. `silence` is why there is no opinion.
     """
@@ -65,13 +65,13 @@ class AskedOpinions:
     def evidence(self, calls: SortedCalls) -> list[Mapping[str, Any]]:
         """Return the judge's verdicts on the parameters of paired calls, one record per parameter."""
         result = (
-            self._verdicts_by_question.get((id(pair.expected.call), calls.made[pair.place].place, key))
+            self._verdicts_by_question.get((id(pair.expected.call), calls.actual[pair.place].place, key))
             for pair in (*calls.pairs, *calls.excused)
             for key in pair.expected.call.rules
         )
         return [record for record in result if record is not None]
 
-    def parameter(self, expected: ExpectedCall, key: str, actual: MadeCall) -> bool | None:
+    def parameter(self, expected: ExpectedCall, key: str, actual: ActualCall) -> bool | None:
         """Return whether an actual parameter means the same as the expected one, None if unknown."""
         if "parameter" not in self._kinds:
             return None
@@ -93,7 +93,7 @@ class AskedOpinions:
         )
         return agrees
 
-    def used(self, actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use | None:
+    def used(self, actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> Use | None:
         """Return whether the judge considers the result of a call used, None if unknown."""
         if "utilization" not in self._kinds:
             return None
@@ -121,7 +121,7 @@ class AskedOpinions:
         return verdict.score >= self._threshold - ROUNDING
 
 
-def use_question(actual: MadeCall, later: Sequence[MadeCall], texts: Texts, threshold: float) -> Question | None:
+def use_question(actual: ActualCall, later: Sequence[ActualCall], texts: Texts, threshold: float) -> Question | None:
     """Return the question whether a result was used, None without later answers or calls, or for an empty result."""
     result = _text_of(actual.call.result) if actual.call.result_captured else ""
     stated = [text.raw for _, text in texts.answers_after(actual)]
@@ -169,7 +169,7 @@ def _json_of(value: Any) -> str:
     return text[:_SHOWN_CHARACTERS]
 
 
-def _record(expected: ExpectedCall, key: str, actual: MadeCall, verdict: Verdict, *, agrees: bool) -> dict[str, Any]:
+def _record(expected: ExpectedCall, key: str, actual: ActualCall, verdict: Verdict, *, agrees: bool) -> dict[str, Any]:
     return {
         "tool": expected.tool_name,
         "turn_index": actual.turn_index,
@@ -188,7 +188,7 @@ Place: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class ToolJudge:
     """A judge of tool questions: the questions that it accepts, and its verdicts."""
 
     kinds: frozenset[QuestionKind]
@@ -210,7 +210,7 @@ def tool_scores(
     turns: Sequence[Turn],
     aligned: Mapping[int, int],
     settings: ScoringSettings,
-    requests: Asking | None = None,
+    requests: ToolJudge | None = None,
 ) -> ToolScores:
     """Return the tool scores of a conversation.
 
@@ -254,15 +254,15 @@ class _Scorer:
     """Scores expectations; collects the questions for a judge in `asked`."""
 
     rules: ToolRules
-    asking: Asking | None
+    asking: ToolJudge | None
     turns: Sequence[Turn]
     asked: dict[Question, None] = field(default_factory=dict)
 
     def score(self, expectation: ToolExpectation, scope: Scope) -> ToolScore:
         """Return the score of an expectation."""
         if self.asking is None:
-            return score_tools(expectation, scope, self.rules, NO_OPINIONS)
-        verdicts = AskedOpinions(self.asking.kinds, self.asking.threshold, self.asking.verdicts)
+            return score_tools(expectation, scope, self.rules, NO_VERDICTS)
+        verdicts = JudgedVerdicts(self.asking.kinds, self.asking.threshold, self.asking.verdicts)
         score = score_tools(expectation, scope, self.rules, verdicts)
         self.asked.update(verdicts.asked)
         by_judge = [] if score.calls is None else verdicts.evidence(score.calls)
@@ -275,7 +275,7 @@ class _Scorer:
         beyond = [actual for actual in _extra(score) if actual.place in indices]
         return self.score(expectation, self._aside(scope, beyond)) if beyond else score
 
-    def _aside(self, scope: Scope, beyond: Sequence[MadeCall]) -> Scope:
+    def _aside(self, scope: Scope, beyond: Sequence[ActualCall]) -> Scope:
         """Return a scope without some calls, which may still explain what an answer states, as earlier turns may."""
         indices = {actual.place for actual in beyond}
         known = (
@@ -296,13 +296,13 @@ def _asked_for(score: ToolScore) -> frozenset[Place]:
     calls = score.calls
     if calls is None:
         return frozenset()
-    return frozenset(calls.made[pair.place].place for pair in (*calls.pairs, *calls.excused))
+    return frozenset(calls.actual[pair.place].place for pair in (*calls.pairs, *calls.excused))
 
 
-def _extra(score: ToolScore) -> list[MadeCall]:
+def _extra(score: ToolScore) -> list[ActualCall]:
     """Return the calls that an expectation neither asked for nor forbids by name."""
     calls = score.calls
-    return [] if calls is None else [calls.made[index] for index, _ in calls.extra if index not in calls.forbidden]
+    return [] if calls is None else [calls.actual[index] for index, _ in calls.extra if index not in calls.forbidden]
 
 
 def await_missing_calls(

@@ -10,14 +10,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from otel_agentic.judges.exact.facts import Day, Identifier, Quantity, TimeOfDay, extract, rounds_to
-from otel_agentic.scoring.values import MAX_ARGUMENTS, SaidText, Texts, bare, key_text, other_units, readings
+from otel_agentic.scoring.values import MAX_ARGUMENTS, ReadText, Texts, bare, key_text, other_units, readings
 from otel_agentic.truth.values import leaves, normalise, places_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from otel_agentic.judges.exact.facts import Fact
-    from otel_agentic.scoring.model import MadeCall
+    from otel_agentic.scoring.model import ActualCall
     from otel_agentic.scoring.values import ResultValue
 
 How = Literal["flag", "argument", "answer", "contradiction", "judge"]
@@ -37,7 +37,7 @@ class Evidence:
     value: str | float
     found: str
     turn_index: int
-    call: MadeCall | None = None
+    call: ActualCall | None = None
     argument: str | None = None
 
 
@@ -75,7 +75,7 @@ class Use:
             f"{stated}, the result {value}" if self.how == "contradiction" else f"{stated}, as the result does: {named}"
         )
 
-    def record(self, actual: MadeCall) -> dict[str, Any]:
+    def record(self, actual: ActualCall) -> dict[str, Any]:
         """Return the use of a call's result as one flat record; fields that do not apply are omitted."""
         fields: dict[str, Any] = {
             "tool": actual.call.name,
@@ -183,7 +183,7 @@ class Claim:
     other_numbers: tuple[Quantity, ...] = ()
 
 
-def claim_of(text: SaidText, name: str, known_words: frozenset[str]) -> Claim | None:
+def claim_of(text: ReadText, name: str, known_words: frozenset[str]) -> Claim | None:
     """Return the one value that a text states for a key, None if it states none or several.
 
     Args:
@@ -202,7 +202,7 @@ def _same(fact: Fact, other: Fact) -> bool:
     return type(fact) is type(other) and agrees(fact, other)
 
 
-def _claims(text: SaidText, name: str, known_words: frozenset[str]) -> Iterator[Claim]:
+def _claims(text: ReadText, name: str, known_words: frozenset[str]) -> Iterator[Claim]:
     # A normalised text has lost the mark that ends it.
     plain = f"{text.plain}?" if text.raw.rstrip().endswith("?") else text.plain
     for start, end in places_of(plain, name):
@@ -295,7 +295,7 @@ _MAX_OPERANDS: Final = 40
 _MAX_OTHERS: Final = 50
 
 
-def stated_otherwise(values: Sequence[ResultValue], actual: MadeCall, texts: Texts) -> Use | None:
+def stated_otherwise(values: Sequence[ResultValue], actual: ActualCall, texts: Texts) -> Use | None:
     """Return the use of a result whose keys occur in the turn's own answer, or None.
 
     Score 1 if the value stated for a key is the result's, 0 if it is another one without a known explanation.
@@ -313,7 +313,7 @@ def stated_otherwise(values: Sequence[ResultValue], actual: MadeCall, texts: Tex
     return None
 
 
-def _spoken_of(values: Sequence[ResultValue], answer: SaidText) -> Iterator[tuple[str, ResultValue]]:
+def _spoken_of(values: Sequence[ResultValue], answer: ReadText) -> Iterator[tuple[str, ResultValue]]:
     """Yield the values that have a key of their own that may occur in an answer, each with the key as words."""
     for value in values:
         name = key_text(value.key) if value.alone and value.fact is not None else None
@@ -322,7 +322,7 @@ def _spoken_of(values: Sequence[ResultValue], answer: SaidText) -> Iterator[tupl
 
 
 def _weighed(
-    claim: Claim, value: ResultValue, values: Sequence[ResultValue], actual: MadeCall, texts: Texts
+    claim: Claim, value: ResultValue, values: Sequence[ResultValue], actual: ActualCall, texts: Texts
 ) -> Use | None:
     known, stated = value.fact, claim.fact
     visible = Evidence(key=value.key, value=value.value, found=claim.text, turn_index=actual.turn_index)
@@ -336,7 +336,7 @@ def _weighed(
     return Use(score=0.0, how="contradiction", shown=visible)
 
 
-def _is_explained(claim: Claim, values: Sequence[ResultValue], actual: MadeCall, texts: Texts) -> bool:
+def _is_explained(claim: Claim, values: Sequence[ResultValue], actual: ActualCall, texts: Texts) -> bool:
     """Return whether the stated value is known from elsewhere, or can be derived from known values."""
     stated = claim.fact
     if any(agrees(fact, stated, about=claim.about) for fact in _facts(values) if type(fact) is type(stated)):
@@ -382,11 +382,11 @@ def _facts(values: Sequence[ResultValue]) -> Iterator[Fact]:
     return (value.fact for value in values if value.fact is not None)
 
 
-def _speaks_of(text: SaidText, stated: Fact) -> bool:
+def _speaks_of(text: ReadText, stated: Fact) -> bool:
     return any(agrees(fact, stated) for fact in text.facts.all if type(fact) is type(stated))
 
 
-def _is_worked_out(stated: Quantity, values: Sequence[ResultValue], brought_in: Sequence[SaidText]) -> bool:
+def _is_worked_out(stated: Quantity, values: Sequence[ResultValue], brought_in: Sequence[ReadText]) -> bool:
     """Return whether two known numbers make the stated one: sum, difference, product, quotient, or share in percent."""
     own = [fact.value for fact in _facts(values) if isinstance(fact, Quantity)]
     provided = [number.value for text in brought_in for number in text.quantities]
@@ -402,7 +402,7 @@ def _combined(item: float, other: float) -> Iterator[float]:
         yield from (item / other, other / item)
 
 
-def _known_words(values: Sequence[ResultValue], actual: MadeCall, texts: Texts) -> frozenset[str]:
+def _known_words(values: Sequence[ResultValue], actual: ActualCall, texts: Texts) -> frozenset[str]:
     """Return the words that name what a call was about."""
     named = {word for value in values if isinstance(value.value, str) for word in words(value.plain)}
     return texts.given_to(actual).vocabulary | named
@@ -423,7 +423,7 @@ _EMPTY: Final = frozenset((
 
 
 def in_later_call(
-    values: Sequence[ResultValue], actual: MadeCall, later: Sequence[MadeCall], texts: Texts
+    values: Sequence[ResultValue], actual: ActualCall, later: Sequence[ActualCall], texts: Texts
 ) -> Evidence | None:
     """Return a value of a result in the arguments of a later call, or None."""
     is_evidence = [value for value in values if tells(value, max(len(values), FEW_VALUES + 1))]
@@ -439,7 +439,7 @@ def in_later_call(
     return None
 
 
-def _same_name(values: Sequence[ResultValue], call: MadeCall, known: Sequence[SaidText]) -> Evidence | None:
+def _same_name(values: Sequence[ResultValue], call: ActualCall, known: Sequence[ReadText]) -> Evidence | None:
     """Return an id that an argument of its own name was given: there even a small number is no chance."""
     provided = call.call.arguments or {}
     for value in values:
@@ -449,7 +449,7 @@ def _same_name(values: Sequence[ResultValue], call: MadeCall, known: Sequence[Sa
     return None
 
 
-def in_answers(values: Sequence[ResultValue], actual: MadeCall, texts: Texts, *, strong: bool) -> Evidence | None:
+def in_answers(values: Sequence[ResultValue], actual: ActualCall, texts: Texts, *, strong: bool) -> Evidence | None:
     """Return a value of a result that an answer contains, or None.
 
     Args:
@@ -477,7 +477,7 @@ def in_answers(values: Sequence[ResultValue], actual: MadeCall, texts: Texts, *,
     return None
 
 
-def _says_key(answer: SaidText, value: ResultValue) -> bool:
+def _says_key(answer: ReadText, value: ResultValue) -> bool:
     name = key_text(value.key)
     return name is not None and answer.place_of_words(name) is not None
 
@@ -486,7 +486,7 @@ def _evidence(value: ResultValue, result: str, turn_index: int, **index: Any) ->
     return Evidence(key=value.key, value=value.value, found=result, turn_index=turn_index, **index)
 
 
-def find_new(value: ResultValue, stated: SaidText, known: Sequence[SaidText], *, few: bool = False) -> str | None:
+def find_new(value: ResultValue, stated: ReadText, known: Sequence[ReadText], *, few: bool = False) -> str | None:
     """Return the words around the first occurrence of a value in a text, or None."""
     if value.is_prose:
         shared = (phrase for phrase in value.phrases if phrase in stated.phrases)
@@ -495,7 +495,7 @@ def find_new(value: ResultValue, stated: SaidText, known: Sequence[SaidText], *,
     return None if result is None or _is_in(value, known) else result
 
 
-def find(value: ResultValue, text: SaidText, *, few: bool) -> str | None:
+def find(value: ResultValue, text: ReadText, *, few: bool) -> str | None:
     """Return the words around an occurrence of a value in a text, or None."""
     if isinstance(value.value, str):
         index = text.place_of_words(value.plain)
@@ -509,11 +509,11 @@ def find(value: ResultValue, text: SaidText, *, few: bool) -> str | None:
     return None if fact is None else text.around(fact)
 
 
-def _is_in(value: ResultValue, known: Sequence[SaidText]) -> bool:
+def _is_in(value: ResultValue, known: Sequence[ReadText]) -> bool:
     return any(find(value, text, few=True) is not None for text in known)
 
 
-def _find_number(number: Quantity, text: SaidText, *, few: bool) -> Quantity | None:
+def _find_number(number: Quantity, text: ReadText, *, few: bool) -> Quantity | None:
     result = text.place_of_number(number)
     for reading in other_units(number) if result is None else ():
         result = result or text.place_of_number(reading, spelled=True)
@@ -543,20 +543,20 @@ def _is_small(number: float) -> bool:
     return abs(number) < _SMALL and number % 1 == 0
 
 
-def _argument_with(value: ResultValue, call: MadeCall) -> tuple[str, str] | None:
+def _argument_with(value: ResultValue, call: ActualCall) -> tuple[str, str] | None:
     """Return the argument that a value is in, and the words around it: a common word must be the whole of it."""
     for name, argument in leaves(call.call.arguments or {}, limit=MAX_ARGUMENTS):
         text = str(argument)
         if value.is_common:
             result = text if normalise(text) == value.plain else None
         else:
-            result = find_new(value, SaidText.of(text), ())
+            result = find_new(value, ReadText.of(text), ())
         if result is not None:
             return name, result
     return None
 
 
-def use_of(actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
+def use_of(actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> Use:
     """Return whether the result of a call was used.
 
     Evidence that can hardly be chance comes first: an argument of a later call, a number, date or code in an answer;
@@ -576,7 +576,7 @@ def use_of(actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
     return _inferred(actual, later, texts)
 
 
-def _inferred(actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
+def _inferred(actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> Use:
     result = texts.result_of(actual)
     argument = in_later_call(result.values, actual, later, texts)
     if argument is not None:
@@ -593,7 +593,7 @@ def _inferred(actual: MadeCall, later: Sequence[MadeCall], texts: Texts) -> Use:
 
 
 def evidence_of(
-    uses: Iterable[tuple[MadeCall, Use]], verdicts: Sequence[Mapping[str, Any]] = ()
+    uses: Iterable[tuple[ActualCall, Use]], verdicts: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, list[Mapping[str, Any]]]:
     """Return the evidence of a tool score by dimension: one record per result whose use is known.
 

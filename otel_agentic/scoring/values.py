@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from otel_agentic.judges.exact.facts import Fact
-    from otel_agentic.scoring.model import MadeCall, Scope
+    from otel_agentic.scoring.model import ActualCall, Scope
 
 
 def _factors() -> Mapping[str, tuple[float, ...]]:
@@ -90,11 +90,11 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SaidText(FactText):
+class ReadText(FactText):
     """A text of user or agent, read once for all values that are looked for in it."""
 
     @classmethod
-    def of(cls, text: str) -> SaidText:
+    def of(cls, text: str) -> ReadText:
         """Return the beginning of the text, up to the limit."""
         # A degree sign that is glued to its number hides the number from the reader of facts.
         return cls(raw=text[:READ_CHARACTERS].replace("\u00b0", " \u00b0"))
@@ -422,52 +422,52 @@ class Texts:
     def __init__(self, scope: Scope) -> None:
         """Keep the scope; nothing is read yet."""
         self._scope = scope
-        self._arguments_of: dict[_Key, SaidText] = {}
+        self._arguments_of: dict[_Key, ReadText] = {}
         self._results: dict[_Key, ResultValues] = {}
 
     @cached_property
-    def answers(self) -> list[tuple[int, SaidText]]:
+    def answers(self) -> list[tuple[int, ReadText]]:
         """The answers with their turns, in order."""
-        return [(turn, SaidText.of(text)) for turn, text in self._scope.answers]
+        return [(turn, ReadText.of(text)) for turn, text in self._scope.answers]
 
     @cached_property
-    def _queries(self) -> list[tuple[int, SaidText]]:
+    def _queries(self) -> list[tuple[int, ReadText]]:
         turns = self._scope.query_turns or (-1,) * len(self._scope.queries)
         earlier = [(turn.index, turn.query) for turn in self._scope.earlier if turn.query is not None]
         stated = [*earlier, *zip(turns, self._scope.queries, strict=True)]
-        return [(turn, SaidText.of(text)) for turn, text in stated]
+        return [(turn, ReadText.of(text)) for turn, text in stated]
 
     @cached_property
-    def earlier(self) -> list[SaidText]:
+    def earlier(self) -> list[ReadText]:
         """The texts, arguments and results of the turns before the scope."""
         turns = self._scope.earlier
         texts = [text for turn in turns for text in (turn.query, turn.answer) if text is not None]
         calls = [json_text(part) for turn in turns for call in turn.calls for part in (call.arguments, call.result)]
-        return [SaidText.of(text) for text in (*texts, *calls)]
+        return [ReadText.of(text) for text in (*texts, *calls)]
 
-    def answers_after(self, actual: MadeCall) -> Iterator[tuple[int, SaidText]]:
+    def answers_after(self, actual: ActualCall) -> Iterator[tuple[int, ReadText]]:
         """Yield the answers of the call's turn and of the turns after it, each with its turn."""
         return (answer for answer in self.answers if answer[0] >= actual.turn_index)
 
-    def brought_in(self, actual: MadeCall, turn_index: int) -> list[SaidText]:
+    def brought_in(self, actual: ActualCall, turn_index: int) -> list[ReadText]:
         """Return the arguments of a call and the user's texts before the answer of a turn, which are no evidence of use."""
         return [self.given_to(actual), *(query for turn, query in self._queries if turn <= turn_index)]
 
-    def given_to(self, actual: MadeCall) -> SaidText:
+    def given_to(self, actual: ActualCall) -> ReadText:
         """Return the arguments of a call as one text."""
         result = self._arguments_of.get(actual.place)
         if result is None:
             provided = (str(value) for _, value in leaves(actual.call.arguments or {}, limit=MAX_ARGUMENTS))
-            result = self._arguments_of[actual.place] = SaidText.of("\n".join(provided))
+            result = self._arguments_of[actual.place] = ReadText.of("\n".join(provided))
         return result
 
-    def result_of(self, actual: MadeCall) -> ResultValues:
+    def result_of(self, actual: ActualCall) -> ResultValues:
         """Return the values of a call's result."""
         result = self._results.get(actual.place)
         if result is None:
             result = self._results[actual.place] = values_of(actual.call.result)
         return result
 
-    def others(self, actual: MadeCall) -> Iterator[MadeCall]:
+    def others(self, actual: ActualCall) -> Iterator[ActualCall]:
         """Yield the other calls that were made before the call's turn was answered."""
         return (other for other in self._scope.calls if other.turn_index <= actual.turn_index and other is not actual)

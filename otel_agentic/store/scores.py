@@ -316,14 +316,14 @@ def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
         {
             **identity_of(evaluation_id, [score for _, score, _, _ in rows]),
             **fields_of(faults, "turn_index", "tool_name", "parameter", "expected_index"),
-            "actual_position": [fault.made_position for fault in faults],
+            "actual_position": [fault.actual_position for fault in faults],
             **fields_of(faults, "span_id", "explanation"),
             **fields_of(impacts, "failed", "tried"),
             "fault": [fault.kind for fault in faults],
             "dimension": [FAULT_DIMENSION[fault.kind] for fault in faults],
             "effect": [_effect(tools, fault) for _, _, tools, fault in rows],
             "expected": [_value(fault.expected, exists=_is_expected(fault)) for fault in faults],
-            "actual": [_value(fault.made, exists=fault.parameter is not None and fault.given) for fault in faults],
+            "actual": [_value(fault.actual, exists=fault.parameter is not None and fault.given) for fault in faults],
             "expected_call": [_expected_call(tools, fault) for _, _, tools, fault in rows],
             "trace_id": [_trace_of(conversation, fault) for conversation, _, _, fault in rows],
         },
@@ -369,7 +369,7 @@ def _insert_counts(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
             **identity_of(evaluation_id, [score for score, _, _ in rows]),
             "turn_index": [turn_index for _, turn_index, _ in rows],
             **fields_of([count for _, _, count in rows], *_COUNTS),
-            "actual": [count.made for _, _, count in rows],
+            "actual": [count.actual for _, _, count in rows],
             "unexpected": [count.unasked for _, _, count in rows],
         },
     )
@@ -445,7 +445,7 @@ def _named(conversation: Conversation, score: ConversationScore) -> Iterator[_Na
             fault.explanation,
             call.place(fault),
             call.turn_index,
-            call.made_position,
+            call.actual_position,
             call.tool_name,
         )
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from otel_agentic.config import EvaluatorSettings
-    from otel_agentic.evaluators.base import Asking, Member, Subject
+    from otel_agentic.evaluators.base import JudgeDialogue, Member, Subject
 
 
 def metric(name: str, **changes: Any) -> Metric:
@@ -76,7 +76,7 @@ class Asker:
         del settings
         return cls()
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         turns = [turn for turn in subject.conversation.turns if turn.answer]
         said = yield [rubric_question(POLITE, answer=turn.answer or "") for turn in turns]
         if self.again and any(isinstance(one, Verdict) and one.label == "no" for one in said):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from otel_agentic.conversations.model import Turn
-    from otel_agentic.evaluators.base import Asking
+    from otel_agentic.evaluators.base import JudgeDialogue
     from otel_agentic.judges import Question
 
 
@@ -285,8 +285,8 @@ class Misbehaving(Asker):
         super().__init__()
         self.way = way
 
-    def ask(self, subject: Subject) -> Asking:
-        asking: Asking = self.way(subject)
+    def ask(self, subject: Subject) -> JudgeDialogue:
+        asking: JudgeDialogue = self.way(subject)
         return asking
 
 

@@ -299,7 +299,7 @@ def paths(draw: st.DrawFn) -> Path:
     steps = sorted(draw(st.lists(st.integers(1, 4), min_size=len(names), max_size=len(names))))
     calls = st.tuples(st.integers(1, 3), st.booleans(), st.sampled_from("ab"), st.frozensets(st.integers(0, 3)))
     return Path(
-        wanted=tuple(
+        expected_calls=tuple(
             ExpectedCall(
                 group=group, required=required, fits=frozenset(at for at in fits if names[at : at + 1] == name)
             )
@@ -347,7 +347,7 @@ def test_neither_the_first_calls_in_order_nor_the_last_need_be_the_right_ones() 
     """The calls 1 to 3 have to be expected ones: the first takes 2, the others 3 and 1, which is of the response of 2."""
     wanted = ((1, {0, 2, 3}), (3, {0, 2, 3}), (3, {1, 4}))
     path = Path(
-        wanted=tuple(ExpectedCall(group=group, required=True, fits=frozenset(fits)) for group, fits in wanted),
+        expected_calls=tuple(ExpectedCall(group=group, required=True, fits=frozenset(fits)) for group, fits in wanted),
         steps=((0, 1), (0, 2), (0, 2), (0, 3), (0, 5)),
         free=frozenset({0, 4}),
     )

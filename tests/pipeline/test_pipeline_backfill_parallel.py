@@ -135,7 +135,7 @@ def test_calls_are_named_by_their_place_and_not_sent(engine: Engine) -> None:
     (first, *_) = [tools for score in unpacked(content, given) for tools in score.tools if tools.calls]
     assert first.calls is not None
     assert any(
-        first.calls.made[0].call is call for one in given for turn in one.conversation.turns for call in turn.calls
+        first.calls.actual[0].call is call for one in given for turn in one.conversation.turns for call in turn.calls
     )
 
 

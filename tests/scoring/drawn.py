@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
-from otel_agentic.scoring import MadeCall, Scope, ToolRules, ToolScore, score_tools
+from otel_agentic.scoring import ActualCall, Scope, ToolRules, ToolScore, score_tools
 from otel_agentic.scoring.model import DIMENSIONS, Dimension
 from otel_agentic.testing import tool_call
 from otel_agentic.truth import ExpectedCall, ToolExpectation
@@ -84,9 +84,9 @@ def expectation(calls: Iterable[Call], *alternatives: ToolExpectation, **manner:
     return ToolExpectation(calls=tuple(ExpectedCall(**call) for call in calls), alternatives=alternatives, **manner)
 
 
-def made_of(calls: Iterable[Made]) -> list[MadeCall]:
+def made_of(calls: Iterable[Made]) -> list[ActualCall]:
     return [
-        MadeCall(turn_index=0, call=call_of(name, arguments, step=step, position=position))
+        ActualCall(turn_index=0, call=call_of(name, arguments, step=step, position=position))
         for position, (name, arguments, step) in enumerate(calls)
     ]
 
@@ -95,7 +95,7 @@ def call_of(name: str, arguments: dict[str, Any], **fields: Any) -> ToolCall:
     return replace(_CALL, name=name, arguments=arguments, **fields)
 
 
-def scored(expected: ToolExpectation, made: Iterable[MadeCall], rules: ToolRules = RULES) -> ToolScore:
+def scored(expected: ToolExpectation, made: Iterable[ActualCall], rules: ToolRules = RULES) -> ToolScore:
     """Return the score of calls of one turn, whose results say nothing."""
     calls = tuple(sorted(made, key=lambda one: one.place))
     scope = Scope(turn_index=0, calls=calls, answers=((0, "done"),), queries=("go",), captured=True)

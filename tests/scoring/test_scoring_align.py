@@ -19,14 +19,14 @@ from tests.scoring.drawn import BYTES, RULES, Call, Choices, Made, expectation, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_agentic.scoring import MadeCall
+    from otel_agentic.scoring import ActualCall
     from otel_agentic.truth import ExpectedCall, ToolExpectation
 
 #: Expected index -> place of the made call.
 Pairing = dict[int, int]
 
 
-def agreement(expected: ExpectedCall, made: MadeCall) -> Fraction:
+def agreement(expected: ExpectedCall, made: ActualCall) -> Fraction:
     """Return equal keys over all keys, the slow and plain way; values here are numbers that are neither 0 nor 1."""
     given = made.call.arguments or {}
     keys = set(expected.parameters) | (set() if expected.ignore_extra_parameters else set(given))
@@ -34,7 +34,7 @@ def agreement(expected: ExpectedCall, made: MadeCall) -> Fraction:
     return Fraction(equal, len(keys)) if keys else Fraction(1)
 
 
-def all_pairings(expected: Sequence[ExpectedCall], made: Sequence[MadeCall]) -> Iterator[Pairing]:
+def all_pairings(expected: Sequence[ExpectedCall], made: Sequence[ActualCall]) -> Iterator[Pairing]:
     """Yield every pairing in which an optional call is paired in full or not at all."""
     choices = [
         [None, *(place for place, one in enumerate(made) if call.required or agreement(call, one) == 1)]
@@ -46,7 +46,7 @@ def all_pairings(expected: Sequence[ExpectedCall], made: Sequence[MadeCall]) -> 
             yield {index: place for index, place in enumerate(places) if place is not None}
 
 
-def worth(wanted: ToolExpectation, made: Sequence[MadeCall], pairing: Pairing) -> tuple[int, Fraction, int, int]:
+def worth(wanted: ToolExpectation, made: Sequence[ActualCall], pairing: Pairing) -> tuple[int, Fraction, int, int]:
     """Return what a pairing is worth: required pairs, their agreement, excused pairs, closeness of ranks."""
     expected = wanted.calls
     required = [(index, place) for index, place in pairing.items() if expected[index].required]
@@ -59,12 +59,12 @@ def worth(wanted: ToolExpectation, made: Sequence[MadeCall], pairing: Pairing) -
     return len(required), agreed, len(pairing) - len(required), -apart
 
 
-def found(wanted: ToolExpectation, made: Sequence[MadeCall]) -> Pairing:
+def found(wanted: ToolExpectation, made: Sequence[ActualCall]) -> Pairing:
     _, _, pairs, *_ = sort_calls(compiled(wanted, RULES), made)
     return {pair[1].index: pair[0] for pair in pairs}
 
 
-def drawn(choices: Choices, most: int, *, optional: bool) -> tuple[ToolExpectation, list[MadeCall]]:
+def drawn(choices: Choices, most: int, *, optional: bool) -> tuple[ToolExpectation, list[ActualCall]]:
     def parameters() -> dict[str, Any]:
         return {key: choices.below(3) + 2 for key in "pqr" if choices.below(3)}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from otel_agentic.scoring.checks import agrees
 from otel_agentic.scoring.compile import Parameters
-from otel_agentic.scoring.model import MadeCall
+from otel_agentic.scoring.model import ActualCall
 from otel_agentic.testing import tool_call
 from otel_agentic.truth import ExpectedCall, MatchRule
 
@@ -85,9 +85,9 @@ def test_numbers_that_come_as_text_compare_where_the_setting_says_so() -> None:
     assert not agrees("5", "5.0", rule("exact"), numbers_as_text=True)
 
 
-def made_call(arguments: dict[str, Any] | None) -> MadeCall:
+def made_call(arguments: dict[str, Any] | None) -> ActualCall:
     call = tool_call("t", arguments)
-    return MadeCall(turn_index=0, call=call if arguments is not None else replace(call, arguments=None))
+    return ActualCall(turn_index=0, call=call if arguments is not None else replace(call, arguments=None))
 
 
 @pytest.mark.parametrize(

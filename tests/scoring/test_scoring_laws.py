@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.scoring import MadeCall, Scope, ToolScore, score_tools
+from otel_agentic.scoring import ActualCall, Scope, ToolScore, score_tools
 from tests.scoring.drawn import (
     BYTES,
     RULES,
@@ -31,7 +31,7 @@ def not_above(after: float | None, before: float | None) -> bool:
     return after is None or before is None or after <= before + 1e-9
 
 
-def identical(choices: Choices, calls: list[Call]) -> list[MadeCall]:
+def identical(choices: Choices, calls: list[Call]) -> list[ActualCall]:
     """Return the expected calls as made: groups in their order, within one in any; optional calls at times."""
     groups: dict[int, list[Call]] = defaultdict(list)
     for index, call in enumerate(calls):
@@ -47,7 +47,7 @@ def identical(choices: Choices, calls: list[Call]) -> list[MadeCall]:
 def pairs_of(score: ToolScore) -> set[tuple[int, tuple[int, int, int]]]:
     """Return which expected call is paired with which made one, optional calls too."""
     assert score.calls is not None
-    made = score.calls.made
+    made = score.calls.actual
     return {(pair.expected.index, made[pair.place].place) for pair in (*score.calls.pairs, *score.calls.excused)}
 
 
@@ -121,7 +121,7 @@ def test_adding_a_call_whose_name_stands_in_no_expectation_never_raises_a_score(
     expected = expectation(choices.expected(), **choices.manner())
     several = expected.model_copy(update={"alternatives": (expectation(choices.expected(), **choices.manner()),)})
     calls, stranger = made_of(choices.made()), choices.parameters()
-    more = [*calls, MadeCall(turn_index=0, call=call_of("stranger", stranger, step=choices.below(6), position=9))]
+    more = [*calls, ActualCall(turn_index=0, call=call_of("stranger", stranger, step=choices.below(6), position=9))]
     before, after = scored(expected, calls), scored(expected, more)
     assert all(not_above(after.dimensions[name], before.dimensions[name]) for name in before.dimensions)
     assert not_above(after.overall, before.overall)
@@ -191,7 +191,7 @@ def test_no_json_input_raises(one: Any, other: Any, mode: str, text: object, ord
     expected = expectation(wanted, expectation([*wanted, *wanted]), order=order)
     made = call_of("a", {"": other, "b": one}, step=1, position=0, result=other)
     later = call_of("b", {"x": other}, step=2, position=1, result=one)
-    calls = tuple(MadeCall(turn_index=0, call=call) for call in (made, later))
+    calls = tuple(ActualCall(turn_index=0, call=call) for call in (made, later))
     scope = Scope(turn_index=0, calls=calls, answers=((0, f"{one}"),), queries=(f"{other}",), captured=True)
     found = score_tools(expected, scope, replace(RULES, numbers_as_text=bool(text)))
     assert found.outcome in {"pass", "fail"} or (found.reason == "no_data" and mode == "judge")

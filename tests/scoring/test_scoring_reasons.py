@@ -12,7 +12,7 @@ from otel_agentic.scoring.reasons import first_difference, shown_call
 from otel_agentic.truth.values import json_text
 from tests.snapshots import ending, opening, whole
 
-MADE: dict[str, Any] = {"turn_index": 1, "made_position": 2, "step": 3}
+MADE: dict[str, Any] = {"turn_index": 1, "actual_position": 2, "step": 3}
 
 
 @pytest.mark.parametrize(
@@ -27,28 +27,28 @@ MADE: dict[str, Any] = {"turn_index": 1, "made_position": 2, "step": 3}
             "expected call 2 of turn 5, book(), was not made",
         ),
         (
-            ToolFault("spurious", "book", expected=0, made={"seats": 2}, **MADE),
+            ToolFault("spurious", "book", expected=0, actual={"seats": 2}, **MADE),
             "book(seats=2) in turn 2, step 3 was not asked for",
         ),
         (
-            ToolFault("spurious", "book", expected=0, made=None, **MADE),
+            ToolFault("spurious", "book", expected=0, actual=None, **MADE),
             "book in turn 2, step 3 was not asked for",
         ),
         (
-            ToolFault("spurious", "book", expected=2, made={}, note="forbid", **MADE),
+            ToolFault("spurious", "book", expected=2, actual={}, note="forbid", **MADE),
             "book() in turn 2, step 3 was one too many, 2 calls were expected; extra calls like it are forbidden",
         ),
         (
-            ToolFault("forbidden", "drop", made={"table": "users"}, note="dr*", **MADE),
+            ToolFault("forbidden", "drop", actual={"table": "users"}, note="dr*", **MADE),
             "drop(table=\"users\") in turn 2, step 3 is forbidden by 'dr*'",
         ),
-        (ToolFault("forbidden", "drop", made={}, note="drop", **MADE), "drop() in turn 2, step 3 is forbidden"),
+        (ToolFault("forbidden", "drop", actual={}, note="drop", **MADE), "drop() in turn 2, step 3 is forbidden"),
         (
             ToolFault("wrong_order", "a", expected="before b", **MADE),
             "a in turn 2, step 3 is out of order: expected before b",
         ),
         (
-            ToolFault("wrong_order", "a", expected=2, made=1, **MADE),
+            ToolFault("wrong_order", "a", expected=2, actual=1, **MADE),
             "a in turn 2, step 3 is out of order: expected as number 2, came as number 1",
         ),
         (
@@ -96,7 +96,7 @@ def test_a_fault_says_which_call_of_which_turn_and_what_is_wrong(fault: ToolFaul
 def test_a_wrong_parameter_says_what_was_expected_and_where_values_differ(
     mode: Any, expected: Any, made: Any, told: str
 ) -> None:
-    fault = ToolFault("wrong_parameters", "book", parameter="x", expected=expected, made=made, mode=mode, **MADE)
+    fault = ToolFault("wrong_parameters", "book", parameter="x", expected=expected, actual=made, mode=mode, **MADE)
     assert whole(fault.explanation, told=told) == snapshot("book in turn 2, step 3: <told>")
 
 
@@ -107,7 +107,7 @@ def test_a_parameter_that_is_not_there_or_not_expected_says_so() -> None:
     )
     absent = ToolFault("wrong_parameters", "book", parameter="x", mode="any", given=False, **MADE)
     assert ending(absent.explanation) == snapshot("parameter x was not given, expected any value")
-    beyond = ToolFault("wrong_parameters", "book", parameter="x", made={"a": 1}, **MADE)
+    beyond = ToolFault("wrong_parameters", "book", parameter="x", actual={"a": 1}, **MADE)
     assert ending(beyond.explanation) == snapshot('parameter x = {"a": 1} was not expected')
 
 
@@ -123,11 +123,11 @@ def test_values_beyond_words_are_told_all_the_same() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    fault = ToolFault("wrong_parameters", "book", parameter="x", expected=[[1]], made=deep, mode="exact", **MADE)
+    fault = ToolFault("wrong_parameters", "book", parameter="x", expected=[[1]], actual=deep, mode="exact", **MADE)
     assert opening(fault.explanation) == snapshot(
         "book in turn 2, step 3: parameter x[0][0] was a value that cannot be shown"
     )
-    other = ToolFault("wrong_parameters", "book", parameter="x", expected=deep, made=[deep], mode="exact", **MADE)
+    other = ToolFault("wrong_parameters", "book", parameter="x", expected=deep, actual=[deep], mode="exact", **MADE)
     assert opening(other.explanation) == snapshot("book in turn 2, step 3: parameter x")
     assert first_difference(float("nan"), {1: 2}, "x")[0] == "x"
 

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import ScoringSettings
 from otel_agentic.conversations.model import CallKind, ToolCall
-from otel_agentic.scoring import MadeCall, Scope, ToolRules, ToolScore, score_tools
+from otel_agentic.scoring import ActualCall, Scope, ToolRules, ToolScore, score_tools
 from otel_agentic.scoring.compile import compiled
 from otel_agentic.scoring.dimensions import score_calls
 from otel_agentic.scoring.model import effect_of
@@ -31,7 +31,7 @@ def made(
     captured: bool = True,
     flag: bool | None = None,
     turn: int = 0,
-) -> MadeCall:
+) -> ActualCall:
     call = ToolCall(
         name=name,
         kind=kind,
@@ -49,7 +49,7 @@ def made(
         source="span",
         used_flag=flag,
     )
-    return MadeCall(turn_index=turn, call=call)
+    return ActualCall(turn_index=turn, call=call)
 
 
 def expectation(*calls: dict[str, Any], **fields: Any) -> ToolExpectation:
@@ -60,7 +60,9 @@ def expected(name: str, parameters: dict[str, Any] | None = None, **fields: Any)
     return {"tool_name": name, "parameters": parameters or {}, **fields}
 
 
-def score(wanted: ToolExpectation, *calls: MadeCall, answer: str = "", turn: int | None = 0, **rules: Any) -> ToolScore:
+def score(
+    wanted: ToolExpectation, *calls: ActualCall, answer: str = "", turn: int | None = 0, **rules: Any
+) -> ToolScore:
     scope = Scope(
         turn_index=turn,
         calls=tuple(sorted(calls, key=lambda call: call.place)),
@@ -89,7 +91,7 @@ LADDER = expectation(expected("search", SEARCH), expected("book", BOOK), order="
 
 def test_a_wrong_parameter_is_a_row_with_both_values_and_a_sentence() -> None:
     found = score(LADDER, made("search", SEARCH), made("book", {"name": "Ada", "seat": 1}, step=2))
-    assert [(fault.parameter, fault.expected, fault.made) for fault in found.faults] == [
+    assert [(fault.parameter, fault.expected, fault.actual) for fault in found.faults] == [
         ("seat", None, 1),
         ("time", "20:00", None),
     ]
@@ -287,7 +289,7 @@ def test_calls_of_a_sub_agent_count_like_those_of_the_agent_itself() -> None:
 
 def test_a_forbidden_call_is_one_fault_even_where_it_is_extra_too() -> None:
     found = score(expectation(expected("a"), forbidden=["b*", "bb"]), made("a"), made("bb", {"x": 1}, step=2))
-    assert [(fault.kind, fault.note, fault.made) for fault in found.faults] == [("forbidden", "b*", {"x": 1})]
+    assert [(fault.kind, fault.note, fault.actual) for fault in found.faults] == [("forbidden", "b*", {"x": 1})]
     assert (found.outcome, found.dimensions["selection"]) == ("fail", 0.5)
 
 
@@ -317,7 +319,7 @@ def test_the_order_of_a_conversation_goes_by_turns_then_steps() -> None:
     calls = [made("a", step=2), made("b", turn=1), made("c", step=2, turn=1)]
     assert score(wanted, *calls, turn=None).overall == 1.0
     late = [made("a", turn=1), made("b", step=2), made("c", step=2, turn=1)]
-    assert [(fault.tool_name, fault.expected, fault.made) for fault in score(wanted, *late, turn=None).faults] == [
+    assert [(fault.tool_name, fault.expected, fault.actual) for fault in score(wanted, *late, turn=None).faults] == [
         ("b", 2, 1),
         ("a", 1, 2),
     ]

@@ -93,7 +93,7 @@ def tool_fault(**changes: Any) -> ToolFault:
         "mode": "exact",
         "expected_index": 0,
         "turn_index": 0,
-        "made_position": 0,
+        "actual_position": 0,
         "span_id": CALL_SPAN_ID,
     }
     return ToolFault(**{**values, **changes})

@@ -136,7 +136,7 @@ def test_an_event_names_no_more_parameters_than_fit(telemetry: Telemetry, receiv
 
 
 def test_a_missing_call_points_at_its_turn(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    fault = tool_fault(kind="missing", made_position=None, span_id=None, parameter=None)
+    fault = tool_fault(kind="missing", actual_position=None, span_id=None, parameter=None)
     score = failing_score(tools=(tool_score(outcome="fail", faults=(fault,)),))
     found, record = _emitted(telemetry, receiver, conversation(), score)["agentic.tool.call"]
     assert (found["agentic.tool.fault"], record.span_id.hex()) == ("missing", TURN_SPAN_ID)
@@ -246,8 +246,8 @@ def _ids(score: ConversationScore, evaluator: Evaluator) -> list[str]:
 
 def test_ids_are_distinct_within_a_score_and_the_same_in_every_run() -> None:
     faults = (
-        tool_fault(kind="missing", made_position=None, expected_index=1),
-        tool_fault(kind="missing", made_position=None, expected_index=2),
+        tool_fault(kind="missing", actual_position=None, expected_index=1),
+        tool_fault(kind="missing", actual_position=None, expected_index=2),
         tool_fault(),
     )
     score = failing_score(tools=(tool_score(outcome="fail", faults=faults), tool_score(turn_index=None)))

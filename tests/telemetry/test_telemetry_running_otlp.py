@@ -105,8 +105,8 @@ def test_tool_calls_are_counted_once_by_their_gravest_fault(telemetry: Telemetry
     faults = (
         tool_fault(kind="wrong_order"),
         tool_fault(),
-        tool_fault(kind="missing", tool_name="confirm", made_position=None, span_id=None, parameter=None),
-        tool_fault(kind="spurious", tool_name="pay", made_position=2, expected_index=None),
+        tool_fault(kind="missing", tool_name="confirm", actual_position=None, span_id=None, parameter=None),
+        tool_fault(kind="spurious", tool_name="pay", actual_position=2, expected_index=None),
     )
     score = conversation_score(tools=(tool_score(outcome="fail", faults=faults),))
     telemetry.record_score(conversation(turns=(turn(calls=made),)), score, restated=False)

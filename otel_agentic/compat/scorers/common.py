@@ -242,7 +242,7 @@ class WholeConversation:
     `ordered`: some expectation has an order. `extras_allowed`: every expectation allows extra calls.
     """
 
-    made: tuple[ToolCall, ...]
+    actual: tuple[ToolCall, ...]
     expected: tuple[ExpectedCall, ...]
     forbidden: tuple[str, ...]
     ordered: bool
@@ -265,7 +265,7 @@ def whole_conversation(prepared: Prepared) -> WholeConversation | ToolScore | No
     if not all_captured(turns, actual):
         return tool_score(NOT_CAPTURED)
     return WholeConversation(
-        made=tuple(actual),
+        actual=tuple(actual),
         expected=tuple(joined),
         forbidden=tuple(name for expectation in expectations for name in expectation.forbidden),
         ordered=any(expectation.order != "any" for expectation in expectations),

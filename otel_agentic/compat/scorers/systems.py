@@ -63,7 +63,7 @@ def _agent_surface_numbers(prepared: Prepared, _text: Iterator[Sentence]) -> Num
 
 
 def _agent_surface_tools(total: WholeConversation, prepared: Prepared) -> ToolScore:
-    names, expected = [call.name for call in total.made], [call.tool_name for call in total.required]
+    names, expected = [call.name for call in total.actual], [call.tool_name for call in total.required]
     routing, f1 = tool_routing_accuracy(names, expected), calculate_tool_f1(expected, names)
     parts = [
         f"Agent Surface's tool routing accuracy {routing:.2f}, threshold {prepared.rules.threshold:g}",
@@ -84,7 +84,7 @@ def _parameters(total: WholeConversation) -> float:
     """Return the mean semantic score over the expected calls, each against the call at its place, 0 without one."""
     scores = [
         parameter_correctness(call.arguments or {}, {}, expected.parameters).semantic_score
-        for call, expected in zip(total.made, total.required, strict=False)
+        for call, expected in zip(total.actual, total.required, strict=False)
     ]
     return sum(scores) / len(total.required)
 
@@ -105,7 +105,7 @@ def _agentest_numbers(prepared: Prepared, _text: Iterator[Sentence]) -> Numbers:
 def _agentest_tools(total: WholeConversation) -> ToolScore:
     mode = _match_mode(total)
     expected = total.expected if mode == "within" else total.required
-    actual = [MadeToolCall(name=call.name, args=dict(call.arguments or {})) for call in total.made]
+    actual = [MadeToolCall(name=call.name, args=dict(call.arguments or {})) for call in total.actual]
     result = match_trajectory(
         actual,
         TrajectoryAssertions(
@@ -133,7 +133,7 @@ def _assertion(call: ExpectedCall) -> CallAssertion:
 
 def _forbidden(total: WholeConversation) -> Iterator[CallAssertion]:
     """Yield a rule for each made name that fits: it forbids names, not globs."""
-    for name in dict.fromkeys(call.name for call in total.made):
+    for name in dict.fromkeys(call.name for call in total.actual):
         if any(fnmatchcase(name, pattern) for pattern in total.forbidden):
             yield CallAssertion(name=name)
 
@@ -270,7 +270,7 @@ def _average(turn: Turn, first: Sentence, second: Sentence, threshold: float) ->
 
 
 def _ragas_tools(total: WholeConversation, threshold: float) -> ToolScore:
-    actual = [RagasCall(name=call.name, args=call.arguments or {}) for call in total.made]
+    actual = [RagasCall(name=call.name, args=call.arguments or {}) for call in total.actual]
     expected = [RagasCall(name=call.tool_name, args=call.parameters) for call in total.required]
     accuracy = tool_call_accuracy(actual, expected, strict_order=total.ordered)
     order = "strict" if total.ordered else "unordered"

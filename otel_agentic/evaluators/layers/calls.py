@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.evaluators.needs import Missing
     from otel_agentic.scoring.align import PairedCall, SortedCalls
-    from otel_agentic.scoring.model import MadeCall, NotEvaluatedReason, Scope
+    from otel_agentic.scoring.model import ActualCall, NotEvaluatedReason, Scope
     from otel_agentic.truth.model import Case, Effect, ToolExpectation
 
 #: Conversations whose sorted calls are kept: the metrics of one are computed one after the other.
@@ -45,12 +45,12 @@ class SortedScope:
     is_whole: bool
     turn_index: int | None
     calls: SortedCalls
-    beyond: tuple[MadeCall, ...]
+    beyond: tuple[ActualCall, ...]
 
     @property
-    def paired(self) -> tuple[tuple[PairedCall, MadeCall], ...]:
+    def paired(self) -> tuple[tuple[PairedCall, ActualCall], ...]:
         """Each required call that was made, with the call that answers it, in order of the latter."""
-        return tuple((pair, self.calls.made[pair.place]) for pair in self.calls.pairs)
+        return tuple((pair, self.calls.actual[pair.place]) for pair in self.calls.pairs)
 
     @property
     def missing(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
@@ -76,7 +76,7 @@ class ExpectedCalls:
         return sum(scope.calls.expectation.required for scope in self.scopes)
 
     @property
-    def paired(self) -> tuple[tuple[PairedCall, MadeCall], ...]:
+    def paired(self) -> tuple[tuple[PairedCall, ActualCall], ...]:
         """Each required call that was made, with the call that answers it."""
         return tuple(pair for scope in self.scopes for pair in scope.paired)
 
@@ -86,7 +86,7 @@ class ExpectedCalls:
         return tuple(call for scope in self.scopes for call in scope.missing)
 
     @property
-    def beyond(self) -> tuple[MadeCall, ...]:
+    def beyond(self) -> tuple[ActualCall, ...]:
         """The calls that nothing asks for or allows, each once, in order of their place."""
         calls = {actual.place: actual for scope in self.scopes for actual in scope.beyond}
         return tuple(actual for _, actual in sorted(calls.items()))
@@ -182,7 +182,7 @@ def _without(
 
     Again, because those may have determined which alternative fits best.
     """
-    indices = {calls.made[index].place for index, _ in calls.extra if index not in calls.forbidden} & elsewhere
+    indices = {calls.actual[index].place for index, _ in calls.extra if index not in calls.forbidden} & elsewhere
     if not indices:
         return calls
     retained = tuple(actual for actual in scope.calls if actual.place not in indices)
@@ -190,7 +190,7 @@ def _without(
 
 
 def _asked_for(calls: SortedCalls) -> frozenset[tuple[int, int, int]]:
-    return frozenset(calls.made[pair.place].place for pair in (*calls.pairs, *calls.excused))
+    return frozenset(calls.actual[pair.place].place for pair in (*calls.pairs, *calls.excused))
 
 
 def _others(requested: Sequence[frozenset[tuple[int, int, int]]], number: int) -> frozenset[tuple[int, int, int]]:
@@ -198,11 +198,11 @@ def _others(requested: Sequence[frozenset[tuple[int, int, int]]], number: int) -
     return frozenset().union(*(indices for other, indices in enumerate(requested) if other != number))
 
 
-def _beyond(calls: SortedCalls) -> Iterable[MadeCall]:
+def _beyond(calls: SortedCalls) -> Iterable[ActualCall]:
     rules, forbidden = dict(calls.extra), set(calls.forbidden)
     for index in sorted({*rules, *forbidden}):
         if index in forbidden or rules[index] != "allow":
-            yield calls.made[index]
+            yield calls.actual[index]
 
 
 ROUTING: Final = "agentic.layers.tool_routing_accuracy"
@@ -295,21 +295,21 @@ def comparable(subject: Subject, name: str) -> ExpectedCalls | MetricScore:
     return expected
 
 
-def wrong_parameters(result: ExpectedCalls) -> Iterator[tuple[PairedCall, MadeCall, str]]:
+def wrong_parameters(result: ExpectedCalls) -> Iterator[tuple[PairedCall, ActualCall, str]]:
     """Yield each parameter that is not as expected, with its call."""
     for pair, actual in result.paired:
         for key in pair.agreement.wrong:
             yield pair, actual, key
 
 
-def compared(pair: PairedCall, actual: MadeCall) -> int:
+def compared(pair: PairedCall, actual: ActualCall) -> int:
     """Return how many parameters of a call are compared: those expected, and those made beyond them where these count."""
     parameters, arguments = pair.expected.parameters, actual.call.arguments or {}
     beyond = [key for key in arguments if key not in parameters.modes] if parameters.strict else []
     return len(parameters.wanted) + len(beyond)
 
 
-def wrong_as_json(pair: PairedCall, actual: MadeCall, key: str) -> Mapping[str, object]:
+def wrong_as_json(pair: PairedCall, actual: ActualCall, key: str) -> Mapping[str, object]:
     """Return one wrong parameter: tool, place, and both values as far as they are there."""
     expected, provided = pair.expected.parameters.values, actual.call.arguments or {}
     payload: dict[str, object] = {"tool": actual.call.name, "turn_index": actual.turn_index, "parameter": key}

@@ -18,12 +18,12 @@ from otel_agentic.scoring.values import json_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from otel_agentic.evaluators.base import Asking, Need, Subject
+    from otel_agentic.evaluators.base import JudgeDialogue, Need, Subject
     from otel_agentic.evaluators.layers.calls import ExpectedCalls
     from otel_agentic.evaluators.layers.plans import WrittenPlan
     from otel_agentic.judges.base import Question, Rubric, Verdict
     from otel_agentic.scoring.align import PairedCall
-    from otel_agentic.scoring.model import MadeCall
+    from otel_agentic.scoring.model import ActualCall
 
 QUALITY_JUDGED: Final = "agentic.layers.plan_quality_judged"
 ADHERENCE_JUDGED: Final = "agentic.layers.plan_adherence_judged"
@@ -48,7 +48,7 @@ class PlanQualityJudged(WithoutSettings):
     default: bool = False
     rubrics: tuple[Rubric, ...] = (rubric("plan_quality_judged"),)
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Ask about the plan, and return the score."""
         plan = written_plan(subject)
         if plan is None:
@@ -67,7 +67,7 @@ class PlanAdherenceJudged(WithoutSettings):
     default: bool = False
     rubrics: tuple[Rubric, ...] = (rubric("plan_adherence_judged"),)
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Ask about the plan and what became of it, and return the score."""
         plan = written_plan(subject)
         if plan is None:
@@ -137,7 +137,7 @@ class _Text(NamedTuple):
     """
 
     pair: PairedCall
-    made: MadeCall
+    actual: ActualCall
     key: str
     open: bool
 
@@ -152,7 +152,7 @@ class ParametersJudged(WithoutSettings):
     default: bool = False
     rubrics: tuple[Rubric, ...] = (rubric("parameter_semantics_judged"),)
 
-    def ask(self, subject: Subject) -> Asking:
+    def ask(self, subject: Subject) -> JudgeDialogue:
         """Ask about each text that differs, and return the score."""
         expected = comparable(subject, SEMANTICS_JUDGED)
         if isinstance(expected, MetricScore):
@@ -168,13 +168,13 @@ class ParametersJudged(WithoutSettings):
         return [_score(expected, texts, scores)]
 
     def _question(self, subject: Subject, text: _Text) -> Question:
-        query = next((turn.query for turn in subject.conversation.turns if turn.index == text.made.turn_index), None)
+        query = next((turn.query for turn in subject.conversation.turns if turn.index == text.actual.turn_index), None)
         return rubric_question(
             self.rubrics[0],
-            tool=text.made.call.name,
+            tool=text.actual.call.name,
             parameter=text.key,
             expected=json_text(text.pair.expected.parameters.values.get(text.key)),
-            made=json_text((text.made.call.arguments or {})[text.key]),
+            made=json_text((text.actual.call.arguments or {})[text.key]),
             **({} if query is None else {"query": query}),
         )
 
@@ -196,15 +196,15 @@ def _score(result: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float
     total = sum(pair.agreement.score for pair, _ in result.paired)
     for text, score in zip(texts, scores, strict=True):
         # In the agreement a text that was not compared counts as equal, one that differs counts 0.
-        total += (score - float(text.open)) / compared(text.pair, text.made)
-    parts = [f"{text.made.call.name}({text.key}) {score:g}" for text, score in zip(texts, scores, strict=True)]
+        total += (score - float(text.open)) / compared(text.pair, text.actual)
+    parts = [f"{text.actual.call.name}({text.key}) {score:g}" for text, score in zip(texts, scores, strict=True)]
     details: list[dict[str, Any]] = [
         {
-            "tool": text.made.call.name,
-            "turn_index": text.made.turn_index,
+            "tool": text.actual.call.name,
+            "turn_index": text.actual.turn_index,
             "parameter": text.key,
             "expected": text.pair.expected.parameters.values.get(text.key),
-            "made": (text.made.call.arguments or {})[text.key],
+            "made": (text.actual.call.arguments or {})[text.key],
             "score": score,
         }
         for text, score in zip(texts, scores, strict=True)

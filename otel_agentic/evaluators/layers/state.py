@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.base import Need, Subject
     from otel_agentic.evaluators.needs import Missing
     from otel_agentic.scoring.align import PairedCall
-    from otel_agentic.scoring.model import ConversationScore, MadeCall
+    from otel_agentic.scoring.model import ActualCall, ConversationScore
 
 #: An absent value; null is a value.
 ABSENT: Final = object()
@@ -220,9 +220,9 @@ class _Writes:
     """The differences between actual and required writing calls."""
 
     missing: tuple[tuple[str, Mapping[str, Any]], ...]
-    extra: tuple[MadeCall, ...]
-    wrong: tuple[tuple[PairedCall, MadeCall, str], ...]
-    paired: tuple[tuple[PairedCall, MadeCall], ...]
+    extra: tuple[ActualCall, ...]
+    wrong: tuple[tuple[PairedCall, ActualCall, str], ...]
+    paired: tuple[tuple[PairedCall, ActualCall], ...]
 
     @property
     def label(self) -> StateChanges:
@@ -271,7 +271,7 @@ def _wrong_by_judge(score: ConversationScore | None) -> Mapping[tuple[int | None
     for tools in score.tools if score is not None else ():
         for fault in tools.faults:
             if fault.kind == "wrong_parameters" and fault.mode == "judge" and fault.parameter is not None:
-                results.setdefault((fault.turn_index, fault.made_position), []).append(fault.parameter)
+                results.setdefault((fault.turn_index, fault.actual_position), []).append(fault.parameter)
     return results
 
 

@@ -162,7 +162,7 @@ def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
 def _may_be_made(subject: Subject, tools: ToolScore) -> bool:
     """Return whether calls that are missing may still come, or were made and not recorded."""
     if tools.reason == "content_not_captured":
-        return tools.calls is None or not (tools.calls.made or tools.calls.errored)
+        return tools.calls is None or not (tools.calls.actual or tools.calls.errored)
     expected = expected_calls(subject)
     return tools.turn_index is None and not isinstance(expected, ExpectedCalls) and expected[0] in _MISSING_TURNS
 
