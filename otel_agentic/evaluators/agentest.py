@@ -43,7 +43,7 @@ _NAME_CHARACTERS: Final = 60
 class Material:
     """Texts by name for a question about a turn.
 
-    `note` describes the shortened texts. `whole`: every line of the turn is included, though a text in it may be cut.
+    `note` describes the shortened texts. `complete`: every line of the turn is included, though a text in it may be cut.
     """
 
     def __init__(self, subject: Subject, turn: Turn) -> None:
@@ -59,7 +59,7 @@ class Material:
         if subject.case is not None and subject.case.goal:
             self.texts["goal"] = subject.case.goal
         self.texts["turn"] = current.text
-        self.whole = not current.left_out
+        self.complete = not current.left_out
         self.note = Transcript(
             text="", cut=current.cut + earlier.cut, left_out=current.left_out + earlier.left_out
         ).note
@@ -430,7 +430,7 @@ def _of_call(turn: Turn, call: ToolCall, material: Material) -> Item:
     if lacking is not None:
         return abstention_item(score, *lacking)
     texts = {"call": f"{number} of {len(ordered)}: {call.name}", **material.texts}
-    if not material.whole:  # it may be among the lines that were left out
+    if not material.complete:  # it may be among the lines that were left out
         texts["call_line"] = call_line(turn, call)
     return question_item(score, _CALL, texts, material.note)
 

@@ -174,7 +174,7 @@ def evaluator(
     ('house.short', 'turn')
     """
 
-    def made(function: Function) -> FunctionEvaluator | AskingFunctionEvaluator:
+    def decorate(function: Function) -> FunctionEvaluator | AskingFunctionEvaluator:
         own = name_of(function, name)
         takes = argument_kind(function, own, asks=bool(rubrics))
         if metrics and metric:
@@ -195,7 +195,7 @@ def evaluator(
         }
         return cast("FunctionEvaluator | AskingFunctionEvaluator", type(own, (kind,), attributes)())
 
-    return made
+    return decorate
 
 
 def _metric(name: str, function: Function, takes: Takes, fields: MetricFields) -> Metric:

@@ -295,8 +295,8 @@ def _group(causes: tuple[Cause, ...], title: str, failures: Sequence[Failure], *
 
 
 def _recency(failure: Failure) -> tuple[object, ...]:
-    index = failure.place
-    where = (index.ended_ns, index.environment, index.conversation_id)
+    location = failure.place
+    where = (location.ended_ns, location.environment, location.conversation_id)
     # Within a conversation the first thing that went wrong counts as the newest: it may have led to the rest.
     turn = -1 if failure.turn_index is None else failure.turn_index
     call = -1 if failure.position is None else failure.position

@@ -40,11 +40,11 @@ class Silence:
     """Why there is no score."""
 
     reason: NotEvaluatedReason
-    told: str
+    explanation: str
 
     def score(self, name: str, turn_index: int | None = None) -> MetricScore:
         """Return the abstention of a metric."""
-        return MetricScore(name=name, reason=self.reason, explanation=self.told, turn_index=turn_index)
+        return MetricScore(name=name, reason=self.reason, explanation=self.explanation, turn_index=turn_index)
 
 
 def unheard(turns: Sequence[Turn], *, results: bool) -> Silence | None:
@@ -58,7 +58,7 @@ def unheard(turns: Sequence[Turn], *, results: bool) -> Silence | None:
         if turn.answer_captured or (results and any(call.result_captured for call in turn.calls)):
             return None
     message = "no answer of the agent was captured; have the instrumentation record content"
-    return Silence(reason="content_not_captured", told=message)
+    return Silence(reason="content_not_captured", explanation=message)
 
 
 def silence_in(replies: Sequence[Verdict | JudgeFailure], *, labels: bool = True) -> Silence | None:
@@ -70,9 +70,9 @@ def silence_in(replies: Sequence[Verdict | JudgeFailure], *, labels: bool = True
     """
     for reply in replies:
         if isinstance(reply, JudgeFailure):
-            return Silence(reason=reply.reason, told=reply.message)
+            return Silence(reason=reply.reason, explanation=reply.message)
         if labels and reply.label is None:
-            return Silence(reason="judge_error", told="the judge gave no label")
+            return Silence(reason="judge_error", explanation="the judge gave no label")
     return None
 
 
@@ -99,10 +99,10 @@ _CACHED: Final = 1024
 
 
 class Share(NamedTuple):
-    """A share that can be summed over scopes: `part` of `whole`. A whole of 0 is a share of 1: nothing was to be done."""
+    """A share that can be summed over scopes: `part` of `total`. A total of 0 is a share of 1: nothing was to be done."""
 
     part: float
-    whole: float
+    total: float
 
     @property
     def value(self) -> float:
@@ -111,18 +111,18 @@ class Share(NamedTuple):
         >>> Share(1.5, 2.0).value, Share(0.0, 0.0).value
         (0.75, 1.0)
         """
-        return self.part / self.whole if self.whole else 1.0
+        return self.part / self.total if self.total else 1.0
 
     def plus(self, other: Share) -> Share:
         """Return the share of both scopes together."""
-        return Share(self.part + other.part, self.whole + other.whole)
+        return Share(self.part + other.part, self.total + other.total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
     """What the calls of one scope come to under one expectation.
 
-    `missing` and `unasked` are names of calls, `wrong` are (tool, parameter) of calls that were made otherwise. `undecided`
+    `missing` and `unasked` are names of calls, `differing` are (tool, parameter) of calls that were made otherwise. `undecided`
     are parameters, as (tool, parameter), that only a judge could compare.
     """
 
@@ -131,7 +131,7 @@ class Counted:
     equal: Share
     missing: tuple[str, ...] = ()
     unasked: tuple[str, ...] = ()
-    wrong: tuple[tuple[str, str], ...] = ()
+    differing: tuple[tuple[str, str], ...] = ()
     undecided: tuple[tuple[str, str], ...] = ()
 
 
@@ -148,56 +148,58 @@ def count(expectation: ToolExpectation, calls: Sequence[ActualCall], rules: Tool
 
 
 def _counted(expectation: CompiledExpectation, calls: Sequence[ActualCall]) -> Counted:
-    message = SortedCalls.of(sort_calls(expectation, calls))
-    extra = [index for index, rule in message.extra if rule != "allow" or index in message.forbidden]
-    agreed = sum(pair.agreement.score for pair in message.pairs)
+    calls_sorted = SortedCalls.of(sort_calls(expectation, calls))
+    extra = [index for index, rule in calls_sorted.extra if rule != "allow" or index in calls_sorted.forbidden]
+    agreed = sum(pair.agreement.score for pair in calls_sorted.pairs)
     total = float(expectation.required + len(extra))
     return Counted(
-        in_order=Share(min(agreed, _in_order(expectation, message, extra, agreed)), total),
+        in_order=Share(min(agreed, _in_order(expectation, calls_sorted, extra, agreed)), total),
         in_any_order=Share(agreed, total),
-        equal=_equal(expectation, message.actual),
-        missing=_missing(expectation, message),
-        unasked=tuple(message.actual[index].call.name for index in extra),
-        wrong=tuple((pair.expected.name, key) for pair in message.pairs for key in pair.agreement.wrong),
+        equal=_equal(expectation, calls_sorted.actual),
+        missing=_missing(expectation, calls_sorted),
+        unasked=tuple(calls_sorted.actual[index].call.name for index in extra),
+        differing=tuple((pair.expected.name, key) for pair in calls_sorted.pairs for key in pair.agreement.wrong),
         undecided=tuple(
             (pair.expected.name, key)
-            for pair in message.pairs
-            if pair.expected.parameters.undecided(message.actual[pair.place])
+            for pair in calls_sorted.pairs
+            if pair.expected.parameters.undecided(calls_sorted.actual[pair.place])
             for key, mode in pair.expected.parameters.modes.items()
             if mode == "judge"
         ),
     )
 
 
-def _missing(expectation: CompiledExpectation, message: SortedCalls) -> tuple[str, ...]:
-    answered = {pair.expected.index for pair in message.pairs}
+def _missing(expectation: CompiledExpectation, calls_sorted: SortedCalls) -> tuple[str, ...]:
+    answered = {pair.expected.index for pair in calls_sorted.pairs}
     return tuple(call.name for call in expectation.calls if call.required and call.index not in answered)
 
 
-def _in_order(expectation: CompiledExpectation, explanation: SortedCalls, extra: Sequence[int], agreed: float) -> float:
+def _in_order(
+    expectation: CompiledExpectation, calls_sorted: SortedCalls, extra: Sequence[int], agreed: float
+) -> float:
     """Return the largest agreement of expected calls that can be paired without crossings.
 
     Expected calls of one step, and actual calls of one step, have no order among themselves: they are ordered as in the
     free pairing.
     """
-    partner = {pair.place: pair.expected for pair in explanation.pairs}
-    place_of = {pair.expected.index: pair.place for pair in explanation.pairs}
+    partner = {pair.place: pair.expected for pair in calls_sorted.pairs}
+    place_of = {pair.expected.index: pair.place for pair in calls_sorted.pairs}
     expected = sorted(
         (call for call in expectation.calls if call.required),
-        key=lambda call: (call.group, place_of.get(call.index, len(explanation.actual)), call.index),
+        key=lambda call: (call.group, place_of.get(call.index, len(calls_sorted.actual)), call.index),
     )
     last = expectation.required + 1
 
     def made_at(index: int) -> tuple[tuple[int, int], int, int]:
         group = partner[index].group if index in partner else last
-        return explanation.actual[index].step, group, index
+        return calls_sorted.actual[index].step, group, index
 
     indices = sorted({*partner, *extra}, key=made_at)
     rank = {other_place: number for number, other_place in enumerate(indices)}
     present = [rank[place_of[call.index]] for call in expected if call.index in place_of]
     if present == sorted(present):
         return agreed
-    return best_in_order(expected, [explanation.actual[other_place] for other_place in indices])
+    return best_in_order(expected, [calls_sorted.actual[other_place] for other_place in indices])
 
 
 def best_in_order(expected: Sequence[CompiledCall], actual: Sequence[ActualCall]) -> float:
@@ -221,9 +223,9 @@ def best_in_order(expected: Sequence[CompiledCall], actual: Sequence[ActualCall]
 def _equal(expectation: CompiledExpectation, actual: Sequence[ActualCall]) -> Share:
     """Return the terms of F1: twice the number of calls exactly as expected, and the number of all expected and actual calls."""
     required, optional = _by_need(expectation)
-    message = SortedCalls.of(sort_calls(required, _as_tools(actual)))
-    hits, lacking = len(message.excused), _lacking(required, message)
-    left = [message.actual[index] for index, _ in message.extra]
+    calls_sorted = SortedCalls.of(sort_calls(required, _as_tools(actual)))
+    hits, lacking = len(calls_sorted.excused), _lacking(required, calls_sorted)
+    left = [calls_sorted.actual[index] for index, _ in calls_sorted.extra]
     excused = {pair.place for pair in SortedCalls.of(sort_calls(optional, left)).excused}
     invalid = 0
     for position, item in enumerate(left):
@@ -249,10 +251,10 @@ def _as_tools(actual: Sequence[ActualCall]) -> list[ActualCall]:
     ]
 
 
-def _lacking(required: CompiledExpectation, message: SortedCalls) -> Counter[str]:
+def _lacking(required: CompiledExpectation, calls_sorted: SortedCalls) -> Counter[str]:
     """Return how many expected calls of each name were not made exactly."""
     result = Counter(call.name for call in required.calls)
-    result.subtract(pair.expected.name for pair in message.excused)
+    result.subtract(pair.expected.name for pair in calls_sorted.excused)
     return result
 
 
@@ -323,7 +325,7 @@ class AnswerAccuracy(WithoutSettings):
         turns = list(_annotated(subject))
         if not turns:
             message = "no turn of the conversation has an annotated answer; annotate `answer` in the turns of the case"
-            return [Silence(reason="no_data", told=message).score(NAME)]
+            return [Silence(reason="no_data", explanation=message).score(NAME)]
         requested = [(turn, questions) for turn, expected in turns if (questions := _questions(turn, expected))]
         replies = iter((yield [question for _, questions in requested for question in questions]) if requested else ())
         by_turn = {turn.index: (next(replies), next(replies)) for turn, _ in requested}
@@ -355,7 +357,7 @@ def _answer_score(turn: Turn, replies: tuple[Verdict | JudgeFailure, Verdict | J
     index = f"the answer of turn {turn.index + 1}"
     if replies is None and not turn.answer_captured:
         explanation = f"{index} was not captured; have the instrumentation record content"
-        return Silence(reason="content_not_captured", told=explanation).score(NAME, turn.index)
+        return Silence(reason="content_not_captured", explanation=explanation).score(NAME, turn.index)
     if replies is None:
         return MetricScore(
             name=NAME, value=0.0, turn_index=turn.index, explanation=f"turn {turn.index + 1} has no answer"
@@ -402,13 +404,13 @@ class GoalAccuracy(WithoutSettings):
         """Yield the one question, and return the score."""
         goal = "" if subject.case is None else (subject.case.goal or "").strip()
         if not goal:
-            return [Silence(reason="no_data", told="the case has no `goal`; annotate one").score(WITH_REFERENCE)]
+            return [Silence(reason="no_data", explanation="the case has no `goal`; annotate one").score(WITH_REFERENCE)]
         silence = unheard(subject.conversation.turns, results=True)
         if silence is not None:
             return [silence.score(WITH_REFERENCE)]
-        visible = transcript(subject.conversation.turns)
-        (reply,) = yield [rubric_question(_GOAL, goal=goal, conversation=visible.text)]
-        return [_goal_score(WITH_REFERENCE, reply, visible.note, {})]
+        text = transcript(subject.conversation.turns)
+        (reply,) = yield [rubric_question(_GOAL, goal=goal, conversation=text.text)]
+        return [_goal_score(WITH_REFERENCE, reply, text.note, {})]
 
 
 class GoalAccuracyWithoutReference(WithoutSettings):
@@ -426,22 +428,22 @@ class GoalAccuracyWithoutReference(WithoutSettings):
         silence = unheard(subject.conversation.turns, results=True)
         if silence is not None:
             return [silence.score(WITHOUT_REFERENCE)]
-        visible = transcript(subject.conversation.turns)
-        expected, present = yield [
-            rubric_question(item, conversation=visible.text) for item in (_USER_GOAL, _END_STATE)
+        text = transcript(subject.conversation.turns)
+        goal_reply, end_reply = yield [
+            rubric_question(item, conversation=text.text) for item in (_USER_GOAL, _END_STATE)
         ]
-        silence = silence_in([expected, present], labels=False)
-        goals, ends = texts_of(expected), texts_of(present)
+        silence = silence_in([goal_reply, end_reply], labels=False)
+        goals, ends = texts_of(goal_reply), texts_of(end_reply)
         if silence is None and not goals:
-            silence = Silence(reason="no_data", told="the judge finds nothing that the user wanted")
+            silence = Silence(reason="no_data", explanation="the judge finds nothing that the user wanted")
         elif silence is None and not ends:
-            silence = Silence(reason="judge_error", told="the judge named no end state")
+            silence = Silence(reason="judge_error", explanation="the judge named no end state")
         if silence is not None:
             return [silence.score(WITHOUT_REFERENCE)]
-        payload = {"goal": json.dumps(goals, ensure_ascii=False), "end_state": " ".join(ends)}
-        (reply,) = yield [rubric_question(_COMPARED, **payload)]
-        details = {"goal": list(goals), "end_state": payload["end_state"]}
-        return [_goal_score(WITHOUT_REFERENCE, reply, visible.note, details)]
+        comparison = {"goal": json.dumps(goals, ensure_ascii=False), "end_state": " ".join(ends)}
+        (reply,) = yield [rubric_question(_COMPARED, **comparison)]
+        details = {"goal": list(goals), "end_state": comparison["end_state"]}
+        return [_goal_score(WITHOUT_REFERENCE, reply, text.note, details)]
 
 
 def _goal_score(name: str, reply: Verdict | JudgeFailure, note: str, details: Mapping[str, Any]) -> MetricScore:
@@ -538,35 +540,37 @@ class TopicAdherence(WithoutSettings):
         turns = () if subject.case is None else subject.case.turns
         expected = list(dict.fromkeys(topic for turn in turns for topic in turn.reference_topics))
         if not expected:
-            return _no_topic_score(Silence(reason="no_data", told="the case has no `reference_topics`; annotate them"))
+            return _no_topic_score(
+                Silence(reason="no_data", explanation="the case has no `reference_topics`; annotate them")
+            )
         unknown = unheard(subject.conversation.turns, results=False)
         if unknown is not None:
             return _no_topic_score(unknown)
-        visible = transcript(subject.conversation.turns)
-        (result,) = yield [rubric_question(_TOPICS, conversation=visible.text)]
+        text = transcript(subject.conversation.turns)
+        (result,) = yield [rubric_question(_TOPICS, conversation=text.text)]
         silence, topics = silence_in([result], labels=False), texts_of(result)
         if silence is None and not topics:
-            silence = Silence(reason="no_data", told="the judge finds no topic that the user brought up")
+            silence = Silence(reason="no_data", explanation="the judge finds no topic that the user brought up")
         if silence is not None:
             return _no_topic_score(silence)
         references = json.dumps(expected, ensure_ascii=False)
         replies = yield [
-            *(rubric_question(_ANSWERED, topic=topic, conversation=visible.text) for topic in topics),
+            *(rubric_question(_ANSWERED, topic=topic, conversation=text.text) for topic in topics),
             *(rubric_question(_ALLOWED, topic=topic, reference_topics=references) for topic in topics),
         ]
         silence = silence_in(replies)
         if silence is not None:
             return _no_topic_score(silence)
         labels = [label_of(reply) for reply in replies]
-        message = dict(zip(topics, zip(labels[: len(topics)], labels[len(topics) :], strict=True), strict=True))
-        return _scores(message, visible.note)
+        fates = dict(zip(topics, zip(labels[: len(topics)], labels[len(topics) :], strict=True), strict=True))
+        return _scores(fates, text.note)
 
 
-def _scores(explanation: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore]:
-    counts = Adherence.of(list(explanation.values()))
+def _scores(fates: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore]:
+    counts = Adherence.of(list(fates.values()))
     details = {
         "topics": [
-            {"topic": topic, "agent": stated, "topic_is": index} for topic, (stated, index) in explanation.items()
+            {"topic": topic, "agent": stated, "topic_is": relation} for topic, (stated, relation) in fates.items()
         ]
     }
     undefined = {
@@ -574,7 +578,7 @@ def _scores(explanation: Mapping[str, tuple[str, str]], note: str) -> list[Metri
         RECALL: "none of the topics is within the reference topics",
         TOPIC_F1: "the agent refused all topics, and rightly: none is within the reference topics",
     }
-    sentence = _sentence(explanation)
+    sentence = _sentence(fates)
     return [
         MetricScore(name=name, reason="no_data", explanation=f"{undefined[name]}: {sentence}{note}", details=details)
         if value is None
@@ -583,7 +587,7 @@ def _scores(explanation: Mapping[str, tuple[str, str]], note: str) -> list[Metri
     ]
 
 
-def _sentence(message: Mapping[str, tuple[str, str]]) -> str:
+def _sentence(fates: Mapping[str, tuple[str, str]]) -> str:
     """Return a deterministic sentence on the treatment of each topic."""
     words = {
         (ANSWERED, WITHIN): "answered, as it should",
@@ -591,7 +595,7 @@ def _sentence(message: Mapping[str, tuple[str, str]]) -> str:
         (REFUSED, WITHIN): "refused, though within the reference topics",
         (REFUSED, OUTSIDE): "refused, as it should",
     }
-    by_fate = {fate: [f'"{topic}"' for topic, item in message.items() if item == fate] for fate in words}
+    by_fate = {fate: [f'"{topic}"' for topic, actual in fates.items() if actual == fate] for fate in words}
     return "; ".join(f"{words[fate]}: {', '.join(topics)}" for fate, topics in by_fate.items() if topics)
 
 
@@ -698,7 +702,7 @@ def _tool_call_score(name: str, share: Callable[[Counted], Share], counted: Sequ
         name=name,
         value=total.value,
         explanation=_deviations_text(best, in_order=name == ACCURACY),
-        details={"part": total.part, "whole": total.whole},
+        details={"part": total.part, "whole": total.total},
     )
 
 
@@ -706,7 +710,7 @@ def _deviations_text(best: Sequence[Counted], *, in_order: bool) -> str:
     """Return a deterministic sentence on the deviations of the calls."""
     missing = Counter(name for way in best for name in way.missing)
     unasked = Counter(name for way in best for name in way.unasked)
-    invalid = [f"{tool}({key})" for way in best for tool, key in way.wrong]
+    invalid = [f"{tool}({key})" for way in best for tool, key in way.differing]
     parts = [
         f"not made: {_names(missing)}" if missing else "",
         f"not asked for: {_names(unasked)}" if unasked else "",

@@ -78,7 +78,7 @@ class Place:
     turn: Turn | None = None
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The place in words; turns are counted from 1."""
         conversation = f"conversation {self.conversation.conversation_id}"
         return conversation if self.turn is None else f"turn {self.turn.index + 1} of {conversation}"
@@ -90,7 +90,7 @@ class Place:
             TypeError: the value is of an unsupported type.
         """
         if stated is None:
-            yield from self.abstentions(f"evaluator {self.evaluator} returned None for {self.told}")
+            yield from self.abstentions(f"evaluator {self.evaluator} returned None for {self.description}")
         elif isinstance(stated, JudgeFailure):
             yield from self.abstentions(stated.message, stated.reason)
         elif isinstance(stated, Iterable) and not isinstance(stated, str | bytes | Mapping):
@@ -115,7 +115,7 @@ class Place:
                 f"it returned {stated!r}; with several metrics, return a MetricScore that names one of: {names}"
             )
         if stated is None:
-            return self._abstention(self.metrics[0], f"evaluator {self.evaluator} returned None for {self.told}")
+            return self._abstention(self.metrics[0], f"evaluator {self.evaluator} returned None for {self.description}")
         if isinstance(stated, JudgeFailure):
             return self._abstention(self.metrics[0], stated.message, stated.reason)
         name = self.metrics[0].name
@@ -135,7 +135,7 @@ class Place:
         there = {score.name for score in provided}
         text = " ".join(str(error).split())[:_EXCEPTION_CHARACTERS]
         raised = f"{type(error).__name__}: {text}" if text else type(error).__name__
-        explanation = f"evaluator {self.evaluator} failed at {self.told}: {raised}"
+        explanation = f"evaluator {self.evaluator} failed at {self.description}: {raised}"
         fault = {FAULT: f"evaluator {self.evaluator} failed: {type(error).__name__}"}
         return [
             replace(abstention, details=fault)
@@ -436,7 +436,7 @@ class _Open:
     place: int
     evaluator: AskingEvaluator
     subject: Subject
-    asking: JudgeDialogue | None = None
+    dialogue: JudgeDialogue | None = None
     questions: Sequence[Question] = ()
     answers: dict[Question, Answer] = field(default_factory=dict)
     missing: set[Question] = field(default_factory=set)
@@ -465,11 +465,11 @@ class _Open:
         return _failed(self.place, self.evaluator, RuntimeError(f"it asks on after {_ROUNDS} rounds"))
 
     def _go_on(self) -> None:
-        if self.asking is None:
-            self.asking = self.evaluator.ask(self.subject)
-            replies = next(self.asking)
+        if self.dialogue is None:
+            self.dialogue = self.evaluator.ask(self.subject)
+            replies = next(self.dialogue)
         else:
-            replies = self.asking.send([self.answers[question] for question in self.questions])
+            replies = self.dialogue.send([self.answers[question] for question in self.questions])
         third_party: list[Any] = list(replies)
         strange = next(
             (other_third_party for other_third_party in third_party if not isinstance(other_third_party, Question)),
@@ -482,7 +482,7 @@ class _Open:
         self.answers = {}
         self.missing = set(self.questions)
 
-    def heard(self, question: Question, answer: Answer) -> bool:
+    def receive(self, question: Question, answer: Answer) -> bool:
         """Note an answer; return whether it was the last one that was missing."""
         self.answers[question] = answer
         self.missing.discard(question)
@@ -490,17 +490,17 @@ class _Open:
 
     def close(self) -> None:
         """End the evaluation early."""
-        if self.asking is not None and hasattr(self.asking, "close"):
-            self.asking.close()
+        if self.dialogue is not None and hasattr(self.dialogue, "close"):
+            self.dialogue.close()
 
 
 def _ask_all(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
     waiting: list[_Open] = []
     try:
-        for entry in begun:
-            result = entry.step()
+        for evaluation in begun:
+            result = evaluation.step()
             if result is None:
-                waiting.append(entry)
+                waiting.append(evaluation)
             else:
                 yield result
         for _ in range(_ROUNDS):
@@ -512,28 +512,28 @@ def _ask_all(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
                     yield ran
                 else:
                     waiting.append(ran)
-        for entry in waiting:
-            yield entry.unending()
+        for evaluation in waiting:
+            yield evaluation.unending()
     finally:
-        for entry in begun:
-            _end(entry)
+        for evaluation in begun:
+            _end(evaluation)
 
 
-def _end(item: _Open) -> None:
+def _end(evaluation: _Open) -> None:
     with suppress(*RAISED):  # an evaluation that did not finish has no result, even if closing it fails
-        item.close()
+        evaluation.close()
 
 
-def _round(requested: Sequence[_Open], ask: Ask) -> Iterator[Ran | _Open]:
+def _round(evaluations: Sequence[_Open], ask: Ask) -> Iterator[Ran | _Open]:
     """Ask all questions once; yield the results, and the evaluations with more questions."""
-    indices: dict[Question, list[_Open]] = {}
-    for index in requested:
-        for question in dict.fromkeys(index.questions):
-            indices.setdefault(question, []).append(index)
-    questions = list(indices)
+    waiting_for: dict[Question, list[_Open]] = {}
+    for evaluation in evaluations:
+        for question in dict.fromkeys(evaluation.questions):
+            waiting_for.setdefault(question, []).append(evaluation)
+    questions = list(waiting_for)
     for number, answer in ask(questions):
         question = questions[number]
-        for index in indices[question]:
-            if index.heard(question, answer):
-                result = index.step()
-                yield index if result is None else result
+        for evaluation in waiting_for[question]:
+            if evaluation.receive(question, answer):
+                result = evaluation.step()
+                yield evaluation if result is None else result

@@ -312,7 +312,7 @@ def paths(draw: st.DrawFn) -> Path:
 
 def all_pairings(path: Path) -> Iterable[dict[int, int]]:
     """Yield every one-to-one choice of made calls for expected ones."""
-    options = [[None, *sorted(each.fits)] for each in path.wanted]
+    options = [[None, *sorted(each.fits)] for each in path.expected_calls]
     for choice in product(*options):
         taken = [made for made in choice if made is not None]
         if len(taken) == len(set(taken)):
@@ -321,7 +321,9 @@ def all_pairings(path: Path) -> Iterable[dict[int, int]]:
 
 def stands_in_order(path: Path, pairs: dict[int, int]) -> bool:
     required = [
-        (path.wanted[index].group, path.steps[made]) for index, made in pairs.items() if path.wanted[index].required
+        (path.expected_calls[index].group, path.steps[made])
+        for index, made in pairs.items()
+        if path.expected_calls[index].required
     ]
     whole = len(required) == path.required
     return whole and all(one[1] <= other[1] for one, other in permutations(required, 2) if one[0] < other[0])
@@ -330,13 +332,13 @@ def stands_in_order(path: Path, pairs: dict[int, int]) -> bool:
 @given(path=paths())
 def test_pairs_and_orders_are_those_that_trying_everything_finds(path: Path) -> None:
     pairings = list(all_pairings(path))
-    most = max(sum(path.wanted[index].required for index in pairs) for pairs in pairings)
+    most = max(sum(path.expected_calls[index].required for index in pairs) for pairs in pairings)
     ordered = [pairs for pairs in pairings if stands_in_order(path, pairs)]
 
     found = most_pairs(path)
 
-    assert most == sum(path.wanted[index].required for index in found)
-    assert all(made in path.wanted[index].fits for index, made in found.items())
+    assert most == sum(path.expected_calls[index].required for index in found)
+    assert all(made in path.expected_calls[index].fits for index, made in found.items())
     assert len(set(found.values())) == len(found)
     assert bool(ordered) == is_in_order(path)
     needed = set(range(len(path.steps))) - path.free

@@ -89,7 +89,7 @@ def tool_fault(**changes: Any) -> ToolFault:
         "tool_name": "search",
         "parameter": "q",
         "expected": "inns",
-        "made": "hotels",
+        "actual": "hotels",
         "mode": "exact",
         "expected_index": 0,
         "turn_index": 0,

@@ -49,7 +49,7 @@ class Differing(NamedTuple):
 
     path: str
     expected: Any
-    found: Any
+    actual: Any
 
     @property
     def hidden(self) -> bool:
@@ -57,7 +57,7 @@ class Differing(NamedTuple):
 
         The marks of our own redaction do not count: cases are redacted the same way, so equal values have equal marks.
         """
-        return is_redacted(self.found)
+        return is_redacted(self.actual)
 
 
 def final_state(subject: Subject) -> FinalState | Missing:
@@ -183,7 +183,7 @@ def completion(subject: Subject) -> MetricScore:
 
 def _differences_text(differences: Sequence[Differing]) -> str:
     parts = [
-        f"{item.path} is {'absent' if item.found is ABSENT else json_text(item.found)}, expected {json_text(item.expected)}"
+        f"{item.path} is {'absent' if item.actual is ABSENT else json_text(item.actual)}, expected {json_text(item.expected)}"
         for item in differences[:_EXPLAINED]
     ]
     more = len(differences) - _EXPLAINED
@@ -192,7 +192,7 @@ def _differences_text(differences: Sequence[Differing]) -> str:
 
 def _as_json(difference: Differing) -> dict[str, object]:
     payload: dict[str, object] = {"path": difference.path, "expected": difference.expected}
-    return payload if difference.found is ABSENT else {**payload, "found": difference.found}
+    return payload if difference.actual is ABSENT else {**payload, "found": difference.actual}
 
 
 def _efficiency(subject: Subject) -> MetricScore:
@@ -221,7 +221,7 @@ class _Writes:
 
     missing: tuple[tuple[str, Mapping[str, Any]], ...]
     extra: tuple[ActualCall, ...]
-    wrong: tuple[tuple[PairedCall, ActualCall, str], ...]
+    differing: tuple[tuple[PairedCall, ActualCall, str], ...]
     paired: tuple[tuple[PairedCall, ActualCall], ...]
 
     @property
@@ -229,7 +229,7 @@ class _Writes:
         """The class according to the calls alone."""
         if self.missing or self.extra:
             return "missing_and_extra" if self.missing and self.extra else "missing" if self.missing else "extra"
-        return "wrong_arguments" if self.wrong else "right"
+        return "wrong_arguments" if self.differing else "right"
 
 
 class StateChange(WithoutSettings):
@@ -262,7 +262,7 @@ def _writes(expected: ExpectedCalls, score: ConversationScore | None) -> _Writes
         for pair, actual in paired
         for key in dict.fromkeys((*pair.agreement.wrong, *by_judge.get((actual.turn_index, actual.call.position), ())))
     ]
-    return _Writes(missing=tuple(missing), extra=tuple(extra), wrong=tuple(differences), paired=tuple(paired))
+    return _Writes(missing=tuple(missing), extra=tuple(extra), differing=tuple(differences), paired=tuple(paired))
 
 
 def _wrong_by_judge(score: ConversationScore | None) -> Mapping[tuple[int | None, int | None], Sequence[str]]:
@@ -301,14 +301,14 @@ def _score(writes: _Writes, score: ConversationScore | None) -> MetricScore:
     if label == "right" and score is not None and score.outcome == "fail":
         label = "other"
     about = writes.missing[0][0] if writes.missing else None
-    if about is None and (writes.extra or writes.wrong):
-        about = writes.extra[0].call.name if writes.extra else writes.wrong[0][1].call.name
+    if about is None and (writes.extra or writes.differing):
+        about = writes.extra[0].call.name if writes.extra else writes.differing[0][1].call.name
     return MetricScore(
         name=STATE_CHANGES,
         label=label,
         explanation=_changes_text(label, writes),
         tool_name=about,
-        parameter=writes.wrong[0][2] if label == "wrong_arguments" else None,
+        parameter=writes.differing[0][2] if label == "wrong_arguments" else None,
         details=_details(writes),
     )
 
@@ -320,7 +320,7 @@ def _details(writes: _Writes) -> dict[str, Any]:
             {"tool": actual.call.name, "turn_index": actual.turn_index, "arguments": actual.call.arguments}
             for actual in writes.extra[:_LISTED]
         ],
-        "wrong_arguments": [wrong_as_json(*item) for item in writes.wrong[:_LISTED]],
+        "wrong_arguments": [wrong_as_json(*item) for item in writes.differing[:_LISTED]],
     }
 
 
@@ -335,7 +335,7 @@ def _changes_text(label: StateChanges, writes: _Writes) -> str:
         f"{shown_call(actual.call.name, actual.call.arguments)} in turn {actual.turn_index + 1}"
         for actual in writes.extra
     ]
-    differences = Counter(f"{actual.call.name}({key})" for _, actual, key in writes.wrong)
+    differences = Counter(f"{actual.call.name}({key})" for _, actual, key in writes.differing)
     parts = [
         f"not made: {_some(missing)}" if missing else "",
         f"not asked for: {_some(extra)}" if extra else "",

@@ -37,7 +37,7 @@ class Evidence:
 
     layer: Layer
     kind: str
-    told: str
+    message: str
     tool: str | None = None
     parameter: str | None = None
     turn_index: int | None = None
@@ -69,7 +69,9 @@ class Verdict(WithoutSettings):
 def _passed(evidence: Sequence[Evidence]) -> MetricScore:
     explanation = "the conversation passed"
     if evidence:
-        explanation += f", although {evidence[0].told}" + (f"; {len(evidence) - 1} more" if len(evidence) > 1 else "")
+        explanation += f", although {evidence[0].message}" + (
+            f"; {len(evidence) - 1} more" if len(evidence) > 1 else ""
+        )
     return MetricScore(name=VERDICT, label="none", explanation=explanation, details=_details(evidence))
 
 
@@ -81,7 +83,7 @@ def _failed(evidence: Sequence[Evidence], score: ConversationScore) -> MetricSco
         source = f"the verdict given ({score.outcome_source})" if score.outcome_source != "computed" else "its score"
         explanation = f"outcome: nothing is found wrong in plan, calls and answers; it failed by {source}"
     else:
-        explanation = f"{layer} broke first: {first.told}"
+        explanation = f"{layer} broke first: {first.message}"
         explanation += f"; {len(of_layer) - 1} more like it" if len(of_layer) > 1 else ""
     return MetricScore(
         name=VERDICT,
@@ -104,7 +106,7 @@ def _details(evidence: Sequence[Evidence]) -> dict[str, Any]:
                 "tool": item.tool,
                 "parameter": item.parameter,
                 "turn_index": item.turn_index,
-                "told": item.told,
+                "message": item.message,
             }
             for item in evidence[:_LISTED]
         ],
@@ -120,17 +122,17 @@ def _reasoning(subject: Subject) -> Iterator[Evidence]:
     planned, called = Counter(plan.tools), Counter(name for step in executed(subject) for name in step)
     # A step may mean several calls: a tool is planned if the plan names it at all.
     for name in dict.fromkeys(name for name in expected if name not in planned):
-        yield Evidence(layer="reasoning", kind="not_planned", tool=name, told=f"the plan does not name {name}")
+        yield Evidence(layer="reasoning", kind="not_planned", tool=name, message=f"the plan does not name {name}")
     if expected and in_order(plan.tools, groups) < common(plan.tools, expected):
         yield Evidence(
-            layer="reasoning", kind="planned_order", told="the plan has the tools in another order than expected"
+            layer="reasoning", kind="planned_order", message="the plan has the tools in another order than expected"
         )
     for name, times in _to_be_kept(subject, planned, expected).items():
         if called[name] < times:
             message = f"{name} was planned and not called"
             if called[name]:
                 message = f"{name} was planned for {times} calls and called {called[name]} times"
-            yield Evidence(layer="reasoning", kind="plan_not_kept", tool=name, told=message)
+            yield Evidence(layer="reasoning", kind="plan_not_kept", tool=name, message=message)
 
 
 def _to_be_kept(subject: Subject, planned: Counter[str], expected: Sequence[str]) -> Mapping[str, int]:
@@ -154,7 +156,7 @@ def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
         yield from map(_of_fault, faults)
         # The arithmetic of other systems (`--compat`) reports no faults.
         if not tools.faults and tools.outcome == "fail":
-            yield Evidence(layer="action", kind="tool_fault", turn_index=tools.turn_index, told=tools.explanation)
+            yield Evidence(layer="action", kind="tool_fault", turn_index=tools.turn_index, message=tools.explanation)
     if not decided:
         yield from _unannotated(subject)
 
@@ -174,7 +176,7 @@ def _of_fault(fault: ToolFault) -> Evidence:
         tool=fault.tool_name,
         parameter=fault.parameter,
         turn_index=fault.turn_index,
-        told=fault.explanation,
+        message=fault.explanation,
     )
 
 
@@ -183,7 +185,7 @@ def _unannotated(subject: Subject) -> Iterator[Evidence]:
     conversation = subject.conversation
     for turn, call in (hallucinated(conversation) or ([], 0))[0]:
         message = f"{call.name} in turn {turn.index + 1} is no tool that the agent was given"
-        yield Evidence(layer="action", kind="hallucinated", tool=call.name, turn_index=turn.index, told=message)
+        yield Evidence(layer="action", kind="hallucinated", tool=call.name, turn_index=turn.index, message=message)
     last: dict[str, tuple[int, str | None]] = {
         call.name: (turn.index, call.error) for turn, call in tool_calls(conversation)
     }
@@ -194,11 +196,11 @@ def _unannotated(subject: Subject) -> Iterator[Evidence]:
                 "parameter": score.parameter,
                 "turn_index": score.turn_index,
             }
-            yield Evidence(layer="action", kind="invalid_arguments", told=score.explanation, **location)
+            yield Evidence(layer="action", kind="invalid_arguments", message=score.explanation, **location)
     for name, (turn_index, error) in last.items():
         if error is not None:
             message = f"{name} answered with an error the last time it was called, in turn {turn_index + 1}"
-            yield Evidence(layer="action", kind="errored", tool=name, turn_index=turn_index, told=message)
+            yield Evidence(layer="action", kind="errored", tool=name, turn_index=turn_index, message=message)
 
 
 def _outcome(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
@@ -207,18 +209,18 @@ def _outcome(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
             if fault.kind == "unused_result" and tools.outcome != "pass":
                 message = fault.explanation
                 yield Evidence(
-                    layer="outcome", kind=fault.kind, tool=fault.tool_name, turn_index=fault.turn_index, told=message
+                    layer="outcome", kind=fault.kind, tool=fault.tool_name, turn_index=fault.turn_index, message=message
                 )
     for turn in score.turns:
         if turn.answer_outcome == "fail":
             kind = turn.answer_reason or "wrong_answer"
             message = f"turn {turn.turn_index + 1}: {turn.explanation}"
-            yield Evidence(layer="outcome", kind=kind, turn_index=turn.turn_index, told=message)
+            yield Evidence(layer="outcome", kind=kind, turn_index=turn.turn_index, message=message)
     for output in score.missing_outputs:
-        yield Evidence(layer="outcome", kind="output_not_said", told=f"no answer contains {output!r}")
+        yield Evidence(layer="outcome", kind="output_not_said", message=f"no answer contains {output!r}")
     if score.computed_reason in {"missing_turn", "extra_turn"}:
-        yield Evidence(layer="outcome", kind=f"{score.computed_reason}", told=score.explanation)
+        yield Evidence(layer="outcome", kind=f"{score.computed_reason}", message=score.explanation)
     if first_missing(subject, ("expected_state",)) is None:
         reached = completion(subject)
         if reached.value == 0.0:
-            yield Evidence(layer="outcome", kind="state", parameter=reached.parameter, told=reached.explanation)
+            yield Evidence(layer="outcome", kind="state", parameter=reached.parameter, message=reached.explanation)
