@@ -161,7 +161,7 @@ def test_a_table_of_means_says_why_rows_have_no_score_and_what_was_left_out(data
     row = next(line for line in lines if line.startswith("ragas.tool_call_accuracy "))
     assert ["2", "0.75", "2", "no_data"] == row.split()[1:]
     assert "as in" in told
-    assert passage(told) == snapshot("set.jsonl:3: case 'row-3' does not annotate which tools are to be called")
+    assert passage(told) == snapshot("set.jsonl:3: case 'row-3' does not annotate the expected tool calls")
     assert passage(told) == snapshot("retrieved_contexts of 1 row is not looked at by any metric here")
     assert passage(told) == snapshot("skipped (needs an LLM judge): ragas.answer_accuracy")
 
