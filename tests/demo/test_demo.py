@@ -155,7 +155,7 @@ def test_a_folder_with_an_earlier_demo_is_refused(demo: Run) -> None:
         [*CLI, "demo", "--keep", str(demo.folder)], capture_output=True, check=False, env=_environment(), text=True
     )
     assert 2 == done.returncode
-    assert "is there already" in done.stderr
+    assert "exists already, from an earlier demo" in done.stderr
 
 
 def test_a_demo_that_is_terminated_leaves_nothing_running(tmp_path: Path) -> None:
