@@ -31,6 +31,8 @@ from otel_agentic.cli.render.notes import advice, judge_notes
 from otel_agentic.cli.render.terminal import console, print_json, print_text, say
 from otel_agentic.cli.render.text import moment, plural
 from otel_agentic.errors import BadInputError, DecodeError, UsageError
+from otel_agentic.results import from_json
+from otel_agentic.results.evaluation import JudgeUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -213,7 +215,7 @@ def scoring_lines(scoring: dict[str, Any]) -> Iterator[str]:
     if scoring["unchanged"]:
         yield f"{plural(scoring['unchanged'], 'conversation')} asked about again: the judge left them open once more"
     if scoring["judge"] is not None:
-        yield from judge_notes(scoring["judge"])
+        yield from judge_notes(from_json(JudgeUse, scoring["judge"]))
 
 
 def window_lines(done: dict[str, Any]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,21 +19,32 @@ from otel_agentic.cli.render.report_tables import shown_name, shown_value
 from otel_agentic.cli.render.terminal import (
     Column,
     console,
+    differing_and_shared,
     print_json,
     print_line,
     print_table,
     say,
     say_evaluation,
     text,
-    told_apart,
 )
 from otel_agentic.cli.render.text import moment, plural, ratio, safe, short
+from otel_agentic.results.conversations import (
+    ConversationDetails,
+    ConversationRow,
+    ConversationScore,
+    MetricScoreRow,
+    ShownCall,
+    ShownConversation,
+    ShownTurn,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from rich.console import Console
+
+    from otel_agentic.results import JsonObject
 
 _EXPLANATION: Final = 200
 _NAME: Final = 40
@@ -47,47 +58,48 @@ _COLUMNS: Final = (
 )
 
 
-def print_metrics(out: Console, metrics: Sequence[Mapping[str, Any]]) -> None:
+def print_metrics(out: Console, metrics: Sequence[MetricScoreRow]) -> None:
     """Print the scores of a conversation, its turns and calls, and how many metrics had nothing to score."""
-    scored = [metric for metric in metrics if metric["reason"] is None]
+    scored = [metric for metric in metrics if metric.reason is None]
     if scored:
         click.echo()
         rows = [_cells(metric) for metric in scored]
-        failing = any(metric["severity"] for metric in scored)
+        failing = any(metric.severity for metric in scored)
         kept = [place for place, column in enumerate(_COLUMNS) if failing or column.name != _FAILURE]
         print_table(out, [_COLUMNS[place] for place in kept], [[row[place] for place in kept] for row in rows])
-    reasons = Counter(metric["reason"] for metric in metrics if metric["reason"] is not None)
+    reasons = Counter(metric.reason for metric in metrics if metric.reason is not None)
     if reasons:
         told = ", ".join(f"{count:,} {safe(reason)}" for reason, count in reasons.most_common())
         say(out, f"nothing to score: {told}; --format json says why", style="dim")
 
 
-def _cells(metric: Mapping[str, Any]) -> list[str]:
+def _cells(metric: MetricScoreRow) -> list[str]:
     return [
         shown_name(metric),
         _place(metric),
         _score(metric),
-        metric["severity"] or "",
-        short(metric["explanation"] or "", _EXPLANATION),
+        metric.severity or "",
+        short(metric.explanation or "", _EXPLANATION),
     ]
 
 
-def _place(metric: Mapping[str, Any]) -> str:
+def _place(metric: MetricScoreRow) -> str:
     """Return what a score is about.
 
-    >>> _place({"turn_index": 0, "position": 1, "tool_name": "search", "parameter": "city"})
+    >>> from types import SimpleNamespace as Metric
+    >>> _place(Metric(turn_index=0, position=1, tool_name="search", parameter="city"))
     'turn 1, call 2: search city'
     """
-    turn, position = metric["turn_index"], metric["position"]
+    turn, position = metric.turn_index, metric.position
     whole = "the conversation" if turn is None else f"turn {turn + 1}"
     where = whole if position is None else f"{whole}, call {position + 1}"
-    named = " ".join(short(name, _NAME) for name in (metric["tool_name"], metric["parameter"]) if name)
+    named = " ".join(short(name, _NAME) for name in (metric.tool_name, metric.parameter) if name)
     return f"{where}: {named}" if named else where
 
 
-def _score(metric: Mapping[str, Any]) -> str:
-    value = None if metric["value"] is None else shown_value(metric["value"], metric)
-    label = None if metric["label"] is None else short(metric["label"], _NAME)
+def _score(metric: MetricScoreRow) -> str:
+    value = None if metric.value is None else shown_value(metric.value, metric)
+    label = None if metric.label is None else short(metric.label, _NAME)
     return ": ".join(filter(None, (value, label)))
 
 
@@ -98,78 +110,78 @@ _ARGUMENTS: Final = 160
 _RESULT: Final = 80
 
 
-def print_conversation(out: Console, found: dict[str, Any]) -> None:
+def print_conversation(out: Console, found: ConversationDetails) -> None:
     """Print one conversation, given as the command `conversations_show` returns it."""
-    conversation, score = found["conversation"], found["score"]
+    conversation, score = found.conversation, found.score
     _print_head(out, conversation, score)
-    case = (score or {}).get("case") or {}
+    case = (score.case if score is not None else None) or {}
     expected = _aligned(case, score)
-    for turn in conversation["turns"]:
+    for turn in conversation.turns:
         click.echo()
-        _print_turn(out, turn, expected.get(turn["index"]))
+        _print_turn(out, turn, expected.get(turn.index))
     if score is not None:
         _print_expected(out, case, score)
         _print_faults(out, score)
         _print_evidence(out, score)
-    print_metrics(out, found.get("metrics") or [])
+    print_metrics(out, found.metrics or [])
 
 
-def _print_head(out: Console, conversation: dict[str, Any], score: dict[str, Any] | None) -> None:
-    agent = " ".join(str(part) for part in (conversation["agent_name"], conversation["agent_version"]) if part)
-    say(out, f"conversation {conversation['conversation_id']}", style="bold")
-    environment = f" in {conversation['environment']}" if conversation["environment"] else ""
-    say(out, f"agent {agent or 'unknown'}{environment}, ended {moment(conversation['ended_at'], 19)} UTC")
-    if conversation["revision"] > 1:
-        say(out, f"revision {conversation['revision']}: spans came after it was closed")
+def _print_head(out: Console, conversation: ShownConversation, score: ConversationScore | None) -> None:
+    agent = " ".join(str(part) for part in (conversation.agent_name, conversation.agent_version) if part)
+    say(out, f"conversation {conversation.conversation_id}", style="bold")
+    environment = f" in {conversation.environment}" if conversation.environment else ""
+    say(out, f"agent {agent or 'unknown'}{environment}, ended {moment(conversation.ended_at, 19)} UTC")
+    if conversation.revision > 1:
+        say(out, f"revision {conversation.revision}: spans came after it was closed")
     if score is None:
         say(out, "not evaluated yet")
         return
-    reason = f" ({score['reason']})" if score["reason"] else ""
-    case = f"case {score['case_id']}: " if score["case_id"] else ""
-    style = {"pass": "green", "fail": "red"}.get(score["outcome"])
-    say(out, f"{case}{score['outcome']}{reason} — {score['explanation']}", style=style)
+    reason = f" ({score.reason})" if score.reason else ""
+    case = f"case {score.case_id}: " if score.case_id else ""
+    style = {"pass": "green", "fail": "red"}.get(score.outcome)
+    say(out, f"{case}{score.outcome}{reason} — {score.explanation}", style=style)
     for warning in _warnings(score):
         say(out, f"warning: {warning}", style="yellow")
 
 
-def _warnings(score: dict[str, Any]) -> Iterator[str]:
+def _warnings(score: ConversationScore) -> Iterator[str]:
     """Yield what speaks against the outcome."""
-    if score["warning"]:
-        yield score["warning"]
-    own, given = score["computed_outcome"], score["outcome"]
-    if score["outcome_source"] != "computed" and own in {"pass", "fail"} and own != given:
+    if score.warning:
+        yield score.warning
+    own, given = score.computed_outcome, score.outcome
+    if score.outcome_source != "computed" and own in {"pass", "fail"} and own != given:
         yield f"the given verdict says {given}, turns and tools say {own}"
-    if score.get("known_failure") and given == "not_evaluated":
-        yield f"fails all the same, by {score['known_failure']}: it counts in the bounds of the pass rate, not in the rate"
-    elif score.get("partial"):
+    if score.known_failure and given == "not_evaluated":
+        yield f"fails all the same, by {score.known_failure}: it counts in the bounds of the pass rate, not in the rate"
+    elif score.partial:
         yield "decided although other needed parts could not be evaluated"
 
 
-def _aligned(case: dict[str, Any], score: dict[str, Any] | None) -> dict[int, dict[str, Any]]:
-    """Return the case's turn that each turn of the conversation was held against."""
+def _aligned(case: JsonObject, score: ConversationScore | None) -> dict[int, JsonObject]:
+    """Return the expected turn of each turn of the conversation, by index."""
     expected = case.get("turns") or []
-    pairs = [(turn["turn_index"], turn["case_turn_index"]) for turn in (score or {}).get("turn_scores") or []]
-    return {made: expected[place] for made, place in pairs if place is not None and place < len(expected)}
+    pairs = [(turn.turn_index, turn.case_turn_index) for turn in (score.turn_scores if score is not None else ())]
+    return {turn: expected[index] for turn, index in pairs if index is not None and index < len(expected)}
 
 
-def _print_turn(out: Console, turn: dict[str, Any], expected: dict[str, Any] | None) -> None:
+def _print_turn(out: Console, turn: ShownTurn, expected: JsonObject | None) -> None:
     rows = _turn_rows(turn, expected or {})
-    columns = [Column(name=f"turn {turn['index'] + 1}", whole=True), *text("made", "expected")]
+    columns = [Column(name=f"turn {turn.index + 1}", whole=True), *text("made", "expected")]
     # The third column would be empty where nothing is annotated.
     print_table(out, columns if expected else columns[:2], rows if expected else [row[:2] for row in rows])
 
 
-def _turn_rows(turn: dict[str, Any], expected: dict[str, Any]) -> list[list[str]]:
+def _turn_rows(turn: ShownTurn, expected: JsonObject) -> list[list[str]]:
     calls = (expected.get("tools") or {}).get("calls") or []
-    rows = [["query", short(turn["query"], _QUERY), _text(expected.get("query"), _QUERY)]]
-    beside, without = _side_by_side(turn["tools"], calls)
-    rows += [[_kind(made), _made(made), _wanted(beside[place])] for place, made in enumerate(turn["tools"])]
-    rows += [["call", "", _wanted(call)] for call in without]
-    if turn["error"]:
-        rows.append(["error", short(turn["error"], _ANSWER), ""])
+    rows = [["query", short(turn.query, _QUERY), _text(expected.get("query"), _QUERY)]]
+    paired, unpaired = _side_by_side(turn.tools, calls)
+    rows += [[_kind(call), _actual(call), _expected(paired[index])] for index, call in enumerate(turn.tools)]
+    rows += [["call", "", _expected(record)] for record in unpaired]
+    if turn.error:
+        rows.append(["error", short(turn.error, _ANSWER), ""])
     accepted = expected.get("answer")
     first, *others = accepted if isinstance(accepted, list) else [accepted]
-    rows.append(["answer", short(turn["answer"], _ANSWER), _text(first, _ANSWER)])
+    rows.append(["answer", short(turn.answer, _ANSWER), _text(first, _ANSWER)])
     rows += [["", "", f"or: {_text(other, _ANSWER)}"] for other in others]
     if expected.get("not_answer"):
         rows.append(["", "", f"never: {_text(expected['not_answer'], _ANSWER)}"])
@@ -177,114 +189,115 @@ def _turn_rows(turn: dict[str, Any], expected: dict[str, Any]) -> list[list[str]
 
 
 def _side_by_side(
-    made: list[dict[str, Any]], expected: list[dict[str, Any]]
-) -> tuple[dict[int, dict[str, Any] | None], list[dict[str, Any]]]:
-    """Return the expected call to show beside each made one, and those that stand alone.
+    actual: list[ShownCall], expected: list[JsonObject]
+) -> tuple[dict[int, JsonObject | None], list[JsonObject]]:
+    """Return the expected call next to each actual call, by index, and the expected calls without one.
 
-    For the eye only: beside a call of its name, one that worked and has its arguments where there is one.
+    This is for display only: an expected call is shown next to a call of the same tool, preferably one that succeeded and
+    has the same arguments.
     """
-    beside: dict[int, dict[str, Any] | None] = dict.fromkeys(range(len(made)))
-    without = []
-    for call in expected:
-        fitting = [
-            (_fit(one, call), -place)
-            for place, one in enumerate(made)
-            if one["name"] == call["tool_name"] and beside[place] is None
+    paired: dict[int, JsonObject | None] = dict.fromkeys(range(len(actual)))
+    unpaired = []
+    for record in expected:
+        candidates = [
+            (_fit(call, record), -index)
+            for index, call in enumerate(actual)
+            if call.name == record["tool_name"] and paired[index] is None
         ]
-        if fitting:
-            beside[-max(fitting)[1]] = call
+        if candidates:
+            paired[-max(candidates)[1]] = record
         else:
-            without.append(call)
-    return beside, without
+            unpaired.append(record)
+    return paired, unpaired
 
 
-def _fit(made: dict[str, Any], call: dict[str, Any]) -> tuple[bool, bool]:
-    return made["error"] is None, made["arguments"] == (call.get("parameters") or {})
+def _fit(call: ShownCall, record: JsonObject) -> tuple[bool, bool]:
+    return call.error is None, call.arguments == (record.get("parameters") or {})
 
 
-def _kind(call: dict[str, Any]) -> str:
+def _kind(call: ShownCall) -> str:
     """Return what kind of call it is, `call` for a tool."""
-    return "call" if call["kind"] == "tool" else str(call["kind"])
+    return "call" if call.kind == "tool" else str(call.kind)
 
 
-def _made(call: dict[str, Any]) -> str:
-    outcome = f"error: {short(call['error'], _RESULT)}" if call["error"] else short(call["result"], _RESULT)
-    return f"{safe(call['name'])} {short(call['arguments'], _ARGUMENTS)}\n-> {outcome}"
+def _actual(call: ShownCall) -> str:
+    outcome = f"error: {short(call.error, _RESULT)}" if call.error else short(call.result, _RESULT)
+    return f"{safe(call.name)} {short(call.arguments, _ARGUMENTS)}\n-> {outcome}"
 
 
-def _wanted(call: dict[str, Any] | None) -> str:
-    if call is None:
+def _expected(record: JsonObject | None) -> str:
+    if record is None:
         return ""
-    optional = "" if call.get("required", True) else " (optional)"
-    return f"{safe(call['tool_name'])} {short(call.get('parameters') or {}, _ARGUMENTS)}{optional}"
+    optional = "" if record.get("required", True) else " (optional)"
+    return f"{safe(record['tool_name'])} {short(record.get('parameters') or {}, _ARGUMENTS)}{optional}"
 
 
 def _text(value: str | None, limit: int) -> str:
     return short(value, limit) if value else ""
 
 
-def _print_expected(out: Console, case: dict[str, Any], score: dict[str, Any]) -> None:
+def _print_expected(out: Console, case: JsonObject, score: ConversationScore) -> None:
     """Print what may fall in any turn: calls, each with what became of it, and outputs."""
     tools = case.get("tools") or {}
     calls = tools.get("calls") or []
     if calls:
         click.echo()
-        rows = [(_wanted(call), _found(score, place, call)) for place, call in enumerate(calls)]
+        rows = [(_expected(record), _result(score, index, record)) for index, record in enumerate(calls)]
         columns = text("expected in any turn", "made")
         # The faults may be those of an alternative, or of a turn's own calls: then they stand below only.
         others = tools.get("alternatives") or any(turn.get("tools") for turn in case.get("turns") or [])
         alone = 1 if others else 2
         print_table(out, columns[:alone], [row[:alone] for row in rows])
     if case.get("outputs"):
-        missing = score["missing_outputs"] or []
+        missing = score.missing_outputs or []
         click.echo()
         rows = [(output, "no" if str(output) in map(str, missing) else "yes") for output in case["outputs"]]
         print_table(out, text("to be said", "said"), rows)
 
 
-def _found(score: dict[str, Any], place: int, call: dict[str, Any]) -> str:
-    """Return what became of an expected call, as far as the score says it."""
-    whole = [tools for tools in score["tool_scores"] if tools["turn_index"] is None]
-    if not whole or whole[0]["outcome"] == "not_evaluated":
+def _result(score: ConversationScore, index: int, record: JsonObject) -> str:
+    """Return the result of an expected call according to the score."""
+    whole = [tools for tools in score.tool_scores if tools.turn_index is None]
+    if not whole or whole[0].outcome == "not_evaluated":
         return "not evaluated"
     faults = [
-        " ".join(filter(None, (fault["fault"], fault["parameter"])))
-        for fault in score["tool_faults"]
-        if fault["expected_index"] == place
+        " ".join(filter(None, (fault.fault, fault.parameter)))
+        for fault in score.tool_faults
+        if fault.expected_index == index
     ]
     if faults:
         return ", ".join(faults)
-    return "as expected" if call.get("required", True) else "as expected, or not needed"
+    return "as expected" if record.get("required", True) else "as expected, or not needed"
 
 
-def _print_faults(out: Console, score: dict[str, Any]) -> None:
+def _print_faults(out: Console, score: ConversationScore) -> None:
     # What decided stands first: an error is there to explain it, or for the record.
-    faults = sorted(score["tool_faults"], key=lambda fault: (not fault["failed"], fault["fault"] == "errored"))
+    faults = sorted(score.tool_faults, key=lambda fault: (not fault.failed, fault.fault == "errored"))
     if faults:
         click.echo()
         columns = [Column(name="fault", least=16), Column(name="tool", least=16), Column(name="what", least=30)]
-        print_table(out, columns, [(fault["fault"], fault["tool_name"], fault["explanation"]) for fault in faults])
-    scored = [tools for tools in score["tool_scores"] if tools["overall"] is not None]
+        print_table(out, columns, [(fault.fault, fault.tool_name, fault.explanation) for fault in faults])
+    scored = [tools for tools in score.tool_scores if tools.overall is not None]
     if not scored:
         return
     click.echo()
     columns = [*text("tools of"), *(Column(name=name, right=True) for name in (*_DIMENSIONS, "overall"))]
     rows = [
         (
-            "the conversation" if tools["turn_index"] is None else f"turn {tools['turn_index'] + 1}",
-            *(ratio(tools[name]) for name in (*_DIMENSIONS, "overall")),
+            "the conversation" if tools.turn_index is None else f"turn {tools.turn_index + 1}",
+            *(ratio(getattr(tools, name)) for name in (*_DIMENSIONS, "overall")),
         )
         for tools in scored
     ]
     print_table(out, columns, rows)
 
 
-def _print_evidence(out: Console, score: dict[str, Any]) -> None:
+def _print_evidence(out: Console, score: ConversationScore) -> None:
     """Print what shows that results were used, or not, and what a judge said of parameters."""
     found = [
         record
-        for tools in score["tool_scores"]
-        for records in (tools["evidence"] or {}).values()
+        for tools in score.tool_scores
+        for records in (tools.evidence or {}).values()
         for record in records
         # Written by an earlier release, it is a sentence.
         if isinstance(record, dict)
@@ -299,7 +312,7 @@ def _print_evidence(out: Console, score: dict[str, Any]) -> None:
         print_table(out, columns, [_evidence(record) for record in found])
 
 
-def _evidence(record: dict[str, Any]) -> tuple[str, str, str]:
+def _evidence(record: JsonObject) -> tuple[str, str, str]:
     place = f"{record['tool']}, turn {record['turn_index'] + 1}"
     told = str(record["explanation"])
     if "parameter" in record:
@@ -346,7 +359,7 @@ def list_(
     if outcome is not None:
         chosen["outcome"] = outcome
     with opened(db, server, config_file) as client:
-        rows = client.call("conversations_list", **chosen, limit=limit)
+        rows = client.get(list[ConversationRow], "conversations_list", **chosen, limit=limit)
     if output == "json":
         print_json(rows)
     else:
@@ -373,7 +386,7 @@ def show(
     given = {"conversation_id": conversation_id, "environment": environment, "evaluation": evaluation}
     arguments = {name: value for name, value in given.items() if value is not None}
     with opened(db, server, config_file) as client:
-        found = client.call("conversations_show", **arguments)
+        found = client.get(ConversationDetails, "conversations_show", **arguments)
     if output == "json":
         print_json(found)
         return
@@ -400,12 +413,12 @@ def export(
             print_line(line)
 
 
-def _print(rows: list[dict[str, Any]], limit: int) -> None:
+def _print(rows: list[ConversationRow], limit: int) -> None:
     out = console()
     if not rows:
         say(out, "no conversations in this selection")
         return
-    names, same = told_apart(rows, _SUBJECT)
+    names, same = differing_and_shared(rows, _SUBJECT)
     columns = [
         Column(name="conversation", whole=True),
         *text(*(name.replace("agent_", "") for name in names)),
@@ -416,12 +429,12 @@ def _print(rows: list[dict[str, Any]], limit: int) -> None:
     ]
     shown = [
         (
-            row["conversation_id"],
-            *(row[name] for name in names),
-            moment(row["ended_at"]),
-            row["turn_count"],
-            row["call_count"],
-            row["case_id"],
+            row.conversation_id,
+            *(getattr(row, name) for name in names),
+            moment(row.ended_at),
+            row.turn_count,
+            row.call_count,
+            row.case_id,
             _outcome(row),
         )
         for row in rows
@@ -432,7 +445,7 @@ def _print(rows: list[dict[str, Any]], limit: int) -> None:
         say(out, f"(the newest {plural(limit, 'conversation')}; --limit shows more)", style="dim")
 
 
-def _outcome(row: dict[str, Any]) -> str:
-    if row["outcome"] is None:
-        return "open" if row["closed_by"] is None else "not evaluated yet"
-    return f"{row['outcome']}: {row['reason']}" if row["reason"] else str(row["outcome"])
+def _outcome(row: ConversationRow) -> str:
+    if row.outcome is None:
+        return "open" if row.closed_by is None else "not evaluated yet"
+    return f"{row.outcome}: {row.reason}" if row.reason else str(row.outcome)

@@ -17,6 +17,8 @@ from otel_agentic.cli.render.store import size_text
 from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, say, show, text
 from otel_agentic.cli.render.text import moment, percent, plural, printable, safe, short
 from otel_agentic.errors import BackendError, BadInputError, DecodeError, PluginError, UsageError
+from otel_agentic.results import from_json
+from otel_agentic.results.store import Coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -234,7 +236,9 @@ def print_live(out: Console, found: dict[str, Any]) -> None:
         )
     if found["coverage"]:
         click.echo()
-        print_coverage(out, found["coverage"], "Content captured, share of turns or calls that have it")
+        print_coverage(
+            out, from_json(list[Coverage], found["coverage"]), "Content captured, share of turns or calls that have it"
+        )
     elif found["spans"]:
         hang(out, "no turn is over yet: once one is, this tells which content is captured", indent="")
     click.echo()
@@ -426,7 +430,11 @@ def _print_files(
     print_rest(out, len(traces) - limit, len(traces))
     if covered:
         click.echo()
-        print_coverage(out, covered, "Content captured in these files, share of turns or calls that have it")
+        print_coverage(
+            out,
+            from_json(list[Coverage], covered),
+            "Content captured in these files, share of turns or calls that have it",
+        )
 
 
 def _ask_collector(db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:

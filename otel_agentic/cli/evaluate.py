@@ -28,6 +28,8 @@ from otel_agentic.cli.render.notes import advice, judge_notes, metric_advice, sc
 from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, say, text
 from otel_agentic.cli.render.text import NOTHING, percent, plural, short
 from otel_agentic.errors import StoreBusyError, UsageError
+from otel_agentic.results import from_json
+from otel_agentic.results.evaluation import EvaluatedRow, EvaluationRun, EvaluatorCounts, MetricCounts, RowsEvaluation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -93,21 +95,21 @@ def say_left_out(out: Console, names: Sequence[str]) -> None:
         say(out, unasked_note(names))
 
 
-def metric_notes(out: Console, done: Mapping[str, Any]) -> None:
+def print_metric_notes(out: Console, done: EvaluatorCounts) -> None:
     """Say what evaluators found in this run: a line a metric, and then what went wrong in an evaluator."""
-    if not done["conversations"]:
+    if not done.conversations:
         return
-    late = f", {done['caught_up']:,} of them scored before" if done["caught_up"] else ""
-    if done["metrics"]:
+    late = f", {done.caught_up:,} of them scored before" if done.caught_up else ""
+    if done.metrics:
         click.echo()
-        print_metrics(out, done["metrics"], f"Metrics: {plural(done['conversations'], 'conversation')}{late}")
-    for fault, count in done["faults"].items():
+        print_metrics(out, done.metrics, f"Metrics: {plural(done.conversations, 'conversation')}{late}")
+    for fault, count in done.faults.items():
         say(out, f"warning: {fault} ({plural(count, 'conversation')}); it counts as not evaluated", style="yellow")
 
 
-def print_metrics(out: Console, metrics: Sequence[Mapping[str, Any]], title: str) -> None:
+def print_metrics(out: Console, metrics: Sequence[MetricCounts], title: str) -> None:
     """Print a line a metric: how many scores it has, their mean or labels, and why others are missing."""
-    rows = [_row(metric) for metric in metrics if metric["n"]]
+    rows = [_metric_row(metric) for metric in metrics if metric.n]
     if rows:
         print_table(out, _COLUMNS, rows, title)
     else:
@@ -117,23 +119,23 @@ def print_metrics(out: Console, metrics: Sequence[Mapping[str, Any]], title: str
         say(out, f"no score: {'; '.join(without)}")
 
 
-def _without_score(metrics: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def _without_score(metrics: Sequence[MetricCounts]) -> dict[str, list[str]]:
     """Return the metrics without any score, by the reasons why not."""
     found: dict[str, list[str]] = {}
     for metric in metrics:
-        if not metric["n"]:
-            found.setdefault(_counts(metric["not_evaluated"]), []).append(metric["name"].removeprefix(_OURS))
+        if not metric.n:
+            found.setdefault(_counts(metric.not_evaluated), []).append(metric.name.removeprefix(_OURS))
     return found
 
 
-def _row(metric: Mapping[str, Any]) -> list[str]:
-    mean = NOTHING if metric["mean"] is None else f"{metric['mean']:,.3g}"
+def _metric_row(metric: MetricCounts) -> list[str]:
+    mean = NOTHING if metric.mean is None else f"{metric.mean:,.3g}"
     return [
-        metric["name"].removeprefix(_OURS),
-        f"{metric['n']:,}",
+        metric.name.removeprefix(_OURS),
+        f"{metric.n:,}",
         mean,
-        _counts(metric["labels"]),
-        _counts(metric["not_evaluated"]),
+        _counts(metric.labels),
+        _counts(metric.not_evaluated),
     ]
 
 
@@ -196,11 +198,11 @@ def evaluate_row_files(context: click.Context) -> int:
     names = metrics_of(given["metrics"], given["evaluators"]).get("metrics")
     with progress_bar(quiet=given["quiet"]) as bar:
         found = evaluate_rows(given["rows"], settings, names, progress=lambda done, total: bar("rows", done, total))
-    told = rows_json(found)
+    payload = rows_json(found)
     if given["output"] == "json":
-        print_json(told)
+        print_json(payload)
     elif not given["quiet"]:
-        _print_rows(told)
+        _print_rows(from_json(RowsEvaluation, payload))
     return 0
 
 
@@ -239,24 +241,24 @@ def keep_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None
         )
 
 
-def _print_rows(told: dict[str, Any]) -> None:
+def _print_rows(told: RowsEvaluation) -> None:
     out = console()
-    files = Counter(row["file"] for row in told["rows"])
+    files = Counter(row.file for row in told.rows)
     of = ", ".join(f"{name} ({count:,})" for name, count in files.items()) if len(files) > 1 else next(iter(files))
-    print_metrics(out, told["metrics"], f"{plural(len(told['rows']), 'row')} of {of}")
-    for line in (*_reasons(told["rows"]), *metric_advice(told["metrics"])):
+    print_metrics(out, told.metrics, f"{plural(len(told.rows), 'row')} of {of}")
+    for line in (*_reasons(told.rows), *metric_advice(told.metrics)):
         say(out, line)
     _print_notes(out, told)
 
 
-def _reasons(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _reasons(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
     """Yield why there are no scores, each reason with the first row that it holds for."""
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        for score in row["scores"]:
-            if score["reason"] is not None:
-                place = f"{row['file']}:{row['line']}"
-                known = found.setdefault((score["name"], score["reason"]), [place, score["explanation"]])
+        for score in row.scores:
+            if score.reason is not None:
+                place = f"{row.file}:{row.line}"
+                known = found.setdefault((score.name, score.reason), [place, score.explanation])
                 del known[2:]
     by_text: dict[tuple[str, str, str], list[str]] = {}
     for (name, reason), (place, words) in found.items():
@@ -272,13 +274,13 @@ def _brief(name: str) -> str:
     return name.removeprefix("agentic.")
 
 
-def _print_notes(out: Console, told: dict[str, Any]) -> None:
-    for fault, count in told["faults"].items():
+def _print_notes(out: Console, told: RowsEvaluation) -> None:
+    for fault, count in told.faults.items():
         say(out, f"warning: {fault} ({plural(count, 'row')})", style="yellow")
-    for name, count in told["left_out"].items():
+    for name, count in told.left_out.items():
         say(out, f"{name} of {plural(count, 'row')} is not looked at by any metric here")
-    say_left_out(out, told["metrics_left_out"])
-    for line in judge_notes({**told["judge"], "canaries": None}):
+    say_left_out(out, told.metrics_left_out)
+    for line in judge_notes(told.judge):
         say(out, line)
 
 
@@ -399,12 +401,12 @@ def evaluate(
     ):
         require_own_file(client, "evaluate", {**scoring, **({"match-text": text} if text else {})})
         require_no_files(client, evaluators)
-        done = client.call("evaluate", **truth, **chosen, **metrics_of(metrics, evaluators), force=force)
+        done = client.get(EvaluationRun, "evaluate", **truth, **chosen, **metrics_of(metrics, evaluators), force=force)
     if output == "json":
         print_json(done)
     elif not quiet:
         _print_result(done)
-    return _INTERRUPTED if done["stopped"] else 0
+    return _INTERRUPTED if done.stopped else 0
 
 
 def _own_judge(settings: Settings, server: str | None) -> str:
@@ -422,54 +424,54 @@ def _own_judge(settings: Settings, server: str | None) -> str:
     return settings.scoring.judge
 
 
-def _print_result(done: dict[str, Any]) -> None:
+def _print_result(done: EvaluationRun) -> None:
     out = console()
     _print_evaluation(out, done)
-    say_left_out(out, done["evaluators"]["left_out"])
-    if done["scored"]:
+    say_left_out(out, done.evaluators.left_out)
+    if done.scored:
         _print_outcomes(out, done)
-    elif not done["unchanged"] and not done["stopped"]:
+    elif not done.unchanged and not done.stopped:
         say(
             out, "nothing to score: the closed conversations of this selection, if any, have a score under this version"
         )
         say(out, "(--force scores them again)")
-        if not done["evaluators"]["conversations"]:
+        if not done.evaluators.conversations:
             return
-    if done["unchanged"]:
-        again = plural(done["unchanged"], "conversation")
+    if done.unchanged:
+        again = plural(done.unchanged, "conversation")
         say(out, f"{again} asked about again: the judge left them open once more")
-    metric_notes(out, done["evaluators"])
-    for line in judge_notes(done["judge"]):
+    print_metric_notes(out, done.evaluators)
+    for line in judge_notes(done.judge):
         say(out, line)
-    for warning in [*score_warnings(done), *done["warnings"][:_WARNINGS]]:
+    for warning in [*score_warnings(done), *done.warnings[:_WARNINGS]]:
         say(out, f"warning: {warning}", style="yellow")
-    if len(done["warnings"]) > _WARNINGS:
+    if len(done.warnings) > _WARNINGS:
         say(
             out,
-            f"… and {len(done['warnings']) - _WARNINGS:,} more; `otel-agentic truth matches --only warning` lists them",
+            f"… and {len(done.warnings) - _WARNINGS:,} more; `otel-agentic truth matches --only warning` lists them",
         )
-    for line in dict.fromkeys([*advice(done["reasons"]), *metric_advice(done["evaluators"]["metrics"])]):
+    for line in dict.fromkeys([*advice(done.reasons), *metric_advice(done.evaluators.metrics)]):
         say(out, line)
-    if done["stopped"]:
+    if done.stopped:
         say(out, "stopped: what was judged is kept; the same command goes on from here", style="bold")
 
 
-def _print_evaluation(out: Console, done: dict[str, Any]) -> None:
-    cases, labels = plural(done["cases"], "case"), plural(done["labels"], "label")
-    say(out, f"{cases} and {labels} in force; evaluator version {done['evaluation_id']}")
-    if done["evaluation"] != "default":
-        shown = f"`otel-agentic report --evaluation {done['evaluation']}`"
-        say(out, f"evaluation {done['evaluation']}: the scores of other evaluations stay; {shown} shows these")
+def _print_evaluation(out: Console, done: EvaluationRun) -> None:
+    cases, labels = plural(done.cases, "case"), plural(done.labels, "label")
+    say(out, f"{cases} and {labels} in force; evaluator version {done.evaluation_id}")
+    if done.evaluation != "default":
+        shown = f"`otel-agentic report --evaluation {done.evaluation}`"
+        say(out, f"evaluation {done.evaluation}: the scores of other evaluations stay; {shown} shows these")
 
 
-def _print_outcomes(out: Console, done: dict[str, Any]) -> None:
-    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(done["outcomes"].items()))
-    covered = f"; coverage {percent(done['coverage'])}" if done["n"] < done["scored"] else ""
-    say(out, f"{plural(done['scored'], 'conversation')} scored: {counts}{covered}", style="bold")
-    for reason, count in sorted(done["reasons"].items()):
+def _print_outcomes(out: Console, done: EvaluationRun) -> None:
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(done.outcomes.items()))
+    covered = f"; coverage {percent(done.coverage)}" if done.n < done.scored else ""
+    say(out, f"{plural(done.scored, 'conversation')} scored: {counts}{covered}", style="bold")
+    for reason, count in sorted(done.reasons.items()):
         say(out, f"  {count:,} x {reason}")
-    again = done["asked_again"] - done["unchanged"]
+    again = done.asked_again - done.unchanged
     if again:
         say(out, f"{again:,} of them were open: the judge had failed, or had not been asked")
-    if done["restated"] > again:
-        say(out, f"{done['restated'] - again:,} of them had an earlier score, which is kept as superseded")
+    if done.restated > again:
+        say(out, f"{done.restated - again:,} of them had an earlier score, which is kept as superseded")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -24,10 +24,11 @@ from otel_agentic.cli.render.terminal import (
     say,
     say_evaluation,
     text,
-    told_apart,
 )
 from otel_agentic.cli.render.text import moment, percent, plural, safe, short
 from otel_agentic.errors import UsageError
+from otel_agentic.results import to_json
+from otel_agentic.results.failures import Cause, FailureGroup, FailureRecord, FailureReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,55 +45,55 @@ _PLACES: Final = 10
 _VERSIONS: Final = 6
 
 
-def print_groups(out: Console, found: dict[str, Any], *, severity: str) -> None:
+def print_groups(out: Console, found: FailureReport, *, severity: str) -> None:
     """Print groups as a table, and under it what they were found in."""
-    groups = found["groups"]
+    groups = found.groups
     if not groups:
         say(out, _why_none(found, severity))
         return
-    told = [{**group, "agent": ", ".join(group["agents"]) or None} for group in groups]
-    names, same = told_apart(told, ["agent"])
-    subject = f" of {short(same['agent'])}" if same else ""
-    headline = f"{found['failed']:,} of {_scored(found)} failed"
-    if found["scored"] == found["not_evaluated"]:
-        headline = f"found in {plural(found['scored'], 'conversation')}, none of which a case or label decides"
+    agents = {", ".join(group.agents) for group in groups}
+    several = len(agents) > 1
+    subject = "" if several or agents == {""} else f" of {short(agents.pop())}"
+    headline = f"{found.failed:,} of {_scored(found)} failed"
+    if found.scored == found.not_evaluated:
+        headline = f"found in {plural(found.scored, 'conversation')}, none of which a case or label decides"
     say(out, f"Failures{subject}: {headline}", style="bold")
-    rows = [_cells(number, group, names) for number, group in enumerate(told, 1)]
-    print_table(out, _columns(names), rows)
-    say(out, f"({_told(found)}; --show N shows one)", style="dim")
+    rows = [_cells(number, group, several=several) for number, group in enumerate(groups, 1)]
+    print_table(out, _columns(several=several), rows)
+    say(out, f"({_counts_of(found)}; --show N shows one)", style="dim")
 
 
-def print_group(out: Console, group: dict[str, Any]) -> None:
+def print_group(out: Console, group: FailureGroup) -> None:
     """Print one group: how often, in which versions, and where it happened last."""
-    say(out, f"{group['severity']}: {short(group['title'], _TOLD)}", style="bold")
-    often = f"{plural(group['count'], 'failure')} in {plural(group['conversations'], 'conversation')}"
-    say(out, f"{often}, {percent(group['share'])} of all failures listed")
-    first, last = (moment(group[name], _SECONDS) for name in ("first_seen", "last_seen"))
+    say(out, f"{group.severity}: {short(group.title, _TOLD)}", style="bold")
+    often = f"{plural(group.count, 'failure')} in {plural(group.conversations, 'conversation')}"
+    say(out, f"{often}, {percent(group.share)} of all failures listed")
+    first, last = (moment(time, _SECONDS) for time in (group.first_seen, group.last_seen))
     say(out, f"first seen {first} UTC, last seen {last} UTC")
-    if any(each["agent_version"] for each in group["agent_versions"]):
+    if any(each.agent_version for each in group.agent_versions):
         say(out, f"in version {_versions(group)}")
-    for cause in group["causes"] if len(group["causes"]) > 1 else ():
+    for cause in group.causes if len(group.causes) > 1 else ():
         say(out, f"joined of: {_cause(cause)}")
     click.echo()
-    example = group["example"]
+    example = group.example
     say(out, f"for example: {_where(example)}", style="bold")
-    say(out, short(example["explanation"], _EXAMPLE))
+    say(out, short(example.explanation, _EXAMPLE))
     click.echo()
-    places = group["failures"][:_PLACES]
-    rows = [(moment(one["ended_at"]), one["conversation_id"], _turn(one), _explained(one)) for one in places]
+    places = group.failures[:_PLACES]
+    rows = [(moment(one.ended_at), one.conversation_id, _turn(one), _explained(one)) for one in places]
     columns = [Column(name="ended", whole=True, spare=1), Column(name="conversation", whole=True)]
     print_table(out, [*columns, Column(name="turn", right=True), *text("what happened")], rows)
-    more = group["count"] - len(places)
+    more = group.count - len(places)
     if more:
         say(out, f"({more:,} more; --format json lists all)", style="dim")
-    say(out, f"(otel-agentic conversations show {safe(example['conversation_id'])} shows all of it)", style="dim")
+    say(out, f"(otel-agentic conversations show {safe(example.conversation_id)} shows all of it)", style="dim")
 
 
-def _columns(names: list[str]) -> list[Column]:
+def _columns(*, several: bool) -> list[Column]:
     return [
         Column(name="#", right=True),
         Column(name="severity", whole=True),
-        *text(*names),
+        *(text("agent") if several else []),
         Column(name="what goes wrong", least=28),
         Column(name="failures", right=True),
         Column(name="conversations", right=True),
@@ -103,90 +104,90 @@ def _columns(names: list[str]) -> list[Column]:
     ]
 
 
-def _cells(number: int, group: Mapping[str, Any], names: list[str]) -> tuple[Any, ...]:
+def _cells(number: int, group: FailureGroup, *, several: bool) -> tuple[object, ...]:
     return (
         number,
-        group["severity"],
-        *(group[name] for name in names),
-        short(group["title"], _TITLE),
-        f"{group['count']:,}",
-        f"{group['conversations']:,}",
-        percent(group["share"]),
-        moment(group["first_seen"]),
-        moment(group["last_seen"]),
-        _place(group["example"]),
+        group.severity,
+        *([", ".join(group.agents) or None] if several else []),
+        short(group.title, _TITLE),
+        f"{group.count:,}",
+        f"{group.conversations:,}",
+        percent(group.share),
+        moment(group.first_seen),
+        moment(group.last_seen),
+        _place(group.example),
     )
 
 
-def _told(found: Mapping[str, Any]) -> str:
-    counted = [f"{number:,} {severity}" for severity, number in found["by_severity"].items() if number]
-    told = f"{plural(found['failures'], 'failure')} in {plural(found['failing_conversations'], 'conversation')}"
+def _counts_of(found: FailureReport) -> str:
+    counted = [f"{number:,} {severity}" for severity, number in found.by_severity.items() if number]
+    told = f"{plural(found.failures, 'failure')} in {plural(found.failing_conversations, 'conversation')}"
     told = f"{told}: {', '.join(counted)}"
-    hidden = found["group_count"] - len(found["groups"])
+    hidden = found.group_count - len(found.groups)
     if hidden:
         told += f"; {plural(hidden, 'group')} more, --limit lists them"
     return told + _unjudged(found)
 
 
-def _why_none(found: Mapping[str, Any], severity: str) -> str:
+def _why_none(found: FailureReport, severity: str) -> str:
     """Return what there was to look at, where no failure is shown."""
-    if not found["conversations"]:
+    if not found.conversations:
         return "no failures: no closed conversations in this selection"
-    if not found["scored"]:
-        return f"no failures: none of {plural(found['conversations'], 'closed conversation')} is scored; run evaluate"
+    if not found.scored:
+        return f"no failures: none of {plural(found.conversations, 'closed conversation')} is scored; run evaluate"
     what = "failures" if severity == "low" else f"failures of severity {severity} or worse"
     return f"no {what} in {_scored(found)}{_unjudged(found)}"
 
 
-def _scored(found: Mapping[str, Any]) -> str:
+def _scored(found: FailureReport) -> str:
     """Return how many conversations have a score; those that could not be evaluated neither failed nor passed.
 
     Where the judge is unsure, some of these are known to fail by something else, and their failures are listed.
     """
-    told = plural(found["scored"], "scored conversation")
-    known = f", {found['known_failures']:,} of them known to fail" if found["known_failures"] else ""
-    return f"{told} ({found['not_evaluated']:,} not evaluated{known})" if found["not_evaluated"] else told
+    told = plural(found.scored, "scored conversation")
+    known = f", {found.known_failures:,} of them known to fail" if found.known_failures else ""
+    return f"{told} ({found.not_evaluated:,} not evaluated{known})" if found.not_evaluated else told
 
 
-def _unjudged(found: Mapping[str, Any]) -> str:
-    if not found["judge_errors"]:
+def _unjudged(found: FailureReport) -> str:
+    if not found.judge_errors:
         return ""
-    return f"; {plural(found['judge_errors'], 'score')} could not be judged, which is no failure of the agent"
+    return f"; {plural(found.judge_errors, 'score')} could not be judged, which is no failure of the agent"
 
 
-def _explained(failure: Mapping[str, Any]) -> str:
-    told = short(failure["explanation"], _TOLD)
-    if failure["value"] is None or failure["label"] is not None:
+def _explained(failure: FailureRecord) -> str:
+    told = short(failure.explanation, _TOLD)
+    if failure.value is None or failure.label is not None:
         return told
-    return f"{failure['value']:g}: {told}" if told else f"{failure['value']:g}"
+    return f"{failure.value:g}: {told}" if told else f"{failure.value:g}"
 
 
-def _where(failure: Mapping[str, Any]) -> str:
-    names = (failure["agent"], failure["agent_version"], failure["environment"])
+def _where(failure: FailureRecord) -> str:
+    names = (failure.agent, failure.agent_version, failure.environment)
     whose = " ".join(safe(name) for name in names if name)
-    turn = "" if failure["turn_index"] is None else f", turn {failure['turn_index'] + 1}"
-    return f"conversation {safe(failure['conversation_id'])}{turn}" + (f" of {whose}" if whose else "")
+    turn = "" if failure.turn_index is None else f", turn {failure.turn_index + 1}"
+    return f"conversation {safe(failure.conversation_id)}{turn}" + (f" of {whose}" if whose else "")
 
 
-def _place(failure: Mapping[str, Any]) -> str:
-    turn = "" if failure["turn_index"] is None else f" turn {failure['turn_index'] + 1}"
-    return f"{failure['conversation_id']}{turn}"
+def _place(failure: FailureRecord) -> str:
+    turn = "" if failure.turn_index is None else f" turn {failure.turn_index + 1}"
+    return f"{failure.conversation_id}{turn}"
 
 
-def _turn(failure: Mapping[str, Any]) -> Any:
-    return None if failure["turn_index"] is None else failure["turn_index"] + 1
+def _turn(failure: FailureRecord) -> int | None:
+    return None if failure.turn_index is None else failure.turn_index + 1
 
 
-def _versions(group: Mapping[str, Any]) -> str:
-    told = [f"{safe(each['agent_version'])}: {each['count']:,}" for each in group["agent_versions"]]
+def _versions(group: FailureGroup) -> str:
+    told = [f"{safe(each.agent_version)}: {each.count:,}" for each in group.agent_versions]
     if len(told) > _VERSIONS:
         told = [*told[:2], f"… {len(told) - 4} more …", *told[-2:]]
     return ", ".join(told)
 
 
-def _cause(cause: Mapping[str, Any]) -> str:
-    where = " ".join(safe(cause[name]) for name in ("tool_name", "parameter") if cause[name])
-    return " ".join(part for part in (cause["metric"], cause["label"] or "below its threshold", where) if part)
+def _cause(cause: Cause) -> str:
+    where = " ".join(safe(name) for name in (cause.tool_name, cause.parameter) if name)
+    return " ".join(part for part in (cause.metric, cause.label or "below its threshold", where) if part)
 
 
 _SEVERITIES: Final = ("low", "medium", "high", "critical")
@@ -274,7 +275,7 @@ def failures(
     with opened(db, server, config_file, scoring=judge) as client:
         require_own_file(client, "failures", judge)
         command = "failures_merged" if merge else "failures"
-        found = client.call(command, **selection_of(since, until, agent, evaluation), **asked)
+        found = client.get(FailureReport, command, **selection_of(since, until, agent, evaluation), **asked)
     if show is not None:
         _print_one(found, show, output)
     elif output == "json":
@@ -283,40 +284,40 @@ def failures(
         columns, rows = (_GROUP_COLUMNS, _group_rows) if by == "group" else (_FAILURE_COLUMNS, _failure_rows)
         print_csv(columns, ([row[column] for column in columns] for row in rows(found)))
     else:
-        say_evaluation(console(), found["evaluation"])
+        say_evaluation(console(), found.evaluation)
         print_groups(console(), found, severity=severity)
-    if found["note"] is not None:
-        say(console(stderr=True), found["note"])
+    if found.note is not None:
+        say(console(stderr=True), found.note)
 
 
-def _print_one(found: dict[str, Any], show: int, output: str) -> None:
-    if show > len(found["groups"]):
-        raise UsageError(f"--show {show}: there is no such group; the last one is {len(found['groups'])}")
-    group = found["groups"][show - 1]
+def _print_one(found: FailureReport, show: int, output: str) -> None:
+    if show > len(found.groups):
+        raise UsageError(f"--show {show}: there is no such group; the last one is {len(found.groups)}")
+    group = found.groups[show - 1]
     if output == "table":
-        say_evaluation(console(), found["evaluation"])
+        say_evaluation(console(), found.evaluation)
         print_group(console(), group)
     elif output == "json":
-        print_json({"evaluation": found["evaluation"], **group})
+        print_json({"evaluation": found.evaluation, **to_json(group)})
     else:
         raise UsageError("--show is for --format table and json")
 
 
-def _group_rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for group in found["groups"]:
-        one = group["causes"][0] if len(group["causes"]) == 1 else {}
-        example = group["example"]
+def _group_rows(found: FailureReport) -> Iterator[Mapping[str, object]]:
+    for group in found.groups:
+        cause = group.causes[0] if len(group.causes) == 1 else None
+        example = group.example
         yield {
-            **{name: one.get(name) for name in ("metric", "label", "tool_name", "parameter")},
-            **group,
-            "agents": ", ".join(group["agents"]),
-            "example_environment": example["environment"],
-            "example_turn_index": example["turn_index"],
-            "example": example["explanation"],
+            **{name: getattr(cause, name, None) for name in ("metric", "label", "tool_name", "parameter")},
+            **to_json(group),
+            "agents": ", ".join(group.agents),
+            "example_environment": example.environment,
+            "example_turn_index": example.turn_index,
+            "example": example.explanation,
         }
 
 
-def _failure_rows(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for group in found["groups"]:
-        for failure in group["failures"]:
-            yield {**failure, "title": group["title"]}
+def _failure_rows(found: FailureReport) -> Iterator[Mapping[str, object]]:
+    for group in found.groups:
+        for failure in group.failures:
+            yield {**to_json(failure), "title": group.title}

@@ -13,6 +13,7 @@ import orjson
 from otel_agentic.cli.options import evaluation_option, opened, selection_of, selection_options, target_options
 from otel_agentic.errors import BadInputError, UsageError
 from otel_agentic.regular_files import read_regular
+from otel_agentic.results.gate import GateResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -277,12 +278,11 @@ def gate(
             conditions["baseline"] = baseline
     asked = {name: value for name, value in conditions.items() if value not in (None, [], {})}
     selected = {**selection_of(since, until, agent, evaluation), **{k: v for k, v in given.items() if v is not None}}
-    from otel_agentic.cli.render.gate import tell, write_baseline  # noqa: PLC0415 — rich is not needed for --help
+    from otel_agentic.cli.render.gate import GateOutcome, tell, write_baseline  # noqa: PLC0415 — rich is not needed for --help
 
     with opened(db, server, config_file) as client:
-        found = client.call("gate", conditions=asked, **selected)
-        measured = found.pop("measured")
-        found["saved_baseline"] = write_baseline(client, save_baseline, measured) if found["passed"] else None
-    found["asked_to_save"] = save_baseline
+        result = client.get(GateResult, "gate", conditions=asked, **selected)
+        saved = write_baseline(client, save_baseline, result.measured) if result.passed else None
+    found = GateOutcome(result=result, saved_baseline=saved, requested_baseline=save_baseline)
     tell(found, output, out, {"junit": junit, "markdown": markdown, "json": json_out})
-    return 0 if found["passed"] else _FAILED
+    return 0 if result.passed else _FAILED

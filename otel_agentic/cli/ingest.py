@@ -20,6 +20,8 @@ from otel_agentic.cli.render.coverage import print_coverage
 from otel_agentic.cli.render.terminal import console, print_json, say
 from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import DecodeError
+from otel_agentic.results import from_json
+from otel_agentic.results.store import Coverage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,4 +109,8 @@ def _print(summary: dict[str, Any]) -> None:
         say(out, "no conversation is new or changed")
     if summary["coverage"]:
         click.echo()
-        print_coverage(out, summary["coverage"], "Content captured in the store, share of turns or calls that have it")
+        print_coverage(
+            out,
+            from_json(list[Coverage], summary["coverage"]),
+            "Content captured in the store, share of turns or calls that have it",
+        )

@@ -13,6 +13,18 @@ from otel_agentic.cli.render.notes import judge_notes
 from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, say, text
 from otel_agentic.cli.render.text import NOTHING, interval, moment, percent, plural, ratio, short
 from otel_agentic.errors import UsageError
+from otel_agentic.results.evaluation import (
+    BudgetUse,
+    CachedJudge,
+    Calibration,
+    Cleared,
+    Confusion,
+    CurvePoint,
+    Decider,
+    Disagreement,
+    JudgeCache,
+    TargetCalibration,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,44 +48,42 @@ _TEXTS: Final = {
 }
 
 
-def print_target(out: Console, target: str, found: dict[str, Any]) -> None:
+def print_target(out: Console, target: str, found: TargetCalibration) -> None:
     """Print how far the judge agrees with people on turns, or on conversations."""
-    rows = [(name, interval(found[name]), meaning) for name, meaning in _MEANING.items()]
+    rows = [(name, interval(getattr(found, name)), meaning) for name, meaning in _MEANING.items()]
     columns = [
         Column(name="", whole=True),
-        Column(name=f"{found['level']:.0%} interval", whole=True),
+        Column(name=f"{found.level:.0%} interval", whole=True),
         *text("what it is"),
     ]
-    print_table(out, columns, rows, f"On {plural(found['n'], target)} ({found['interval_method']} intervals)")
+    print_table(out, columns, rows, f"On {plural(found.n, target)} ({found.interval_method} intervals)")
     click.echo()
-    _print_deciders(out, target, found["deciders"])
-    _print_confusion(out, found["confusion"])
+    _print_deciders(out, target, found.deciders)
+    _print_confusion(out, found.confusion)
     click.echo()
     for line in _notes(target, found):
         say(out, line)
-    if len(found["curve"]) > 1:
+    if len(found.curve) > 1:
         click.echo()
         _print_curve(out, found)
     for human in ("fail", "pass"):
-        _print_examples(out, target, [one for one in found["examples"] if one["human"] == human])
-    if found["warnings"]:
+        _print_examples(out, target, [one for one in found.examples if one.human == human])
+    if found.warnings:
         click.echo()
-    for warning in found["warnings"]:
+    for warning in found.warnings:
         say(out, f"warning: {warning}", style="yellow")
 
 
-def _print_deciders(out: Console, target: str, deciders: Sequence[dict[str, Any]]) -> None:
+def _print_deciders(out: Console, target: str, deciders: Sequence[Decider]) -> None:
     """Print which judge decided how many, and what no judge decided: that agreement is none of a judge."""
     if not deciders:
         return
     rows = [
         (
-            "no judge (tool calls, outputs, missing turns)"
-            if one["judge"] is None
-            else f"{one['judge']} {one['version']}",
-            f"{one['n']:,}",
-            f"{one['unsure']:,}" if one["judge"] is not None else "",
-            *(interval(one[name]) if one["n"] else "" for name in ("agreement", "kappa")),
+            "no judge (tool calls, outputs, missing turns)" if one.judge is None else f"{one.judge} {one.version}",
+            f"{one.n:,}",
+            f"{one.unsure:,}" if one.judge is not None else "",
+            *(interval(rate) if one.n else "" for rate in (one.agreement, one.kappa)),
         )
         for one in deciders
     ]
@@ -88,46 +98,46 @@ def _print_deciders(out: Console, target: str, deciders: Sequence[dict[str, Any]
     click.echo()
 
 
-def _print_confusion(out: Console, counts: dict[str, int]) -> None:
+def _print_confusion(out: Console, counts: Confusion) -> None:
     columns = [
         Column(name="people", whole=True),
         Column(name="scored pass", right=True),
         Column(name="scored fail", right=True),
     ]
     rows = [
-        ("pass", f"{counts['both_pass']:,}", f"{counts['false_fail']:,}"),
-        ("fail", f"{counts['false_pass']:,}", f"{counts['both_fail']:,}"),
+        ("pass", f"{counts.both_pass:,}", f"{counts.false_fail:,}"),
+        ("fail", f"{counts.false_pass:,}", f"{counts.both_fail:,}"),
     ]
     print_table(out, columns, rows)
 
 
-def _notes(target: str, found: dict[str, Any]) -> Iterator[str]:
-    reasons = found["not_judged"]
+def _notes(target: str, found: TargetCalibration) -> Iterator[str]:
+    reasons = found.not_judged
     if reasons:
         told = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
         yield f"labelled, but not judged and in no number: {told}"
-    best = found["best_threshold"]
+    best = found.best_threshold
     if best is not None:
         yield (
-            f"best threshold on these labels: {best['threshold']:g} (agreement {percent(best['agreement'])}), in force is "
-            f"{found['threshold']:g}; chosen on the labels that it is measured on, it will do worse on others"
+            f"best threshold on these labels: {best.threshold:g} (agreement {percent(best.agreement)}), in force is "
+            f"{found.threshold:g}; chosen on the labels that it is measured on, it will do worse on others"
         )
-    if found["n"] and found["curve_n"] < found["n"]:
-        left = found["n"] - found["curve_n"]
+    if found.n and found.curve_n < found.n:
+        left = found.n - found.curve_n
         yield f"{plural(left, target)} decided by something else than answers: not in the thresholds"
 
 
-def _print_curve(out: Console, found: dict[str, Any]) -> None:
-    best = found["best_threshold"]
-    chosen = _thinned(found["curve"], None if best is None else best["threshold"])
+def _print_curve(out: Console, found: TargetCalibration) -> None:
+    best = found.best_threshold
+    chosen = _thinned(found.curve, None if best is None else best.threshold)
     rows = [
         (
-            f"{point['threshold']:g}",
-            ratio(point["agreement"]),
-            ratio(point["sensitivity"]),
-            ratio(point["specificity"]),
-            ratio(point["youden"]),
-            "best" if best is not None and point["threshold"] == best["threshold"] else "",
+            f"{point.threshold:g}",
+            ratio(point.agreement),
+            ratio(point.sensitivity),
+            ratio(point.specificity),
+            ratio(point.youden),
+            "best" if best is not None and point.threshold == best.threshold else "",
         )
         for point in chosen
     ]
@@ -137,29 +147,31 @@ def _print_curve(out: Console, found: dict[str, Any]) -> None:
     print_table(out, [*columns, Column(name="", whole=True)], rows)
 
 
-def _thinned(curve: Sequence[dict[str, Any]], best: float | None) -> list[dict[str, Any]]:
+def _thinned(curve: Sequence[CurvePoint], best: float | None) -> list[CurvePoint]:
     """Return so many points of a curve as a person reads, evenly spread, with the best among them."""
     if len(curve) <= _THRESHOLDS:
         return list(curve)
     places = {round(step * (len(curve) - 1) / (_THRESHOLDS - 1)) for step in range(_THRESHOLDS)}
-    return [point for place, point in enumerate(curve) if place in places or point["threshold"] == best]
+    return [point for place, point in enumerate(curve) if place in places or point.threshold == best]
 
 
-def _print_examples(out: Console, target: str, examples: Sequence[dict[str, Any]]) -> None:
+def _print_examples(out: Console, target: str, examples: Sequence[Disagreement]) -> None:
     """Print disagreements of one kind; a column that none of them fills is left out."""
     if not examples:
         return
     verdict = (
-        "Scored as a pass, failed by people" if examples[0]["human"] == "fail" else "Scored as a fail, passed by people"
+        "Scored as a pass, failed by people" if examples[0].human == "fail" else "Scored as a fail, passed by people"
     )
     texts = {
-        name: [short(one[name], _TEXT) for one in examples] for name in _TEXTS if any(one[name] for one in examples)
+        name: [short(getattr(example, name), _TEXT) for example in examples]
+        for name in _TEXTS
+        if any(getattr(example, name) for example in examples)
     }
     numbers = [
-        *([("turn", [one["turn"] for one in examples])] if target == "turn" else []),
+        *([("turn", [one.turn for one in examples])] if target == "turn" else []),
         *(
-            [("score", [ratio(one["score"]) for one in examples])]
-            if any(one["score"] is not None for one in examples)
+            [("score", [ratio(one.score) for one in examples])]
+            if any(one.score is not None for one in examples)
             else []
         ),
     ]
@@ -168,7 +180,7 @@ def _print_examples(out: Console, target: str, examples: Sequence[dict[str, Any]
         *(Column(name=name, right=True) for name, _ in numbers),
         *(_TEXTS[name] for name in texts),
     ]
-    cells = [[one["conversation_id"] for one in examples], *(values for _, values in numbers), *texts.values()]
+    cells = [[one.conversation_id for one in examples], *(values for _, values in numbers), *texts.values()]
     click.echo()
     print_table(out, columns, list(zip(*cells, strict=True)), verdict)
 
@@ -225,14 +237,18 @@ def calibrate(
     given = {"judge": name} if name else {}
     with progress_bar(quiet=False) as progress, opened(db, server, config_file, progress, scoring=given) as client:
         require_own_file(client, "judge calibrate", given)
-        found = client.call(
-            "judge_calibrate", labels=texts_of(labels, "labels"), random_sample=random_sample, examples=examples
+        found = client.get(
+            Calibration,
+            "judge_calibrate",
+            labels=texts_of(labels, "labels"),
+            random_sample=random_sample,
+            examples=examples,
         )
     if output == "json":
         print_json(found)
     else:
         _print_calibration(found)
-    return _INTERRUPTED if found["stopped"] else 0
+    return _INTERRUPTED if found.stopped else 0
 
 
 @judge.command(short_help="Show what judges remember and cost; forget it.")
@@ -262,91 +278,94 @@ def cache(
     with opened(db, server, config_file) as client:
         if clear:
             own_name = name.partition(":")[0] if name else None  # behind the colon stands what the judge asks
-            found = client.call("judge_clear", judge=own_name, before_ns=time_ns(before, "--before"))
-        else:
-            found = client.call("judge_cache")
+            cleared = client.get(Cleared, "judge_clear", judge=own_name, before_ns=time_ns(before, "--before"))
+            if output == "json":
+                print_json(cleared)
+            else:
+                say(console(), f"{plural(cleared.cleared, 'verdict')} forgotten")
+            return
+        contents = client.get(JudgeCache, "judge_cache")
     if output == "json":
-        print_json(found)
-    elif clear:
-        say(console(), f"{plural(found['cleared'], 'verdict')} forgotten")
+        print_json(contents)
     else:
-        _print_cache(console(), found)
+        _print_cache(console(), contents)
 
 
-def _print_calibration(found: dict[str, Any]) -> None:
+def _print_calibration(found: Calibration) -> None:
     out = console()
-    if found["stopped"]:
+    if found.stopped:
         say(out, "stopped: what was judged is kept; the same command goes on from here")
         return
-    asked = found["judge"]
-    model = f" ({asked['model']})" if asked["model"] else ""
+    asked = found.judge
+    model = f" ({asked.model})" if asked.model else ""
     decided, unsure = (
-        sum(one[name] for one in _deciders(found) if one["judge"] is not None) for name in ("n", "unsure")
+        sum(getattr(decider, name) for decider in _deciders(found) if decider.judge is not None)
+        for name in ("n", "unsure")
     )
     say(
         out,
-        f"Judge {asked['name']}{model}, version {asked['version']}: held against {plural(found['labels'], 'label')}, decided "
+        f"Judge {asked.name}{model}, version {asked.version}: held against {plural(found.labels, 'label')}, decided "
         f"{decided:,}, unsure about {unsure:,}",
     )
     if not decided:
-        without = any(one["n"] for one in _deciders(found))
+        without = any(one.n for one in _deciders(found))
         why = "tool calls, outputs and missing turns did, so these numbers say nothing about a judge"
         say(out, f"no judge decided any of them{f': {why}' if without else ''}", style="yellow")
-    if found["blank"]:
-        say(out, f"{plural(found['blank'], 'row')} without a verdict left out")
+    if found.blank:
+        say(out, f"{plural(found.blank, 'row')} without a verdict left out")
     for line in judge_notes(asked):
         say(out, line)
-    for target in ("turn", "conversation"):
-        if found[target] is not None:
+    for target, calibration in (("turn", found.turn), ("conversation", found.conversation)):
+        if calibration is not None:
             click.echo()
-            print_target(out, target, found[target])
-    if found["turn"] is None and found["conversation"] is None:
+            print_target(out, target, calibration)
+    if found.turn is None and found.conversation is None:
         say(out, "nothing to compare: no label leads to a conversation of this store")
-    elif found["warnings"]:
+    elif found.warnings:
         click.echo()
-    for warning in found["warnings"]:
+    for warning in found.warnings:
         say(out, f"warning: {warning}", style="yellow")
 
 
-def _deciders(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return who decided, of turns and of conversations."""
-    return [
-        one for target in ("turn", "conversation") if found[target] is not None for one in found[target]["deciders"]
-    ]
+def _deciders(found: Calibration) -> list[Decider]:
+    """Return the judges that decided, of turns and of conversations."""
+    return [decider for target in (found.turn, found.conversation) if target is not None for decider in target.deciders]
 
 
-def _print_cache(out: Console, found: dict[str, Any]) -> None:
-    if found["judges"]:
+def _print_cache(out: Console, found: JudgeCache) -> None:
+    if found.judges:
         columns = [
             *text("judge", "model"),
             Column(name="version", whole=True, spare=1),
             *(Column(name=name, right=True) for name in ("verdicts", "failures", "calls", "tokens", "cost")),
             Column(name="last asked", whole=True, spare=2),
         ]
-        print_table(out, columns, [_cache_row(row) for row in found["judges"]], "Verdicts remembered")
+        print_table(out, columns, [_cache_row(row) for row in found.judges], "Verdicts remembered")
     else:
         say(out, "no verdicts are remembered; the exact judge needs none")
-    for line in _budget(found["budget"]):
+    for line in _budget(found.budget):
         say(out, line)
 
 
-def _cache_row(row: dict[str, Any]) -> tuple[Any, ...]:
-    tokens = (row["input_tokens"] or 0) + (row["output_tokens"] or 0)
-    cost = NOTHING if row["cost_usd"] is None else f"${row['cost_usd']:,.4f}"
-    counts = (f"{row[name]:,}" for name in ("verdicts", "failures", "calls"))
-    last = moment(row["last_at"])
-    return (row["judge"], row["model"], row["judge_version"], *counts, f"{tokens:,}", cost, last)
+def _cache_row(row: CachedJudge) -> tuple[Any, ...]:
+    tokens = (row.input_tokens or 0) + (row.output_tokens or 0)
+    cost = NOTHING if row.cost_usd is None else f"${row.cost_usd:,.4f}"
+    counts = (f"{count:,}" for count in (row.verdicts, row.failures, row.calls))
+    last = moment(row.last_at)
+    return (row.judge, row.model, row.judge_version, *counts, f"{tokens:,}", cost, last)
 
 
-def _budget(budget: dict[str, Any]) -> list[str]:
-    """Return what is spent of each limit that is set."""
-    spent = {"max_calls": "calls", "max_tokens": "tokens", "max_cost_usd": "cost_usd"}
-    told = [
-        f"{budget[spent[name]]:,.6g} of {budget[name]:,} (judge.{name})" for name in spent if budget[name] is not None
-    ]
-    window = budget["window"]
+def _budget(budget: BudgetUse) -> list[str]:
+    """Return a line with the use of each limit that is set."""
+    limits = (
+        ("max_calls", budget.calls, budget.max_calls),
+        ("max_tokens", budget.tokens, budget.max_tokens),
+        ("max_cost_usd", budget.cost_usd, budget.max_cost_usd),
+    )
+    told = [f"{used:,.6g} of {limit:,} (judge.{name})" for name, used, limit in limits if limit is not None]
+    window = budget.window
     if not told:
         return [
-            f"no budget is set (judge.max_calls, judge.max_tokens, judge.max_cost_usd); {budget['calls']:,} calls in {window}"
+            f"no budget is set (judge.max_calls, judge.max_tokens, judge.max_cost_usd); {budget.calls:,} calls in {window}"
         ]
     return [f"spent in the last {window}: {', '.join(told)}"]

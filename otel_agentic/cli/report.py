@@ -21,6 +21,8 @@ from otel_agentic.cli.render.report_notes import period
 from otel_agentic.cli.render.report_tables import print_markdown, print_report
 from otel_agentic.cli.render.terminal import print_json, print_text
 from otel_agentic.errors import UsageError
+from otel_agentic.results.charts import Charts
+from otel_agentic.results.reports import Report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,20 +63,17 @@ def check_output(output: str, out: Path | None, *, plot: bool) -> None:
         _need("plotext", "--plot")
 
 
-def pictures_for(client: Client, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the pictures of a report are drawn from.
+def charts_for(client: Client, arguments: Mapping[str, Any]) -> Charts:
+    """Return the data of the charts of a report.
 
     Args:
         client: the store.
         arguments: those of the report.
     """
-    found: dict[str, Any] = client.call(
-        "report_pictures", **{name: arguments[name] for name in _SHARED if name in arguments}
-    )
-    return found
+    return client.get(Charts, "report_pictures", **{name: arguments[name] for name in _SHARED if name in arguments})
 
 
-def write_page(found: Mapping[str, Any], drawn: Mapping[str, Any], about: str, out: Path | None) -> None:
+def write_page(found: Report, charts: Charts, about: str, out: Path | None) -> None:
     """Write a report as a page to a file, or to standard output.
 
     Raises:
@@ -82,7 +81,7 @@ def write_page(found: Mapping[str, Any], drawn: Mapping[str, Any], about: str, o
     """
     from otel_agentic.cli.html import page  # noqa: PLC0415 — only a page pays for what draws it
 
-    text = page(found, drawn, about)
+    text = page(found, charts, about)
     if out is None:
         print_text(text)
         return
@@ -93,11 +92,11 @@ def write_page(found: Mapping[str, Any], drawn: Mapping[str, Any], about: str, o
     print_text(f"{out}: {-(-size // _KIB):,} KiB\n", err=True)
 
 
-def print_curves(drawn: Mapping[str, Any]) -> None:
+def print_curves(charts: Charts) -> None:
     """Print pass@k and pass^k over k of the groups in the terminal."""
     from otel_agentic.cli.render.plot import plot  # noqa: PLC0415 — only a plot pays for what draws it
 
-    plot(drawn["curves"])
+    plot(charts.curves)
 
 
 def _need(module: str, option: str) -> None:
@@ -189,18 +188,18 @@ def report(
     arguments |= {name: value for name, value in optional.items() if value is not None}
     check_output(output, out, plot=plot)
     with opened(db, server, config_file) as client:
-        found = client.call("report", **arguments)
-        drawn = pictures_for(client, arguments) if plot or output == "html" else {}
+        found = client.get(Report, "report", **arguments)
+        charts = charts_for(client, arguments) if plot or output == "html" else None
     about = period(window, since, until)
-    if found["evaluation"] != "default":
-        about = f"evaluation {found['evaluation']}; {about}"
+    if found.evaluation != "default":
+        about = f"evaluation {found.evaluation}; {about}"
     if output == "json":
         print_json(found)
-    elif output == "html":
-        write_page(found, drawn, about, out)
+    elif output == "html" and charts is not None:
+        write_page(found, charts, about, out)
     elif output == "markdown":
         print_markdown(found, about)
     else:
         print_report(found, about)
-    if plot:
-        print_curves(drawn)
+    if plot and charts is not None:
+        print_curves(charts)

@@ -16,6 +16,8 @@ from otel_agentic.cli.options import (
 )
 from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, say, say_evaluation
 from otel_agentic.cli.render.text import NOTHING, interval, moment, plural
+from otel_agentic.results.evaluation import Suite, SuiteTrend, TrendPoint
+from otel_agentic.results.reports import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +59,7 @@ def list_suites(
 ) -> None:
     """List the suites: every tag of the cases in force, with its conversations, and how many of them are correct."""
     with opened(db, server, config_file) as client:
-        found = client.call("suites", **selection_of(since, until, agent, evaluation))
+        found = client.get(list[Suite], "suites", **selection_of(since, until, agent, evaluation))
     if output == "json":
         print_json(found)
         return
@@ -68,16 +70,16 @@ def list_suites(
         return
     rows = [
         [
-            row["suite"],
-            f"{row['cases']:,}",
-            f"{row['drafts']:,}",
-            f"{row['conversations']:,}",
-            f"{row['c']:,}/{row['n']:,}",
+            row.suite,
+            f"{row.cases:,}",
+            f"{row.drafts:,}",
+            f"{row.conversations:,}",
+            f"{row.c:,}/{row.n:,}",
         ]
         for row in found
     ]
     print_table(out, _SUITES, rows)
-    for line in _draft_lines((row["suite"], row["drafts"]) for row in found):
+    for line in _draft_lines((row.suite, row.drafts) for row in found):
         say(out, line)
 
 
@@ -112,27 +114,29 @@ def trend(
     has some, and now one is not; it is fixed the other way round.
     """
     with opened(db, server, config_file) as client:
-        found = client.call("suite_trend", suite=suite, by=by, **selection_of(since, until, agent, evaluation))
+        found = client.get(
+            SuiteTrend, "suite_trend", suite=suite, by=by, **selection_of(since, until, agent, evaluation)
+        )
     if output == "json":
         print_json(found)
         return
     out = console()
     say_evaluation(out, evaluation)
-    told = f"Suite {found['suite']}: {plural(found['cases'], 'case')}"
-    if not found["points"]:
+    told = f"Suite {found.suite}: {plural(found.cases, 'case')}"
+    if not found.points:
         say(out, f"{told}, and no closed conversation of this selection; `otel-agentic evaluate` matches them")
     else:
-        _print(found, f"{told}, by {by}")
-    for line in _draft_lines([(found["suite"], found["drafts"])]):
+        _print_trend(found, f"{told}, by {by}")
+    for line in _draft_lines([(found.suite, found.drafts)]):
         say(out, line)
 
 
-def _print(found: dict[str, Any], title: str) -> None:
-    out, points = console(), found["points"]
-    several = len({point["agent"] for point in points}) > 1
+def _print_trend(found: SuiteTrend, title: str) -> None:
+    out, points = console(), found.points
+    several = len({point.agent for point in points}) > 1
     columns = [
         *([Column(name="agent")] if several else []),
-        Column(name=found["by"], whole=True),
+        Column(name=found.by, whole=True),
         Column(name="until", whole=True, spare=1),
         Column(name="cases", right=True),
         Column(name="correct", right=True),
@@ -148,33 +152,33 @@ def _print(found: dict[str, Any], title: str) -> None:
             say(out, line)
 
 
-def _cells(point: dict[str, Any], *, several: bool) -> list[Any]:
-    changes = [flip["change"] for flip in point["flips"]]
+def _cells(point: TrendPoint, *, several: bool) -> list[Any]:
+    changes = [flip.change for flip in point.flips]
     return [
-        *([point["agent"]] if several else []),
-        point["name"],
-        moment(point["until"]),
-        f"{point['cases']:,}",
-        f"{point['c']:,}/{point['n']:,}",
-        interval({"value": point["rate"], "lower": point["lower"], "upper": point["upper"]}),
-        f"{point['not_evaluated']:,}",
+        *([point.agent] if several else []),
+        point.name,
+        moment(point.until),
+        f"{point.cases:,}",
+        f"{point.c:,}/{point.n:,}",
+        interval(Rate(value=point.rate, lower=point.lower, upper=point.upper)),
+        f"{point.not_evaluated:,}",
         f"{changes.count('broke'):,}",
         f"{changes.count('fixed'):,}",
     ]
 
 
-def _flips(point: dict[str, Any], *, several: bool) -> Iterator[str]:
+def _flips(point: TrendPoint, *, several: bool) -> Iterator[str]:
     """Yield a line for the cases that broke at a point, and one for those that were fixed."""
-    whose = f"{point['agent'] or 'unknown agent'} " if several else ""
+    whose = f"{point.agent or 'unknown agent'} " if several else ""
     for change in ("broke", "fixed"):
-        flips = [flip for flip in point["flips"] if flip["change"] == change]
+        flips = [flip for flip in point.flips if flip.change == change]
         told = [
-            f"{flip['case_id']} ({_share(flip['now'])} correct, {_share(flip['before'])} at {flip['since'] or NOTHING})"
+            f"{flip.case_id} ({_share(flip.now)} correct, {_share(flip.before)} at {flip.since or NOTHING})"
             for flip in flips[:_NAMED]
         ]
         more = f" and {len(flips) - _NAMED:,} more" if len(flips) > _NAMED else ""
         if flips:
-            yield f"{whose}{point['name'] or NOTHING}: {change}: {', '.join(told)}{more}"
+            yield f"{whose}{point.name or NOTHING}: {change}: {', '.join(told)}{more}"
 
 
 def _share(counts: list[int]) -> str:

@@ -10,15 +10,17 @@ from otel_agentic.cli.options import evaluation_option, opened, selection_of, se
 from otel_agentic.cli.render.terminal import (
     Column,
     console,
+    differing_and_shared,
     print_csv,
     print_json,
     print_table,
     say,
     say_evaluation,
     text,
-    told_apart,
 )
 from otel_agentic.cli.render.text import NOTHING, compact, moment, percent, plural, safe, short
+from otel_agentic.results import to_json
+from otel_agentic.results.failures import FailingTool, FailingTools, ToolFaultExample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _SECONDS: Final = 19
+#: The result of `tools_failing`: all rows, or one row with its newest fault.
+_RESULT: Final[Any] = FailingTools | FailingTool
 _DAY: Final = 10
 _QUERY: Final = 300
 _VALUE: Final = 300
@@ -34,96 +38,98 @@ _WRONG_VALUES: Final = 5
 _VERSIONS: Final = 4
 
 
-def print_example(out: Console, row: dict[str, Any]) -> None:
+def print_example(out: Console, row: FailingTool) -> None:
     """Print a row of `tools_failing` with its newest fault, given as `example`."""
-    example = row["example"]
-    hurts = f"(hurts {row['dimension']})" if row["dimension"] else "(hurts no dimension by itself)"
-    say(out, " ".join(filter(None, (row["tool"], row["fault"], row["parameter"], hurts))), style="bold")
+    example = row.example
+    hurts = f"(hurts {row.dimension})" if row.dimension else "(hurts no dimension by itself)"
+    say(out, " ".join(filter(None, (row.tool, row.fault, row.parameter, hurts))), style="bold")
     say(out, _often(row))
     say(out, _when(row))
-    if row["wrong_values"] and row["faults"] > 1:
+    if row.wrong_values and row.faults > 1:
         click.echo()
         columns = [Column(name="times", right=True), *text("actual", "expected")]
         values = [
-            (each["count"], short(each["actual"], _VALUE), short(each["expected"], _VALUE))
-            for each in row["wrong_values"][:_WRONG_VALUES]
+            (each.count, short(each.actual, _VALUE), short(each.expected, _VALUE))
+            for each in row.wrong_values[:_WRONG_VALUES]
         ]
         print_table(out, columns, values)
     click.echo()
-    _print_newest(out, example)
+    if isinstance(example, ToolFaultExample):
+        _print_newest(out, example)
 
 
-def _often(row: dict[str, Any]) -> str:
-    told = plural(row["faults"], "fault")
-    if row["calls"]:
+def _often(row: FailingTool) -> str:
+    told = plural(row.faults, "fault")
+    if row.calls:
         of = {"missing": "expected", "errored": "made", "spurious": "made", "forbidden": "made"}
-        what = of.get(row["fault"], "expected and made")
-        told += f" in {plural(row['calls'], 'call')} {what} ({percent(row['rate'])})"
-    failed = "failed, and it was not made good" if row["fault"] == "errored" else "failed with it"
-    told += f", in {plural(row['conversations'], 'conversation')}; the tools of {row['failed']:,} {failed}"
-    if row["tried"]:
-        told += f"\n{row['tried']:,} of the missing calls stand beside errors of the tool: see --fault errored"
-    expecting = row["expected_conversations"]
+        what = of.get(row.fault, "expected and made")
+        told += f" in {plural(row.calls, 'call')} {what} ({percent(row.rate)})"
+    failed = "failed, and it was not made good" if row.fault == "errored" else "failed with it"
+    told += f", in {plural(row.conversations, 'conversation')}; the tools of {row.failed:,} {failed}"
+    if row.tried:
+        told += f"\n{row.tried:,} of the missing calls stand beside errors of the tool: see --fault errored"
+    expecting = row.expected_conversations
     return told if expecting is None else f"{told}\n{plural(expecting, 'scored conversation')} expected the tool"
 
 
-def _when(row: dict[str, Any]) -> str:
-    told = f"first seen {moment(row['since'], _DAY)}"
-    if row["clean_before"]:
-        told += f", after {plural(row['clean_before'], 'conversation')} with the tool and without this"
-    told += f"; last seen {moment(row['last_seen'], _DAY)}"
-    if len(row["versions"]) > 1 or row["is_new"]:
+def _when(row: FailingTool) -> str:
+    told = f"first seen {moment(row.since, _DAY)}"
+    if row.clean_before:
+        told += f", after {plural(row.clean_before, 'conversation')} with the tool and without this"
+    told += f"; last seen {moment(row.last_seen, _DAY)}"
+    if len(row.versions) > 1 or row.is_new:
         told += f"\nin version {versions_of(row)}"
-    return f"{told}: an earlier version used the tool without this" if row["is_new"] else told
+    return f"{told}: an earlier version used the tool without this" if row.is_new else told
 
 
-def versions_of(row: dict[str, Any]) -> str:
+def versions_of(row: FailingTool) -> str:
     """Return the agent versions that have a fault, with how often; the one that brought it is marked.
 
     Of many, the first, the newest and the most affected one are told, and how many more there are.
     """
-    told = [f"{safe(each['agent_version'])}: {each['faults']:,}" for each in row["versions"]]
-    if row["is_new"] and row["agent_version"] in {None, row["introduced_in"]}:
+    told = [f"{safe(each.agent_version)}: {each.faults:,}" for each in row.versions]
+    if row.is_new and row.agent_version in {None, row.introduced_in}:
         told = [
-            f"{each} (new)" if version["agent_version"] == row["introduced_in"] else each
-            for each, version in zip(told, row["versions"], strict=True)
+            f"{each} (new)" if version.agent_version == row.introduced_in else each
+            for each, version in zip(told, row.versions, strict=True)
         ]
     if len(told) > _VERSIONS:
-        worst = max(range(len(told)), key=lambda place: row["versions"][place]["faults"])
+        worst = max(range(len(told)), key=lambda place: row.versions[place].faults)
         kept = sorted({0, worst, len(told) - 1})
         told = [*(told[place] for place in kept), f"+{len(told) - len(kept)} more"]
     return ", ".join(told)
 
 
-def _print_newest(out: Console, example: dict[str, Any]) -> None:
-    turn = "" if example["turn_index"] is None else f", turn {example['turn_index'] + 1}"
-    say(out, f"newest: conversation {example['conversation_id']}{turn}", style="bold")
-    agent = " ".join(str(example[name]) for name in ("agent", "agent_version", "environment") if example[name])
-    case = f", case {example['case_id']}" if example["case_id"] else ""
-    ended = moment(example["ended_at"], _SECONDS)
-    say(out, f"{agent or 'unknown agent'}, ended {ended} UTC{case}: {example['outcome']}")
-    if example["query"]:
-        say(out, f"query: {short(example['query'], _QUERY)}")
+def _print_newest(out: Console, example: ToolFaultExample) -> None:
+    turn = "" if example.turn_index is None else f", turn {example.turn_index + 1}"
+    say(out, f"newest: conversation {example.conversation_id}{turn}", style="bold")
+    agent = " ".join(name for name in (example.agent, example.agent_version, example.environment) if name)
+    case = f", case {example.case_id}" if example.case_id else ""
+    ended = moment(example.ended_at, _SECONDS)
+    say(out, f"{agent or 'unknown agent'}, ended {ended} UTC{case}: {example.outcome}")
+    if example.query:
+        say(out, f"query: {short(example.query, _QUERY)}")
     _print_calls(out, example)
-    say(out, example["explanation"])
-    say(out, f"trace {safe(example['trace_id'])}, span {safe(example['span_id'])}", style="dim")
-    say(out, f"(otel-agentic conversations show {example['conversation_id']} shows all of it)", style="dim")
+    say(out, example.explanation)
+    say(out, f"trace {safe(example.trace_id)}, span {safe(example.span_id)}", style="dim")
+    say(out, f"(otel-agentic conversations show {example.conversation_id} shows all of it)", style="dim")
 
 
-def _print_calls(out: Console, example: dict[str, Any]) -> None:
+def _print_calls(out: Console, example: ToolFaultExample) -> None:
     """Print the parameters of both calls, those that differ marked, or of the one call that there is."""
-    calls = {name: example[f"{name}_call"] for name in ("expected", "actual") if example[f"{name}_call"] is not None}
+    both = {"expected": example.expected_call, "actual": example.actual_call}
+    calls = {name: call for name, call in both.items() if call is not None}
     keys = list(dict.fromkeys(key for call in calls.values() for key in call))
     if not calls:
         return
     rows = [(key, *(_value(call, key) for call in calls.values()), _mark(calls, key, example)) for key in keys]
-    columns = text(safe(example["tool"]), *calls, "")
+    columns = text(safe(example.tool), *calls, "")
     click.echo()
     if keys:
         marked = any(row[-1] for row in rows)
         print_table(out, columns if marked else columns[:-1], rows if marked else [row[:-1] for row in rows])
     else:
-        say(out, f"{example['tool']} {' and '.join(calls)} without parameters")
+        say(out, f"{example.tool} {' and '.join(calls)} without parameters")
     click.echo()
 
 
@@ -131,8 +137,8 @@ def _value(call: Mapping[str, Any], key: str) -> str:
     return short(call[key], _VALUE) if key in call else "not given"
 
 
-def _mark(calls: Mapping[str, Mapping[str, Any]], key: str, example: dict[str, Any]) -> str:
-    if key == example["parameter"]:
+def _mark(calls: Mapping[str, Mapping[str, Any]], key: str, example: ToolFaultExample) -> str:
+    if key == example.parameter:
         return "<-"
     same = (
         len({key in call for call in calls.values()}) == 1
@@ -237,30 +243,30 @@ def failing(
     only = {name: value for name, value in given.items() if value is not None}
     by = by or ("problem" if output == "table" else "version")
     with opened(db, server, config_file) as client:
-        found = client.call(
-            "tools_failing", **selection_of(since, until, agent, evaluation), **only, by=by, counted=True
-        )
+        selected = {**selection_of(since, until, agent, evaluation), **only, "by": by, "counted": True}
+        found: FailingTools | FailingTool = client.get(_RESULT, "tools_failing", **selected)
+    rows = [found] if isinstance(found, FailingTool) else found.rows
     if output == "json":
-        print_json(found if show is not None and "example" in found else found["rows"])
+        print_json(to_json(found if isinstance(found, FailingTool) else rows))
     elif output == "csv":
-        rows = [found] if "example" in found else found["rows"]
-        print_csv(_CSV_COLUMNS, ([row[name] for name in _CSV_COLUMNS] for row in rows))
-    elif "example" in found:
-        say_evaluation(console(), found["evaluation"])
+        objects = (to_json(row) for row in rows)
+        print_csv(_CSV_COLUMNS, ([row[name] for name in _CSV_COLUMNS] for row in objects))
+    elif isinstance(found, FailingTool):
+        say_evaluation(console(), found.evaluation)
         print_example(console(), found)
     else:
-        say_evaluation(console(), found["evaluation"])
+        say_evaluation(console(), found.evaluation)
         only.pop("show", None)
         _print(console(), found, filtered=bool(only))
 
 
-def _print(out: Console, found: dict[str, Any], *, filtered: bool) -> None:
-    rows = found["rows"]
+def _print(out: Console, found: FailingTools, *, filtered: bool) -> None:
+    rows = found.rows
     if not rows:
         say(out, _why_none(found, filtered=filtered))
         return
-    names, same = told_apart(rows, _SUBJECT)
-    versions = {each["agent_version"] for row in rows for each in row["versions"]}
+    names, same = differing_and_shared(rows, _SUBJECT)
+    versions = {each.agent_version for row in rows for each in row.versions}
     if len(versions) == 1 and "agent_version" not in names:
         (same["agent_version"],) = versions
     subject = " ".join(str(same[name]) for name in _SUBJECT if same.get(name))
@@ -268,7 +274,7 @@ def _print(out: Console, found: dict[str, Any], *, filtered: bool) -> None:
     shown = [_cells(number, row, names, several=several) for number, row in enumerate(rows, 1)]
     title = f"Failing tools of {subject}" if subject else "Failing tools"
     print_table(out, _columns(names, several=several), shown, title)
-    say(out, f"({_told(found)}; --show N shows one)", style="dim")
+    say(out, f"({_counts_of(found)}; --show N shows one)", style="dim")
 
 
 def _columns(names: Sequence[str], *, several: bool) -> list[Column]:
@@ -290,62 +296,60 @@ def _columns(names: Sequence[str], *, several: bool) -> list[Column]:
     ]
 
 
-def _cells(number: int, row: dict[str, Any], names: Sequence[str], *, several: bool) -> tuple[Any, ...]:
+def _cells(number: int, row: FailingTool, names: Sequence[str], *, several: bool) -> tuple[Any, ...]:
     return (
         number,
-        *(row[name] for name in names),
-        row["tool"],
-        row["dimension"],
-        f"{row['fault']} {row['parameter'] or ''}".rstrip(),
-        f"{row['failed']:,}",
-        f"{row['faults']:,}",
-        percent(row["rate"]),
-        percent(row["share"]),
-        moment(row["since"], _DAY),
+        *(getattr(row, name) for name in names),
+        row.tool,
+        row.dimension,
+        f"{row.fault} {row.parameter or ''}".rstrip(),
+        f"{row.failed:,}",
+        f"{row.faults:,}",
+        percent(row.rate),
+        percent(row.share),
+        moment(row.since, _DAY),
         *([versions_of(row)] if several else []),
         _example(row),
-        row["example_conversation"],
+        row.example_conversation,
     )
 
 
-def _told(found: dict[str, Any]) -> str:
-    expecting = f"{found['with_tools']:,} of {plural(found['scored'], 'scored conversation')} expected tools"
-    unknown = found["unknown_tools"]
-    told = f"{plural(found['faults'], 'tool fault')}; {expecting}"
+def _counts_of(found: FailingTools) -> str:
+    expecting = f"{found.with_tools:,} of {plural(found.scored, 'scored conversation')} expected tools"
+    unknown = found.unknown_tools
+    told = f"{plural(found.faults, 'tool fault')}; {expecting}"
     return f"{told}; those of {unknown:,} could not be evaluated" if unknown else told
 
 
-def _why_none(found: dict[str, Any], *, filtered: bool) -> str:
+def _why_none(found: FailingTools, *, filtered: bool) -> str:
     """Return what there was to look at, where no fault is shown."""
-    if not found["conversations"]:
+    if not found.conversations:
         return "no tool faults: no closed conversations in this selection"
-    if not found["scored"]:
-        return (
-            f"no tool faults: none of {plural(found['conversations'], 'closed conversation')} is scored; run evaluate"
-        )
-    scored = plural(found["scored"], "scored conversation")
-    if not found["with_tools"]:
+    if not found.scored:
+        return f"no tool faults: none of {plural(found.conversations, 'closed conversation')} is scored; run evaluate"
+    scored = plural(found.scored, "scored conversation")
+    if not found.with_tools:
         return f"no tool faults: none of {scored} has a case that expects tools"
-    if filtered and found["faults"]:
-        return f"no such fault: the {plural(found['faults'], 'tool fault')} of this selection are others"
-    if found["failed_tools"]:
-        failed = f"{found['failed_tools']:,} of {scored} failed by their tools"
-        return f"{failed}, and evaluation {found['evaluation']} names no single fault"
-    return f"no tool faults: {found['with_tools']:,} of {scored} had expected tools, and none went wrong"
+    if filtered and found.faults:
+        return f"no such fault: the {plural(found.faults, 'tool fault')} of this selection are others"
+    if found.failed_tools:
+        failed = f"{found.failed_tools:,} of {scored} failed by their tools"
+        return f"{failed}, and evaluation {found.evaluation} names no single fault"
+    return f"no tool faults: {found.with_tools:,} of {scored} had expected tools, and none went wrong"
 
 
-def _example(row: dict[str, Any]) -> str:
+def _example(row: FailingTool) -> str:
     """Return what happened in the newest conversation, without what the other columns say."""
-    if row["parameter"]:
-        return told_difference(row["expected"], row["actual"], _VALUE_IN_TABLE)
-    if row["fault"] == "missing":
-        tried = f"({row['tried']:,} of {row['faults']:,} after errors of it) " if row["tried"] else ""
-        return tried + _call(row["expected_call"])
-    if row["fault"] in {"spurious", "forbidden"}:
-        return _call(row["actual_call"])
-    if row["fault"] == "errored":
-        return short(row["error"], _TOLD)
-    return short(str(row["example"] or "").replace(f"{row['tool']} in ", "", 1), _TOLD)
+    if row.parameter:
+        return told_difference(row.expected, row.actual, _VALUE_IN_TABLE)
+    if row.fault == "missing":
+        tried = f"({row.tried:,} of {row.faults:,} after errors of it) " if row.tried else ""
+        return tried + _call(row.expected_call)
+    if row.fault in {"spurious", "forbidden"}:
+        return _call(row.actual_call)
+    if row.fault == "errored":
+        return short(row.error, _TOLD)
+    return short(str(row.example or "").replace(f"{row.tool} in ", "", 1), _TOLD)
 
 
 def _call(arguments: dict[str, Any] | None) -> str:

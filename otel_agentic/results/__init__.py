@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from otel_agentic.results.codec import from_json, key, to_json
+from otel_agentic.results.codec import JsonObject, from_json, to_json
 
-__all__ = ["from_json", "key", "to_json"]
+__all__ = ["JsonObject", "from_json", "to_json"]

@@ -7,22 +7,22 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
 T = TypeVar("T")
-_KEY: Final = "key"
+#: A JSON object whose keys users choose, such as arguments of a call or a case in the native format.
+JsonObject = dict[str, Any]
 _OPTIONAL: Final = "optional"
 
 
-def key(name: str | None = None, *, optional: bool = False) -> Any:
-    """Return a dataclass field whose JSON form differs from its name and value.
+def optional() -> Any:
+    """Return a dataclass field whose key is absent in JSON while the value is None, the default."""
+    return field(default=None, metadata={_OPTIONAL: True})
 
-    Args:
-        name: the key in JSON, for names that Python reserves; unless given, the name of the field.
-        optional: the key is absent while the value is None, which is then the default.
-    """
-    metadata = {_KEY: name, _OPTIONAL: optional}
-    return field(default=None, metadata=metadata) if optional else field(metadata=metadata)
+
+def renamed(**names: str) -> Any:
+    """Return the value of `__pydantic_config__` for a dataclass whose JSON keys are names that Python reserves."""
+    return {"alias_generator": lambda name: names.get(name, name)}
 
 
 def to_json(value: Any) -> Any:
@@ -33,8 +33,8 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {
             name: to_json(item)
-            for attribute, name, optional in _layout(type(value))
-            if (item := getattr(value, attribute)) is not None or not optional
+            for attribute, name, is_optional in _layout(type(value))
+            if (item := getattr(value, attribute)) is not None or not is_optional
         }
     if type(value) in {list, tuple}:
         return [to_json(item) for item in value]
@@ -56,11 +56,8 @@ def from_json(kind: type[T], value: Any) -> T:
 @cache
 def _layout(kind: type) -> tuple[tuple[str, str, bool], ...]:
     """Return attribute, JSON key and whether the key may be absent, of each field."""
-
-    def row(name: str, metadata: Mapping[str, Any]) -> tuple[str, str, bool]:
-        return name, metadata.get(_KEY) or name, metadata.get(_OPTIONAL, False)
-
-    return tuple(row(item.name, item.metadata) for item in fields(kind))
+    config = getattr(kind, "__pydantic_config__", None) or renamed()
+    return tuple((each.name, config["alias_generator"](each.name), _OPTIONAL in each.metadata) for each in fields(kind))
 
 
 @cache

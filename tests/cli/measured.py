@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_agentic.cli.render.report_notes import KEYS
+from otel_agentic.results.reports import MetricSummary, ReportGroup
+from tests.cli.partial import partial
 
 
-def metric(**changes: Any) -> dict[str, Any]:
+def metric(**changes: Any) -> MetricSummary:
     """Return what a metric of 0 to 1 says: a mean of .5 over four conversations."""
     values: dict[str, Any] = {
         "name": "agentic.layers.routing",
@@ -33,23 +34,32 @@ def metric(**changes: Any) -> dict[str, Any]:
         "explanation": "",
         "details": {},
     }
-    return values | changes
+    return partial(MetricSummary, values | changes)
 
 
-def labelled(labels: dict[str, int], *failing: str, **changes: Any) -> dict[str, Any]:
+def labelled(labels: dict[str, int], *failing: str, **changes: Any) -> MetricSummary:
     """Return what a metric says that gives labels only."""
     numbers = dict.fromkeys(("mean", "low", "median", "high"))
     failures = sum(count for label, count in labels.items() if label in failing)
     about = {"n": sum(labels.values()), "labels": labels, "failing_labels": sorted(failing), "failures": failures}
-    return metric(name="agentic.layers.verdict", title="first layer to break", **numbers) | about | changes
+    return metric(**{"name": "agentic.layers.verdict", "title": "first layer to break", **numbers, **about, **changes})
 
 
-def silent(reason: str, count: int = 4, **changes: Any) -> dict[str, Any]:
+def silent(reason: str, count: int = 4, **changes: Any) -> MetricSummary:
     """Return what a metric says that abstained throughout."""
     numbers = dict.fromkeys(("mean", "low", "median", "high"))
-    return metric(name="agentic.layers.plan", n=0, not_evaluated={reason: count}, coverage=0.0, **numbers) | changes
+    return metric(
+        **{
+            "name": "agentic.layers.plan",
+            "n": 0,
+            "not_evaluated": {reason: count},
+            "coverage": 0.0,
+            **numbers,
+            **changes,
+        }
+    )
 
 
-def group(*metrics: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def group(*metrics: MetricSummary, **changes: Any) -> ReportGroup:
     """Return a group of a report, as far as metrics go."""
-    return {**dict.fromkeys(KEYS), "agent": "clerk", "metrics": list(metrics), "tool_bands": {}} | changes
+    return partial(ReportGroup, {"agent": "clerk", "metrics": list(metrics), "tool_bands": {}} | changes)

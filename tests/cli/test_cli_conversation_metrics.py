@@ -9,6 +9,8 @@ from inline_snapshot import snapshot
 
 from otel_agentic.cli.conversations import print_metrics
 from otel_agentic.cli.render.terminal import console
+from otel_agentic.results.conversations import MetricScoreRow
+from tests.cli.partial import partial
 from tests.cli.running import done, run
 from tests.snapshots import passage
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 _ESC: Final = "\x1b[31m"
 
 
-def score(**changes: Any) -> dict[str, Any]:
+def score(**changes: Any) -> MetricScoreRow:
     values: dict[str, Any] = {
         "name": "agentic.layers.routing",
         "title": "tool routing",
@@ -34,10 +36,10 @@ def score(**changes: Any) -> dict[str, Any]:
         "explanation": "Half of the calls.",
         "severity": None,
     }
-    return values | changes
+    return partial(MetricScoreRow, values | changes)
 
 
-def printed(capsys: pytest.CaptureFixture[str], *scores: dict[str, Any]) -> list[str]:
+def printed(capsys: pytest.CaptureFixture[str], *scores: MetricScoreRow) -> list[str]:
     print_metrics(console(), scores)
     return capsys.readouterr().out.splitlines()
 

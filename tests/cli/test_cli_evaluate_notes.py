@@ -7,6 +7,8 @@ from typing import Any, Final
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.render.notes import judge_notes, score_warnings
+from otel_agentic.results.evaluation import EvaluationRun, JudgeUse
+from tests.cli.partial import partial
 from tests.snapshots import opening
 
 _JUDGE: Final[dict[str, Any]] = {
@@ -38,14 +40,14 @@ _DONE: Final[dict[str, Any]] = {
 
 
 def test_a_judge_that_asks_nobody_is_no_news() -> None:
-    assert [] == list(judge_notes(_JUDGE))
+    assert [] == list(judge_notes(partial(JudgeUse, _JUDGE)))
 
 
 def test_failures_refusals_and_canaries_have_a_line_each() -> None:
     asked = {"calls": 9, "judged": 5, "failed": 1, "failure": "no reply\nwithin 60 s", "refused": 3, "canaries": 2}
     more = {"used_up": "the budget of 24h is used up (judge.max_calls 9)", "canaries_passed": 1}
 
-    assert list(judge_notes(_JUDGE | asked | more)) == snapshot(
+    assert list(judge_notes(partial(JudgeUse, _JUDGE | asked | more))) == snapshot(
         [
             "judge langchain (m-1): 9 calls for 5 verdicts",
             "the judge failed on 1 question, lastly: no reply within 60 s",
@@ -56,29 +58,32 @@ def test_failures_refusals_and_canaries_have_a_line_each() -> None:
 
 
 def test_verdicts_from_the_cache_cost_nothing() -> None:
-    assert list(judge_notes(_JUDGE | {"cached": 12})) == snapshot(
+    assert list(judge_notes(partial(JudgeUse, _JUDGE | {"cached": 12}))) == snapshot(
         ["judge langchain (m-1): 0 calls for 0 verdicts, 12 verdicts from the cache"]
     )
 
 
 def test_nothing_to_be_wary_of_is_not_told() -> None:
-    assert [] == list(score_warnings(_DONE | {"partial_fails": 5}))
+    assert [] == list(score_warnings(partial(EvaluationRun, _DONE | {"partial_fails": 5})))
 
 
 def test_what_to_be_wary_of_is_told() -> None:
     found = list(
         score_warnings(
-            _DONE
-            | {"partial_fails": 6, "compared": 20, "disagreements": 2, "reasons": {"unreviewed": 3}}
-            | {"judge": _JUDGE | {"same_as_agent": ["gpt-5"]}}
+            partial(
+                EvaluationRun,
+                _DONE
+                | {"partial_fails": 6, "compared": 20, "disagreements": 2, "reasons": {"unreviewed": 3}}
+                | {"judge": _JUDGE | {"same_as_agent": ["gpt-5"]}},
+            )
         )
     )
 
-    same_model, partial, overruled, drafts = found
+    same_model, on_partial_evidence, overruled, drafts = found
     assert opening(same_model) == snapshot(
         "the judge's model is the judged agent's own (gpt-5): models favour what they write"
     )
-    assert opening(partial) == snapshot(
+    assert opening(on_partial_evidence) == snapshot(
         "6 of 100 evaluated conversations (6%) failed on partial evidence: other needed parts"
     )
     assert opening(overruled) == snapshot(

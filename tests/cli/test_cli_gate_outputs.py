@@ -10,8 +10,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.render.gate import command, junit_of
+from otel_agentic.cli.render.gate import GateOutcome, command, junit_of
 from tests.cli.judged import judged_store
+from tests.cli.partial import partial
 from tests.cli.running import done, run
 from tests.snapshots import ending, item, opening, passage
 
@@ -99,7 +100,7 @@ class TestJUnit:
             "label": None,
             "allowed": False,
         }
-        (case,) = ET.fromstring(junit_of({"rows": [row]})).iter("testcase")  # noqa: S314 — same
+        (case,) = ET.fromstring(junit_of(partial(GateOutcome, {"result": {"rows": [row]}}))).iter("testcase")  # noqa: S314 — same
         assert case.get("classname")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,8 @@ from otel_agentic.cli.render.report_tables import (
     difference_title,
     probability,
 )
+from otel_agentic.results.reports import ComparedGroup, Comparison, Rate, ReportGroup, UncomparedGroup
+from tests.cli.partial import partial
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import ending, item, opening, passage
@@ -24,14 +27,12 @@ from tests.snapshots import ending, item, opening, passage
 if TYPE_CHECKING:
     from pathlib import Path
 
-KEYS = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
-
 
 def estimate(value: float, lower: float, upper: float) -> dict[str, float | None]:
     return {"value": value, "lower": lower, "upper": upper}
 
 
-def group(**changes: Any) -> dict[str, Any]:
+def group(**changes: Any) -> ComparedGroup:
     """Return what is said of one agent, in the shape of the report's JSON."""
     pooled, per_case = (
         {
@@ -43,8 +44,7 @@ def group(**changes: Any) -> dict[str, Any]:
         for value in (-0.4, -0.42)
     )
     differences = {k: {**pooled, "pooled": pooled, "per_case": per_case} for k in ("1", "3")}
-    return {
-        **dict.fromkeys(KEYS),
+    values = {
         "agent": "clerk",
         "n": {"a": 24, "b": 30},
         "c": {"a": 23, "b": 13},
@@ -55,10 +55,11 @@ def group(**changes: Any) -> dict[str, Any]:
         "differences": differences,
         **changes,
     }
+    return partial(ComparedGroup, values)
 
 
-def comparison(*groups: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    return {
+def comparison(*groups: ComparedGroup, **changes: Any) -> Comparison:
+    values = {
         "by": "version",
         "a": "1.0.0",
         "b": "1.1.0",
@@ -68,6 +69,7 @@ def comparison(*groups: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "on_both": 0,
         **changes,
     }
+    return partial(Comparison, values)
 
 
 def test_who_is_worse_is_said_in_plain_words() -> None:
@@ -78,8 +80,8 @@ def test_who_is_worse_is_said_in_plain_words() -> None:
 
 def test_what_is_rather_better_is_called_better() -> None:
     better = group(probability_worse=0.2, method="unpaired", cases=0)
-    for found in better["differences"].values():
-        found["per_case"] = None
+    for k, found in better.differences.items():
+        better.differences[k] = replace(found, per_case=None)
 
     (line,) = comparison_notes(comparison(better))
     assert opening(line) == snapshot(
@@ -98,7 +100,7 @@ def test_where_nothing_speaks_for_either_neither_is_called_worse(worse: float) -
 
 def test_what_is_not_compared_is_named_where_there_are_others() -> None:
     named, nameless = (
-        {**dict.fromkeys(KEYS), "agent": "clerk", "case": case, "without": ["1.1.0"]} for case in ("hotel", None)
+        partial(UncomparedGroup, {"agent": "clerk", "case": case, "without": ["1.1.0"]}) for case in ("hotel", None)
     )
     told = "not compared, for nothing of version 1.1.0 was evaluated"
 
@@ -109,7 +111,7 @@ def test_what_is_not_compared_is_named_where_there_are_others() -> None:
 
 
 def test_agents_are_named_where_there_are_several_and_what_is_missing_is_told() -> None:
-    missing = {**dict.fromkeys(KEYS), "agent": "other", "without": ["1.1.0"]}
+    missing = partial(UncomparedGroup, {"agent": "other", "without": ["1.1.0"]})
     told = comparison_notes(
         comparison(group(), group(agent="desk", cases_left_out={"a": 1, "b": 2}), not_compared=[missing], on_both=2)
     )
@@ -127,7 +129,7 @@ def test_agents_are_named_where_there_are_several_and_what_is_missing_is_told() 
 
 def test_a_k_without_a_per_case_difference_is_named() -> None:
     mixed = group()
-    mixed["differences"]["3"]["per_case"] = None
+    mixed.differences["3"] = replace(mixed.differences["3"], per_case=None)
 
     assert opening(comparison_notes(comparison(mixed))[1]) == snapshot("no per-case difference at k=3")
     assert ["—", "—"] == difference_rows(comparison(mixed))[1][-2:]
@@ -135,7 +137,7 @@ def test_a_k_without_a_per_case_difference_is_named() -> None:
 
 def test_without_single_attempts_the_sentence_stands_without_a_difference() -> None:
     third = group()
-    del third["differences"]["1"]
+    del third.differences["1"]
 
     assert comparison_notes(comparison(third)) == snapshot(
         ["1.1.0 is worse than 1.0.0 with probability .997, paired over 6 cases"]
@@ -164,8 +166,8 @@ def test_only_what_is_certain_would_be_called_certain(value: float, told: str) -
 
 def test_differences_have_signs_and_a_dash_where_there_is_none() -> None:
     assert ["-1.00 [-1.00, +.500]", "—"] == [
-        difference(estimate(-1.0, -1.0, 0.5)),
-        difference({"value": None, "lower": None, "upper": None}),
+        difference(Rate(value=-1.0, lower=-1.0, upper=0.5)),
+        difference(Rate(value=None, lower=None, upper=None)),
     ]
 
 
@@ -178,7 +180,7 @@ CORRECTED = {
 
 
 def test_raw_and_corrected_rates_are_named() -> None:
-    one = {**dict.fromkeys(KEYS), "agent": "clerk", "corrected": CORRECTED}
+    one = partial(ReportGroup, {"agent": "clerk", "corrected": CORRECTED})
 
     assert [
         ["judge alone (raw)", ".800 [.770, .830]"],
@@ -197,18 +199,10 @@ def test_raw_and_corrected_rates_are_named() -> None:
 
 
 def test_few_labels_and_missing_corrections_are_told() -> None:
-    few = {
-        **dict.fromkeys(KEYS),
-        "agent": "few",
-        "corrected": {**CORRECTED, "ppi": {**CORRECTED["ppi"], "n_human": 12}},
-    }
-    none = {
-        **dict.fromkeys(KEYS),
-        "agent": "none",
-        "corrected": None,
-        "not_corrected": "the labels are no random sample",
-    }
-    quiet = {**dict.fromkeys(KEYS), "agent": "quiet", "corrected": None, "not_corrected": None}
+    corrected = {**CORRECTED, "ppi": {**CORRECTED["ppi"], "n_human": 12}}
+    few = partial(ReportGroup, {"agent": "few", "corrected": corrected})
+    none = partial(ReportGroup, {"agent": "none", "not_corrected": "the labels are no random sample"})
+    quiet = partial(ReportGroup, {"agent": "quiet", "corrected": None, "not_corrected": None})
     told = corrected_notes([few, none, quiet])
 
     assert ending(told[0]) == snapshot("below 50 labels the PPI++ interval, which is asymptotic, is rough")

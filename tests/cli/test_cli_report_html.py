@@ -15,6 +15,9 @@ from otel_agentic.cli.render.text import interval, percent
 from otel_agentic.commands import Commands
 from otel_agentic.config import load_settings
 from otel_agentic.engine.engine import Engine
+from otel_agentic.results import from_json
+from otel_agentic.results.charts import Charts
+from otel_agentic.results.reports import Rate, Report
 from tests.cli.hotel import build_hotel
 from tests.cli.pictured import Page, store_windows, window
 from tests.cli.running import Terminal, done, run
@@ -76,7 +79,7 @@ def test_the_summary_says_what_the_json_says(hotel: Path, page: Page) -> None:
     groups = done("report", "--db", hotel, "--by", "version", "--format", "json").json["groups"]
 
     for group in groups:
-        pooled, per_case = (interval(group[role]["pass_pow_k"]["3"]) for role in ("pooled", "per_case"))
+        pooled, per_case = (interval(Rate(**group[role]["pass_pow_k"]["3"])) for role in ("pooled", "per_case"))
         assert pooled in page.text
         assert f"{per_case} {group['c']} of {group['n']} {percent(group['coverage'])}" in page.text
 
@@ -116,7 +119,7 @@ def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Pat
     with Engine(load_settings(None, store={"db": hotel})) as engine:
         found = Commands(engine).report(by=["version"])
         drawn = Commands(engine).report_pictures(by=["version"], panels=1)
-    page = Page.of(made(found, drawn, "all time"))
+    page = Page.of(made(from_json(Report, found), from_json(Charts, drawn), "all time"))
 
     assert 2 * (2 + 1) == page.svgs  # two estimators over k, and one picture over time
     assert passage(page.text) == snapshot("2 more groups in the summary.")

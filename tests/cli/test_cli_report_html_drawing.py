@@ -11,6 +11,8 @@ import matplotlib as mpl
 import pytest
 
 from otel_agentic.cli.html.drawing import MARKS, TIERS, Series, curves, drawing, inline_svg, timeline
+from otel_agentic.results.charts import CurveRow, HistoryRow
+from tests.cli.partial import partial
 from tests.cli.pictured import HOUR_NS, history, window
 from tests.cli.small import NOON_NS, SECOND_NS
 
@@ -25,7 +27,7 @@ _MINUTE_NS: Final = 60 * SECOND_NS
 
 
 def _over_time(rows: Sequence[dict[str, Any]], width_ns: int | None = _DAY_NS) -> ET.Element:
-    series = Series.of(history(rows), width_ns)
+    series = Series.of(partial(HistoryRow, history(rows)), width_ns)
     with drawing():
         figure = timeline(series, (int(series.ends_ns[0]), int(series.ends_ns[-1])), _WIDTH)
         return ET.fromstring(inline_svg(figure, name="t", title="over time", description="told"))  # noqa: S314 — our own drawing
@@ -57,7 +59,8 @@ def _row(**left_out: int) -> dict[str, Any]:
 
 def _curves(row: dict[str, Any]) -> ET.Element:
     with drawing():
-        return ET.fromstring(inline_svg(curves(row, _WIDTH), name="k", title="curves", description="told"))  # noqa: S314 — our own drawing
+        figure = curves(partial(CurveRow, row), _WIDTH)
+        return ET.fromstring(inline_svg(figure, name="k", title="curves", description="told"))  # noqa: S314 — our own drawing
 
 
 def test_a_drawing_has_the_colours_of_the_page_and_none_of_its_own() -> None:

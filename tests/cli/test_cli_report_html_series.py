@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from otel_agentic.cli.html.drawing import Series, breaks, thinned
+from otel_agentic.results.charts import HistoryRow
+from tests.cli.partial import partial
 from tests.cli.pictured import HOUR_NS, history, window
 
 _DAY_NS: Final = 24 * HOUR_NS
@@ -20,7 +22,7 @@ def _ends(*hours: float) -> np.ndarray:
 
 
 def _series(*hours: int, **other: object) -> Series:
-    return Series.of(history([window(hour, 0.5, **other) for hour in hours]), _DAY_NS)
+    return Series.of(partial(HistoryRow, history([window(hour, 0.5, **other) for hour in hours])), _DAY_NS)
 
 
 def test_a_line_breaks_where_steps_are_left_out() -> None:
@@ -50,7 +52,7 @@ def test_points_are_in_one_piece_each_and_a_lone_one_is_a_piece() -> None:
 
 def test_an_estimate_that_is_undefined_breaks_its_own_line_only() -> None:
     rows = [window(0, 0.5), window(1, None), window(2, 0.5), window(3, 0.6)]
-    series = Series.of(history(rows), _DAY_NS)
+    series = Series.of(partial(HistoryRow, history(rows)), _DAY_NS)
 
     assert [[0], [2, 3]] == [piece.tolist() for piece in series.segments("pass_pow_k")]
     assert [[0, 1, 2, 3]] == [piece.tolist() for piece in series.segments()]
@@ -60,7 +62,7 @@ def test_runs_of_a_tier_end_where_it_changes_and_where_there_is_no_data() -> Non
     rows = [
         window(hour, 0.9, tier=tier) for hour, tier in ((0, "ready"), (1, "ready"), (2, "not_ready"), (30, "not_ready"))
     ]
-    series = Series.of(history(rows), _DAY_NS)
+    series = Series.of(partial(HistoryRow, history(rows)), _DAY_NS)
 
     assert [(0, 2, "ready"), (2, 2, "not_ready"), (3, 3, "not_ready")] == list(series.tier_runs())
 

@@ -9,7 +9,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.cli.html.tables import bands_table, failures_table, layers_table, metrics_table
 from otel_agentic.cli.render.report_tables import metric_notes, shown_value, table_of_bands, table_of_metrics
+from otel_agentic.results.charts import FailureCause
 from tests.cli.measured import group, labelled, metric, silent
+from tests.cli.partial import partial
 from tests.cli.pictured import Page
 from tests.snapshots import ending, opening, passage
 
@@ -100,7 +102,7 @@ def test_groups_in_which_the_same_metrics_abstained_stand_in_one_sentence() -> N
 def test_metrics_that_were_asked_for_are_shown_even_without_a_score() -> None:
     groups = [group(metric(), silent("no_data"))]
     assert ["layers.plan", "—", "0", "4 no_data"] == table_of_metrics(groups, every=True)[1][1]
-    assert [] == metric_notes(groups, [metric["name"] for metric in groups[0]["metrics"]])
+    assert [] == metric_notes(groups, [metric.name for metric in groups[0].metrics or ()])
 
 
 def test_metrics_that_were_asked_for_and_never_computed_are_named_with_what_computes_them() -> None:
@@ -140,7 +142,7 @@ def test_a_report_without_metrics_says_nothing_of_them() -> None:
     ],
 )
 def test_values_have_their_unit(value: float, unit: str | None, bounds: list[Any] | None, expected: str) -> None:
-    assert expected == shown_value(value, {"unit": unit, "range": bounds})
+    assert expected == shown_value(value, metric(unit=unit, range=bounds))
 
 
 def test_tool_scores_stand_in_bands() -> None:
@@ -153,8 +155,9 @@ def test_tool_scores_stand_in_bands() -> None:
 
 
 def test_a_page_says_what_the_table_says() -> None:
-    helpful = metric(title="helpfulness", range=[1.0, 5.0], mean=4.25, low=1.0, median=4.0, high=5.0)
-    limited = helpful | {"threshold": {"min": 3.0, "max": None}, "failures": 1, "not_evaluated": {"judge_error": 2}}
+    scores = {"range": [1.0, 5.0], "mean": 4.25, "low": 1.0, "median": 4.0, "high": 5.0}
+    limits = {"threshold": {"min": 3.0, "max": None}, "failures": 1, "not_evaluated": {"judge_error": 2}}
+    limited = metric(title="helpfulness", **scores, **limits)
     text = read(metrics_table([group(limited)])).text
     assert passage(text) == snapshot(
         "layers.routing helpfulness 4.25 of 1 to 5 median 4, from 1 to 5 at least 3 2 judge error 4 1"
@@ -190,7 +193,7 @@ def test_names_of_strangers_become_no_markup() -> None:
         assert [] == [name for name, _ in page.attributes if name.startswith("on")]
 
 
-def failure(**changes: Any) -> dict[str, Any]:
+def failure(**changes: Any) -> FailureCause:
     """Return a cause of failures, as `report_pictures` returns it."""
     values: dict[str, Any] = {
         "title": "the answer was wrong",
@@ -204,4 +207,4 @@ def failure(**changes: Any) -> dict[str, Any]:
         "example_environment": "production",
         "explanation": "the answer was wrong",
     }
-    return values | changes
+    return partial(FailureCause, values | changes)

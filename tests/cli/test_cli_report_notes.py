@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,9 @@ from otel_agentic.cli.render.report_notes import (
     tier_notes,
     title,
 )
+from otel_agentic.results import to_json
+from otel_agentic.results.reports import Estimates, Report, ReportGroup
+from tests.cli.partial import partial
 from tests.cli.running import done
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
 from tests.snapshots import ending, opening, passage
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 _HOUR_NS = 3600 * SECOND_NS
 
 
-def group(**changes: Any) -> dict[str, Any]:
+def group(**changes: Any) -> ReportGroup:
     """Return a group of a report, in the shape of the contract."""
     method = changes.pop("method", "beta_equal_tailed")
     estimator = changes.pop("default_estimator", "bayesian")
@@ -51,8 +55,11 @@ def group(**changes: Any) -> dict[str, Any]:
         "versions": 1,
         "withheld": None,
     }
-    return {
+    values = {
         "agent": "clerk",
+        "cases_left_out": {},
+        "partial_fails": 0,
+        "known_failures": 0,
         **unused,
         "n": 20,
         "c": 18,
@@ -71,6 +78,7 @@ def group(**changes: Any) -> dict[str, Any]:
         "needed": 0,
         **changes,
     }
+    return partial(ReportGroup, values)
 
 
 def test_a_group_without_a_number_says_so_and_what_to_do() -> None:
@@ -98,11 +106,11 @@ def test_what_was_not_evaluated_stands_with_the_bounds_it_leaves() -> None:
 
 
 def test_what_could_not_be_rebuilt_is_one_line_and_nothing_is_none() -> None:
-    (told,) = not_rebuilt_notes({"groups": [], "not_rebuilt": {"traces": 0, "conversations": 2}})
+    (told,) = not_rebuilt_notes(partial(Report, {"not_rebuilt": {"traces": 0, "conversations": 2}}))
 
     assert "2 conversations" in told
     assert "trace" not in told
-    assert [] == not_rebuilt_notes({"groups": []})
+    assert [] == not_rebuilt_notes(partial(Report, {}))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +195,8 @@ def test_unequal_attempts_are_told_and_cases_alike_need_no_note() -> None:
 def test_an_estimator_of_a_plug_in_is_named_and_nothing_is_claimed_for_it() -> None:
     third = {"estimator": "rule_of_three", "interval_method": "three_over_n", "level": 0.95}
     own = group()
-    lines = method_notes([{**own, "default_estimator": "rule_of_three", "estimates": {"rule_of_three": third}}])
+    estimates = {"rule_of_three": partial(Estimates, third)}
+    lines = method_notes([replace(own, default_estimator="rule_of_three", estimates=estimates)])
 
     assert lines[2] == snapshot("rule_of_three: rule_of_three; 95% intervals three_over_n")
 
@@ -213,7 +222,7 @@ def test_the_tier_stands_with_the_numbers_that_it_rests_on() -> None:
         "clerk: tier ready by pass@1 .900 (bayesian); mean rate over cases below 0.9: e-value 31.4, claimed from 20 on; 20 "
         "conversations of 20 cases since 2026-03-01 00:00"
     )
-    evidence = group()["tier_evidence"]
+    evidence = to_json(group().tier_evidence)
     (several,) = tier_notes([group(tier="ready", tier_evidence={**evidence, "versions": 3})])
     assert ending(several) == snapshot("20 conversations of 20 cases of version 2 since 2026-03-01 00:00")
     (withheld,) = tier_notes([group(tier_evidence={**evidence, "withheld": "the judge is biased"})])

@@ -10,7 +10,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.render.report_notes import objective_notes
+from otel_agentic.results.reports import ObjectiveStatus
 from otel_agentic.stats.sequential import log_e_path
+from tests.cli.partial import partial
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
 from tests.snapshots import passage, whole
@@ -120,9 +122,9 @@ def test_objectives_that_cannot_be_told_apart_end_the_command(watched: Watched, 
     assert passage(ran.err) == snapshot("two objectives are called 'pass^3>=0.7', for agents '*' and '*'")
 
 
-def objective(**changes: Any) -> dict[str, Any]:
+def objective(**changes: Any) -> ObjectiveStatus:
     """Return an objective of a report, in the shape of the contract."""
-    return {
+    values = {
         "agent": "clerk",
         "agent_version": "1",
         "environment": "production",
@@ -146,6 +148,7 @@ def objective(**changes: Any) -> dict[str, Any]:
         "changed_at": None,
         **changes,
     }
+    return partial(ObjectiveStatus, values)
 
 
 MOMENT = {"alarm": True, "alarmed_at": "2026-03-02T12:00:00.123456789Z"}
@@ -188,7 +191,7 @@ TRUST = "an alarm at 20 is false in at most 5 % of agents, ever; reached 2026-03
 )
 def test_each_state_has_its_words(changes: dict[str, Any], told: str) -> None:
     found = objective(**changes)
-    more = [NO_PROOF] if found["n"] and not found["alarm"] else []
+    more = [NO_PROOF] if found.n and not found.alarm else []
     assert [f"pass^3>=0.7: {told}", *more] == objective_notes([found])
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from otel_agentic.cli.render.plot import NOTHING_TO_DRAW, drawn, plot
+from otel_agentic.results.charts import Curves
+from otel_agentic.results.reports import Estimates, Rate
+from tests.cli.partial import partial
 from tests.cli.running import Terminal, done, on_terminal, run
 
 if TYPE_CHECKING:
@@ -16,16 +19,14 @@ if TYPE_CHECKING:
 _WIDTHS: Final = (30, 60, 80, 100)
 
 
-def _estimates(p: float, *, bounds: bool = True) -> dict[str, Any]:
+def _estimates(p: float, *, bounds: bool = True) -> Estimates:
     def of(value: float) -> dict[str, float | None]:
         low, high = max(0.0, value - 0.2), min(1.0, value + 0.2)
         return {"value": value, "lower": low if bounds else None, "upper": high if bounds else None}
 
     ks = range(1, 9)
-    return {
-        "pass_at_k": {str(k): of(1 - (1 - p) ** k) for k in ks},
-        "pass_pow_k": {str(k): of(p**k) for k in ks},
-    }
+    rates = {"pass_at_k": {str(k): of(1 - (1 - p) ** k) for k in ks}, "pass_pow_k": {str(k): of(p**k) for k in ks}}
+    return partial(Estimates, rates)
 
 
 def _rows(text: str, mark: str) -> list[int]:
@@ -66,7 +67,7 @@ def test_bounds_are_bars_and_an_estimate_without_them_has_none() -> None:
 
 def test_an_undefined_estimate_is_not_drawn() -> None:
     estimates = _estimates(0.8)
-    estimates["pass_pow_k"]["8"] = {"value": None, "lower": None, "upper": None}
+    estimates.pass_pow_k["8"] = Rate(value=None, lower=None, upper=None)
 
     assert 7 == drawn(estimates, 80, ascii_only=False, coloured=False).count("■")
 
@@ -83,7 +84,7 @@ def test_forty_k_are_drawn_with_a_few_numbers_below() -> None:
         kind: {str(k): {"value": 0.5, "lower": 0.4, "upper": 0.6} for k in range(1, 41)}
         for kind in ("pass_at_k", "pass_pow_k")
     }
-    numbers = drawn(estimates, 100, ascii_only=False, coloured=False).splitlines()[-2].split()
+    numbers = drawn(partial(Estimates, estimates), 100, ascii_only=False, coloured=False).splitlines()[-2].split()
 
     assert ["1", "5", "9", "13", "17", "21", "25", "29", "33", "37"] == numbers
 
@@ -129,6 +130,6 @@ def test_an_output_of_ascii_gets_ascii(shop: Shop) -> None:
 
 
 def test_where_nothing_was_evaluated_there_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    plot({"rows": [], "left_out": 0})
+    plot(Curves(rows=[], left_out=0, asked=[]))
 
     assert f"\n{NOTHING_TO_DRAW}\n" == capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import redirect_stdout
 from io import StringIO
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from inline_snapshot import snapshot
 from rich.cells import cell_len
 from rich.console import Console
 
-from otel_agentic.cli.render.terminal import Column, fits, print_table, say, text, told_apart
+from otel_agentic.cli.render.terminal import Column, differing_and_shared, fits, print_table, say, text
 from tests.cli.running import on_terminal
 from tests.snapshots import item, passage
 
@@ -82,9 +83,12 @@ def test_no_line_is_wider_than_the_terminal(width: int, rows: list[tuple[str, in
 
 
 def test_names_whose_values_agree_go_to_the_title() -> None:
-    rows = [{"agent": "a", "version": None, "tag": None}, {"agent": "a", "version": "1", "tag": None}]
+    rows = [
+        SimpleNamespace(agent="a", version=None, tag=None),
+        SimpleNamespace(agent="a", version="1", tag=None),
+    ]
 
-    assert (["version"], {"agent": "a"}) == told_apart(rows, ["agent", "version", "tag"])
+    assert (["version"], {"agent": "a"}) == differing_and_shared(rows, ["agent", "version", "tag"])
 
 
 def test_lines_in_a_pipe_are_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:

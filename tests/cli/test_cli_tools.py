@@ -11,7 +11,9 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.tools import told_difference, versions_of
+from otel_agentic.results.failures import FailingTool
 from tests.cli.hotel import BOOK_ROME, CASES, PARIS, ROME, build_hotel
+from tests.cli.partial import partial
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import item, passage
@@ -260,4 +262,4 @@ def test_of_two_values_the_first_difference_is_told(expected: Any, made: Any, to
 def test_of_many_versions_the_first_and_the_last_are_told() -> None:
     versions = [{"agent_version": f"1.{number}", "faults": number} for number in range(1, 9)]
     row = {"versions": versions, "is_new": True, "agent_version": None, "introduced_in": "1.1"}
-    assert "1.1: 1 (new), 1.8: 8, +6 more" == versions_of(row)
+    assert "1.1: 1 (new), 1.8: 8, +6 more" == versions_of(partial(FailingTool, row))

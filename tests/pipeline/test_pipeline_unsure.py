@@ -11,6 +11,8 @@ from inline_snapshot import snapshot
 from otel_agentic.cli.render.report_notes import group_notes
 from otel_agentic.commands import Commands
 from otel_agentic.judges import Question, Verdict
+from otel_agentic.results import from_json
+from otel_agentic.results.reports import ReportGroup
 from otel_agentic.testing import NOON_NS, SECOND_NS, AgentRunScript, speak_genai
 from tests.builders import feed, rows
 from tests.judges.parts import PlainJudge
@@ -70,7 +72,7 @@ def test_they_leave_n_and_the_failures_among_them_are_listed_and_bound_the_pass_
     ] == rows(engine, OUTCOMES)
     (group,) = commands.report(k=[1])["groups"]
     assert ({"judge_unsure": 2}, 1, [0.25, 0.5]) == (group["not_evaluated"], group["known_failures"], group["bounds"])
-    notes = "\n".join(group_notes([group]))
+    notes = "\n".join(group_notes([from_json(ReportGroup, group)]))
     assert passage(notes, name=group["judge"]["name"]) == snapshot(
         "judge <name> is unsure about an answer of 2 conversations; 1 of them fails"
     )

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from otel_agentic.cli.html.markup import Html, markup
+from otel_agentic.cli.render.report_notes import rates_by_k
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from otel_agentic.results.charts import CurveRow, HistoryRow
 
 #: Role -> the mark that matplotlib draws it with; `style.css` gives each role its colours.
 MARKS: Final[Mapping[str, str]] = {
@@ -225,15 +228,18 @@ class Series:
     width_ns: int | None = field(default=None)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], width_ns: int | None) -> Series:
+    def of(cls, row: HistoryRow, width_ns: int | None) -> Series:
         """Return the series of a row of `report_pictures`, of windows of that width."""
         bounds = {name: (name, f"{name}_lower", f"{name}_upper") for name in ESTIMATES}
         return cls(
-            ends_ns=np.array(row["end_ns"], dtype=np.int64),
-            values={name: np.stack([_floats(row[each]) for each in names], axis=1) for name, names in bounds.items()},
-            coverage=_floats(row["coverage"]),
-            tiers=row["tier"],
-            restated=np.array(row["restated"], dtype=np.bool_),
+            ends_ns=np.array(row.end_ns, dtype=np.int64),
+            values={
+                name: np.stack([_floats(getattr(row, each)) for each in names], axis=1)
+                for name, names in bounds.items()
+            },
+            coverage=_floats(row.coverage),
+            tiers=[tier or "" for tier in row.tier],
+            restated=np.array(row.restated, dtype=np.bool_),
             width_ns=width_ns,
         )
 
@@ -326,7 +332,7 @@ _MARGINS: Final = {"left": 30, "right": 10, "top": 8, "bottom": 36}
 _FEW: Final = 16
 
 
-def curves(row: Mapping[str, Any], width_px: int) -> Figure:
+def curves(row: CurveRow, width_px: int) -> Figure:
     """Return the picture of a group's curves, to be drawn inside `theme.drawing`.
 
     Args:
@@ -343,13 +349,13 @@ def curves(row: Mapping[str, Any], width_px: int) -> Figure:
         1 - (_MARGINS["top"] + _MARGINS["bottom"]) / height_px,
     )
     axes = figure.add_axes((*sides, *size))
-    estimates = row["estimates"][row["default_estimator"]]
-    ks = [int(k) for k in estimates["pass_at_k"]]
+    estimates = row.estimates[row.default_estimator]
+    ks = [int(k) for k in estimates.pass_at_k]
     _frame(axes, ks)
-    hollow = np.array([row["cases_left_out"].get(str(k), 0) > 0 for k in ks])
+    hollow = np.array([row.cases_left_out.get(str(k), 0) > 0 for k in ks])
     for name, role, style, marker in _LINES:
-        found = [estimates[name][str(k)] for k in ks]
-        numbers = np.array([[each[part] for part in ("value", "lower", "upper")] for each in found], dtype=np.float64)
+        found = [rates_by_k(estimates, name)[str(k)] for k in ks]
+        numbers = np.array([[rate.value, rate.lower, rate.upper] for rate in found], dtype=np.float64)
         _curve(axes, np.array(ks), numbers, hollow, colour=MARKS[role], style=style, marker=marker)
     return figure
 

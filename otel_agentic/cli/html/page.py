@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from importlib.metadata import version
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.cli.html.drawing import TIERS, Series, curves, drawing, inline_svg, timeline
 from otel_agentic.cli.html.markup import Html, breakable, markup, stranger, tag
@@ -30,7 +30,6 @@ from otel_agentic.cli.html.tables import (
     tier_chip,
     time_of,
     tool_map,
-    with_keys,
 )
 from otel_agentic.cli.render.notes import metric_advice
 from otel_agentic.cli.render.report_notes import (
@@ -44,6 +43,17 @@ from otel_agentic.cli.render.report_notes import (
 )
 from otel_agentic.cli.render.report_tables import NOTHING_FOUND, abstained, not_computed
 from otel_agentic.cli.render.text import interval, plural
+from otel_agentic.results.charts import (
+    Charts,
+    CurveRow,
+    Curves,
+    FailingRows,
+    FailureCauses,
+    History,
+    HistoryRow,
+    ToolRows,
+)
+from otel_agentic.results.reports import Rate, Report, ReportGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +61,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from otel_agentic.cli.html.markup import Child
-    from otel_agentic.cli.html.tables import Group
+    from otel_agentic.results.charts import (
+        Charts,
+        CurveRow,
+        Curves,
+        FailingRows,
+        FailureCauses,
+        History,
+        HistoryRow,
+        ToolRows,
+    )
 
 #: Own width of a drawing, px: in a column of a grid or on a phone; where panels are few, curves get half a line and
 #: windows a whole one, wherever there is room for it.
@@ -66,37 +85,39 @@ _SUBJECT: Final = ("agent", "agent_version")
 _NS: Final = 1_000_000_000
 
 
-def curve_panels(rows: Sequence[Group], differing: Sequence[str]) -> Html:
+def curve_panels(rows: Sequence[CurveRow], differing: Sequence[str]) -> Html:
     """Return a panel with pass@k and pass^k for each group, named by the keys that tell groups apart."""
     few = len(rows) <= _FEW
     panels = []
     for place, row in enumerate(rows):
         estimates = shown_estimates(row)
-        last = list(estimates["pass_at_k"])[-1]
-        told = f"k from 1 to {last}: pass@{last} {interval(estimates['pass_at_k'][last])}, pass^{last} {interval(estimates['pass_pow_k'][last])}"
+        last = list(estimates.pass_at_k)[-1]
+        told = f"k from 1 to {last}: pass@{last} {interval(estimates.pass_at_k[last])}, pass^{last} {interval(estimates.pass_pow_k[last])}"
         words = ("pass@k and pass^k over k", told)
         drawn = _drawn(partial(curves, row), f"k{place}", words, _HALF_PX if few else None)
-        counts = tag("span", f"{row['c']:,} of {row['n']:,} correct", class_="sub")
-        estimator = tag("span", estimator_kind(row["default_estimator"]), class_="sub")
-        panels.append(_panel(group_name(row, differing), markup((tier_chip(row), counts, estimator)), drawn))
+        counts = tag("span", f"{row.c:,} of {row.n:,} correct", class_="sub")
+        estimator = tag("span", estimator_kind(row.default_estimator), class_="sub")
+        panels.append(
+            _panel(group_name(row, differing), markup((tier_chip(row.tier, row.leaning), counts, estimator)), drawn)
+        )
     return tag("div", *panels, class_="panels half" if few else "panels")
 
 
-def history_panels(history: Mapping[str, Any], rows: Sequence[Group]) -> Html:
+def history_panels(history: History, rows: Sequence[HistoryRow]) -> Html:
     """Return a panel with reliability over time for each group."""
     few = len(rows) <= _FEW
     differing = telling(rows, *_SUBJECT)
-    span_ns = (min(row["end_ns"][0] for row in rows), max(row["end_ns"][-1] for row in rows))
-    title = f"pass@{history['k']} and pass^{history['k']} over time"
+    span_ns = (min(row.end_ns[0] for row in rows), max(row.end_ns[-1] for row in rows))
+    title = f"pass@{history.k} and pass^{history.k} over time"
     panels = []
     for place, row in enumerate(rows):
-        draw = partial(timeline, Series.of(row, history["width_ns"]), span_ns)
+        draw = partial(timeline, Series.of(row, history.width_ns), span_ns)
         drawn = _drawn(draw, f"t{place}", (title, _told(row, history)), _WHOLE_PX if few else None)
         panels.append(_panel(group_name(row, differing), _latest(row, history), drawn))
     return tag("div", *panels, class_="panels whole" if few else "panels")
 
 
-def tier_table(rows: Sequence[Group], width_ns: int | None) -> Html:
+def tier_table(rows: Sequence[HistoryRow], width_ns: int | None) -> Html:
     """Return since when each group has had which tier: the newest changes first."""
     lines: list[list[Child]] = []
     differing = telling(rows, *_SUBJECT)
@@ -110,8 +131,8 @@ def tier_table(rows: Sequence[Group], width_ns: int | None) -> Html:
                     markup(
                         (tag("span", style.sign, class_=f"shape {style.role}", aria_hidden="true"), " ", style.words)
                     ),
-                    time_of(row["end_ns"][first]),
-                    time_of(row["end_ns"][last]),
+                    time_of(row.end_ns[first]),
+                    time_of(row.end_ns[last]),
                 ]
             )
     heads = ["group", "tier", "first window that ended", "last window that ended"]
@@ -135,24 +156,24 @@ def _panel(name: Html, about: Html, drawn: Html) -> Html:
     return tag("figure", tag("figcaption", tag("h3", name), tag("p", about)), drawn, class_="panel")
 
 
-def _latest(row: Group, history: Mapping[str, Any]) -> Html:
+def _latest(row: HistoryRow, history: History) -> Html:
     """Return what the newest window says."""
-    group = {"tier": row["tier"][-1], "leaning": row["leaning"][-1]}
-    k = history["k"]
-    told = f"newest: pass@{k} {_newest(row, 'pass_at_k')}, pass^{k} {_newest(row, 'pass_pow_k')}, n {row['n'][-1]:,}"
-    return markup((tier_chip(group), tag("span", told, class_="sub")))
+    k = history.k
+    told = f"newest: pass@{k} {_newest(row, 'pass_at_k')}, pass^{k} {_newest(row, 'pass_pow_k')}, n {row.n[-1]:,}"
+    return markup((tier_chip(row.tier[-1] or "", row.leaning[-1]), tag("span", told, class_="sub")))
 
 
-def _newest(row: Group, name: str) -> str:
-    return interval({"value": row[name][-1], "lower": row[f"{name}_lower"][-1], "upper": row[f"{name}_upper"][-1]})
+def _newest(row: HistoryRow, name: str) -> str:
+    value, lower, upper = (getattr(row, f"{name}{suffix}")[-1] for suffix in ("", "_lower", "_upper"))
+    return interval(Rate(value=value, lower=lower, upper=upper))
 
 
-def _told(row: Group, history: Mapping[str, Any]) -> str:
-    ends, power = row["end_ns"], [value for value in row["pass_pow_k"] if value is not None]
-    spread = f"; pass^{history['k']} between {min(power):.3f} and {max(power):.3f}" if power else ""
-    restated = sum(row["restated"])
+def _told(row: HistoryRow, history: History) -> str:
+    ends, power = row.end_ns, [value for value in row.pass_pow_k if value is not None]
+    spread = f"; pass^{history.k} between {min(power):.3f} and {max(power):.3f}" if power else ""
+    restated = sum(row.restated)
     told = f"; {plural(restated, 'point')} restated" if restated else ""
-    return f"{plural(len(ends), 'window')} of {history['window']} that ended from {time_of(ends[0])} to {time_of(ends[-1])} UTC{spread}{told}"
+    return f"{plural(len(ends), 'window')} of {history.window} that ended from {time_of(ends[0])} to {time_of(ends[-1])} UTC{spread}{told}"
 
 
 #: Notes on groups that stand open; more of them are folded.
@@ -189,30 +210,30 @@ _HOLLOW: Final = " Hollow marks: cases with fewer than k attempts are left out t
 _ENDS: Final = " A curve ends where there are too few attempts."
 
 
-def sections(found: Mapping[str, Any], drawn: Mapping[str, Any]) -> Iterator[tuple[str, Html]]:
+def sections(found: Report, drawn: Charts) -> Iterator[tuple[str, Html]]:
     """Yield name and content of each section of a report that has groups, to be drawn inside `theme.drawing`.
 
     Args:
         found: the report.
         drawn: what the pictures are drawn from.
     """
-    groups: Sequence[Group] = found["groups"]
+    groups = found.groups
     yield "Summary", markup((summary_table(groups), more_rows(groups), _tier_legend()))
-    if found.get("comparison"):
-        yield "Comparison", comparison_part(found["comparison"])
-    if found.get("objectives"):
-        yield "Objectives", objectives_part(found["objectives"])
-    yield "Curves", _curves(drawn["curves"], telling(groups))
-    yield "Over time", _history(drawn["history"], found["evaluation"])
-    yield "Tools", _tools(drawn["tools"], drawn["failing"], groups)
-    if groups[0].get("metrics") is not None:
-        yield "Metrics", _metrics(groups, found.get("metrics_chosen"))
-    if drawn.get("failures") is not None:
-        yield "Failures", _failures(drawn["failures"])
+    if found.comparison:
+        yield "Comparison", comparison_part(found.comparison)
+    if found.objectives:
+        yield "Objectives", objectives_part(found.objectives)
+    yield "Curves", _curves(drawn.curves, telling(groups))
+    yield "Over time", _history(drawn.history, found.evaluation)
+    yield "Tools", _tools(drawn.tools, drawn.failing, groups)
+    if groups[0].metrics is not None:
+        yield "Metrics", _metrics(groups, found.metrics_chosen)
+    if drawn.failures is not None:
+        yield "Failures", _failures(drawn.failures)
     yield "Coverage", markup((_COVERAGE, coverage_table(groups), more_rows(groups)))
     if corrected := corrected_part(groups):
         yield "Judge errors", corrected
-    clocks = [f"warning: {row['note']}" for row in found.get("wrong_clocks", ())]
+    clocks = [f"warning: {row.note}" for row in found.wrong_clocks]
     yield "Notes", _notes(groups, [*not_rebuilt_notes(found), *text_match_notes(found), *clocks])
 
 
@@ -221,8 +242,8 @@ def empty_state(text: str) -> Html:
     return tag("p", _coded(text), class_="empty-state")
 
 
-def _curves(found: Mapping[str, Any], differing: Sequence[str]) -> Html:
-    rows = with_keys(found["rows"])
+def _curves(found: Curves, differing: Sequence[str]) -> Html:
+    rows = found.rows
     if not rows:
         return empty_state(_NONE_EVALUATED)
     legend = _legend("pass@k: at least one of k attempts is right", "pass^k: all k are right")
@@ -231,34 +252,34 @@ def _curves(found: Mapping[str, Any], differing: Sequence[str]) -> Html:
             legend,
             tag("p", _bands(rows), class_="note"),
             curve_panels(rows, differing),
-            _left_out(found["left_out"], "group", "in the summary"),
+            _left_out(found.left_out, "group", "in the summary"),
             _folded("The numbers behind the curves", curve_table(rows, differing)),
         )
     )
 
 
-def _bands(rows: Sequence[Group]) -> str:
+def _bands(rows: Sequence[CurveRow]) -> str:
     """Return what bands are, and where there are some, what hollow marks and early ends of curves are."""
     points = [
-        (found["value"] is not None, row["cases_left_out"].get(k, 0))
+        (found.value is not None, row.cases_left_out.get(k, 0))
         for row in rows
-        for k, found in shown_estimates(row)["pass_pow_k"].items()
+        for k, found in shown_estimates(row).pass_pow_k.items()
     ]
     hollow = _HOLLOW if any(defined and left_out for defined, left_out in points) else ""
     ends = "" if all(defined for defined, _ in points) else _ENDS
     return f"Bands are the intervals: {estimator_line(rows)}.{hollow}{ends}"
 
 
-def _history(history: Mapping[str, Any] | None, evaluation: str) -> Html:
+def _history(history: History | None, evaluation: str) -> Html:
     if evaluation != "default":
         return empty_state(_DEFAULT_ONLY)
-    if history is None or not history["rows"]:
+    if history is None or not history.rows:
         return empty_state(_NO_WINDOWS)
-    rows = with_keys(history["rows"])
-    k, width = history["k"], history["window"]
-    others = [other for other in history["widths"] if other != width]
+    rows = history.rows
+    k, width = history.k, history.window
+    others = [other for other in history.widths if other != width]
     told = (
-        f"Each point is a window of {_width_told(width)}, drawn at its end: estimator {history['estimator']}, {history['level']:.0%} "
+        f"Each point is a window of {_width_told(width)}, drawn at its end: estimator {history.estimator}, {history.level:.0%} "
         "intervals as bands. A line breaks where no window holds a conversation."
     )
     more = (
@@ -268,16 +289,16 @@ def _history(history: Mapping[str, Any] | None, evaluation: str) -> Html:
     )
     return markup(
         (
-            _legend(f"pass@{k}", f"pass^{k}", restated=any(any(row["restated"]) for row in rows)),
+            _legend(f"pass@{k}", f"pass^{k}", restated=any(any(row.restated) for row in rows)),
             tag("p", _coded(told + more), class_="note"),
             history_panels(history, rows),
-            _left_out(history["left_out"], "group", "not drawn; `--agent` chooses"),
-            _folded("When each group had which tier", tier_table(rows, history["width_ns"])),
+            _left_out(history.left_out, "group", "not drawn; `--agent` chooses"),
+            _folded("When each group had which tier", tier_table(rows, history.width_ns)),
         )
     )
 
 
-def _metrics(groups: Sequence[Group], chosen: Sequence[str] | None) -> Html:
+def _metrics(groups: Sequence[ReportGroup], chosen: Sequence[str] | None) -> Html:
     whole = metrics_table(groups, every=bool(chosen))
     if whole is None:
         return empty_state(_NO_METRICS)
@@ -288,7 +309,7 @@ def _metrics(groups: Sequence[Group], chosen: Sequence[str] | None) -> Html:
     return markup((first, tag("h3", "What each metric says"), whole, listed))
 
 
-def _abstained(groups: Sequence[Group]) -> Iterator[Html]:
+def _abstained(groups: Sequence[ReportGroup]) -> Iterator[Html]:
     """Yield which groups have metrics without any score, and how many."""
     for told, names in abstained(groups).items():
         named = [markup((", " if place else None, stranger(name))) for place, name in enumerate(names[:_OPEN_NOTES])]
@@ -296,38 +317,38 @@ def _abstained(groups: Sequence[Group]) -> Iterator[Html]:
         yield markup((named, more, ": ", _coded(told)))
 
 
-def _failures(found: Mapping[str, Any]) -> Html:
-    if not found["rows"]:
+def _failures(found: FailureCauses) -> Html:
+    if not found.rows:
         return empty_state(_NO_FAILURES)
-    left_out = _left_out(found["left_out"], "cause", "in `otel-agentic failures`")
-    return markup((tag("p", _coded(_FAILURES), class_="note"), failures_table(found["rows"]), left_out))
+    left_out = _left_out(found.left_out, "cause", "in `otel-agentic failures`")
+    return markup((tag("p", _coded(_FAILURES), class_="note"), failures_table(found.rows), left_out))
 
 
-def _in_bands(groups: Sequence[Group]) -> Html | None:
+def _in_bands(groups: Sequence[ReportGroup]) -> Html | None:
     bands = bands_table(groups)
     return markup((tag("h3", "In bands"), tag("p", _BANDS, class_="note"), bands)) if bands else None
 
 
-def _tools(tools: Mapping[str, Any], failing: Mapping[str, Any], groups: Sequence[Group]) -> Html:
-    if not tools["rows"]:
+def _tools(tools: ToolRows, failing: FailingRows, groups: Sequence[ReportGroup]) -> Html:
+    if not tools.rows:
         return empty_state(_NO_TOOLS)
-    faults = failing_table(failing["rows"]) if failing["rows"] else tag("p", _NO_FAULTS, class_="note")
+    faults = failing_table(failing.rows) if failing.rows else tag("p", _NO_FAULTS, class_="note")
     return markup(
         (
             tag("p", _HEAT, class_="note"),
             heat_legend(),
-            tool_map(tools["rows"]),
-            _left_out(tools["left_out"], "tool", "with fewer faults, not shown"),
+            tool_map(tools.rows),
+            _left_out(tools.left_out, "tool", "with fewer faults, not shown"),
             _in_bands(groups),
             tag("h3", "What is wrong"),
             faults,
-            _left_out(failing["left_out"], "fault kind", "in `otel-agentic tools failing`"),
+            _left_out(failing.left_out, "fault kind", "in `otel-agentic tools failing`"),
         )
     )
 
 
-def _notes(groups: Sequence[Group], first: Sequence[str]) -> Html:
-    metrics = (metric for group in groups for metric in group.get("metrics") or ())
+def _notes(groups: Sequence[ReportGroup], first: Sequence[str]) -> Html:
+    metrics = (metric for group in groups for metric in group.metrics or ())
     about = [
         tag("li", _coded(note))
         for note in dict.fromkeys([*tier_notes(groups), *group_notes(groups), *metric_advice(metrics)])
@@ -377,7 +398,7 @@ def _width_told(window: str) -> str:
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
-def page(found: Mapping[str, Any], drawn: Mapping[str, Any], about: str) -> str:
+def page(found: Report, drawn: Charts, about: str) -> str:
     """Return a report as an HTML page, in ASCII.
 
     Args:
@@ -385,7 +406,7 @@ def page(found: Mapping[str, Any], drawn: Mapping[str, Any], about: str) -> str:
         drawn: what the pictures are drawn from: the answer of `report_pictures`.
         about: what time the report is about.
     """
-    groups: Sequence[Group] = found["groups"]
+    groups = found.groups
     with drawing():
         parts = dict(sections(found, drawn)) if groups else {}
     content = [_section(name, part) for name, part in parts.items()]
@@ -415,20 +436,20 @@ def _head(title: str) -> Html:
     )
 
 
-def _heading(groups: Sequence[Group]) -> Html:
-    agents = {group["agent"] for group in groups}
+def _heading(groups: Sequence[ReportGroup]) -> Html:
+    agents = {group.agent for group in groups}
     if not agents:
         return markup("Reliability")
     of = stranger(*agents) if len(agents) == 1 and None not in agents else plural(len(agents), "agent")
     return markup(("Reliability of ", of))
 
 
-def _facts(groups: Sequence[Group], drawn: Mapping[str, Any], about: str) -> Child:
+def _facts(groups: Sequence[ReportGroup], drawn: Charts, about: str) -> Child:
     facts = [about[:1].upper() + about[1:]]
-    if drawn["first_ns"] is not None:
-        facts.append(f"conversations that ended from {time_of(drawn['first_ns'])} to {time_of(drawn['last_ns'])} UTC")
+    if drawn.first_ns is not None and drawn.last_ns is not None:
+        facts.append(f"conversations that ended from {time_of(drawn.first_ns)} to {time_of(drawn.last_ns)} UTC")
     if groups:
-        evaluated = sum(group["n"] for group in groups)
+        evaluated = sum(group.n for group in groups)
         facts.append(f"{plural(len(groups), 'group')}, {plural(evaluated, 'evaluated conversation')}")
     return [tag("span", fact) for fact in facts]
 

@@ -10,7 +10,7 @@ from otel_agentic.cli.html.drawing import TIERS
 from otel_agentic.cli.html.markup import Html, markup, stranger, tag
 from otel_agentic.cli.render import report_tables as report_compare
 from otel_agentic.cli.render import report_tables as report_corrected
-from otel_agentic.cli.render.report_notes import KEYS, estimates_by_role, objective_notes, shown_estimates
+from otel_agentic.cli.render.report_notes import KEYS, estimates_by_role, objective_notes, rates_by_k, shown_estimates
 from otel_agentic.cli.render.report_tables import (
     can_fail,
     headline_bands,
@@ -19,7 +19,7 @@ from otel_agentic.cli.render.report_tables import (
     shown_threshold,
     shown_value,
 )
-from otel_agentic.cli.render.terminal import told_apart
+from otel_agentic.cli.render.terminal import differing_and_shared
 from otel_agentic.cli.render.text import NOTHING, moment, percent, plural, ratio
 
 if TYPE_CHECKING:
@@ -27,58 +27,49 @@ if TYPE_CHECKING:
 
     from otel_agentic.cli.html.markup import Child
     from otel_agentic.cli.render.terminal import Column
-
-Group = dict[str, Any]
-
+    from otel_agentic.results.charts import CurveRow, FailureCause, ToolHealth
+    from otel_agentic.results.failures import FailingTool
+    from otel_agentic.results.reports import Comparison, MetricSummary, ObjectiveStatus, Rate, ReportGroup
 
 _NS_PER_S: Final = 1_000_000_000
 
 
-def with_keys(rows: Iterable[Mapping[str, Any]]) -> list[Group]:
-    """Return rows with every key that tells groups apart, None where a row has none."""
-    return [dict.fromkeys(KEYS) | dict(row) for row in rows]
-
-
-def telling(groups: Sequence[Mapping[str, Any]], *always: str) -> list[str]:
+def telling(groups: Sequence[object], *always: str) -> list[str]:
     """Return the keys that tell groups apart, in their order, with those that are always named."""
-    differing, _ = told_apart(groups, KEYS)
+    differing, _ = differing_and_shared(groups, KEYS)
     return [name for name in KEYS if name in differing or name in always]
 
 
-def group_name(group: Mapping[str, Any], differing: Sequence[str]) -> Html:
+def group_name(group: object, differing: Sequence[str]) -> Html:
     """Return the name of a group by the keys that tell it apart, or its agent where there are none."""
-    parts = [stranger(group[name]) for name in differing if group[name]]
-    return Html(" · ".join(parts)) or stranger(group["agent"] or "all conversations")
+    parts = [stranger(value) for name in differing if (value := getattr(group, name, None))]
+    return Html(" · ".join(parts)) or stranger(getattr(group, "agent", None) or "all conversations")
 
 
-def tier_chip(group: Mapping[str, Any]) -> Html:
+def tier_chip(tier: str, leaning_to: str | None) -> Html:
     """Return the tier of a group: shape, colour and word, and what it leans to."""
-    style = TIERS[group["tier"]]
+    style = TIERS[tier]
     shape = tag("span", style.sign, class_=f"shape {style.role}", aria_hidden="true")
     told = tag("span", shape, " ", style.words, class_="tier")
-    leaning = (
-        f"leaning {TIERS[group['leaning']].words}"
-        if group.get("leaning") and group["tier"] == "insufficient_evidence"
-        else None
-    )
+    leaning = f"leaning {TIERS[leaning_to].words}" if leaning_to and tier == "insufficient_evidence" else None
     return markup((told, " ", tag("span", leaning, class_="sub leaning") if leaning else None))
 
 
-def estimate_cell(found: Mapping[str, float | None]) -> Html:
+def estimate_cell(found: Rate) -> Html:
     """Return an estimate with its interval, in figures and as a bar from 0 to 1."""
-    if found["value"] is None:
+    if found.value is None:
         return tag("span", NOTHING, class_="none", title="undefined: too few attempts")
-    if found["lower"] is None or found["upper"] is None:
-        return tag("b", ratio(found["value"]))
-    told = f"[{ratio(found['lower'])}, {ratio(found['upper'])}]"
+    if found.lower is None or found.upper is None:
+        return tag("b", ratio(found.value))
+    told = f"[{ratio(found.lower)}, {ratio(found.upper)}]"
     bar = tag(
         "span",
-        tag("i", style=f"left:{_share(found['lower'])};right:{_share(1 - found['upper'])}"),
-        tag("b", style=f"left:{_share(found['value'])}"),
+        tag("i", style=f"left:{_share(found.lower)};right:{_share(1 - found.upper)}"),
+        tag("b", style=f"left:{_share(found.value)}"),
         class_="range",
         aria_hidden="true",
     )
-    return markup((tag("b", ratio(found["value"])), " ", tag("span", told, class_="sub nowrap"), bar))
+    return markup((tag("b", ratio(found.value)), " ", tag("span", told, class_="sub nowrap"), bar))
 
 
 def coverage_cell(coverage: float | None) -> Html:
@@ -148,7 +139,7 @@ _ESTIMATES: Final = {"pass_at_k": "pass@{}", "pass_pow_k": "pass^{}"}
 _USUAL_K: Final = "3"
 
 
-def summary_table(groups: Sequence[Group]) -> Html:
+def summary_table(groups: Sequence[ReportGroup]) -> Html:
     """Return a row for each group: counts, coverage, tier, and the estimates that matter most."""
     names = telling(groups) or ["agent"]
     shown = _shown(groups)
@@ -162,11 +153,11 @@ def summary_table(groups: Sequence[Group]) -> Html:
     ]
     rows = [
         [
-            *(_name(group[name]) for name in names),
-            tier_chip(group),
-            *(estimate_cell(estimates_by_role(group)[role][kind][k]) for role, kind, k in shown),
-            _part(group["c"], group["n"]),
-            coverage_cell(group["coverage"]),
+            *(_name(getattr(group, name)) for name in names),
+            tier_chip(group.tier, group.leaning),
+            *(estimate_cell(rates_by_k(estimates_by_role(group)[role], kind)[k]) for role, kind, k in shown),
+            _part(group.c, group.n),
+            coverage_cell(group.coverage),
             _needed(group),
         ]
         for group in groups[:MOST_ROWS]
@@ -176,21 +167,21 @@ def summary_table(groups: Sequence[Group]) -> Html:
     )
 
 
-def coverage_table(groups: Sequence[Group]) -> Html:
+def coverage_table(groups: Sequence[ReportGroup]) -> Html:
     """Return what was evaluated of each group, what was not and why, and what the pass rate may be with it."""
     rows: list[list[Child]] = []
     differing = telling(groups)
     for group in groups[:MOST_ROWS]:
-        missing = sum(group["not_evaluated"].values())
-        total = group["n"] + missing
-        bounds = NOTHING if group["bounds"] is None else " to ".join(ratio(each) for each in group["bounds"])
+        missing = sum(group.not_evaluated.values())
+        total = group.n + missing
+        bounds = NOTHING if group.bounds is None else " to ".join(ratio(each) for each in group.bounds)
         rows.append(
             [
                 group_name(group, differing),
-                _shares(group["c"], group["n"] - group["c"], missing),
-                _reasons(group["not_evaluated"]),
-                _part(group["n"], total),
-                percent(group["coverage"]),
+                _shares(group.c, group.n - group.c, missing),
+                _reasons(group.not_evaluated),
+                _part(group.n, total),
+                percent(group.coverage),
                 bounds,
             ]
         )
@@ -198,31 +189,31 @@ def coverage_table(groups: Sequence[Group]) -> Html:
     return table("What was evaluated, and why the rest was not", heads, rows, numbers=3)
 
 
-def curve_table(rows: Sequence[Group], differing: Sequence[str]) -> Html:
+def curve_table(rows: Sequence[CurveRow], differing: Sequence[str]) -> Html:
     """Return the numbers behind the curves: a row for each group and k."""
     lines: list[list[Child]] = [
         [
             group_name(group, differing),
-            group["default_estimator"],
+            group.default_estimator,
             k,
-            *(_interval(shown_estimates(group)[kind][k]) for kind in _ESTIMATES),
-            f"{group['cases_left_out'].get(k, 0):,}",
+            *(_interval(rates_by_k(shown_estimates(group), kind)[k]) for kind in _ESTIMATES),
+            f"{group.cases_left_out.get(k, 0):,}",
         ]
         for group in rows
-        for k in shown_estimates(group)["pass_at_k"]
+        for k in shown_estimates(group).pass_at_k
     ]
     heads = ["group", "estimator", "k", "pass@k", "pass^k", "cases left out"]
     return table("The numbers behind the curves", heads, lines, class_="plain", numbers=4)
 
 
-def estimator_line(rows: Sequence[Group]) -> str:
+def estimator_line(rows: Sequence[CurveRow]) -> str:
     """Return which estimators made the curves, and the level of their bands."""
-    names = sorted({row["default_estimator"] for row in rows})
-    levels = sorted({f"{shown_estimates(row)['level']:.0%}" for row in rows})
+    names = sorted({row.default_estimator for row in rows})
+    levels = sorted({f"{shown_estimates(row).level:.0%}" for row in rows})
     return f"estimator {' and '.join(names)}, {' and '.join(levels)} intervals"
 
 
-def more_rows(groups: Sequence[Group]) -> Html:
+def more_rows(groups: Sequence[ReportGroup]) -> Html:
     """Return a sentence about the groups that tables leave out, nothing where they hold all."""
     if len(groups) <= MOST_ROWS:
         return Html("")
@@ -230,29 +221,29 @@ def more_rows(groups: Sequence[Group]) -> Html:
     return tag("p", f"{left}: `--format json` has all of them, --agent and --since narrow the choice.", class_="note")
 
 
-def _shown(groups: Sequence[Group]) -> list[tuple[str, str, str]]:
+def _shown(groups: Sequence[ReportGroup]) -> list[tuple[str, str, str]]:
     """Return role, rate and k of the summary: pass@1, and both at 3 where that is asked for, else at the highest k."""
-    ks = list(shown_estimates(groups[0])["pass_at_k"])
+    ks = list(shown_estimates(groups[0]).pass_at_k)
     high = _USUAL_K if _USUAL_K in ks else ks[-1]
     first = [("pass_at_k", ks[0])] if ks[0] != high else []
     rates = [*first, ("pass_at_k", high), ("pass_pow_k", high)]
     return [(role, kind, k) for role in estimates_by_role(groups[0]) for kind, k in rates]
 
 
-def _interval(found: Mapping[str, float | None]) -> Child:
-    if found["value"] is None:
+def _interval(found: Rate) -> Child:
+    if found.value is None:
         return NOTHING
-    return markup((tag("b", ratio(found["value"])), f" [{ratio(found['lower'])}, {ratio(found['upper'])}]"))
+    return markup((tag("b", ratio(found.value)), f" [{ratio(found.lower)}, {ratio(found.upper)}]"))
 
 
 def _part(count: int, whole: int) -> Html:
     return tag("span", tag("b", f"{count:,}"), f" of {whole:,}")
 
 
-def _needed(group: Group) -> Child:
-    if group["needed"]:
-        return f"≈ {group['needed']:,} more"
-    if group["tier"] == "insufficient_evidence" or group["needed"] is None:
+def _needed(group: ReportGroup) -> Child:
+    if group.needed:
+        return f"≈ {group.needed:,} more"
+    if group.tier == "insufficient_evidence" or group.needed is None:
         return tag("span", NOTHING, class_="none", title="not known, or beyond reach")
     return tag("span", "settled", class_="sub")
 
@@ -293,9 +284,9 @@ _VALUES: Final = 3
 _VALUE_LIMIT: Final = 40
 
 
-def tool_map(rows: Sequence[Mapping[str, Any]]) -> Html:
+def tool_map(rows: Sequence[ToolHealth]) -> Html:
     """Return a map of tools by dimension: the deeper a cell, the more of the score is lost there."""
-    agents, _ = told_apart(rows, ["agent"])
+    agents, _ = differing_and_shared(rows, ["agent"])
     head = tag(
         "tr",
         tag("th", "tool", scope="col"),
@@ -307,7 +298,7 @@ def tool_map(rows: Sequence[Mapping[str, Any]]) -> Html:
             "tr",
             _tool(row, named=bool(agents)),
             *(_cell(row, name) for name in _DIMENSIONS),
-            tag("td", tag("b", f"{row['errored']:,}"), class_="count", data_label="errors"),
+            tag("td", tag("b", f"{row.errored:,}"), class_="count", data_label="errors"),
         )
         for row in rows
     ]
@@ -326,10 +317,10 @@ def heat_legend() -> Html:
     )
 
 
-def failing_table(rows: Sequence[Mapping[str, Any]]) -> Html:
+def failing_table(rows: Sequence[FailingTool]) -> Html:
     """Return what is wrong with which tool: first what most conversations failed by."""
-    agents, _ = told_apart(rows, ["agent"])
-    versions, _ = told_apart(rows, ["agent_version"])
+    agents, _ = differing_and_shared(rows, ["agent"])
+    versions, _ = differing_and_shared(rows, ["agent_version"])
     heads = [
         "tool",
         *agents,
@@ -344,31 +335,31 @@ def failing_table(rows: Sequence[Mapping[str, Any]]) -> Html:
     ]
     lines: list[list[Child]] = [
         [
-            stranger(row["tool"]),
-            *(_tool_name(row[name]) for name in (*agents, *versions)),
+            stranger(row.tool),
+            *(_tool_name(getattr(row, name)) for name in (*agents, *versions)),
             _fault(row),
-            _tool_name(row["parameter"]),
+            _tool_name(row.parameter),
             _values(row),
-            tag("span", stranger(row["example_conversation"]), class_="id"),
-            f"{row['faults']:,}",
-            NOTHING if row["rate"] is None else percent(row["rate"]),
-            tag("span", tag("b", f"{row['failed']:,}"), f" of {row['conversations']:,}"),
+            tag("span", stranger(row.example_conversation), class_="id"),
+            f"{row.faults:,}",
+            NOTHING if row.rate is None else percent(row.rate),
+            tag("span", tag("b", f"{row.failed:,}"), f" of {row.conversations:,}"),
         ]
         for row in rows
     ]
     return table("What is wrong with which tool; first what most conversations failed by", heads, lines, numbers=3)
 
 
-def _tool(row: Mapping[str, Any], *, named: bool) -> Html:
+def _tool(row: ToolHealth, *, named: bool) -> Html:
     """Return the head of a row: the tool, its agent where there are several, how many conversations had it."""
-    agent = (stranger(row["agent"]), " · ") if named else ()
-    about = tag("span", agent, plural(row["conversations"], "conversation"), class_="sub")
-    return tag("th", stranger(row["tool"]), about, scope="row")
+    agent = (stranger(row.agent), " · ") if named else ()
+    about = tag("span", agent, plural(row.conversations, "conversation"), class_="sub")
+    return tag("th", stranger(row.tool), about, scope="row")
 
 
-def _cell(row: Mapping[str, Any], name: str) -> Html:
+def _cell(row: ToolHealth, name: str) -> Html:
     """Return a cell; one of a dimension that never applied is hatched, for that is not a score of 0."""
-    score, count, faults = row[name], row[f"{name}_n"], row[f"{name}_faults"]
+    score, count, faults = (getattr(row, f"{name}{suffix}") for suffix in ("", "_n", "_faults"))
     if score is None:
         told = plural(faults, "fault") if faults else "does not apply"
         return tag(
@@ -385,23 +376,19 @@ def _depth(score: float) -> float:
     return _DARKEST * math.sqrt(max(0.0, 1.0 - score))
 
 
-def _fault(row: Mapping[str, Any]) -> Html:
+def _fault(row: FailingTool) -> Html:
     new = (
-        tag("span", "new", class_="new", title="an earlier version used the tool without this")
-        if row["is_new"]
-        else None
+        tag("span", "new", class_="new", title="an earlier version used the tool without this") if row.is_new else None
     )
-    return markup((row["fault"].replace("_", " "), " ", new, tag("span", row["dimension"], class_="sub")))
+    return markup((row.fault.replace("_", " "), " ", new, tag("span", row.dimension, class_="sub")))
 
 
-def _values(row: Mapping[str, Any]) -> Child:
+def _values(row: FailingTool) -> Child:
     """Return the most frequent wrong values: what was made, and what was expected."""
-    pairs = (row["wrong_values"] or [])[:_VALUES]
+    pairs = (row.wrong_values or [])[:_VALUES]
     if not pairs:
         return tag("span", NOTHING, class_="none blank")
-    return markup(
-        [tag("span", _value(each["actual"]), " not ", _value(each["expected"]), class_="pair") for each in pairs]
-    )
+    return markup([tag("span", _value(each.actual), " not ", _value(each.expected), class_="pair") for each in pairs])
 
 
 def _value(value: Any) -> Html:
@@ -422,25 +409,25 @@ _BLANK: Final = tag("span", NOTHING, class_="none blank")
 _SIGNS: Final = {"critical": "■", "high": "▲", "medium": "◆", "low": "●"}
 
 
-def layers_table(groups: Sequence[Group]) -> Html | None:
+def layers_table(groups: Sequence[ReportGroup]) -> Html | None:
     """Return how often which layer broke first, a row for each group; None where nobody looked."""
     differing = telling(groups)
     lines: list[list[Child]] = [
         [
             group_name(group, differing),
-            _label_bar(metric | {"failing_labels": [label for label in metric["labels"] if label != _NO_LAYER]}),
-            tag("span", tag("b", f"{metric['n']:,}"), f" of {metric['n'] + sum(metric['not_evaluated'].values()):,}"),
+            _label_bar(metric, [label for label in metric.labels if label != _NO_LAYER]),
+            tag("span", tag("b", f"{metric.n:,}"), f" of {metric.n + sum(metric.not_evaluated.values()):,}"),
         ]
         for group in groups[:MOST_ROWS]
         for metric in metrics_of(group)
-        if metric["name"] == _LAYERS and metric["labels"]
+        if metric.name == _LAYERS and metric.labels
     ]
     if not lines:
         return None
     return table("Which layer broke first, by group", ["group", "first to break", "conversations"], lines, numbers=1)
 
 
-def metrics_table(groups: Sequence[Group], *, every: bool = False) -> Html | None:
+def metrics_table(groups: Sequence[ReportGroup], *, every: bool = False) -> Html | None:
     """Return a row for each group and metric, None without any; with `every` also of metrics without a score."""
     differing = telling(groups)
     lines: list[list[Child]] = []
@@ -455,7 +442,7 @@ def metrics_table(groups: Sequence[Group], *, every: bool = False) -> Html | Non
     return table("What each metric says", [heads[place] for place in says], cells, numbers=_figures(says, heads))
 
 
-def bands_table(groups: Sequence[Group]) -> Html | None:
+def bands_table(groups: Sequence[ReportGroup]) -> Html | None:
     """Return how many conversations are perfect, good, moderate and poor in each tool dimension; None without any."""
     differing = telling(groups)
     lines: list[list[Child]] = [
@@ -474,17 +461,17 @@ def bands_table(groups: Sequence[Group]) -> Html | None:
     return table("Tool scores of conversations in bands", heads, lines, numbers=len(_BANDS))
 
 
-def failures_table(rows: Sequence[Mapping[str, Any]]) -> Html:
+def failures_table(rows: Sequence[FailureCause]) -> Html:
     """Return failures by cause, the worst first."""
     lines: list[list[Child]] = [
         [
-            stranger(row["title"], 200),
-            _severity(row["severity"]),
-            tag("span", stranger(row["example_conversation"]), class_="id"),
-            tag("span", f"{time_of(row['first_seen_ns'])} to ", tag("span", time_of(row["last_seen_ns"]))),
-            tag("b", f"{row['conversations']:,}"),
-            f"{row['failures']:,}",
-            percent(row["share"]),
+            stranger(row.title, 200),
+            _severity(row.severity),
+            tag("span", stranger(row.example_conversation), class_="id"),
+            tag("span", f"{time_of(row.first_seen_ns)} to ", tag("span", time_of(row.last_seen_ns))),
+            tag("b", f"{row.conversations:,}"),
+            f"{row.failures:,}",
+            percent(row.share),
         ]
         for row in rows
     ]
@@ -497,54 +484,58 @@ def _figures(kept: Sequence[int], heads: Sequence[str]) -> int:
     return sum(heads[place] in {"scores", "failures"} for place in kept)
 
 
-def _named(metric: Mapping[str, Any], group: Sequence[Child]) -> list[Child]:
-    title = tag("span", stranger(metric["title"]), class_="sub") if metric["title"] else None
+def _named(metric: MetricSummary, group: Sequence[Child]) -> list[Child]:
+    title = tag("span", stranger(metric.title), class_="sub") if metric.title else None
     return [markup((stranger(shown_name(metric)), title)), *group]
 
 
-def _cells(metric: Mapping[str, Any]) -> Iterator[Child]:
+def _cells(metric: MetricSummary) -> Iterator[Child]:
     yield _score(metric)
     yield _or_nothing(shown_threshold(metric))
     yield _metric_reasons(metric)
-    yield f"{metric['n']:,}"
+    yield f"{metric.n:,}"
     if not can_fail(metric):
         yield _BLANK
     else:
-        yield tag("b", f"{metric['failures']:,}")
+        yield tag("b", f"{metric.failures:,}")
 
 
-def _score(metric: Mapping[str, Any]) -> Html:
+def _score(metric: MetricSummary) -> Html:
     """Return the mean with what lies around it, and labels with their shares."""
-    labels = _label_bar(metric) if metric["labels"] else None
-    if metric["mean"] is None:
+    labels = _label_bar(metric, metric.failing_labels) if metric.labels else None
+    if metric.mean is None:
         return labels or tag("span", NOTHING, class_="none")
-    mean = tag("b", shown_value(metric["mean"], metric))
-    plain = {**metric, "range": None} if metric["unit"] == "1" and metric["range"] != [0.0, 1.0] else metric
-    low, median, high = (shown_value(metric[name], plain) for name in ("low", "median", "high"))
-    around = tag("span", f"median {median}, from {low} to {high}", class_="sub")
-    return markup((mean, _bar(metric), around if metric["n"] > 1 else None, labels))
+    mean = tag("b", shown_value(metric.mean, metric))
+    around = None
+    if metric.n > 1:
+        low, median, high = (
+            NOTHING if value is None else shown_value(value, metric, scale=False)
+            for value in (metric.low, metric.median, metric.high)
+        )
+        around = tag("span", f"median {median}, from {low} to {high}", class_="sub")
+    return markup((mean, _bar(metric), around, labels))
 
 
-def _bar(metric: Mapping[str, Any]) -> Html | None:
+def _bar(metric: MetricSummary) -> Html | None:
     """Return where the mean lies between the bounds of its metric, where it has two."""
-    low, high = metric["range"] or (None, None)
-    if low is None or high is None or low >= high:
+    low, high = metric.range or (None, None)
+    if low is None or high is None or low >= high or metric.mean is None:
         return None
-    left = 100 * min(1.0, max(0.0, (high - metric["mean"]) / (high - low)))
+    left = 100 * min(1.0, max(0.0, (high - metric.mean) / (high - low)))
     return tag("span", tag("i", style=f"left:0;right:{left:.4g}%"), class_="range cover", aria_hidden="true")
 
 
-def _label_bar(metric: Mapping[str, Any]) -> Html:
+def _label_bar(metric: MetricSummary, failing_labels: Sequence[str]) -> Html:
     """Return the labels as a bar of their shares, and in words; failing ones come last, in the colour of failures."""
-    neutral = "plain" if not metric["failing_labels"] else "passed"
-    labels = sorted(metric["labels"].items(), key=lambda item: (item[0] in metric["failing_labels"], -item[1], item[0]))
-    kinds = [(label, count, label in metric["failing_labels"]) for label, count in labels]
+    neutral = "plain" if not failing_labels else "passed"
+    labels = sorted(metric.labels.items(), key=lambda item: (item[0] in failing_labels, -item[1], item[0]))
+    kinds = [(label, count, label in failing_labels) for label, count in labels]
     bar = [
-        tag("i", class_="failed" if failing else neutral, style=f"width:{100 * count / metric['n']:.4g}%")
+        tag("i", class_="failed" if failing else neutral, style=f"width:{100 * count / metric.n:.4g}%")
         for _, count, failing in kinds[:_LABELS]
     ]
     words = [
-        tag("span", tag("b", percent(count / metric["n"])), " ", stranger(label.replace("_", " ")), class_="reason")
+        tag("span", tag("b", percent(count / metric.n)), " ", stranger(label.replace("_", " ")), class_="reason")
         for label, count, _ in kinds[:_LABELS]
     ]
     more = tag("span", plural(len(kinds[_LABELS:]), "more label"), class_="sub") if kinds[_LABELS:] else None
@@ -561,8 +552,8 @@ def _band_bar(found: Mapping[str, int]) -> Html:
     return tag("span", *parts, class_="shares", aria_hidden="true")
 
 
-def _metric_reasons(metric: Mapping[str, Any]) -> Child:
-    most = sorted(metric["not_evaluated"].items(), key=lambda item: (-item[1], item[0]))
+def _metric_reasons(metric: MetricSummary) -> Child:
+    most = sorted(metric.not_evaluated.items(), key=lambda item: (-item[1], item[0]))
     if not most:
         return _BLANK
     return markup([tag("span", f"{count:,} {reason.replace('_', ' ')}", class_="reason") for reason, count in most])
@@ -581,7 +572,7 @@ def _or_nothing(told: str) -> Child:
 _MOST: Final = 1e6
 
 
-def comparison_part(comparison: dict[str, Any]) -> Html:
+def comparison_part(comparison: Comparison) -> Html:
     """Return the differences between two groups, and what they say."""
     notes = tag("ul", *(tag("li", note) for note in report_compare.comparison_notes(comparison)))
     columns, rows = report_compare.difference_columns(comparison), report_compare.difference_rows(comparison)
@@ -589,7 +580,7 @@ def comparison_part(comparison: dict[str, Any]) -> Html:
     return markup((notes, tag("h3", title) if rows else None, _listed(title, columns, rows) if rows else None))
 
 
-def corrected_part(groups: Sequence[Group]) -> Html | None:
+def corrected_part(groups: Sequence[ReportGroup]) -> Html | None:
     """Return the rates that people's verdicts correct, None where there are none."""
     rows = report_corrected.corrected_rows(groups)
     if not rows:
@@ -598,21 +589,21 @@ def corrected_part(groups: Sequence[Group]) -> Html | None:
     return markup((_listed(report_corrected.CORRECTED_TITLE, report_corrected.corrected_columns(groups), rows), notes))
 
 
-def objectives_part(objectives: Sequence[dict[str, Any]]) -> Html:
+def objectives_part(objectives: Sequence[ObjectiveStatus]) -> Html:
     """Return each objective: what is promised, what the evidence against it is, and whether it raised an alarm."""
-    rows = with_keys(objectives)
+    rows = objectives
     differing = telling(rows, "agent")
     lines: list[list[Child]] = [
         [
             group_name(row, differing),
-            stranger(row["objective"]),
+            stranger(row.objective),
             _verdict(row),
             _since(row),
-            tag("span", tag("b", f"{row['c']:,}"), f" of {row['n']:,}"),
+            tag("span", tag("b", f"{row.c:,}"), f" of {row.n:,}"),
             tag(
                 "span",
-                tag("b", _evidence(row["e_value"])),
-                tag("span", f"alarm at {1 / row['alpha']:.4g}", class_="sub"),
+                tag("b", _evidence(row.e_value)),
+                tag("span", f"alarm at {1 / row.alpha:.4g}", class_="sub"),
             ),
         ]
         for row in rows
@@ -622,23 +613,23 @@ def objectives_part(objectives: Sequence[dict[str, Any]]) -> Html:
     return markup((table("Objectives, and the evidence that they are broken", heads, lines, numbers=2), notes))
 
 
-def _verdict(row: Mapping[str, Any]) -> Html:
+def _verdict(row: ObjectiveStatus) -> Html:
     role, sign, words = _standing(row)
     told = tag("span", tag("span", sign, class_=f"shape {role}", aria_hidden="true"), " ", words, class_="tier")
-    fallen = tag("span", "pass rate seems to have fallen", class_="sub") if row["changed_at"] else None
+    fallen = tag("span", "pass rate seems to have fallen", class_="sub") if row.changed_at else None
     return markup((told, fallen))
 
 
-def _standing(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    if row["alarm"]:
+def _standing(row: ObjectiveStatus) -> tuple[str, str, str]:
+    if row.alarm:
         return "not-ready", "■", "broken"
-    if not row["n"]:
+    if not row.n:
         return "insufficient-evidence", "○", "nothing final yet"
     return "ready", "●", "no alarm"
 
 
-def _since(row: Mapping[str, Any]) -> Child:
-    found = row["alarmed_at"] or row["changed_at"]
+def _since(row: ObjectiveStatus) -> Child:
+    found = row.alarmed_at or row.changed_at
     return moment(found) if found else tag("span", NOTHING, class_="none blank")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from otel_agentic.results.store import Coverage, Missing
+
 _SHARES: Final = {
     "query": "query",
     "answer": "answer",
@@ -24,7 +26,7 @@ _SHARES: Final = {
 }
 
 
-def print_coverage(out: Console, rows: Sequence[dict[str, Any]], title: str) -> None:
+def print_coverage(out: Console, rows: Sequence[Coverage], title: str) -> None:
     """Print shares of turns and calls that have their content, and below what records the rest."""
     columns = [
         Column(name="service", least=10),
@@ -34,35 +36,36 @@ def print_coverage(out: Console, rows: Sequence[dict[str, Any]], title: str) -> 
     ]
     shown = [
         (
-            row["service"],
-            row["framework"],
-            row["dialect"],
-            f"{row['turns']:,}",
-            f"{row['calls']:,}",
-            *(percent(row[name]) for name in _SHARES),
+            row.service,
+            row.framework,
+            row.dialect,
+            f"{row.turns:,}",
+            f"{row.calls:,}",
+            *(percent(getattr(row, name)) for name in _SHARES),
         )
         for row in rows
     ]
     print_table(out, columns, shown, title)
     several = len(rows) > 1
     for row in rows:
-        if row["missing"]:
+        if row.missing:
             click.echo()
             if several:
-                say(out, f"{safe(row['service'])}, {row['framework']}:", style="bold")
-            for line in missing_lines(row["missing"]):
+                say(out, f"{safe(row.service)}, {row.framework}:", style="bold")
+            for line in missing_lines(row.missing):
                 hang(out, line, style="yellow")
 
 
-def missing_lines(missing: Iterable[dict[str, Any]]) -> list[str]:
+def missing_lines(missing: Iterable[Missing]) -> list[str]:
     """Return a line for each advice, with all that it is good for.
 
-    >>> missing_lines([{"what": "answers", "have": 0, "of": 15, "advice": "content capture is off: set X=1"}])
+    >>> from otel_agentic.results.store import Missing
+    >>> missing_lines([Missing(what="answers", have=0, of=15, advice="content capture is off: set X=1")])
     ['answers: 0 of 15 — content capture is off: set X=1']
     """
     by_advice: dict[str, list[str]] = {}
     for each in missing:
-        by_advice.setdefault(each["advice"], []).append(f"{each['what']}: {each['have']:,} of {each['of']:,}")
+        by_advice.setdefault(each.advice, []).append(f"{each.what}: {each.have:,} of {each.of:,}")
     return [f"{', '.join(things)} — {advice}" for advice, things in by_advice.items()]
 
 

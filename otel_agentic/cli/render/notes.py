@@ -2,59 +2,63 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.cli.render.text import percent, plural, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
+
+    from otel_agentic.results.evaluation import EvaluationRun, JudgeUse, MetricCounts
+    from otel_agentic.results.reports import MetricSummary
 
 #: Fails decided on partial evidence are worth a warning above this share of the evaluated.
 _PARTIAL: Final = 0.05
 _FAILURE: Final = 200
 
 
-def judge_notes(judge: dict[str, Any]) -> Iterator[str]:
+def judge_notes(judge: JudgeUse) -> Iterator[str]:
     """Yield what was asked of the judge; nothing for one that asks no model.
 
-    >>> asked = {"calls": 12, "cached": 30, "judged": 10, "failed": 0, "refused": 0, "input_tokens": 4000}
-    >>> more = {"output_tokens": 500, "cost_usd": 0.02, "models": ["m"], "name": "langchain", "canaries": None}
-    >>> list(judge_notes({**asked, **more, "used_up": None}))
+    >>> from types import SimpleNamespace as Judge
+    >>> use = {"calls": 12, "cached": 30, "judged": 10, "failed": 0, "refused": 0, "input_tokens": 4000, "used_up": None}
+    >>> cost = {"output_tokens": 500, "cost_usd": 0.02, "models": ["m"], "name": "langchain", "canaries": None}
+    >>> list(judge_notes(Judge(**use, **cost)))
     ['judge langchain (m): 12 calls for 10 verdicts, 30 verdicts from the cache; 4,500 tokens, $0.0200']
     """
-    if not any(judge[name] for name in ("calls", "cached", "failed", "refused")):
+    if not any((judge.calls, judge.cached, judge.failed, judge.refused)):
         return
-    model = f" ({', '.join(judge['models'])})" if judge["models"] else ""
-    told = f"judge {judge['name']}{model}: {plural(judge['calls'], 'call')} for {plural(judge['judged'], 'verdict')}"
-    if judge["cached"]:
-        told += f", {plural(judge['cached'], 'verdict')} from the cache"
+    model = f" ({', '.join(judge.models)})" if judge.models else ""
+    told = f"judge {judge.name}{model}: {plural(judge.calls, 'call')} for {plural(judge.judged, 'verdict')}"
+    if judge.cached:
+        told += f", {plural(judge.cached, 'verdict')} from the cache"
     yield told + _cost(judge)
-    if judge["failed"]:
-        yield f"the judge failed on {plural(judge['failed'], 'question')}, lastly: {short(judge['failure'], _FAILURE)}"
-    if judge["refused"]:
-        why = f": {judge['used_up']}" if judge["used_up"] else ""
-        yield f"{plural(judge['refused'], 'question')} not asked{why}"
-    if judge["canaries"]:
-        passed = judge["canaries_passed"]
-        yield f"the judge passed {passed:,} of {judge['canaries']:,} canaries (answers that are wrong on purpose)"
+    if judge.failed:
+        yield f"the judge failed on {plural(judge.failed, 'question')}, lastly: {short(judge.failure, _FAILURE)}"
+    if judge.refused:
+        why = f": {judge.used_up}" if judge.used_up else ""
+        yield f"{plural(judge.refused, 'question')} not asked{why}"
+    if judge.canaries:
+        passed = judge.canaries_passed or 0
+        yield f"the judge passed {passed:,} of {judge.canaries:,} canaries (answers that are wrong on purpose)"
 
 
-def score_warnings(done: dict[str, Any]) -> Iterator[str]:
+def score_warnings(done: EvaluationRun) -> Iterator[str]:
     """Yield what to be wary of in the scores of an evaluation."""
-    models = done["judge"]["same_as_agent"]
+    models = done.judge.same_as_agent
     if models:
         yield (
             f"the judge's model is the judged agent's own ({', '.join(models)}): models favour what they write themselves; "
             "let another model judge"
         )
-    if is_partial(done["partial_fails"], done["n"]):
-        yield partial_warning(done["partial_fails"], done["n"])
-    if done["disagreements"]:
+    if is_partial(done.partial_fails, done.n):
+        yield partial_warning(done.partial_fails, done.n)
+    if done.disagreements:
         yield (
-            f"{done['disagreements']:,} of {plural(done['compared'], 'given verdict')} differ from the computed outcome; "
+            f"{done.disagreements:,} of {plural(done.compared, 'given verdict')} differ from the computed outcome; "
             "the given one counts, `otel-agentic conversations show ID` tells both"
         )
-    drafts = done["reasons"].get("unreviewed", 0)
+    drafts = done.reasons.get("unreviewed", 0)
     if drafts:
         yield f"{plural(drafts, 'conversation')} left out: the case is a draft that has not been reviewed"
 
@@ -76,11 +80,11 @@ def partial_warning(fails: int, n: int) -> str:
     )
 
 
-def _cost(judge: dict[str, Any]) -> str:
-    tokens = judge["input_tokens"] + judge["output_tokens"]
-    if not judge["calls"] or not tokens:
+def _cost(judge: JudgeUse) -> str:
+    tokens = judge.input_tokens + judge.output_tokens
+    if not judge.calls or not tokens:
         return ""
-    cost = "" if judge["cost_usd"] is None else f", ${judge['cost_usd']:,.4f}"
+    cost = "" if judge.cost_usd is None else f", ${judge.cost_usd:,.4f}"
     return f"; {plural(tokens, 'token')}{cost}"
 
 
@@ -166,16 +170,15 @@ def advice(reasons: Iterable[str]) -> list[str]:
 _OF_METRICS: Final = tuple(name for name in _ADVICE if name.endswith("_not_recorded") or name == "price_not_set")
 
 
-def metric_advice(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
+def metric_advice(metrics: Iterable[MetricSummary | MetricCounts]) -> list[str]:
     """Return a line for each thing that is missing where a metric has no score at all, and for a budget that is exhausted.
 
-    >>> without = {"n": 0, "not_evaluated": {"price_not_set": 3, "no_data": 1}}
-    >>> some = {"n": 40, "not_evaluated": {"tokens_not_recorded": 1, "budget_exhausted": 80}}
+    >>> from types import SimpleNamespace as Metric
+    >>> without = Metric(n=0, not_evaluated={"price_not_set": 3, "no_data": 1})
+    >>> some = Metric(n=40, not_evaluated={"tokens_not_recorded": 1, "budget_exhausted": 80})
     >>> [line.partition(":")[0] for line in metric_advice([without, some])]
     ['budget_exhausted', 'price_not_set']
     """
     told = list(metrics)
-    found = {
-        reason for metric in told if not metric["n"] for reason in metric["not_evaluated"] if reason in _OF_METRICS
-    }
-    return advice(found.union(reason for metric in told for reason in metric["not_evaluated"] if reason == _BUDGET))
+    found = {reason for metric in told if not metric.n for reason in metric.not_evaluated if reason in _OF_METRICS}
+    return advice(found.union(reason for metric in told for reason in metric.not_evaluated if reason == _BUDGET))

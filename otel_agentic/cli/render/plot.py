@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.render.report_notes import KEYS, estimator_kind, name_of, shown_estimates
+from otel_agentic.cli.render.report_notes import estimator_kind, name_of, rates_by_k, shown_estimates
 from otel_agentic.cli.render.terminal import console, say
 from otel_agentic.cli.render.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from otel_agentic.cli.render.report_notes import Group
+    from otel_agentic.results.charts import Curves
+    from otel_agentic.results.reports import Estimates, Rate
+
 
 NOTHING_TO_DRAW: Final = "no group has an evaluated conversation, so there is no curve to draw"
 _MOST_WIDE: Final = 100
@@ -50,7 +52,7 @@ _BAR: Final = ("│", "|")
 _PLAIN: Final = str.maketrans("┌┐└┘├┤┬┴┼│─", "+++++++++|-")
 
 
-def plot(found: Mapping[str, Any]) -> None:
+def plot(found: Curves) -> None:
     """Print the curves of some groups, one below the other.
 
     It is as wide as the terminal, up to 100 columns; without colours in a pipe or where NO_COLOR is set, and in ASCII
@@ -60,7 +62,7 @@ def plot(found: Mapping[str, Any]) -> None:
         found: the `curves` of `report_pictures`.
     """
     out = console()
-    rows: Sequence[Group] = [dict.fromkeys(KEYS) | row for row in found["rows"]]
+    rows = found.rows
     click.echo()
     if not rows:
         say(out, NOTHING_TO_DRAW)
@@ -75,15 +77,15 @@ def plot(found: Mapping[str, Any]) -> None:
         marks = ", ".join(f"{line.plain if ascii_only else line.mark} {line.name}" for line in _LINES)
         say(
             out,
-            f"{name_of(row, rows)}, {estimator_kind(row['default_estimator'])}: {marks}; bars are "
-            f"{estimates['level']:.0%} intervals",
+            f"{name_of(row, rows)}, {estimator_kind(row.default_estimator)}: {marks}; bars are "
+            f"{estimates.level:.0%} intervals",
         )
         click.echo(drawn(estimates, width, ascii_only=ascii_only, coloured=coloured), color=True)
-    if found["left_out"]:
-        say(out, f"{plural(found['left_out'], 'more group')} in the table; --agent chooses what is drawn")
+    if found.left_out:
+        say(out, f"{plural(found.left_out, 'more group')} in the table; --agent chooses what is drawn")
 
 
-def drawn(estimates: Mapping[str, Any], width: int, *, ascii_only: bool, coloured: bool) -> str:
+def drawn(estimates: Estimates, width: int, *, ascii_only: bool, coloured: bool) -> str:
     """Return the picture of pass@k and pass^k over k.
 
     Args:
@@ -94,7 +96,7 @@ def drawn(estimates: Mapping[str, Any], width: int, *, ascii_only: bool, coloure
     """
     from plotext import figure, terminal  # type: ignore[import-untyped]  # noqa: PLC0415 — only a plot pays for it
 
-    ks = [int(k) for k in estimates["pass_at_k"]]
+    ks = [int(k) for k in estimates.pass_at_k]
     figure.clear()
     try:
         terminal.limit(False, False)  # the width is ours to say, and a low terminal scrolls
@@ -108,7 +110,7 @@ def drawn(estimates: Mapping[str, Any], width: int, *, ascii_only: bool, coloure
         figure.label("k", "x")
         column = (ks[-1] - ks[0] + 1) / (width - _AXIS - 1)
         for line in _LINES:
-            _draw(figure, line, estimates[line.kind], column, ascii_only=ascii_only)
+            _draw(figure, line, rates_by_k(estimates, line.kind), column, ascii_only=ascii_only)
         text = figure.build().string(colorless=not coloured)
     finally:
         terminal.limit()
@@ -117,18 +119,18 @@ def drawn(estimates: Mapping[str, Any], width: int, *, ascii_only: bool, coloure
     return "\n".join(lines).translate(_PLAIN) if ascii_only else "\n".join(lines)
 
 
-def _draw(figure: Any, line: _Line, found: Mapping[str, Any], column: float, *, ascii_only: bool) -> None:
+def _draw(figure: Any, line: _Line, found: Mapping[str, Rate], column: float, *, ascii_only: bool) -> None:
     """Draw one curve: a bar and a mark for each k where it is defined."""
     from plotext import marker  # noqa: PLC0415 — only a plot pays for it
 
-    there = {int(k) + line.column * column: each for k, each in found.items() if each["value"] is not None}
+    there = {int(k) + line.column * column: each for k, each in found.items() if each.value is not None}
     bar = marker(_BAR[ascii_only], line.colour)
     for x, each in there.items():
-        if each["lower"] is not None and each["upper"] is not None:
-            figure.draw(figure.segment((x, x), (each["lower"], each["upper"]), marker=bar))
+        if each.lower is not None and each.upper is not None:
+            figure.draw(figure.segment((x, x), (each.lower, each.upper), marker=bar))
     if there:
         mark = marker(line.plain if ascii_only else line.mark, line.colour)
-        figure.draw(figure.signal(list(there), [each["value"] for each in there.values()], marker=mark))
+        figure.draw(figure.signal(list(there), [each.value for each in there.values()], marker=mark))
 
 
 def _shows(signs: str, encoding: str) -> bool:

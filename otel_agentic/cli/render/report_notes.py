@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.cli.render.notes import advice, is_partial, partial_warning
-from otel_agentic.cli.render.terminal import told_apart
+from otel_agentic.cli.render.terminal import differing_and_shared
 from otel_agentic.cli.render.text import interval, moment, plural, ratio, short
+from otel_agentic.results.reports import (
+    Estimates,
+    GroupJudge,
+    GroupKeys,
+    GroupRates,
+    JudgeAgreement,
+    JudgeCalibration,
+    NamedEstimates,
+    ObjectiveStatus,
+    Rate,
+    RatesAtK,
+    Report,
+    ReportGroup,
+    SampleShares,
+    Targets,
+    TierEvidence,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 _KEYS: Final = ("agent", "agent_version", "environment", "service")
 #: What counts once.
@@ -24,60 +41,60 @@ _BLOCKS: Final = {
 _LARGEST: Final = 1e300
 
 
-def objective_notes(objectives: Sequence[dict[str, Any]]) -> list[str]:
+def objective_notes(objectives: Sequence[ObjectiveStatus]) -> list[str]:
     """Return a line for each objective of a report, and one more where its pass rate fell.
 
     Args:
         objectives: as they stand in the report; none where none is set.
     """
-    names, _ = told_apart(objectives, _KEYS)
+    names, _ = differing_and_shared(objectives, _KEYS)
     lines = []
     for found in objectives:
-        group = " ".join(str(found[name]) for name in names if found[name])
-        label = f"{group}: {found['objective']}" if group else found["objective"]
+        group = " ".join(str(value) for name in names if (value := getattr(found, name)))
+        label = f"{group}: {found.objective}" if group else found.objective
         lines += [f"{label}: {sentence}" for sentence in _sentences(found)]
     return [*lines, *_not_proven(objectives)]
 
 
-def _not_proven(objectives: Sequence[dict[str, Any]]) -> list[str]:
-    if all(found["alarm"] or not found["n"] for found in objectives):
+def _not_proven(objectives: Sequence[ObjectiveStatus]) -> list[str]:
+    if all(found.alarm or not found.n for found in objectives):
         return []
     return ["no alarm does not prove that an objective is kept; a lower bound of pass^k at or above the target does"]
 
 
-def _sentences(found: dict[str, Any]) -> Iterator[str]:
-    newer = f"; {plural(found['pending'], 'newer one')} not final yet" if found["pending"] else ""
-    if not found["n"]:
+def _sentences(found: ObjectiveStatus) -> Iterator[str]:
+    newer = f"; {plural(found.pending, 'newer one')} not final yet" if found.pending else ""
+    if not found.n:
         yield f"nothing to say, for no conversation is final yet{newer.replace('newer one', 'conversation')}"
         return
-    by_case = " by case" if found["method"] == "per_case" else ""
-    counted = plural(found["n"], "conversation")
-    if found["block"] != "none":
-        counted += f", counted as {plural(found['blocks'], 'block')} ({_BLOCKS[found['block']]})"
-    evidence = f"e-value{by_case} {_number(found['e_value'])} after {counted}"
-    yield f"{_verdict(found, evidence)}{newer}"
-    if found["changed_at"] is not None:
+    by_case = " by case" if found.method == "per_case" else ""
+    counted = plural(found.n, "conversation")
+    if found.block != "none":
+        counted += f", counted as {plural(found.blocks, 'block')} ({_BLOCKS[found.block]})"
+    evidence = f"e-value{by_case} {_number(found.e_value)} after {counted}"
+    yield f"{_verdict_on(found, evidence)}{newer}"
+    if found.changed_at is not None:
         yield _changed(found)
 
 
-def _verdict(found: dict[str, Any], evidence: str) -> str:
-    alarm = f"{1 / found['alpha']:.4g}"
-    if found["alarm"]:
-        trust = f"an alarm at {alarm} is false in at most {100 * found['alpha']:.3g} % of agents, ever"
-        since = f"; reached {_time(found['alarmed_at'])}"
-        if found["e_value"] * found["alpha"] >= 1:
+def _verdict_on(found: ObjectiveStatus, evidence: str) -> str:
+    alarm = f"{1 / found.alpha:.4g}"
+    if found.alarm:
+        trust = f"an alarm at {alarm} is false in at most {100 * found.alpha:.3g} % of agents, ever"
+        since = f"; reached {_time(found.alarmed_at)}"
+        if found.e_value * found.alpha >= 1:
             return f"broken, with {evidence} ({trust}{since})"
         return f"was found broken ({trust}{since}); {evidence}"
-    if found["e_value"] > 1:
+    if found.e_value > 1:
         return f"no alarm, with {evidence} (the alarm is at {alarm}; above 1 speaks against it)"
     return f"no evidence against it, with {evidence} (the alarm is at {alarm})"
 
 
-def _changed(found: dict[str, Any]) -> str:
-    which = f", the last of {found['changes']:,}" if found["changes"] > 1 else ""
+def _changed(found: ObjectiveStatus) -> str:
+    which = f", the last of {found.changes:,}" if found.changes > 1 else ""
     return (
-        f"the pass rate seems to have fallen below {ratio(found['p0'])}: change alarm {_time(found['changed_at'])}{which} "
-        f"(where it did not fall, such alarms are {found['target_run_length']:,.6g} {'conversations' if found['block'] == 'none' else 'blocks'} apart or more, on average)"
+        f"the pass rate seems to have fallen below {ratio(found.p0)}: change alarm {_time(found.changed_at)}{which} "
+        f"(where it did not fall, such alarms are {found.target_run_length:,.6g} {'conversations' if found.block == 'none' else 'blocks'} apart or more, on average)"
     )
 
 
@@ -85,61 +102,62 @@ def _number(e_value: float) -> str:
     return "above 1e300" if e_value >= _LARGEST else f"{e_value:.3g}"
 
 
-def _time(iso: str) -> str:
-    """Return a time without parts of a second."""
-    return f"{iso[:19]}Z"
+def _time(iso: str | None) -> str:
+    """Return a time without fractions of a second."""
+    return f"{(iso or '')[:19]}Z"
 
 
-def judge_notes(groups: Sequence[dict[str, Any]]) -> list[str]:
+def group_judge_notes(groups: Sequence[ReportGroup]) -> list[str]:
     """Return a line for each judge behind the groups, and one where scores of several stand side by side."""
-    judges = [judge for group in groups if (judge := group.get("judge")) is not None]
-    lines = dict.fromkeys(line for judge in judges for line in _told(judge))
+    judges = [judge for group in groups if (judge := group.judge) is not None]
+    lines = dict.fromkeys(line for judge in judges for line in _notes_of_judge(judge))
     return list(lines)
 
 
-def _told(judge: dict[str, Any]) -> Iterator[str]:
-    model = f" ({judge['model']})" if judge["model"] else ""
-    name = f"answers judged by {judge['name']}{model}"
-    calibration = judge["calibration"]
+def _notes_of_judge(judge: GroupJudge) -> Iterator[str]:
+    model = f" ({judge.model})" if judge.model else ""
+    name = f"answers judged by {judge.name}{model}"
+    calibration = judge.calibration
     if calibration is None:
         yield f"{name}, not held against people yet: `otel-agentic judge calibrate --labels CSV` tells how far it agrees with them"
     else:
         yield f"{name}: {_agreement(calibration)}"
-        if not calibration["same_evaluation"]:
+        if not calibration.same_evaluation:
             yield (
-                f"warning: {judge['name']} was held against people under another evaluator version; cases, labels or "
+                f"warning: {judge.name} was held against people under another evaluator version; cases, labels or "
                 "settings changed since"
             )
-    if judge["others"]:
+    if judge.others:
         yield (
-            f"warning: other scores come from {', '.join(judge['others'])}; `otel-agentic evaluate` over all of them makes "
+            f"warning: other scores come from {', '.join(judge.others)}; `otel-agentic evaluate` over all of them makes "
             "them comparable"
         )
 
 
-def _agreement(calibration: dict[str, Any]) -> str:
+def _agreement(calibration: JudgeCalibration) -> str:
+    targets = (("turn", calibration.turn), ("conversation", calibration.conversation))
     parts = [
-        f"{interval(found['agreement'])} on {plural(found['n'], target)}{_beyond_chance(found)}{_without(found)}"
-        for target in ("turn", "conversation")
-        if (found := calibration[target]) is not None and found["n"]
+        f"{interval(found.agreement)} on {plural(found.n, target)}{_beyond_chance(found)}{_without(found)}"
+        for target, found in targets
+        if found is not None and found.n
     ]
     if not parts:
         return "held against people, but it gave no verdict on what they labelled"
-    sample = "" if calibration["random_sample"] else "; the labels are no random sample"
+    sample = "" if calibration.random_sample else "; the labels are no random sample"
     return f"agreement with people {', '.join(parts)}{sample}"
 
 
-def _without(found: dict[str, Any]) -> str:
+def _without(found: JudgeAgreement) -> str:
     """Return how many of them the judge had no part in, where tool calls, outputs or missing turns decided."""
-    without = found["n"] - found["judged"]
+    without = found.n - found.judged
     return f", {without:,} of them decided without a judge" if without else ""
 
 
-def _beyond_chance(found: dict[str, Any]) -> str:
-    return "" if found["kappa"]["value"] is None else f" (kappa {interval(found['kappa'])})"
+def _beyond_chance(found: JudgeAgreement) -> str:
+    return "" if found.kappa.value is None else f" (kappa {interval(found.kappa)})"
 
 
-Group = dict[str, Any]
+Group = ReportGroup
 
 KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
 _POOLED: Final = "pooled over conversations"
@@ -191,23 +209,27 @@ def period(window: str | None, since: str | None, until: str | None) -> str:
 
 def title(groups: Sequence[Group]) -> str:
     """Return what all groups have in common, as a title."""
-    _, same = told_apart(groups, KEYS)
+    _, same = differing_and_shared(groups, KEYS)
     agent = same.pop("agent", None)
     told = [f"{name.replace('agent_', '')} {value}" for name, value in same.items()]
     return ", ".join([f"Reliability of {agent}" if agent else "Reliability", *told])
 
 
-def name_of(group: Group, groups: Sequence[Group]) -> str:
+def name_of(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
     """Return the name of a group among the others: what tells it apart, or its agent where it is the only one."""
-    differing, _ = told_apart(groups, KEYS)
-    named = [short(group[name], _NAME) for name in differing if group[name]]
-    return " ".join(named) or short(group["agent"] or "all", _NAME)
+    differing, _ = differing_and_shared(groups, KEYS)
+    named = [short(getattr(group, name), _NAME) for name in differing if getattr(group, name)]
+    return " ".join(named) or short(group.agent or "all", _NAME)
 
 
-def shown_estimates(group: Group) -> dict[str, Any]:
+def shown_estimates(group: GroupRates) -> Estimates:
     """Return the estimates of the headline estimator."""
-    found: dict[str, Any] = group["estimates"][group["default_estimator"]]
-    return found
+    return group.estimates[group.default_estimator]
+
+
+def rates_by_k(estimates: Estimates | NamedEstimates, kind: str) -> dict[str, Rate]:
+    """Return pass@k (`pass_at_k`) or pass^k (`pass_pow_k`) by k."""
+    return estimates.pass_at_k if kind == "pass_at_k" else estimates.pass_pow_k
 
 
 def estimator_kind(estimator: str) -> str:
@@ -219,26 +241,37 @@ def estimator_kind(estimator: str) -> str:
     return f"{estimator} ({_KINDS[estimator]})" if estimator in _KINDS else estimator
 
 
-def estimates_by_role(group: Group) -> dict[str, dict[str, Any]]:
-    """Return the shown estimates of a group: pooled, per case, and of the headline estimator where it is a third one."""
-    shown = {"pooled": group["pooled"], "per case": group["per_case"]}
-    headline = group["default_estimator"]
-    if headline not in {each["estimator"] for each in shown.values()}:
-        shown[headline] = {"estimator": headline, **shown_estimates(group)}
+def estimates_by_role(group: Group) -> dict[str, NamedEstimates]:
+    """Return the shown estimates of a group: pooled, per case, and of the headline estimator if it is a third one."""
+    shown = {"pooled": group.pooled, "per case": group.per_case}
+    headline = group.default_estimator
+    if headline not in {estimates.estimator for estimates in shown.values()}:
+        third = shown_estimates(group)
+        shown[headline] = NamedEstimates(
+            estimator=headline,
+            interval_method=third.interval_method,
+            level=third.level,
+            pass_at_k=third.pass_at_k,
+            pass_pow_k=third.pass_pow_k,
+            collapsed=third.collapsed,
+        )
     return shown
 
 
 def group_notes(groups: Sequence[Group]) -> list[str]:
     """Return what is to be known of single groups, and what to do about it."""
     told = [*target_notes(groups), *(f"{name_of(group, groups)}: {note}" for group in groups for note in _notes(group))]
-    missing = [reason for group in groups for reason in group["not_evaluated"]]
-    return [*told, *_one_case_note(groups), *judge_notes(groups), *advice(missing)]
+    missing = [reason for group in groups for reason in group.not_evaluated]
+    return [*told, *_one_case_note(groups), *group_judge_notes(groups), *advice(missing)]
 
 
-def not_rebuilt_notes(found: Mapping[str, Any]) -> list[str]:
-    """Return how many traces and conversations are missing from a report, since they could not be rebuilt."""
-    counts = found.get("not_rebuilt", {})
-    named = [plural(counts[name], name.removesuffix("s")) for name in ("traces", "conversations") if counts.get(name)]
+def not_rebuilt_notes(report: Report) -> list[str]:
+    """Return how many traces and conversations are missing from a report because they could not be rebuilt."""
+    counts = report.not_rebuilt
+    if counts is None:
+        return []
+    numbers = ((counts.traces, "trace"), (counts.conversations, "conversation"))
+    named = [plural(number, noun) for number, noun in numbers if number]
     if not named:
         return []
     return [
@@ -249,24 +282,22 @@ def not_rebuilt_notes(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def text_match_notes(found: Mapping[str, Any]) -> list[str]:
-    """Return how many conversations of a report belong to their case by text alone, and how many have a suggested case.
-
-    >>> text_match_notes({"matched_by_text": {"matched": 0, "suggested": 1}})[0].partition(":")[0]
-    '1 conversation has a suggested case, which counts in nothing until it is confirmed'
-    """
-    counts = found.get("matched_by_text", {"matched": 0, "suggested": 0})
-    notes = []
-    if counts["matched"]:
-        were = "was" if counts["matched"] == 1 else "were"
+def text_match_notes(report: Report) -> list[str]:
+    """Return how many conversations of a report belong to their case by text alone, and how many have a suggested case."""
+    counts = report.matched_by_text
+    notes: list[str] = []
+    if counts is None:
+        return notes
+    if counts.matched:
+        were = "was" if counts.matched == 1 else "were"
         notes.append(
-            f'{plural(counts["matched"], "conversation")} {were} matched to a case by text (matching.text = "auto"): '
+            f'{plural(counts.matched, "conversation")} {were} matched to a case by text (matching.text = "auto"): '
             "`otel-agentic truth matches --only text` lists them"
         )
-    if counts["suggested"]:
-        have = "has" if counts["suggested"] == 1 else "have"
+    if counts.suggested:
+        have = "has" if counts.suggested == 1 else "have"
         notes.append(
-            f"{plural(counts['suggested'], 'conversation')} {have} a suggested case, which counts in nothing until it is "
+            f"{plural(counts.suggested, 'conversation')} {have} a suggested case, which counts in nothing until it is "
             "confirmed: `otel-agentic truth matches --only suggested` lists them"
         )
     return notes
@@ -274,9 +305,9 @@ def text_match_notes(found: Mapping[str, Any]) -> list[str]:
 
 def method_notes(groups: Sequence[Group]) -> list[str]:
     """Return how the numbers were made and what their intervals assume: a line for each way that is in use."""
-    evaluated = [group for group in groups if group["n"]]
+    evaluated = [group for group in groups if group.n]
     ways = Counter(
-        (role, found["estimator"], found["interval_method"], found["level"])
+        (role, found.estimator, found.interval_method, found.level)
         for group in evaluated
         for role, found in estimates_by_role(group).items()
     )
@@ -289,36 +320,34 @@ def method_notes(groups: Sequence[Group]) -> list[str]:
 
 
 def _notes(group: Group) -> list[str]:
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in group["not_evaluated"].items())
-    if group["n"] == 0:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in group.not_evaluated.items())
+    if group.n == 0:
         told = f"no conversation was evaluated, so there is no number to give: {reasons or 'there is none'}"
         return [told, *_unsure(group)]
     notes = []
-    if reasons:
-        low, high = group["bounds"]
+    if reasons and group.bounds is not None:
+        low, high = group.bounds
         notes.append(f"not evaluated: {reasons}; with them the pass rate lies in [{ratio(low)}, {ratio(high)}]")
     notes += _unsure(group)
-    if group["tier"] == "insufficient_evidence":
+    if group.tier == "insufficient_evidence":
         notes.append(_undecided(group))
-    if is_partial(group.get("partial_fails", 0), group["n"]):
-        notes.append(f"warning: {partial_warning(group['partial_fails'], group['n'])}")
+    if is_partial(group.partial_fails, group.n):
+        notes.append(f"warning: {partial_warning(group.partial_fails, group.n)}")
     notes += [
-        f"warning: {_collapsed(found['estimator'])}"
-        for found in estimates_by_role(group).values()
-        if found.get("collapsed")
+        f"warning: {_collapsed(found.estimator)}" for found in estimates_by_role(group).values() if found.collapsed
     ]
-    return [*notes, *_sampled(group.get("sampling"))]
+    return [*notes, *_sampled(group.sampling)]
 
 
 def _unsure(group: Group) -> list[str]:
     """Return on how many conversations the judge is unsure, and how many of them fail all the same."""
-    count = group["not_evaluated"].get("judge_unsure", 0)
+    count = group.not_evaluated.get("judge_unsure", 0)
     if not count:
         return []
-    judge = group.get("judge")
-    named = f"judge {judge['name']}" if judge else "judge"
+    judge = group.judge
+    named = f"judge {judge.name}" if judge else "judge"
     told = f"the {named} is unsure about an answer of {plural(count, 'conversation')}"
-    known = group.get("known_failures", 0)
+    known = group.known_failures
     if known:
         told += f"; {known:,} of them fail{'s' if known == 1 else ''} by something else, which `otel-agentic failures` lists"
     return [told]
@@ -331,12 +360,12 @@ def _collapsed(estimator: str) -> str:
     )
 
 
-def _sampled(sampling: dict[str, Any] | None) -> list[str]:
+def _sampled(sampling: SampleShares | None) -> list[str]:
     """Return what share of a group's conversations was evaluated, and whether rates weigh by it."""
     if sampling is None:
         return []
-    lowest, highest = ratio(sampling["lowest_ratio"]), ratio(sampling["highest_ratio"])
-    if not sampling["weighted"]:
+    lowest, highest = ratio(sampling.lowest_ratio), ratio(sampling.highest_ratio)
+    if not sampling.weighted:
         return [
             f"a random share of {lowest} of its conversations is evaluated: what sampling leaves out biases no rate"
         ]
@@ -353,63 +382,67 @@ def target_notes(groups: Sequence[Group]) -> list[str]:
     return [
         f"{name_of(group, groups)}: {note}" if several else note
         for group in groups
-        if group.get("targets") and _targets_differ(group["targets"])
-        for note in _targets(group["targets"])
+        if group.targets and _targets_differ(group.targets)
+        for note in _targets(group.targets)
     ]
 
 
-def _targets_differ(targets: dict[str, Any]) -> bool:
+def _targets_differ(targets: Targets) -> bool:
     """Return whether cases were tried unequally often, or the two targets are visibly apart for some k."""
-    both = [(found, targets["new_case"].get(k)) for k, found in targets["this_traffic"].items()]
+    both = [(found, targets.new_case.get(k)) for k, found in targets.this_traffic.items()]
     apart = (
-        abs(one["pass_pow_k"]["value"] - other["pass_pow_k"]["value"]) >= _APART
-        for one, other in both
-        if other and other["pass_pow_k"]["value"] is not None
+        abs(traffic.pass_pow_k.value - new.pass_pow_k.value) >= _APART
+        for traffic, new in both
+        if new and traffic.pass_pow_k.value is not None and new.pass_pow_k.value is not None
     )
-    return targets["fewest_attempts"] < targets["most_attempts"] or any(apart)
+    return targets.fewest_attempts < targets.most_attempts or any(apart)
 
 
-def _targets(targets: dict[str, Any]) -> list[str]:
+def _targets(targets: Targets) -> list[str]:
     """Return a sentence a target: the success rate, and all of k attempts for the k nearest to that of the tiers."""
-    fewest, most = targets["fewest_attempts"], targets["most_attempts"]
+    fewest, most = targets.fewest_attempts, targets.most_attempts
     attempts = plural(most, "attempt") + " each" if fewest == most else f"{fewest:,} to {plural(most, 'attempt')} each"
-    traffic, new = targets["this_traffic"], targets["new_case"]
+    traffic, new = targets.this_traffic, targets.new_case
     k = min((each for each in traffic if each != "1"), key=lambda each: abs(int(each) - _TIER_K), default="1")
     return [
-        f"this traffic, if these {plural(targets['cases'], 'case')} ({attempts}) go on in these shares: "
+        f"this traffic, if these {plural(targets.cases, 'case')} ({attempts}) go on in these shares: "
         + _rates(traffic, k, f"{k} conversations drawn from it all succeed"),
         "a new case like these: " + _rates(new, k, f"the same new case succeeds {k} times in a row", by=True),
     ]
 
 
-def _rates(target: dict[str, Any], k: str, all_pass: str, *, by: bool = False) -> str:
+def _rates(target: dict[str, RatesAtK], k: str, all_pass: str, *, by: bool = False) -> str:
     """Return the success rate and pass^k of a target, by the names of their estimators where asked for."""
     words = {"1": "success rate"} | ({} if k == "1" else {k: all_pass})
     known = [(text, target[each]) for each, text in words.items() if each in target]
     return "; ".join(
-        f"{text} {interval(found['pass_pow_k'])}" + (f" ({found['estimator']})" if by else "") for text, found in known
+        f"{text} {interval(found.pass_pow_k)}" + (f" ({found.estimator})" if by else "") for text, found in known
     )
 
 
 def tier_notes(groups: Sequence[Group]) -> list[str]:
     """Return the tier of each group with the numbers that it rests on."""
-    return [f"{name_of(group, groups)}: {_tier(group)}" for group in groups if group["n"]]
+    return [f"{name_of(group, groups)}: {_tier(group)}" for group in groups if group.n]
 
 
 def _tier(group: Group) -> str:
-    evidence = group["tier_evidence"]
+    evidence = group.tier_evidence
+    if evidence is None:
+        return f"tier {group.tier}"
     rates = [
-        f"{name.replace('_at_', '@').replace('_pow_', '^')} {ratio(value)}" for name, value in evidence["rates"].items()
+        f"{name.replace('_at_', '@').replace('_pow_', '^')} {ratio(value)}" for name, value in evidence.rates.items()
     ]
-    told = f"tier {group['tier']} by {', '.join(rates)} ({evidence['estimator']})"
-    if group["tier"] == "no_row":
-        return f"{told}; the table of tier_rule = {evidence['rule']!r} has no row for them"
-    if evidence["rule"] != "interval":
+    told = f"tier {group.tier} by {', '.join(rates)} ({evidence.estimator})"
+    if group.tier == "no_row":
+        return f"{told}; the table of tier_rule = {evidence.rule!r} has no row for them"
+    if evidence.rule != "interval":
         return told
-    if evidence["withheld"]:
-        return f"{told}; no tier is claimed: {evidence['withheld']}"
-    if evidence["e_value"] is not None:
-        told += f"; {evidence['statement']}: e-value {_e_value(evidence['e_value'])}, claimed from {evidence['e_value_needed']:g} on"
+    if evidence.withheld:
+        return f"{told}; no tier is claimed: {evidence.withheld}"
+    if evidence.e_value is not None:
+        told += (
+            f"; {evidence.statement}: e-value {_e_value(evidence.e_value)}, claimed from {evidence.e_value_needed:g} on"
+        )
     return f"{told}; {_counted(evidence)}"
 
 
@@ -417,22 +450,22 @@ def _e_value(value: float) -> str:
     return f"{value:,.0f}" if _HUNDRED <= value < _TEN_MILLION else f"{value:.3g}"
 
 
-def _counted(evidence: Mapping[str, Any]) -> str:
+def _counted(evidence: TierEvidence) -> str:
     """Return which conversations a tier counts."""
-    version = f" of version {short(evidence['agent_version'] or 'unknown', _NAME)}" if evidence["versions"] > 1 else ""
-    counted = f"{plural(evidence['n'], 'conversation')} of {plural(evidence['cases'], 'case')}"
-    return f"{counted}{version} since {moment(evidence['since'])}"
+    version = f" of version {short(evidence.agent_version or 'unknown', _NAME)}" if evidence.versions > 1 else ""
+    counted = f"{plural(evidence.n, 'conversation')} of {plural(evidence.cases, 'case')}"
+    return f"{counted}{version} since {moment(evidence.since)}"
 
 
 def _undecided(group: Group) -> str:
-    leaning = f", leaning {group['leaning']}" if group["leaning"] else ""
-    if group["tier_evidence"]["withheld"]:
-        return f"insufficient_evidence{leaning}; no tier is claimed: {group['tier_evidence']['withheld']}"
-    if not group["needed"]:
+    leaning = f", leaning {group.leaning}" if group.leaning else ""
+    evidence = group.tier_evidence
+    if evidence is not None and evidence.withheld:
+        return f"insufficient_evidence{leaning}; no tier is claimed: {evidence.withheld}"
+    if not group.needed:
         return f"insufficient_evidence{leaning}; at this rate no number of conversations within reach would settle it"
-    more = plural(group["needed"], "more conversation")
-    evidence = group["tier_evidence"]
-    cases = ", of further such cases," if evidence["cases"] < evidence["n"] else ""
+    more = plural(group.needed, "more conversation")
+    cases = ", of further such cases," if evidence is not None and evidence.cases < evidence.n else ""
     return f"insufficient_evidence{leaning}; about {more} at this rate{cases} would settle it"
 
 
@@ -441,7 +474,7 @@ def _one_case_note(groups: Sequence[Group]) -> list[str]:
     alone = [
         name_of(group, groups)
         for group in groups
-        if group["case"] is None and group["n"] and group["pooled"]["interval_method"].endswith(_ONE_CASE)
+        if group.case is None and group.n and group.pooled.interval_method.endswith(_ONE_CASE)
     ]
     if not alone:
         return []
@@ -456,7 +489,7 @@ def _assumed(method: str) -> str:
 
 def _gauges(groups: Sequence[Group]) -> list[str]:
     """Return which estimator gates and comparisons use where `--estimator` asked for another one."""
-    others = {group["gauge_estimator"] for group in groups if group["gauge_estimator"] != group["default_estimator"]}
+    others = {group.gauge_estimator for group in groups if group.gauge_estimator != group.default_estimator}
     return [f"the configured estimator of gates is {name}" for name in sorted(others)]
 
 
@@ -465,9 +498,9 @@ def _left_out(groups: Sequence[Group]) -> list[str]:
     counts: dict[str, Counter[str]] = {}
     for group in groups:
         for found in estimates_by_role(group).values():
-            left_out = group.get("cases_left_out", {}).get(found["estimator"])
-            if left_out is not None and group["n"]:
-                counts.setdefault(found["estimator"], Counter()).update(left_out)
+            left_out = group.cases_left_out.get(found.estimator)
+            if left_out is not None and group.n:
+                counts.setdefault(found.estimator, Counter()).update(left_out)
     return [_left_out_line(estimator, by_k) for estimator, by_k in counts.items()]
 
 

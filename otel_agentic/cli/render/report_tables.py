@@ -20,74 +20,91 @@ from otel_agentic.cli.render.report_notes import (
     tier_notes,
     title,
 )
-from otel_agentic.cli.render.terminal import Column, console, fits, print_table, say, text, told_apart
+from otel_agentic.cli.render.terminal import Column, console, differing_and_shared, fits, print_table, say, text
 from otel_agentic.cli.render.text import NOTHING, interval, markdown, percent, plural, ratio, short
+from otel_agentic.results.reports import (
+    ComparedGroup,
+    Comparison,
+    CorrectedRates,
+    GroupKeys,
+    Mean,
+    MetricSummary,
+    Report,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
     from otel_agentic.cli.render.report_notes import Group
+    from otel_agentic.results.conversations import MetricScoreRow
+    from otel_agentic.results.reports import (
+        ComparedGroup,
+        Comparison,
+        CorrectedRates,
+        GroupKeys,
+        Mean,
+        MetricSummary,
+        Rate,
+        Report,
+    )
 
 _COIN = 0.5
 
 
-def difference_title(comparison: dict[str, Any]) -> str:
+def difference_title(comparison: Comparison) -> str:
     """Return what a table of differences is about."""
-    return f"Difference of {comparison['by']} {comparison['b']} from {comparison['a']}"
+    return f"Difference of {comparison.by} {comparison.b} from {comparison.a}"
 
 
-def difference_columns(comparison: dict[str, Any]) -> list[Column]:
+def difference_columns(comparison: Comparison) -> list[Column]:
     """Return the columns of the table of differences."""
-    names, _ = told_apart(comparison["groups"], KEYS)
+    names, _ = differing_and_shared(comparison.groups, KEYS)
     named = [Column(name=name.replace("agent_", "")) for name in names]
     rates = [f"{rate}, {role}" for role in ("pooled", "per case") for rate in ("pass@k", "pass^k")]
     return [*named, Column(name="k", right=True), *(Column(name=rate, whole=True) for rate in rates)]
 
 
-def difference_rows(comparison: dict[str, Any]) -> list[list[Any]]:
+def difference_rows(comparison: Comparison) -> list[list[Any]]:
     """Return the rows of the table of differences: one for each group and k."""
-    names, _ = told_apart(comparison["groups"], KEYS)
+    names, _ = differing_and_shared(comparison.groups, KEYS)
     rows = []
-    for group in comparison["groups"]:
-        whole = [group[name] for name in names]
-        for place, (k, found) in enumerate(group["differences"].items()):
-            sides = [found[role] for role in ("pooled", "per_case")]
-            told = [
-                k,
-                *(
-                    NOTHING if side is None else difference(side[kind])
-                    for side in sides
-                    for kind in ("pass_at_k", "pass_pow_k")
-                ),
+    for group in comparison.groups:
+        whole = [getattr(group, name) for name in names]
+        for place, (k, found) in enumerate(group.differences.items()):
+            cells = [
+                difference(rate)
+                for side in (found.pooled, found.per_case)
+                for rate in ((None, None) if side is None else (side.pass_at_k, side.pass_pow_k))
             ]
-            rows.append([*(whole if place == 0 else [""] * len(whole)), *told])
+            rows.append([*(whole if place == 0 else [""] * len(whole)), k, *cells])
     return rows
 
 
-def comparison_notes(comparison: dict[str, Any]) -> list[str]:
+def comparison_notes(comparison: Comparison) -> list[str]:
     """Return who is worse, with what probability, and what that rests on: a line a group, then what was left out."""
-    groups, by = comparison["groups"], comparison["by"]
-    lines = [line for group in groups for line in _told(group, comparison, _named(group, groups))]
-    told = [*groups, *comparison["not_compared"]]
-    for missing in comparison["not_compared"]:
-        without = " and ".join(missing["without"])
-        lines.append(f"{_missing_name(missing, told)}not compared, for nothing of {by} {without} was evaluated")
-    if comparison["on_both"]:
-        lines.append(f"{plural(comparison['on_both'], 'conversation')} on both sides left out")
+    groups, by = comparison.groups, comparison.by
+    lines = [line for group in groups for line in _group_lines(group, comparison, _named(group, groups))]
+    every_group = [*groups, *comparison.not_compared]
+    for missing in comparison.not_compared:
+        without = " and ".join(missing.without)
+        lines.append(f"{_missing_name(missing, every_group)}not compared, for nothing of {by} {without} was evaluated")
+    if comparison.on_both:
+        lines.append(f"{plural(comparison.on_both, 'conversation')} on both sides left out")
     return lines
 
 
-def difference(found: dict[str, float | None]) -> str:
+def difference(found: Rate | None) -> str:
     """Return a difference of ratios with its bounds, all signed.
 
-    >>> difference({"value": -0.42, "lower": -0.606, "upper": 0.2})
+    >>> from otel_agentic.results.reports import Rate
+    >>> difference(Rate(value=-0.42, lower=-0.606, upper=0.2))
     '-.420 [-.606, +.200]'
     """
-    if found["value"] is None:
+    if found is None or found.value is None:
         return NOTHING
-    return f"{_signed(found['value'])} [{_signed(found['lower'])}, {_signed(found['upper'])}]"
+    return f"{_signed(found.value)} [{_signed(found.lower)}, {_signed(found.upper)}]"
 
 
 def probability(value: float) -> str:
@@ -101,15 +118,15 @@ def probability(value: float) -> str:
     return ">.999" if value >= 0.9995 else f"{value:.3f}".removeprefix("0")  # noqa: PLR2004 — three digits
 
 
-def _told(group: Group, comparison: dict[str, Any], name: str) -> Iterator[str]:
-    a, b = comparison["a"], comparison["b"]
-    yield f"{name}{_verdict(a, b, group['probability_worse'])}, {_basis(group)}{_single(group)}"
-    left_out = group["cases_left_out"]
-    for one, other, count in ((a, b, left_out["a"]), (b, a, left_out["b"])):
+def _group_lines(group: ComparedGroup, comparison: Comparison, name: str) -> Iterator[str]:
+    a, b = comparison.a, comparison.b
+    yield f"{name}{_verdict(a, b, group.probability_worse)}, {_basis(group)}{_single(group)}"
+    left_out = group.cases_left_out
+    for one, other, count in ((a, b, left_out.a), (b, a, left_out.b)):
         if count:
             yield f"{name}left out: {plural(count, 'case')} of {one} that {other} has no evaluated attempt of"
-    undefined = [k for k, found in group["differences"].items() if found["per_case"] is None]
-    if undefined and group["method"] == "paired":
+    undefined = [k for k, found in group.differences.items() if found.per_case is None]
+    if undefined and group.method == "paired":
         yield f"{name}no per-case difference at k={', '.join(undefined)}: fewer than two cases have k attempts on both sides"
 
 
@@ -121,37 +138,37 @@ def _verdict(a: str, b: str, worse: float) -> str:
     return f"{b} is {'worse' if worse > _COIN else 'better'} than {a} with probability {chance}"
 
 
-def _single(group: Group) -> str:
+def _single(group: ComparedGroup) -> str:
     """Return the difference of single attempts that the probability rests on, where it is asked for."""
-    found = group["differences"].get("1")
+    found = group.differences.get("1")
     if found is None:
         return ""
-    return f": pass^1 {difference((found['per_case'] or found['pooled'])['pass_pow_k'])}"
+    return f": pass^1 {difference((found.per_case or found.pooled).pass_pow_k)}"
 
 
-def _basis(group: Group) -> str:
-    if group["method"] == "paired":
-        return f"paired over {plural(group['cases'], 'case')}"
-    counts = group["n"]
-    return f"unpaired, {counts['a']:,} and {plural(counts['b'], 'conversation')}"
+def _basis(group: ComparedGroup) -> str:
+    if group.method == "paired":
+        return f"paired over {plural(group.cases, 'case')}"
+    counts = group.n
+    return f"unpaired, {counts.a:,} and {plural(counts.b, 'conversation')}"
 
 
-def _named(group: Group, groups: Sequence[Group]) -> str:
+def _named(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
     name = _name(group, groups)
     return f"{name}: " if name else ""
 
 
-def _missing_name(group: Group, groups: Sequence[Group]) -> str:
+def _missing_name(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
     """Return the name of a group that is not compared; where it is that of no case, tag or tool, it is told so."""
-    differing, _ = told_apart(groups, KEYS)
+    differing, _ = differing_and_shared(groups, KEYS)
     if not differing:
         return ""
     return f"{_name(group, groups) or f'conversations without {differing[-1]}'}: "
 
 
-def _name(group: Group, groups: Sequence[Group]) -> str:
-    differing, _ = told_apart(groups, KEYS)
-    return " ".join(str(group[each]) for each in differing if group[each])
+def _name(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
+    differing, _ = differing_and_shared(groups, KEYS)
+    return " ".join(str(value) for name in differing if (value := getattr(group, name)))
 
 
 def _signed(value: float | None) -> str:
@@ -174,21 +191,21 @@ _FEW: Final = 50
 
 def corrected_columns(groups: Sequence[Group]) -> list[Column]:
     """Return the columns of the table of corrected rates."""
-    names, _ = told_apart(groups, KEYS)
+    names, _ = differing_and_shared(groups, KEYS)
     named = text(*(name.replace("agent_", "") for name in names))
     return [*named, Column(name="pass rate by", whole=True), Column(name="rate", whole=True)]
 
 
 def corrected_rows(groups: Sequence[Group]) -> list[list[Any]]:
     """Return four rows for each group that was corrected: raw, people's, and corrected in two ways."""
-    names, _ = told_apart(groups, KEYS)
+    names, _ = differing_and_shared(groups, KEYS)
     rows: list[list[Any]] = []
     for group in groups:
-        found = group.get("corrected")
+        found = group.corrected
         if found is not None:
-            whole = [group[name] for name in names]
+            whole = [getattr(group, name) for name in names]
             for place, (way, told) in enumerate(_WAYS):
-                rows.append([*(whole if place == 0 else [""] * len(whole)), told, interval(found[way])])
+                rows.append([*(whole if place == 0 else [""] * len(whole)), told, interval(getattr(found, way))])
     return rows
 
 
@@ -196,22 +213,22 @@ def corrected_notes(groups: Sequence[Group]) -> list[str]:
     """Return what corrected rates rest on, and why others are not corrected."""
     lines = []
     for group in groups:
-        if group.get("corrected") is not None:
-            lines.append(f"{name_of(group, groups)}: {_rests_on(group['corrected'])}")
-        elif group.get("not_corrected"):
-            lines.append(f"{name_of(group, groups)}: not corrected for the judge's errors: {group['not_corrected']}")
+        if group.corrected is not None:
+            lines.append(f"{name_of(group, groups)}: {_rests_on(group.corrected)}")
+        elif group.not_corrected:
+            lines.append(f"{name_of(group, groups)}: not corrected for the judge's errors: {group.not_corrected}")
     return lines
 
 
-def _rests_on(found: dict[str, Any]) -> str:
-    ppi, other = found["ppi"], found["rogan_gladen"]
-    told = f"corrected by {plural(ppi['n_human'], 'conversation')} that people labelled, {ppi['n_judge']:,} more judged only"
+def _rests_on(found: CorrectedRates) -> str:
+    ppi, other = found.ppi, found.rogan_gladen
+    told = f"corrected by {plural(ppi.n_human, 'conversation')} that people labelled, {ppi.n_judge:,} more judged only"
     rates = (
-        f" ({ratio(other['judged_rate'])} by the judge, which both corrections start from); "
-        f"sensitivity {ratio(other['sensitivity'])}, specificity {ratio(other['specificity'])}"
+        f" ({ratio(other.judged_rate)} by the judge, which both corrections start from); "
+        f"sensitivity {ratio(other.sensitivity)}, specificity {ratio(other.specificity)}"
     )
-    few = f"; below {_FEW} labels the PPI++ interval, which is asymptotic, is rough" if ppi["n_human"] < _FEW else ""
-    return f"{told}{rates}, lambda {ratio(ppi['lambda'])}{few}"
+    few = f"; below {_FEW} labels the PPI++ interval, which is asymptotic, is rough" if ppi.n_human < _FEW else ""
+    return f"{told}{rates}, lambda {ratio(ppi.power)}{few}"
 
 
 METRICS_TITLE: Final = "Metrics beyond the outcome"
@@ -237,9 +254,9 @@ _OURS: Final = "agentic."
 _SIGNS: Final = {"s": "{} s", "ms": "{} ms", "{USD}": "${}", "USD": "${}"}
 
 
-def metrics_of(group: Group, *, every: bool = False) -> list[dict[str, Any]]:
+def metrics_of(group: Group, *, every: bool = False) -> list[MetricSummary]:
     """Return the metrics of a group that have a score; with `every`, those that abstained throughout, too."""
-    return [metric for metric in group.get("metrics") or () if every or metric["n"]]
+    return [metric for metric in group.metrics or () if every or metric.n]
 
 
 def table_of_metrics(groups: Sequence[Group], *, every: bool = False) -> tuple[list[Column], list[list[Any]]]:
@@ -247,20 +264,20 @@ def table_of_metrics(groups: Sequence[Group], *, every: bool = False) -> tuple[l
 
     What names the group stands in its first row. A column that would say nothing in any row is left out.
     """
-    names, _ = told_apart(groups, KEYS)
+    names, _ = differing_and_shared(groups, KEYS)
     columns = [*text(*(name.replace("agent_", "") for name in names)), *_COLUMNS]
     rows = []
     for group in groups:
-        whole = [group[name] for name in names]
+        whole = [getattr(group, name) for name in names]
         for place, metric in enumerate(metrics_of(group, every=every)):
-            rows.append([*(whole if place == 0 else [""] * len(whole)), *_cells(metric)])
+            rows.append([*(whole if place == 0 else [""] * len(whole)), *_metric_cells(metric)])
     says = [place for place in range(len(columns)) if any(row[place] != NOTHING for row in rows)]
     return [columns[place] for place in says], [[row[place] for place in says] for row in rows]
 
 
 def table_of_bands(groups: Sequence[Group]) -> tuple[list[Column], list[list[Any]]]:
     """Return columns and rows of tool scores in bands: a row for each group and dimension."""
-    names, _ = told_apart(groups, KEYS)
+    names, _ = differing_and_shared(groups, KEYS)
     columns = [
         *text(*(name.replace("agent_", "") for name in names)),
         Column(name="dimension", whole=True),
@@ -268,7 +285,7 @@ def table_of_bands(groups: Sequence[Group]) -> tuple[list[Column], list[list[Any
     ]
     rows = []
     for group in groups:
-        whole = [group[name] for name in names]
+        whole = [getattr(group, name) for name in names]
         for place, (dimension, found) in enumerate(headline_bands(group).items()):
             counts = (f"{found[band]:,}" for band in _BANDS)
             rows.append([*(whole if place == 0 else [""] * len(whole)), dimension, *counts])
@@ -277,7 +294,7 @@ def table_of_bands(groups: Sequence[Group]) -> tuple[list[Column], list[list[Any
 
 def headline_bands(group: Group) -> dict[str, dict[str, int]]:
     """Return the bands of the dimensions that count: utilization, which has no default weight, is left to details."""
-    bands = group.get("tool_bands") or {}
+    bands = group.tool_bands or {}
     return {dimension: found for dimension, found in bands.items() if dimension != "utilization"}
 
 
@@ -288,7 +305,7 @@ def metric_notes(groups: Sequence[Group], chosen: Sequence[str] | None = None) -
         groups: the groups of the report.
         chosen: the metrics that were asked for by name, None where none were.
     """
-    shown = [metric for group in groups for metric in group.get("metrics") or ()]
+    shown = [metric for group in groups for metric in group.metrics or ()]
     if chosen:
         return [*not_computed(groups, chosen), *metric_advice(shown)]
     if len(groups) > MOST_GROUPS and any(metrics_of(group) for group in groups):
@@ -310,7 +327,7 @@ def abstained(groups: Sequence[Group]) -> dict[str, list[str]]:
 
 def not_computed(groups: Sequence[Group], chosen: Sequence[str]) -> list[str]:
     """Return a sentence about those metrics that nobody computed, none where all were."""
-    known = {metric["name"] for group in groups for metric in group.get("metrics") or ()}
+    known = {metric.name for group in groups for metric in group.metrics or ()}
     missing = [name.removeprefix(_OURS) for name in chosen if name not in known]
     return [_not_computed(missing)] if missing else []
 
@@ -324,100 +341,104 @@ def _not_computed(names: Sequence[str]) -> str:
 
 def _silent(group: Group) -> str | None:
     """Return how many metrics abstained throughout, and why; None where none did."""
-    silent = [metric for metric in group.get("metrics") or () if not metric["n"]]
+    silent = [metric for metric in group.metrics or () if not metric.n]
     if not silent:
         return None
-    reasons = dict.fromkeys(reason for metric in silent for reason in metric["not_evaluated"])
+    reasons = dict.fromkeys(reason for metric in silent for reason in metric.not_evaluated)
     why = f" ({', '.join(reasons)})" if reasons else ""
     told = f"{plural(len(silent), 'more metric')} had nothing to score{why}"
     return f"{told}; `otel-agentic report --metrics all` shows them"
 
 
-def shown_name(metric: Mapping[str, Any]) -> str:
+def shown_name(metric: MetricSummary | MetricScoreRow) -> str:
     """Return the name of a metric as people write it.
 
-    >>> shown_name({"name": "agentic.layers.verdict"}), shown_name({"name": "politeness"})
+    >>> from types import SimpleNamespace as Metric
+    >>> shown_name(Metric(name="agentic.layers.verdict")), shown_name(Metric(name="politeness"))
     ('layers.verdict', 'politeness')
     """
-    return short(str(metric["name"]).removeprefix(_OURS), _NAME)
+    return short(str(metric.name).removeprefix(_OURS), _NAME)
 
 
-def shown_score(metric: Mapping[str, Any]) -> str:
+def shown_score(metric: MetricSummary) -> str:
     """Return the mean of a metric, or how often it gave which label.
 
-    >>> shown_score({"mean": 4.25, "unit": "1", "range": [1.0, 5.0], "labels": {}, "n": 8})
+    >>> from types import SimpleNamespace as Metric
+    >>> shown_score(Metric(mean=4.25, unit="1", range=[1.0, 5.0], labels={}, n=8))
     '4.25 of 1 to 5'
-    >>> shown_score({"mean": None, "unit": "1", "range": [0.0, 1.0], "labels": {"none": 3, "action": 1}, "n": 4})
+    >>> shown_score(Metric(mean=None, unit="1", range=[0.0, 1.0], labels={"none": 3, "action": 1}, n=4))
     'none 75%, action 25%'
     """
     shares = ", ".join(label_shares(metric))
-    if metric["mean"] is None:
+    if metric.mean is None:
         return shares or NOTHING
-    told = shown_value(metric["mean"], metric)
+    told = shown_value(metric.mean, metric)
     return f"{told}: {shares}" if shares else told
 
 
-def label_shares(metric: Mapping[str, Any]) -> Iterator[str]:
+def label_shares(metric: MetricSummary) -> Iterator[str]:
     """Yield the most frequent labels of a metric, each with its share of the scores."""
-    labels = list(metric["labels"].items())
+    labels = list(metric.labels.items())
     for label, count in labels[:_LABELS]:
-        yield f"{short(label, _NAME)} {percent(count / metric['n'])}"
+        yield f"{short(label, _NAME)} {percent(count / metric.n)}"
     if labels[_LABELS:]:
         yield f"{plural(len(labels[_LABELS:]), 'other label')}"
 
 
-def shown_value(value: float, metric: Mapping[str, Any]) -> str:
+def shown_value(value: float, metric: MetricSummary | MetricScoreRow, *, scale: bool = True) -> str:
     """Return a value of a metric with its unit.
 
-    >>> shown_value(2.5, {"unit": "s", "range": [0.0, None]}), shown_value(0.0213, {"unit": "{USD}", "range": [0.0, None]})
+    >>> from types import SimpleNamespace as Metric
+    >>> shown_value(2.5, Metric(unit="s", range=[0.0, None])), shown_value(0.0213, Metric(unit="{USD}", range=[0.0, None]))
     ('2.5 s', '$0.0213')
-    >>> shown_value(0.5, {"unit": "1", "range": [0.0, 1.0]}), shown_value(1234.0, {"unit": "{token}", "range": [0.0, None]})
+    >>> shown_value(0.5, Metric(unit="1", range=[0.0, 1.0])), shown_value(1234.0, Metric(unit="{token}", range=[0.0, None]))
     ('.500', '1,234 tokens')
     """
-    unit, bounds = metric["unit"] or "1", metric["range"]
+    unit, bounds = metric.unit or "1", metric.range
     if unit == "1" and bounds == [0.0, 1.0]:
         return ratio(value)
     number = _number(value)
     if unit == "1":
-        scale = "" if not bounds or None in bounds else f" of {bounds[0]:g} to {bounds[1]:g}"
-        return f"{number}{scale}"
+        of_scale = f" of {bounds[0]:g} to {bounds[1]:g}" if scale and bounds and None not in bounds else ""
+        return f"{number}{of_scale}"
     if unit in _SIGNS:
         return _SIGNS[unit].format(number)
     noun = short(unit.strip("{}"), _NAME)
     return f"{number} {noun}{'' if value == 1 or not unit.startswith('{') else 's'}"
 
 
-def shown_threshold(metric: Mapping[str, Any]) -> str:
+def shown_threshold(metric: MetricSummary) -> str:
     """Return which values of a metric are good.
 
-    >>> shown_threshold({"threshold": {"min": 3.0, "max": None}}), shown_threshold({"threshold": None})
+    >>> from types import SimpleNamespace as Metric
+    >>> shown_threshold(Metric(threshold=Metric(min=3.0, max=None))), shown_threshold(Metric(threshold=None))
     ('at least 3', '—')
     """
-    found = metric["threshold"]
+    found = metric.threshold
     if found is None:
         return NOTHING
-    least = "" if found["min"] is None else f"at least {found['min']:g}"
-    most = "" if found["max"] is None else f"at most {found['max']:g}"
+    least = "" if found.min is None else f"at least {found.min:g}"
+    most = "" if found.max is None else f"at most {found.max:g}"
     return ", ".join(filter(None, (least, most)))
 
 
-def shown_reasons(metric: Mapping[str, Any]) -> str:
+def shown_reasons(metric: MetricSummary) -> str:
     """Return how often there was no score, by reason."""
-    most = sorted(metric["not_evaluated"].items(), key=lambda item: (-item[1], item[0]))
+    most = sorted(metric.not_evaluated.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count:,} {reason}" for reason, count in most) or NOTHING
 
 
-def can_fail(metric: Mapping[str, Any]) -> bool:
+def can_fail(metric: MetricSummary) -> bool:
     """Return whether something says what a failure of a metric is."""
-    return metric["threshold"] is not None or bool(metric["failing_labels"])
+    return metric.threshold is not None or bool(metric.failing_labels)
 
 
-def _cells(metric: Mapping[str, Any]) -> list[str]:
-    failures = f"{metric['failures']:,}" if can_fail(metric) else NOTHING
+def _metric_cells(metric: MetricSummary) -> list[str]:
+    failures = f"{metric.failures:,}" if can_fail(metric) else NOTHING
     return [
         shown_name(metric),
         shown_score(metric),
-        f"{metric['n']:,}",
+        f"{metric.n:,}",
         shown_threshold(metric),
         failures,
         shown_reasons(metric),
@@ -450,7 +471,7 @@ class _Drawn:
     rows: Sequence[Sequence[Any]]
 
 
-def print_report(found: dict[str, Any], about: str) -> None:
+def print_report(found: Report, about: str) -> None:
     """Print a report as a table with the notes that its numbers need.
 
     Args:
@@ -458,7 +479,7 @@ def print_report(found: dict[str, Any], about: str) -> None:
         about: what time it is about.
     """
     out = console()
-    groups: list[Group] = found["groups"]
+    groups = found.groups
     if not groups:
         for note in (NOTHING_FOUND, *not_rebuilt_notes(found)):
             say(out, note)
@@ -474,28 +495,28 @@ def print_report(found: dict[str, Any], about: str) -> None:
         click.echo()
         print_table(out, table.columns, table.rows, title_of_table)
     click.echo()
-    for note in _notes(found):
+    for note in _report_notes(found):
         say(out, note)
     for note in method_notes(groups):
         say(out, note, style="dim")
 
 
-def print_markdown(found: dict[str, Any], about: str) -> None:
+def print_markdown(found: Report, about: str) -> None:
     """Print a report as Markdown: tables, then the notes as a list. See `print_report`."""
-    groups: list[Group] = found["groups"]
+    groups = found.groups
     if not groups:
         click.echo(markdown(" ".join([NOTHING_FOUND, *not_rebuilt_notes(found)])))
         return
     lines = [f"## {markdown(title(groups))}", "", f"{markdown(about).capitalize()}.", "", *_pipes(_reliability(groups))]
     for title_of_table, table in _further(found):
         lines += ["", f"### {markdown(title_of_table)}", "", *_pipes(table)]
-    notes = [*_notes(found), *method_notes(groups)]
+    notes = [*_report_notes(found), *method_notes(groups)]
     click.echo("\n".join([*lines, "", *(f"- {markdown(note)}" for note in notes)]))
 
 
-def _further(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
+def _further(found: Report) -> Iterator[tuple[str, _Drawn]]:
     """Yield title and content of the tables below the rates, where there is something to tell."""
-    groups, comparison = found["groups"], found.get("comparison")
+    groups, comparison = found.groups, found.comparison
     tables = [(_TOOLS_TITLE, _tools(groups)), *_metrics(found)]
     if comparison is not None:
         rows = difference_rows(comparison)
@@ -510,9 +531,9 @@ def _further(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
     yield from ((title, table) for title, table in tables if table.rows)
 
 
-def _metrics(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
+def _metrics(found: Report) -> Iterator[tuple[str, _Drawn]]:
     """Yield tool scores in bands, and metrics beyond the outcome; of many groups only what was asked for."""
-    groups, chosen = found["groups"], found.get("metrics_chosen")
+    groups, chosen = found.groups, found.metrics_chosen
     if len(groups) <= MOST_GROUPS:
         columns, rows = table_of_bands(groups)
         yield BANDS_TITLE, _Drawn(columns=columns, rows=rows)
@@ -521,23 +542,21 @@ def _metrics(found: dict[str, Any]) -> Iterator[tuple[str, _Drawn]]:
         yield METRICS_TITLE, _Drawn(columns=columns, rows=rows)
 
 
-def _notes(found: dict[str, Any]) -> list[str]:
+def _report_notes(found: Report) -> list[str]:
     """Return what is to be known of the numbers: the comparison first, then the objectives."""
-    comparison = found.get("comparison")
+    comparison = found.comparison
     compared = [] if comparison is None else comparison_notes(comparison)
     told = [
         *not_rebuilt_notes(found),
         *text_match_notes(found),
         *compared,
-        *objective_notes(found.get("objectives", ())),
+        *objective_notes(found.objectives or ()),
     ]
-    measured = metric_notes(found["groups"], found.get("metrics_chosen"))
-    corrected = corrected_notes(found["groups"])
-    clocks = [f"warning: {row['note']}" for row in found.get("wrong_clocks", ())]
+    measured = metric_notes(found.groups, found.metrics_chosen)
+    corrected = corrected_notes(found.groups)
+    clocks = [f"warning: {row.note}" for row in found.wrong_clocks]
     return list(
-        dict.fromkeys(
-            [*told, *clocks, *tier_notes(found["groups"]), *group_notes(found["groups"]), *measured, *corrected]
-        )
+        dict.fromkeys([*told, *clocks, *tier_notes(found.groups), *group_notes(found.groups), *measured, *corrected])
     )
 
 
@@ -547,9 +566,9 @@ def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:
     stacked = not all(fits(_estimate_columns(groups), _estimate_rows(group), out.width) for group in groups)
     for group in groups:
         name = f"{name_of(group, groups)}: " if len(groups) > 1 else ""
-        coverage = f"coverage {percent(group['coverage'])}"
+        coverage = f"coverage {percent(group.coverage)}"
         click.echo()
-        say(out, f"{name}{group['c']:,} of {group['n']:,} correct, {coverage}, {group['tier']}")
+        say(out, f"{name}{group.c:,} of {group.n:,} correct, {coverage}, {group.tier}")
         print_table(out, _estimate_columns([group], stacked=stacked), _estimate_rows(group, stacked=stacked))
 
 
@@ -560,7 +579,7 @@ def _reliability(groups: Sequence[Group], *, stacked: bool = False) -> _Drawn:
         groups: of the report.
         stacked: one estimate below the other instead of next to it, which needs less than half of the width.
     """
-    names, _ = told_apart(groups, KEYS)
+    names, _ = differing_and_shared(groups, KEYS)
     columns = [
         *text(*(name.replace("agent_", "") for name in names)),
         Column(name="correct", right=True),
@@ -571,10 +590,10 @@ def _reliability(groups: Sequence[Group], *, stacked: bool = False) -> _Drawn:
     rows = []
     for group in groups:
         whole = [
-            *(group[name] for name in names),
-            f"{group['c']:,}/{group['n']:,}",
-            percent(group["coverage"]),
-            group["tier"],
+            *(getattr(group, name) for name in names),
+            f"{group.c:,}/{group.n:,}",
+            percent(group.coverage),
+            group.tier,
         ]
         for place, cells in enumerate(_estimate_rows(group, stacked=stacked)):
             rows.append([*(whole if place == 0 else [""] * len(whole)), *cells])
@@ -598,23 +617,23 @@ def _estimate_rows(group: Group, *, stacked: bool = False) -> list[list[str]]:
     shown = estimates_by_role(group)
     if stacked:
         return [
-            [role if place == 0 else "", k, *(interval(found[kind][k]) for kind in ("pass_at_k", "pass_pow_k"))]
+            [role if place == 0 else "", k, interval(found.pass_at_k[k]), interval(found.pass_pow_k[k])]
             for role, found in shown.items()
-            for place, k in enumerate(found["pass_at_k"])
+            for place, k in enumerate(found.pass_at_k)
         ]
     return [
-        [k, *(interval(found[kind][k]) for found in shown.values() for kind in ("pass_at_k", "pass_pow_k"))]
-        for k in shown["pooled"]["pass_at_k"]
+        [k, *(interval(rates[k]) for found in shown.values() for rates in (found.pass_at_k, found.pass_pow_k))]
+        for k in group.pooled.pass_at_k
     ]
 
 
 def _tools(groups: Sequence[Group]) -> _Drawn:
     """Return the mean of each tool dimension that any group has."""
-    names, _ = told_apart(groups, KEYS)
-    scored = [group for group in groups if group["tool_dimensions"].keys() & set(_DIMENSIONS)]
-    there = [name for name in _DIMENSIONS if any(name in group["tool_dimensions"] for group in scored)]
+    names, _ = differing_and_shared(groups, KEYS)
+    scored = [group for group in groups if group.tool_dimensions.keys() & set(_DIMENSIONS)]
+    there = [name for name in _DIMENSIONS if any(name in group.tool_dimensions for group in scored)]
     rows = [
-        [*(group[name] for name in names), *(_mean(group["tool_dimensions"].get(name)) for name in there)]
+        [*(getattr(group, name) for name in names), *(_mean(group.tool_dimensions.get(name)) for name in there)]
         for group in scored
     ]
     columns = [
@@ -624,8 +643,8 @@ def _tools(groups: Sequence[Group]) -> _Drawn:
     return _Drawn(columns=columns, rows=rows)
 
 
-def _mean(found: dict[str, Any] | None) -> str | None:
-    return None if found is None else f"{ratio(found['mean'])} ({found['n']:,})"
+def _mean(found: Mean | None) -> str | None:
+    return None if found is None else f"{ratio(found.mean)} ({found.n:,})"
 
 
 def _pipes(drawn: _Drawn) -> Iterator[str]:

@@ -17,9 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from otel_agentic.cli.render.text import compact, csv_cell, escaped, json_text, printable, safe
+from otel_agentic.results import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rich.console import RenderableType
 
@@ -75,8 +76,8 @@ def say_evaluation(out: Console, name: str | None) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON."""
-    click.echo(json_text(value, _INDENT))
+    """Print a result, or a JSON value, as indented JSON."""
+    click.echo(json_text(to_json(value), _INDENT))
 
 
 def print_line(value: Any) -> None:
@@ -157,17 +158,18 @@ def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -
     return _total(_least(columns, natural)) <= width
 
 
-def told_apart(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Return the names whose values differ between the rows, and the values of those where all rows agree.
+def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the attributes whose values differ between the rows, and the values of those that all rows share.
 
-    A name without a value in any row is in neither; an empty text is none.
+    An attribute that no row has, or that is None or empty in every row, is in neither.
 
-    >>> told_apart([{"agent": "a", "tool": "x", "tag": None}, {"agent": "a", "tool": "y", "tag": None}], ["agent", "tool", "tag"])
+    >>> from types import SimpleNamespace as Row
+    >>> differing_and_shared([Row(agent="a", tool="x"), Row(agent="a", tool="y")], ["agent", "tool", "tag"])
     (['tool'], {'agent': 'a'})
     """
     differing, same = [], {}
     for name in names:
-        values = {row[name] for row in rows}
+        values = {getattr(row, name, None) for row in rows}
         if len(values) > 1:
             differing.append(name)
         elif values - {None, ""}:

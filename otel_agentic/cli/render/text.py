@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from otel_agentic.results.reports import Rate
 
 #: What stands where there is no value.
 NOTHING: Final = "—"
@@ -114,17 +114,18 @@ def percent(value: float | None) -> str:
     return "<1%" if text == "0%" and value > 0.0 else text
 
 
-def interval(found: Mapping[str, float | None]) -> str:
+def interval(rate: Rate) -> str:
     """Return an estimate with its bounds.
 
-    >>> interval({"value": 0.42, "lower": 0.353, "upper": 0.489})
+    >>> from otel_agentic.results.reports import Rate
+    >>> interval(Rate(value=0.42, lower=0.353, upper=0.489))
     '.420 [.353, .489]'
     """
-    if found["value"] is None:
+    if rate.value is None:
         return NOTHING
-    if found["lower"] is None:
-        return ratio(found["value"])
-    return f"{ratio(found['value'])} [{ratio(found['lower'])}, {ratio(found['upper'])}]"
+    if rate.lower is None:
+        return ratio(rate.value)
+    return f"{ratio(rate.value)} [{ratio(rate.lower)}, {ratio(rate.upper)}]"
 
 
 def moment(text: str | None, digits: int = 16) -> str:

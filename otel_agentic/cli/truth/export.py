@@ -12,6 +12,7 @@ from otel_agentic.cli.render.terminal import Column, console, print_json, print_
 from otel_agentic.cli.render.text import compact, moment, plural, printable
 from otel_agentic.cli.truth.files import FORMAT_NAMES
 from otel_agentic.errors import UsageError
+from otel_agentic.results.conversations import DatasetVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,7 +115,9 @@ def datasets(dataset: str | None, db: Path | None, server: str | None, config_fi
     The store keeps every version: `dataset_members` names the cases of each, `cases` what they said.
     """
     with opened(db, server, config_file) as client:
-        rows = client.call("truth_datasets", **({"dataset": dataset} if dataset is not None else {}))
+        rows = client.get(
+            list[DatasetVersion], "truth_datasets", **({"dataset": dataset} if dataset is not None else {})
+        )
     if output == "json":
         print_json(rows)
     elif rows:
@@ -128,12 +131,12 @@ def datasets(dataset: str | None, db: Path | None, server: str | None, config_fi
         ]
         cells = [
             (
-                row["dataset"],
-                row["version"],
-                row["cases"],
-                moment(row["imported_at"]),
-                "in force" if row["current"] and row["cases"] else "past" if not row["current"] else "empty",
-                row["source"],
+                row.dataset,
+                row.version,
+                row.cases,
+                moment(row.imported_at),
+                "in force" if row.current and row.cases else "past" if not row.current else "empty",
+                row.source,
             )
             for row in rows
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -21,6 +21,8 @@ from otel_agentic.cli.options import (
 from otel_agentic.cli.render.terminal import console, print_json, say
 from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import CaseError, UsageError
+from otel_agentic.results import to_json
+from otel_agentic.results.conversations import CheckedFile, FieldLoss, TruthImport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,23 +70,24 @@ def import_(
     if server is None:
         make_store(settings_of(config_file, db))
     with opened(db, server, config_file) as client:
-        found = client.call("truth_import", **sent)
-    left_out = [{"file": document.name, **lost} for document in documents for lost in _left_out(document)]
+        found = client.get(TruthImport, "truth_import", **sent)
+    losses = [(document.name, loss) for document in documents for loss in _losses(document)]
     if output == "json":
-        print_json({**found, "left_out": left_out})
+        left_out = [{"file": name, **to_json(loss)} for name, loss in losses]
+        print_json({**to_json(found), "left_out": left_out})
         return
     out = console()
-    labelled = f" and {plural(found['labels'], 'label')}" if found["labels"] else ""
-    cases = f"{plural(found['cases'], 'case')}{labelled} in force"
-    say(out, f"{plural(found['new_case_versions'], 'new case version')}; {cases}")
-    for warning in found["warnings"]:
+    labelled = f" and {plural(found.labels, 'label')}" if found.labels else ""
+    cases = f"{plural(found.cases, 'case')}{labelled} in force"
+    say(out, f"{plural(found.new_case_versions, 'new case version')}; {cases}")
+    for warning in found.warnings:
         say(out, f"warning: {warning}", style="yellow")
-    for dataset in found["datasets"]:
-        if dataset["changed"]:
-            version = f"now version {dataset['version']}" if dataset["version"] else "no longer in force"
-            say(out, f"dataset {dataset['dataset']}: {plural(dataset['cases'], 'case')}, {version}")
-    for lost in left_out:
-        say(out, f"{lost['file']}: {_said(lost)}")
+    for dataset in found.datasets:
+        if dataset.changed:
+            version = f"now version {dataset.version}" if dataset.version else "no longer in force"
+            say(out, f"dataset {dataset.dataset}: {plural(dataset.cases, 'case')}, {version}")
+    for name, loss in losses:
+        say(out, f"{name}: {_loss_text(loss)}")
 
 
 @click.command(short_help="Check files of cases or labels.")
@@ -99,34 +102,44 @@ def validate(files: tuple[Path, ...], file_format: str | None, output: str) -> N
     else:
         for file in checked:
             _print_checked(file)
-    problems = [problem for file in checked for problem in file["problems"]]
+    problems = [problem for file in checked for problem in file.problems]
     if problems:
         raise CaseError("\n".join(problems))
 
 
-def _print_checked(file: dict[str, Any]) -> None:
+def _print_checked(file: CheckedFile) -> None:
     out = console()
-    state = plural(len(file["problems"]), "problem") if file["problems"] else "ok"
-    form = f" ({file['format']})" if file["format"] not in {None, "", *_NATIVE} else ""
-    say(out, f"{file['file']}: {plural(file['count'], file['kind'])}{form}, {state}")
-    for lost in file["left_out"]:
-        say(out, f"  {_said(lost)}")
+    state = plural(len(file.problems), "problem") if file.problems else "ok"
+    form = f" ({file.format})" if file.format not in {None, "", *_NATIVE} else ""
+    say(out, f"{file.file}: {plural(file.count, file.kind)}{form}, {state}")
+    for loss in file.left_out:
+        say(out, f"  {_loss_text(loss)}")
 
 
-def _checked(path: Path, file_format: str | None) -> dict[str, Any]:
+def _checked(path: Path, file_format: str | None) -> CheckedFile:
     if file_format is None and _holds_labels(path):
         from otel_agentic.truth import parse_labels  # noqa: PLC0415 — pydantic models are not needed for --help
 
         labels = parse_labels(*texts_of((path,), "labels")[0])
-        return _file(path, "label", len(labels.labels), labels.problems)
+        return CheckedFile(
+            file=str(path),
+            kind="label",
+            format=None,
+            count=len(labels.labels),
+            problems=list(labels.problems),
+            left_out=[],
+        )
     from otel_agentic.evaluation.case_files import read_file  # noqa: PLC0415 — same
 
     document = read_file(path, file_format)
-    return {
-        **_file(path, "case", len(document.cases), document.problems),
-        "format": document.format,
-        "left_out": _left_out(document),
-    }
+    return CheckedFile(
+        file=str(path),
+        kind="case",
+        format=document.format,
+        count=len(document.cases),
+        problems=list(document.problems),
+        left_out=_losses(document),
+    )
 
 
 def _holds_labels(path: Path) -> bool:
@@ -136,17 +149,6 @@ def _holds_labels(path: Path) -> bool:
     ((_, content),) = texts_of((path,), "cases or labels")
     first = content.removeprefix("\ufeff").lstrip().split("\n", 1)[0]
     return "conversation_id" in [cell.strip().lower() for cell in next(csv.reader([first]), [])]
-
-
-def _file(path: Path, kind: str, count: int, problems: Sequence[str]) -> dict[str, Any]:
-    return {
-        "file": str(path),
-        "kind": kind,
-        "format": None,
-        "count": count,
-        "problems": list(problems),
-        "left_out": [],
-    }
 
 
 def _read(paths: Sequence[Path], file_format: str | None) -> list[Document]:
@@ -161,11 +163,11 @@ def _native(documents: Sequence[Document]) -> list[tuple[str, str]]:
     return [(document.name, native_lines(document.cases)) for document in documents]
 
 
-def _left_out(document: Document) -> list[dict[str, Any]]:
-    """Return the fields of a file that a case has no place for, and in how many cases they stand."""
+def _losses(document: Document) -> list[FieldLoss]:
+    """Return the fields of a file that a case cannot hold, with the number of cases."""
     counts = Counter(loss.field for loss in document.losses)
-    return [{"field": field, "cases": count} for field, count in sorted(counts.items())]
+    return [FieldLoss(field=field, cases=count) for field, count in sorted(counts.items())]
 
 
-def _said(lost: dict[str, Any]) -> str:
-    return f"{lost['field']} left out of {plural(lost['cases'], 'case')}: cases do not have this field"
+def _loss_text(loss: FieldLoss) -> str:
+    return f"{loss.field} left out of {plural(loss.cases, 'case')}: cases do not have this field"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,16 +17,17 @@ from otel_agentic.cli.options import (
 from otel_agentic.cli.render.terminal import (
     Column,
     console,
+    differing_and_shared,
     print_csv,
     print_json,
     print_table,
     say,
     say_evaluation,
     text,
-    told_apart,
 )
 from otel_agentic.cli.render.text import moment, percent, plural, ratio, short
 from otel_agentic.errors import UsageError
+from otel_agentic.results.conversations import CaseRow, MatchRow, QueryCluster
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +60,7 @@ def list_(db: Path | None, server: str | None, config_file: Path | None, output:
     A case that is a draft waits for a person: nothing passes or fails by it until its `reviewed` is true.
     """
     with opened(db, server, config_file) as client:
-        rows = client.call("truth_list")
+        rows = client.get(list[CaseRow], "truth_list")
     if output == "json":
         print_json(rows)
     elif rows:
@@ -118,34 +119,47 @@ def matches(
         raise UsageError("--limit goes with --clusters")
     chosen = {**selection_of(since, until, agent, evaluation), **({"only": only} if only else {})}
     with opened(db, server, config_file) as client:
-        rows = client.call("truth_clusters" if clusters else "truth_matches", **chosen)
-    shown = rows[: limit or _CLUSTERS] if clusters else rows
+        if clusters:
+            _show_clusters(client.get(list[QueryCluster], "truth_clusters", **chosen), only, evaluation, output, limit)
+            return
+        rows = client.get(list[MatchRow], "truth_matches", **chosen)
     if output == "json":
-        print_json(shown)
+        print_json(rows)
     elif output == "csv":
         print_csv(
-            ("conversation_id", "case_id"), [(row["conversation_id"], name) for row in rows if (name := _label(row))]
+            ("conversation_id", "case_id"), [(row.conversation_id, name) for row in rows if (name := _label(row))]
         )
     elif not rows:
-        say(console(), f"{_NONE[only or 'unmatched' if clusters else only]} in this selection")
-    elif clusters:
-        say_evaluation(console(), evaluation)
-        _print_clusters(shown, rows, only or "unmatched")
+        say(console(), f"{_NONE[only]} in this selection")
     else:
         say_evaluation(console(), evaluation)
         _print_matches(rows)
 
 
-def _label(row: dict[str, Any]) -> str | None:
+def _show_clusters(
+    rows: list[QueryCluster], only: str | None, evaluation: str | None, output: str, limit: int | None
+) -> None:
+    shown = rows[: limit or _CLUSTERS]
+    if output == "json":
+        print_json(shown)
+    elif not rows:
+        say(console(), f"{_NONE[only or 'unmatched']} in this selection")
+    else:
+        say_evaluation(console(), evaluation)
+        _print_clusters(shown, rows, only or "unmatched")
+
+
+def _label(row: MatchRow) -> str | None:
     """Return the case of a conversation, or else the suggested one, as a labels file names it."""
-    prefix = "" if row["case_id"] else "suggested_"
-    case_id = row[f"{prefix}case_id"]
-    return case_id and f"{row[f'{prefix}dataset']}/{case_id}"
+    dataset, case_id = row.dataset, row.case_id
+    if not case_id:
+        dataset, case_id = row.suggested_dataset, row.suggested_case_id
+    return case_id and f"{dataset}/{case_id}"
 
 
-def _print_cases(rows: list[dict[str, Any]]) -> None:
-    names, _ = told_apart(rows, ("dataset", "agent", "source"))
-    drafts = sum(not row["reviewed"] for row in rows)
+def _print_cases(rows: list[CaseRow]) -> None:
+    names, _ = differing_and_shared(rows, ("dataset", "agent", "source"))
+    drafts = sum(not row.reviewed for row in rows)
     columns = [
         Column(name="case", least=20),
         *text(*names, "tags"),
@@ -154,17 +168,17 @@ def _print_cases(rows: list[dict[str, Any]]) -> None:
     ]
     shown = [
         (
-            row["case_id"],
-            *(row[name] for name in names),
-            ", ".join(row["tags"]),
-            *(["reviewed" if row["reviewed"] else "draft"] if drafts else []),
-            row["turns"],
-            row["expected_calls"],
-            row["attempts"],
+            row.case_id,
+            *(getattr(row, name) for name in names),
+            ", ".join(row.tags),
+            *(["reviewed" if row.reviewed else "draft"] if drafts else []),
+            row.turns,
+            row.expected_calls,
+            row.attempts,
         )
         for row in rows
     ]
-    datasets = {(row["dataset"], row["dataset_version"]) for row in rows}
+    datasets = {(row.dataset, row.dataset_version) for row in rows}
     title = f"{plural(len(rows), 'case')} in force"
     waiting = f", {plural(drafts, 'draft')} among them" if drafts else ""
     print_table(
@@ -175,7 +189,7 @@ def _print_cases(rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _print_clusters(shown: list[dict[str, Any]], rows: list[dict[str, Any]], only: str) -> None:
+def _print_clusters(shown: list[QueryCluster], rows: list[QueryCluster], only: str) -> None:
     out = console()
     columns = [
         Column(name="first query", least=30),
@@ -187,16 +201,16 @@ def _print_clusters(shown: list[dict[str, Any]], rows: list[dict[str, Any]], onl
     ]
     cells = [
         (
-            "(not captured)" if row["query"] is None else short(row["query"], 120),
-            f"{row['size']:,}",
-            percent(row["share"]),
-            ", ".join(row["agents"]),
-            moment(row["last_seen"]),
-            row["example_conversation"],
+            "(not captured)" if row.query is None else short(row.query, 120),
+            f"{row.size:,}",
+            percent(row.share),
+            ", ".join(row.agents),
+            moment(row.last_seen),
+            row.example_conversation,
         )
         for row in shown
     ]
-    total = sum(row["size"] for row in rows)
+    total = sum(row.size for row in rows)
     print_table(out, columns, cells, f"{total:,} {_CLUSTERED[only]} in {plural(len(rows), 'cluster')}, by first query")
     if len(shown) < len(rows):
         say(out, f"(the {len(shown):,} largest; --limit shows more)", style="dim")
@@ -208,12 +222,12 @@ def _print_clusters(shown: list[dict[str, Any]], rows: list[dict[str, Any]], onl
         )
 
 
-def _print_matches(rows: list[dict[str, Any]]) -> None:
+def _print_matches(rows: list[MatchRow]) -> None:
     # What has no case has no dataset: that alone is no reason to tell it.
-    datasets = {row["dataset"] for row in rows if row["dataset"]}
-    names, _ = told_apart(rows, ("agent", "environment", *(("dataset",) if len(datasets) > 1 else ())))
-    warned = any(row["warning"] for row in rows)
-    suggested = any(row["suggested_case_id"] for row in rows)
+    datasets = {row.dataset for row in rows if row.dataset}
+    names, _ = differing_and_shared(rows, ("agent", "environment", *(("dataset",) if len(datasets) > 1 else ())))
+    warned = any(row.warning for row in rows)
+    suggested = any(row.suggested_case_id for row in rows)
     columns = [
         Column(name="conversation", whole=True),
         *text(*names, "case", "method"),
@@ -223,13 +237,13 @@ def _print_matches(rows: list[dict[str, Any]]) -> None:
     ]
     shown = [
         [
-            row["conversation_id"],
-            *(row[name] for name in names),
-            row["case_id"] or ", ".join(row["candidates"] or []) or row["suggested_case_id"],
-            "suggested" if row["suggested_case_id"] else row["method"] or row["reason"],
-            ratio(row["suggested_confidence"] if row["suggested_case_id"] else row["confidence"]),
-            *([ratio(row["suggested_margin"])] if suggested else []),
-            *([row["warning"] or ""] if warned else []),
+            row.conversation_id,
+            *(getattr(row, name) for name in names),
+            row.case_id or ", ".join(row.candidates or []) or row.suggested_case_id,
+            "suggested" if row.suggested_case_id else row.method or row.reason,
+            ratio(row.suggested_confidence if row.suggested_case_id else row.confidence),
+            *([ratio(row.suggested_margin)] if suggested else []),
+            *([row.warning or ""] if warned else []),
         ]
         for row in rows
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,9 +13,12 @@ from otel_agentic.cli.options import opened, selection_of, selection_options, ta
 from otel_agentic.cli.render.terminal import console, print_text, say
 from otel_agentic.cli.render.text import compact, plural, printable
 from otel_agentic.errors import UsageError
+from otel_agentic.results.conversations import NotPromoted, Promotion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from otel_agentic.results import JsonObject
 
 _YAML: Final = frozenset({".yaml", ".yml"})
 #: Conversations named of those that were left out for one reason.
@@ -91,21 +94,21 @@ def promote(
         "environment": environment,
     }
     with opened(db, server, config_file) as client:
-        found = client.call("truth_promote", **chosen, **{k: v for k, v in wanted.items() if v is not None})
-    cases = [*found["cases"], *found["tagged"]]
+        found = client.get(Promotion, "truth_promote", **chosen, **{k: v for k, v in wanted.items() if v is not None})
+    cases = [*found.cases, *found.tagged]
     if cases:
         _write(cases, file, form or ("yaml" if file and file.suffix in _YAML else "jsonl"))
     if not quiet:
-        for line in _told(found, file, db):
+        for line in _summary(found, file, db):
             if file is None or not cases:
                 click.echo(printable(line), err=True)
             else:
                 say(console(), line)
-    for line in _left_out(found["left_out"]):
+    for line in _skipped(found.left_out):
         click.echo(printable(line), err=True)
 
 
-def _write(cases: Sequence[dict[str, Any]], file: Path | None, form: str) -> None:
+def _write(cases: Sequence[JsonObject], file: Path | None, form: str) -> None:
     content = _as_yaml(cases) if form == "yaml" else "".join(f"{compact(case)}\n" for case in cases)
     if file is None:
         print_text(content, escapes=True)
@@ -116,44 +119,44 @@ def _write(cases: Sequence[dict[str, Any]], file: Path | None, form: str) -> Non
         raise UsageError(f"--output {file}: {error.strerror}; give a file that can be written") from error
 
 
-def _as_yaml(cases: Sequence[dict[str, Any]]) -> str:
+def _as_yaml(cases: Sequence[JsonObject]) -> str:
     from otel_agentic.truth.formats.yaml_text import write_yaml  # noqa: PLC0415 — not needed for --help
 
     return write_yaml(list(cases))
 
 
-def _told(found: dict[str, Any], file: Path | None, db: Path | None) -> Iterator[str]:
+def _summary(found: Promotion, file: Path | None, db: Path | None) -> Iterator[str]:
     """Yield what was written, and what to do next."""
     where = f" to {file}" if file else ""
-    if found["cases"]:
-        conversations = sum(len(case["promoted_from"]) for case in found["cases"])
+    if found.cases:
+        conversations = sum(len(case["promoted_from"]) for case in found.cases)
         yield (
-            f"{plural(len(found['cases']), 'case')} of {plural(conversations, 'conversation')} written{where}, "
-            f"dataset {found['cases'][0]['dataset']}: drafts, until you correct them and set `reviewed` to true"
+            f"{plural(len(found.cases), 'case')} of {plural(conversations, 'conversation')} written{where}, "
+            f"dataset {found.cases[0]['dataset']}: drafts, until you correct them and set `reviewed` to true"
         )
-    if found["tagged"]:
-        names = [f"{case['case_id']} of dataset {case['dataset']}" for case in found["tagged"]]
+    if found.tagged:
+        names = [f"{case['case_id']} of dataset {case['dataset']}" for case in found.tagged]
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         yield (
             f"{plural(len(names), 'case')} in force written{where} with the tag: {', '.join(names[:_NAMED])}{more}; they are "
             "reviewed, and count once they are imported (add the tag to the file that they came from, too)"
         )
-    if found["cases"] or found["tagged"]:
+    if found.cases or found.tagged:
         if file:
             name, store = shlex.quote(str(file)), f" --db {shlex.quote(str(db))}" if db else ""
             yield f"then: otel-agentic truth validate {name} && otel-agentic truth import {name}{store}"
         return
-    waiting = found["unscored"]
+    waiting = found.unscored
     later = f"; {plural(waiting, 'conversation')} not evaluated yet, see `otel-agentic evaluate`" if waiting else ""
     yield f"nothing to promote in this selection{later}"
 
 
-def _left_out(left_out: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _skipped(skipped: Sequence[NotPromoted]) -> Iterator[str]:
     """Yield a line for each reason, with the first conversations that it left out."""
     by_reason: dict[str, list[str]] = defaultdict(list)
-    for one in left_out:
-        case = f" (case {one['case_id']} of dataset {one['dataset']})" if one["case_id"] else ""
-        by_reason[one["reason"]].append(f"{one['conversation_id']}{case}")
+    for one in skipped:
+        case = f" (case {one.case_id} of dataset {one.dataset})" if one.case_id else ""
+        by_reason[one.reason].append(f"{one.conversation_id}{case}")
     for reason, names in by_reason.items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         yield f"left out, {reason}: {', '.join(names[:_NAMED])}{more}"

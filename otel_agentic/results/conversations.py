@@ -1,0 +1,336 @@
+"""Results of `conversations` and `truth`. Times are ISO 8601 text in UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from otel_agentic.results.codec import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRow:
+    """A conversation in a list; the outcome is None until it is evaluated."""
+
+    conversation_id: str
+    environment: str
+    revision: int
+    agent: str | None
+    agent_version: str | None
+    service: str | None
+    started_at: str
+    ended_at: str
+    window_time: str | None
+    closed_by: str | None
+    turn_count: int
+    call_count: int
+    content_captured: Any
+    case_id: str | None
+    outcome: str | None
+    reason: str | None
+    explanation: str | None
+    evaluation: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCall:
+    """A call of a turn."""
+
+    name: str
+    kind: str
+    arguments: JsonObject | None
+    result: Any
+    result_captured: bool
+    step: int
+    error: str | None
+    call_id: str | None
+    span_id: str | None
+    parent_span_id: str | None
+    agent_name: str | None
+    used: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTurn:
+    """A turn of a conversation."""
+
+    index: int
+    query: str | None
+    query_captured: bool
+    answer: str | None
+    answer_captured: bool
+    trace_id: str | None
+    span_id: str | None
+    error: str | None
+    tools: list[ShownCall]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownConversation:
+    """A conversation with its turns and the outcome of its newest score."""
+
+    conversation_id: str
+    environment: str
+    revision: int
+    agent_name: str | None
+    agent_version: str | None
+    service: str | None
+    started_at: str
+    ended_at: str
+    closed_by: str | None
+    verdict: bool | None
+    case_id: str | None
+    outcome: str | None
+    reason: str | None
+    turns: list[ShownTurn]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnScore:
+    """The score of one turn, and the index of the expected turn."""
+
+    turn_index: int
+    case_turn_index: int | None
+    outcome: str | None
+    reason: str | None
+    answer_score: float | None
+    answer_outcome: str | None
+    tool_outcome: str | None
+    explanation: str | None
+    answer_reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolScore:
+    """The tool dimensions of one turn, or of the conversation if the turn is None."""
+
+    turn_index: int | None
+    outcome: str | None
+    reason: str | None
+    overall: float | None
+    selection: float | None
+    parameters: float | None
+    sequence: float | None
+    utilization: float | None
+    evidence: dict[str, list[Any]] | None
+    explanation: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFault:
+    """A fault of a tool call."""
+
+    turn_index: int | None
+    fault: str
+    dimension: str | None
+    tool_name: str | None
+    parameter: str | None
+    expected: Any
+    actual: Any
+    expected_index: int | None
+    actual_position: int | None
+    trace_id: str | None
+    span_id: str | None
+    explanation: str
+    expected_call: Any
+    failed: bool
+    tried: int | None
+    effect: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationScore:
+    """The newest score of a conversation, with its case as a native record."""
+
+    evaluation_id: str
+    revision: int
+    evaluation: str
+    superseded: bool
+    dataset: str | None
+    case_id: str | None
+    outcome: str
+    reason: str | None
+    outcome_source: str | None
+    computed_outcome: str | None
+    computed_reason: str | None
+    answer_outcome: str | None
+    tool_outcome: str | None
+    both_outcome: str | None
+    match_method: str | None
+    warning: str | None
+    missing_outputs: list[Any] | None
+    explanation: str | None
+    scored_at: str
+    case_version: str | None
+    partial: bool | None
+    sample_ratio: float | None
+    metrics_at: str | None
+    known_failure: str | None
+    pass_probability: float | None
+    match_confidence: float | None
+    candidates: list[str] | None
+    turn_scores: list[TurnScore]
+    tool_scores: list[ToolScore]
+    tool_faults: list[ToolFault]
+    case: JsonObject | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricScoreRow:
+    """A score of one metric for a conversation, a turn or a call; the severity is None unless it is a failure."""
+
+    name: str
+    evaluator: str
+    evaluator_version: str | None
+    target: str | None
+    turn_index: int | None
+    position: int | None
+    tool_name: str | None
+    parameter: str | None
+    value: float | None
+    label: str | None
+    reason: str | None
+    explanation: str | None
+    details: JsonObject | None
+    score_id: str | None
+    title: str | None
+    unit: str | None
+    range: list[float | None] | None
+    severity: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationDetails:
+    """A conversation with its score and the scores of metrics."""
+
+    evaluation: str
+    conversation: ShownConversation
+    score: ConversationScore | None
+    metrics: list[MetricScoreRow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetChange:
+    """A dataset after an import; its version is None if it has no cases any more."""
+
+    dataset: str
+    version: str | None
+    cases: int
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruthImport:
+    """An import of cases and labels."""
+
+    new_case_versions: int
+    cases: int
+    labels: int
+    datasets: list[DatasetChange]
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryCluster:
+    """Conversations that begin with the same or a similar query."""
+
+    evaluation: str
+    query: str | None
+    size: int
+    share: float
+    agents: list[str]
+    example_conversation: str
+    environment: str
+    first_seen: str
+    last_seen: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotPromoted:
+    """A conversation that became no draft, and the reason."""
+
+    conversation_id: str
+    environment: str
+    reason: str
+    case_id: str | None
+    dataset: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promotion:
+    """Draft cases from conversations, as native records."""
+
+    cases: list[JsonObject]
+    tagged: list[JsonObject]
+    left_out: list[NotPromoted]
+    unscored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRow:
+    """An active case."""
+
+    dataset: str
+    case_id: str
+    version: str
+    agent: str | None
+    tags: list[str]
+    source: str | None
+    reviewed: bool
+    turns: int
+    expected_calls: int
+    attempts: int
+    dataset_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetVersion:
+    """A version of a dataset."""
+
+    dataset: str
+    version: str
+    cases: int
+    source: str | None
+    imported_at: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchRow:
+    """The case that a conversation was matched to, or the one that its text suggests."""
+
+    evaluation: str
+    environment: str
+    conversation_id: str
+    agent: str | None
+    dataset: str | None
+    case_id: str | None
+    method: str | None
+    confidence: float | None
+    reason: str | None
+    candidates: list[str] | None
+    warning: str | None
+    suggested_dataset: str | None
+    suggested_case_id: str | None
+    suggested_confidence: float | None
+    suggested_margin: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldLoss:
+    """A field of a file that a case cannot hold, and the number of cases that have it."""
+
+    field: str
+    cases: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFile:
+    """A file of cases or labels with its problems; the format of labels is None."""
+
+    file: str
+    kind: str
+    format: str | None
+    count: int
+    problems: list[str]
+    left_out: list[FieldLoss]

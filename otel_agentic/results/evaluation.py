@@ -1,0 +1,341 @@
+"""Results of `evaluate`, `judge` and `suite`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from otel_agentic.results.codec import JsonObject, optional, renamed
+from otel_agentic.results.reports import Rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeUse:
+    """The use of a judge in one run: calls, verdicts, tokens and cost."""
+
+    name: str
+    version: str
+    models: list[str]
+    #: Agents that use the same model as the judge; absent for rows, which have no agent.
+    same_as_agent: list[str] | None = optional()
+    calls: int
+    judged: int
+    cached: int
+    failed: int
+    failure: str | None
+    refused: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    canaries: int | None = optional()
+    canaries_passed: int | None = optional()
+    used_up: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricCounts:
+    """The scores of one metric in a run."""
+
+    name: str
+    evaluator: str
+    n: int
+    mean: float | None
+    labels: dict[str, int]
+    not_evaluated: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorCounts:
+    """The evaluators of a run; `left_out` are the metrics that need an LLM judge."""
+
+    conversations: int
+    rows: int
+    caught_up: int
+    faults: dict[str, int]
+    metrics: list[MetricCounts]
+    left_out: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRun:
+    """An evaluation of stored conversations."""
+
+    evaluation: str
+    evaluation_id: str
+    cases: int
+    new_case_versions: int
+    labels: int
+    scored: int
+    restated: int
+    asked_again: int
+    unchanged: int
+    stopped: bool
+    n: int
+    coverage: float | None
+    outcomes: dict[str, int]
+    reasons: dict[str, int]
+    partial_fails: int
+    known_failures: int
+    compared: int
+    disagreements: int
+    warnings: list[str]
+    judge: JudgeUse
+    evaluators: EvaluatorCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowScore:
+    """A score of a metric for a row."""
+
+    name: str
+    value: float | None
+    label: str | None
+    reason: str | None
+    explanation: str
+    turn_index: int | None
+    position: int | None
+    details: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedRow:
+    """The scores of one row of a file."""
+
+    file: str
+    line: int
+    row: str | None
+    scores: list[RowScore]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsEvaluation:
+    """An evaluation of the rows of datasets; `left_out` are fields that no metric uses, by the number of rows."""
+
+    rows: list[EvaluatedRow]
+    metrics: list[MetricCounts]
+    faults: dict[str, int]
+    left_out: dict[str, int]
+    metrics_left_out: list[str]
+    judge: JudgeUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confusion:
+    """Verdicts of people and of the judge."""
+
+    both_pass: int
+    false_pass: int
+    false_fail: int
+    both_fail: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """Agreement with people on `n` items."""
+
+    n: int
+    agreement: Rate
+    kappa: Rate
+    sensitivity: Rate
+    specificity: Rate
+    interval_method: str
+    level: float
+    confusion: Confusion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decider:
+    """Agreement of one judge with people; the judge is None for items that no judge decided."""
+
+    judge: str | None
+    version: str | None
+    unsure: int
+    n: int
+    agreement: Rate
+    kappa: Rate
+    sensitivity: Rate
+    specificity: Rate
+    interval_method: str
+    level: float
+    confusion: Confusion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """Agreement at one threshold."""
+
+    threshold: float
+    agreement: float | None
+    sensitivity: float | None
+    specificity: float | None
+    youden: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestThreshold(CurvePoint):
+    """The threshold with the best agreement, and the labels that it was chosen on."""
+
+    chosen_on: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """An item on which the judge and a person disagree."""
+
+    environment: str
+    conversation_id: str
+    revision: int
+    turn_index: int | None = optional()
+    dataset: str | None
+    case_id: str | None
+    human: str
+    reason: str | None
+    score: float | None
+    ended_ns: int
+    query: str | None
+    expected: Any
+    answer: str | None
+    reasoning: str | None
+    turn: int | None
+    judge: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetCalibration(Agreement):
+    """Agreement on turns or on conversations, with other thresholds and examples."""
+
+    deciders: list[Decider]
+    not_judged: dict[str, int]
+    threshold: float
+    curve: list[CurvePoint]
+    curve_n: int
+    best_threshold: BestThreshold | None
+    examples: list[Disagreement]
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibratedJudge(JudgeUse):
+    """The judge that was calibrated."""
+
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """A comparison of a judge with people; only `stopped` is set if it was interrupted."""
+
+    stopped: bool
+    calibration_id: str | None = optional()
+    evaluation_id: str | None = optional()
+    judge: CalibratedJudge
+    labels: int
+    blank: int
+    judged_now: int
+    random_sample: bool
+    turn: TargetCalibration | None
+    conversation: TargetCalibration | None
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedJudge:
+    """The cached verdicts of one judge version and model, and what they cost."""
+
+    judge: str
+    judge_version: str
+    model: str | None
+    verdicts: int
+    failures: int
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    first_at: str | None = optional()
+    last_at: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetUse:
+    """What is spent of the judge's budget, and its limits."""
+
+    window: str
+    calls: int
+    tokens: int
+    cost_usd: float
+    max_calls: int | None
+    max_tokens: int | None
+    max_cost_usd: float | int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCache:
+    """The cache and the budget of judges."""
+
+    judges: list[CachedJudge]
+    budget: BudgetUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared:
+    """The number of verdicts that were deleted."""
+
+    cleared: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Cases with one tag, and their conversations: `n` evaluated, `c` of them correct."""
+
+    evaluation: str
+    suite: str
+    cases: int
+    drafts: int
+    conversations: int
+    n: int
+    c: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flip:
+    """A case whose result changed; `before` and `now` are correct and evaluated conversations."""
+
+    dataset: str
+    case_id: str
+    since: str
+    before: list[int]
+    now: list[int]
+    change: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """The conversations of a suite in one version, day or week of an agent."""
+
+    agent: str | None
+    name: str | None
+    cases: int
+    n: int
+    c: int
+    not_evaluated: int
+    rate: float | None
+    lower: float | None
+    upper: float | None
+    flips: list[Flip]
+    from_: str
+    until: str
+
+    __pydantic_config__ = renamed(from_="from")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteTrend:
+    """The success rate of a suite over versions or time."""
+
+    evaluation: str
+    suite: str
+    by: str
+    level: float
+    cases: int
+    drafts: int
+    points: list[TrendPoint]

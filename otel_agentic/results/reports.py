@@ -1,0 +1,398 @@
+"""Results of `report`: rates, coverage, tiers, metrics, comparison and objectives. Times are ISO 8601 text in UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from otel_agentic.results.codec import optional, renamed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """An estimate with the bounds of its interval; None if there is too little data."""
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatesAtK:
+    """pass@k and pass^k for one k, and the estimator."""
+
+    estimator: str
+    pass_at_k: Rate
+    pass_pow_k: Rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Estimates for two targets by k: this traffic goes on as it is, or a new case arrives."""
+
+    cases: int
+    fewest_attempts: int
+    most_attempts: int
+    this_traffic: dict[str, RatesAtK]
+    new_case: dict[str, RatesAtK]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """The rates of one estimator by k."""
+
+    interval_method: str
+    level: float
+    pass_at_k: dict[str, Rate]
+    pass_pow_k: dict[str, Rate]
+    #: For bootstrap intervals, whether they have no width.
+    collapsed: bool | None = optional()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedEstimates:
+    """The rates of one estimator by k, and its name."""
+
+    estimator: str
+    interval_method: str
+    level: float
+    pass_at_k: dict[str, Rate]
+    pass_pow_k: dict[str, Rate]
+    collapsed: bool | None = optional()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """A mean of `n` values."""
+
+    mean: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierEvidence:
+    """The numbers behind a tier; `since` is the end of the first conversation that counts."""
+
+    rule: str
+    estimator: str
+    rates: dict[str, float | None]
+    n: int
+    c: int
+    cases: int
+    statement: str | None
+    e_value: float | None
+    e_value_needed: float
+    since: str | None
+    agent_version: str | None
+    versions: int
+    #: Why no tier is claimed, None if one is.
+    withheld: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeAgreement:
+    """Agreement of a judge with people on turns or on conversations; `judged` of the `n` were decided by a judge."""
+
+    n: int
+    judged: int
+    agreement: Rate
+    kappa: Rate
+    sensitivity: Rate
+    specificity: Rate
+    threshold: float | None
+    interval_method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCalibration:
+    """The newest calibration of a judge."""
+
+    calibrated_at: str
+    random_sample: bool
+    same_evaluation: bool
+    turn: JudgeAgreement | None
+    conversation: JudgeAgreement | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupJudge:
+    """The judge of most conversations of a group; `others` names the other ones."""
+
+    name: str
+    version: str
+    model: str | None
+    conversations: int
+    others: list[str]
+    calibration: JudgeCalibration | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRate(Rate):
+    """A rate of `n` conversations."""
+
+    n: int
+    level: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoganGladenRate(Rate):
+    """A rate corrected by the sensitivity and specificity of the judge."""
+
+    level: float
+    n_human: int
+    n_judge: int
+    judged_rate: float | None
+    sensitivity: float | None
+    specificity: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PpiRate(Rate):
+    """A rate corrected by prediction-powered inference."""
+
+    level: float
+    n_human: int
+    n_judge: int
+    power: float
+
+    __pydantic_config__ = renamed(power="lambda")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedRates:
+    """A success rate as judged, by people alone, and corrected by people's verdicts in two ways."""
+
+    judge: str
+    judge_version: str
+    raw: SampleRate
+    human: SampleRate
+    rogan_gladen: RoganGladenRate
+    ppi: PpiRate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleShares:
+    """The shares of conversations that were evaluated; `weighted` if they differ, so that rates weigh by 1 / share."""
+
+    lowest_ratio: float
+    highest_ratio: float
+    weighted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Threshold:
+    """The limits of good values of a metric."""
+
+    min: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSummary:
+    """The scores of one metric in a group; the properties of a metric that is no longer installed are None."""
+
+    name: str
+    title: str | None
+    evaluator: str
+    evaluator_version: str | None
+    target: str | None
+    unit: str | None
+    #: Lowest and highest possible value, None for a missing bound.
+    range: list[float | None] | None
+    higher_is_better: bool | None
+    n: int
+    conversations: int
+    not_evaluated: dict[str, int]
+    coverage: float | None
+    mean: float | None
+    low: float | None
+    median: float | None
+    high: float | None
+    labels: dict[str, int]
+    failing_labels: list[str]
+    failures: int
+    threshold: Threshold | None
+    explanation: str | None
+    details: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKeys:
+    """The attributes that distinguish the groups of a report; None where a group is not divided by one."""
+
+    agent: str | None
+    agent_version: str | None
+    environment: str | None
+    service: str | None
+    tag: str | None
+    dataset: str | None
+    case: str | None
+    tool: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRates(GroupKeys):
+    """Counts, coverage, rates and tier of one group."""
+
+    window: str | None
+    #: Evaluated conversations, and those of them that are correct.
+    n: int
+    c: int
+    coverage: float | None
+    #: Lowest and highest success rate if the conversations that were not evaluated all fail, or all pass.
+    bounds: list[float] | None
+    not_evaluated: dict[str, int]
+    known_failures: int
+    default_estimator: str
+    effective_n: float | None
+    targets: Targets | None
+    estimates: dict[str, Estimates]
+    tool_dimensions: dict[str, Mean]
+    tier: str
+    leaning: str | None
+    needed: int | None
+    tier_evidence: TierEvidence | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportGroup(GroupRates):
+    """One group of a report."""
+
+    pooled: NamedEstimates
+    per_case: NamedEstimates
+    partial_fails: int
+    judge: GroupJudge | None
+    corrected: CorrectedRates | None
+    not_corrected: str | None
+    sampling: SampleShares | None
+    #: By estimator and k, cases with too few attempts.
+    cases_left_out: dict[str, dict[str, int]]
+    gauge_estimator: str
+    tool_bands: dict[str, dict[str, int]]
+    metrics: list[MetricSummary] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """A count of each side of a comparison."""
+
+    a: int
+    b: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """B - A of pass@k and pass^k for one k, over the shared cases."""
+
+    method: str
+    cases: int
+    pass_at_k: Rate
+    pass_pow_k: Rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences(Difference):
+    """The differences for one k: pooled, and per case where it is defined."""
+
+    pooled: Difference
+    per_case: Difference | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedGroup(GroupKeys):
+    """Two sides of one group."""
+
+    n: Sides
+    c: Sides
+    method: str
+    cases: int
+    cases_left_out: Sides
+    probability_worse: float
+    differences: dict[str, Differences]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncomparedGroup(GroupKeys):
+    """A group in which a side has no evaluated conversation."""
+
+    without: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """B compared with A, by group."""
+
+    by: str
+    a: str
+    b: str
+    level: float
+    groups: list[ComparedGroup]
+    not_compared: list[UncomparedGroup]
+    on_both: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectiveStatus:
+    """The evidence against one objective of one group."""
+
+    agent: str | None
+    agent_version: str | None
+    environment: str | None
+    service: str | None
+    objective: str
+    k: int
+    target: float
+    p0: float
+    method: str
+    block: str
+    blocks: int
+    n: int
+    c: int
+    pending: int
+    e_value: float
+    alpha: float
+    alarm: bool
+    alarmed_at: str | None
+    target_run_length: float
+    changes: int
+    changed_at: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongClock:
+    """A sender whose clock is ahead."""
+
+    service: str | None
+    conversations: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRebuilt:
+    """Traces and conversations that could not be rebuilt."""
+
+    traces: int
+    conversations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMatches:
+    """Conversations matched to a case by text, and those with a suggested case."""
+
+    matched: int
+    suggested: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The reliability of each group."""
+
+    evaluation: str
+    groups: list[ReportGroup]
+    cases_left_out: dict[str, dict[str, int]]
+    wrong_clocks: list[WrongClock]
+    #: The metrics that were requested by name.
+    metrics_chosen: list[str] | None = optional()
+    comparison: Comparison | None = optional()
+    not_rebuilt: NotRebuilt | None = optional()
+    matched_by_text: TextMatches | None = optional()
+    objectives: list[ObjectiveStatus] | None = optional()
