@@ -149,8 +149,8 @@ class MatchedConversation:
 class Plan:
     """A conversation matched with its case turns, before the judge's verdicts.
 
-    `aligned` is turn index -> case turn index. `asked` is turn index -> question, or outcome if no judge is needed, or
-    None if no answer is annotated. `tools` are the tool scores as far as the data decide them; `asking` is None if
+    `aligned` is turn index -> case turn index. `answer_questions` is turn index -> question, or outcome if no judge is needed, or
+    None if no answer is annotated. `tools` are the tool scores as far as the data decide them; `judge` is None if
     nothing remains for the judge.
     """
 
@@ -159,9 +159,9 @@ class Plan:
     settings: ScoringSettings
     threshold: float = 0.0
     aligned: Mapping[int, int] = field(default_factory=dict)
-    asked: Mapping[int, Question | Part | None] = field(default_factory=dict)
-    asking: ToolJudge | None = None
-    tools: ToolScores = field(default_factory=lambda: ToolScores(turns={}, whole=None))
+    answer_questions: Mapping[int, Question | Part | None] = field(default_factory=dict)
+    judge: ToolJudge | None = None
+    tools: ToolScores = field(default_factory=lambda: ToolScores(turns={}, conversation=None))
 
     @classmethod
     def of(
@@ -184,24 +184,24 @@ class Plan:
             settings=settings,
             threshold=threshold,
             aligned=aligned,
-            asked={
+            answer_questions={
                 turns[item].index: question_of(case.turns[index], turns[item], threshold)
                 for item, index in indices.items()
             },
-            asking=requests,
+            judge=requests,
             tools=tool_scores(case, turns, aligned, settings, requests),
         )
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """What the judge is asked: of answers first, then of tools."""
-        answers = (question for question in self.asked.values() if isinstance(question, Question))
-        return (*answers, *self.tools.asked)
+        answers = (question for question in self.answer_questions.values() if isinstance(question, Question))
+        return (*answers, *self.tools.questions)
 
     @property
     def answers_asked(self) -> int:
         """How many of `questions`, the first ones, are about answers."""
-        return sum(isinstance(question, Question) for question in self.asked.values())
+        return sum(isinstance(question, Question) for question in self.answer_questions.values())
 
     def answers(self, verdicts: Sequence[Verdict | JudgeFailure]) -> dict[int, Part | None]:
         """Return turn index -> outcome of its answer, given the verdicts on `questions`."""
@@ -211,15 +211,15 @@ class Plan:
             index: answer_part(turns[index], next(stated), self.threshold)
             if isinstance(requested, Question)
             else requested
-            for index, requested in self.asked.items()
+            for index, requested in self.answer_questions.items()
         }
 
     def judged_tools(self, verdicts: Sequence[Verdict | JudgeFailure]) -> ToolScores:
         """Return the tool scores, given the verdicts on `questions`."""
-        if self.case is None or self.asking is None or not self.tools.asked:
+        if self.case is None or self.judge is None or not self.tools.questions:
             return self.tools
-        of_tools = dict(zip(self.tools.asked, verdicts[len(verdicts) - len(self.tools.asked) :], strict=True))
-        requests = ToolJudge(kinds=self.asking.kinds, threshold=self.threshold, verdicts=of_tools)
+        of_tools = dict(zip(self.tools.questions, verdicts[len(verdicts) - len(self.tools.questions) :], strict=True))
+        requests = ToolJudge(kinds=self.judge.kinds, threshold=self.threshold, verdicts=of_tools)
         return tool_scores(self.case, self.matched.conversation.turns, self.aligned, self.settings, requests)
 
 
@@ -346,7 +346,7 @@ def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure],
     absent = [index for index in range(len(case.turns)) if index not in plan.aligned.values()]
     awaited = unproven_absence(plan.matched.conversation, settings) if absent else None
     tools = plan.judged_tools(verdicts)
-    total = tools.whole
+    total = tools.conversation
     if total is not None and awaited is not None:
         total = await_missing_calls(total, case, settings, awaited)
     missing = missing_outputs(turns, case.outputs)

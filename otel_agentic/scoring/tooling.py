@@ -33,7 +33,7 @@ ROUNDING: Final = 1e-9
 class JudgedVerdicts:
     """The opinions of a judge of those kinds, as far as its verdicts are known (see `opinions.ToolVerdicts`).
 
-    `asked` are the questions that had no verdict yet, each once, in order. `silence` is why there is no opinion.
+    `questions` are the questions that had no verdict yet, each once, in order. `silence` is why there is no opinion.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class JudgedVerdicts:
         self._verdicts = verdicts or {}
         self._silences: set[NotEvaluatedReason] = set()
         self._verdicts_by_question: dict[tuple[int, tuple[int, int, int], str], Mapping[str, Any]] = {}
-        self.asked: dict[Question, None] = {}
+        self.questions: dict[Question, None] = {}
 
     @property
     def silence(self) -> NotEvaluatedReason:
@@ -108,7 +108,7 @@ class JudgedVerdicts:
     def _verdict(self, question: Question) -> Verdict | None:
         known = self._verdicts.get(question)
         if known is None:
-            self.asked[question] = None
+            self.questions[question] = None
         elif isinstance(known, JudgeFailure):
             self._silences.add(known.reason)
         elif known.unsure:
@@ -184,7 +184,7 @@ def _record(expected: ExpectedCall, key: str, actual: ActualCall, verdict: Verdi
 
 
 #: Turn, step and position of a call.
-Place: TypeAlias = tuple[int, int, int]
+CallKey: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,11 +198,11 @@ class ToolJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolScores:
-    """The tool scores of a conversation: by turn index, and of the whole. `asked` are the open questions for a judge."""
+    """The tool scores of a conversation: by turn index, and of the whole. `questions` are the open questions for a judge."""
 
     turns: Mapping[int, ToolScore]
-    whole: ToolScore | None
-    asked: tuple[Question, ...] = ()
+    conversation: ToolScore | None
+    questions: tuple[Question, ...] = ()
 
 
 def tool_scores(
@@ -223,18 +223,18 @@ def tool_scores(
         settings: defaults for cases without own values.
         requests: the judge; None: only the data decide.
     """
-    scorer = _Scorer(rules=ToolRules.of(case, settings), asking=requests, turns=turns)
+    scorer = _Scorer(rules=ToolRules.of(case, settings), judge=requests, turns=turns)
     expected = dict(_expectations(case, turns, aligned))
     results = {index: scorer.score(*group) for index, group in expected.items()}
     if case.tools is None:
-        return ToolScores(turns=results, whole=None, asked=tuple(scorer.asked))
+        return ToolScores(turns=results, conversation=None, questions=tuple(scorer.questions))
     scope = scope_of(turns, turn_index=None)
     total = scorer.score(case.tools, scope)
-    of_whole, of_turns = _asked_for(total), frozenset[Place]().union(*map(_asked_for, results.values()))
+    of_whole, of_turns = _asked_for(total), frozenset[CallKey]().union(*map(_asked_for, results.values()))
     return ToolScores(
         turns={index: scorer.without(of_whole, results[index], *group) for index, group in expected.items()},
-        whole=scorer.without(of_turns, total, case.tools, scope),
-        asked=tuple(scorer.asked),
+        conversation=scorer.without(of_turns, total, case.tools, scope),
+        questions=tuple(scorer.questions),
     )
 
 
@@ -251,25 +251,25 @@ def _expectations(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scorer:
-    """Scores expectations; collects the questions for a judge in `asked`."""
+    """Scores expectations; collects the questions for a judge in `questions`."""
 
     rules: ToolRules
-    asking: ToolJudge | None
+    judge: ToolJudge | None
     turns: Sequence[Turn]
-    asked: dict[Question, None] = field(default_factory=dict)
+    questions: dict[Question, None] = field(default_factory=dict)
 
     def score(self, expectation: ToolExpectation, scope: Scope) -> ToolScore:
         """Return the score of an expectation."""
-        if self.asking is None:
+        if self.judge is None:
             return score_tools(expectation, scope, self.rules, NO_VERDICTS)
-        verdicts = JudgedVerdicts(self.asking.kinds, self.asking.threshold, self.asking.verdicts)
+        verdicts = JudgedVerdicts(self.judge.kinds, self.judge.threshold, self.judge.verdicts)
         score = score_tools(expectation, scope, self.rules, verdicts)
-        self.asked.update(verdicts.asked)
+        self.questions.update(verdicts.questions)
         by_judge = [] if score.calls is None else verdicts.evidence(score.calls)
         return score._replace(judged=by_judge) if by_judge else score
 
     def without(
-        self, indices: frozenset[Place], score: ToolScore, expectation: ToolExpectation, scope: Scope
+        self, indices: frozenset[CallKey], score: ToolScore, expectation: ToolExpectation, scope: Scope
     ) -> ToolScore:
         """Return the score, computed again if calls with these indices were extra to it."""
         beyond = [actual for actual in _extra(score) if actual.place in indices]
@@ -291,7 +291,7 @@ class _Scorer:
         return replace(scope, calls=retained, earlier=(*scope.earlier, *known))
 
 
-def _asked_for(score: ToolScore) -> frozenset[Place]:
+def _asked_for(score: ToolScore) -> frozenset[CallKey]:
     """Return the places of the calls that an expectation asked for."""
     calls = score.calls
     if calls is None:

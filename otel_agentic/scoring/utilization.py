@@ -479,7 +479,7 @@ def in_answers(values: Sequence[ResultValue], actual: ActualCall, texts: Texts, 
 
 def _says_key(answer: ReadText, value: ResultValue) -> bool:
     name = key_text(value.key)
-    return name is not None and answer.place_of_words(name) is not None
+    return name is not None and answer.span_of_words(name) is not None
 
 
 def _evidence(value: ResultValue, result: str, turn_index: int, **index: Any) -> Evidence:
@@ -498,7 +498,7 @@ def find_new(value: ResultValue, stated: ReadText, known: Sequence[ReadText], *,
 def find(value: ResultValue, text: ReadText, *, few: bool) -> str | None:
     """Return the words around an occurrence of a value in a text, or None."""
     if isinstance(value.value, str):
-        index = text.place_of_words(value.plain)
+        index = text.span_of_words(value.plain)
         if index is not None:
             return text.around_words(value.value, index)
     if value.fact is None:

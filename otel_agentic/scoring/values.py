@@ -86,7 +86,7 @@ _DENIED: Final = re.compile(r"(?:\bnot|n['\u2019]t|\bnever|\bno longer)[\s*_]*(?
 _DENIED_WITHIN: Final = 24
 _MANTISSA: Final = re.compile(r"\d+(?:\.(\d+))?")
 
-Place = tuple[int, int]
+TextSpan = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class ReadText(FactText):
         """Return the position of a date, time, identifier or number in words."""
         return next((fact for fact in self.facts.like(expected) if _is_whole(fact) and not self.denies(fact)), None)
 
-    def place_of_words(self, text: str) -> Place | None:
+    def span_of_words(self, text: str) -> TextSpan | None:
         """Return the position of some words in the normalised text."""
         plain = normalise(text)
         # Asking for the first word is quick, and mostly the end of it.
@@ -161,7 +161,7 @@ class ReadText(FactText):
         """Return a fact with the words around it, on one line."""
         return _excerpt(self.raw, (fact.start, fact.end))
 
-    def around_words(self, text: str, index: Place) -> str:
+    def around_words(self, text: str, index: TextSpan) -> str:
         """Return some words with those around them, on one line.
 
         Args:
@@ -209,7 +209,7 @@ def _tolerance(visible: str, fact: Quantity) -> float:
     return float(0.5 * 10.0**-fact.decimals)
 
 
-def _excerpt(text: str, index: Place) -> str:
+def _excerpt(text: str, index: TextSpan) -> str:
     start, end = index
     before, after = text[max(0, start - _EXCERPT_CHARACTERS) : start], text[end : end + _EXCERPT_CHARACTERS]
     if start > _EXCERPT_CHARACTERS:
