@@ -27,7 +27,7 @@ _REJECTED: Final[Mapping[Signal, str]] = {"traces": "rejectedSpans", "logs": "re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
-    """What a response message says; `partial` is whether its `partial_success` was set at all."""
+    """The content of a response message; `partial` is whether its `partial_success` was set at all."""
 
     rejected: int = 0
     message: str = ""
@@ -36,9 +36,9 @@ class Success:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An HTTP answer to what `sent` describes; `status` is 0 and `error` says why where there was none.
+    """The HTTP response to the request described by `sent`; without a response, `status` is 0 and `error` is the reason.
 
-    `unanswered`: nothing came until the time was over.
+    `unanswered` is whether nothing was received before the timeout.
     """
 
     sent: str
@@ -55,16 +55,16 @@ class Answer:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
-    def told(self) -> str:
-        """The answer in one line that is safe to print."""
+    def summary(self) -> str:
+        """The response in one line that is safe to print."""
         if self.error:
             return self.error
-        return f"HTTP {self.status}, {self.type or 'no content type'}, {shown(self.body)}"
+        return f"HTTP {self.status}, {self.type or 'no content type'}, {printable(self.body)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A gRPC answer to what `sent` describes; `code` is the name of the status code."""
+    """The gRPC response to the request described by `sent`; `code` is the name of the status code."""
 
     sent: str
     code: str
@@ -73,13 +73,13 @@ class Call:
     trailers: Mapping[str, str | bytes] = field(default_factory=dict)
 
     @property
-    def told(self) -> str:
-        """The answer in one line that is safe to print."""
-        return f"OK, {shown(self.body)}" if self.code == "OK" else f"{self.code} {self.details[:_SHOWN_BYTES]!a}"
+    def summary(self) -> str:
+        """The response in one line that is safe to print."""
+        return f"OK, {printable(self.body)}" if self.code == "OK" else f"{self.code} {self.details[:_SHOWN_BYTES]!a}"
 
     @property
     def status(self) -> Status | None:
-        """The `google.rpc.Status` of the trailers, None where there is none that can be read."""
+        """The `google.rpc.Status` of the trailers, None if it is missing or cannot be read."""
         raw = self.trailers.get("grpc-status-details-bin")
         try:
             return Status.FromString(raw) if isinstance(raw, bytes) else None
@@ -87,8 +87,8 @@ class Call:
             return None
 
 
-def shown(body: bytes) -> str:
-    """Return a body as text that no terminal obeys, cut."""
+def printable(body: bytes) -> str:
+    """Return a body as text that is safe for terminals, cut to a length."""
     if not body:
         return "an empty body"
     rest = f" and {len(body) - _SHOWN_BYTES} bytes more" if len(body) > _SHOWN_BYTES else ""
@@ -96,7 +96,7 @@ def shown(body: bytes) -> str:
 
 
 def read_protobuf(body: bytes, signal: Signal) -> Success | str:
-    """Return what a response message in protobuf says, or why it is none."""
+    """Return the content of a response message in protobuf, or the reason why it is not one."""
     kind = ExportTraceServiceResponse if signal == "traces" else ExportLogsServiceResponse
     try:
         response: Any = kind.FromString(body)
@@ -108,7 +108,7 @@ def read_protobuf(body: bytes, signal: Signal) -> Success | str:
 
 
 def read_json(body: bytes, signal: Signal) -> Success | str:
-    """Return what a response message in OTLP/JSON says, or why it is none."""
+    """Return the content of a response message in OTLP/JSON, or the reason why it is not one."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -125,7 +125,7 @@ def read_json(body: bytes, signal: Signal) -> Success | str:
 
 
 def read_status(answer: Answer) -> Status | str:
-    """Return the `google.rpc.Status` in an error's body, or why there is none."""
+    """Return the `google.rpc.Status` in an error's body, or the reason why it is missing."""
     try:
         if answer.type == PROTOBUF:
             return Status.FromString(answer.body)
@@ -144,24 +144,24 @@ Transport = Literal["http", "grpc"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What was sent, what came back, and what should have."""
+    """The sent request, the actual response, and the expected one."""
 
     sent: str
-    got: str
+    actual: str
     expected: str
 
     def __str__(self) -> str:
-        return f"sent {self.sent}; got {self.got}; expected {self.expected}"
+        return f"sent {self.sent}; got {self.actual}; expected {self.expected}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
-    """Why a check says nothing about this receiver."""
+    """The reason why a check does not apply to this receiver."""
 
     reason: str
 
 
-#: None: what the check asks for holds.
+#: None means that the check passed.
 Verdict: TypeAlias = Fault | Skip | None
 
 
@@ -169,8 +169,8 @@ Verdict: TypeAlias = Fault | Skip | None
 class Check:
     """One thing that must hold of an OTLP receiver.
 
-    `id` begins with the transport. `holds` is the sentence that must be true, `spec` where it is written, `fix` what to
-    do where it is not. A check that `waits` spends its time on a clock of the receiver's and runs beside the others.
+    `id` begins with the transport. `holds` is the sentence that must be true, `spec` its source, `fix` the action to take if it is
+    not. A check that `waits` spends its time on a timeout of the receiver and runs in parallel with the others.
     """
 
     id: str
@@ -190,37 +190,37 @@ class Check:
 def check(
     name: str, severity: Severity, holds: str, *, spec: str, fix: str, waits: bool = False
 ) -> Callable[[Callable[[Receiver], Verdict]], Check]:
-    """Return a decorator that makes a `Check` of a function."""
+    """Return a decorator that turns a function into a `Check`."""
 
-    def made(run: Callable[[Receiver], Verdict]) -> Check:
+    def decorate(run: Callable[[Receiver], Verdict]) -> Check:
         return Check(id=name, severity=severity, holds=holds, spec=spec, fix=fix, run=run, waits=waits)
 
-    return made
+    return decorate
 
 
 _OK: Final = 200
-#: OTLP asks for 400; where a check is about something else, the other code for bad data will do.
+#: OTLP requires 400; in checks about something else, the other code for bad data is accepted, too.
 _REFUSALS: Final = frozenset({400, 422})
 _CLIENT_ERRORS: Final = range(400, 500)
 _TOO_MANY: Final = 429
-#: That a size is bounded is obligatory, the status 413 is recommended (see http.size.beyond).
+#: A bound on the size is obligatory, the status 413 is recommended (see http.size.beyond).
 TOO_LARGE: Final = (413, 400, 422)
-#: What exporters send again: the table "Retryable Response Codes".
+#: The status codes for which exporters retry: the table "Retryable Response Codes".
 RETRYABLE: Final = frozenset({429, 502, 503, 504})
 RETRYABLE_CODES: Final = frozenset(
     {"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"}
 )
-#: Codes that a gRPC library gives to an exception in a handler: exporters drop the batch.
+#: Codes that a gRPC library returns for an exception in a handler; exporters then drop the batch.
 _CRASHES: Final = frozenset({"UNKNOWN", "INTERNAL"})
 
 
 def fault(answer: Answer | Call, expected: str) -> Fault:
     """Return the fault of an answer."""
-    return Fault(sent=answer.sent, got=answer.told, expected=expected)
+    return Fault(sent=answer.sent, actual=answer.summary, expected=expected)
 
 
 def success_of(answer: Answer | Call, signal: Signal = "traces") -> Success | Fault:
-    """Return what a success says, or the fault where it is none."""
+    """Return the content of a success, or the fault if it is not a success."""
     if isinstance(answer, Call):
         if answer.code != "OK":
             return fault(answer, "OK")
@@ -233,7 +233,7 @@ def success_of(answer: Answer | Call, signal: Signal = "traces") -> Success | Fa
 
 
 def accepted(answer: Answer | Call, signal: Signal = "traces") -> Fault | None:
-    """Expect that everything was taken."""
+    """Expect that everything was accepted."""
     success = success_of(answer, signal)
     if isinstance(success, Fault):
         return success
@@ -262,7 +262,7 @@ def rejected_or_refused(answer: Answer | Call, count: int, signal: Signal = "tra
 
 
 def is_refused(answer: Answer | Call) -> bool:
-    """Return whether the request was refused as bad data, be it with 422 where 400 is due."""
+    """Return whether the request was refused as bad data, possibly with 422 instead of 400."""
     return answer.code == "INVALID_ARGUMENT" if isinstance(answer, Call) else answer.status in _REFUSALS
 
 
@@ -277,7 +277,7 @@ def code_in(call: Call, codes: Collection[str]) -> Fault | None:
 
 
 def survived(answer: Answer | Call) -> Fault | None:
-    """Expect that the request was taken or refused for good: not a crash, and not 'send it again', which never ends."""
+    """Expect that the request was accepted or permanently refused: no crash, and no retryable status, which never ends."""
     if isinstance(answer, Call):
         if answer.code in _CRASHES | RETRYABLE_CODES:
             return fault(answer, "OK or INVALID_ARGUMENT: neither a crash nor a retryable code")
@@ -294,13 +294,13 @@ def explained(answer: Answer) -> Fault | None:
     return None if status.message else fault(answer, "a google.rpc.Status with a message")
 
 
-def typed(answer: Answer, wanted: str) -> Fault | None:
+def typed(answer: Answer, content_type: str) -> Fault | None:
     """Expect the answer in a content type."""
-    return None if answer.type == wanted else fault(answer, f"content type {wanted}")
+    return None if answer.type == content_type else fault(answer, f"content type {content_type}")
 
 
 def not_to_be_retried(call: Call) -> Fault | None:
-    """Expect an error that no exporter sends again: a code that is not retryable, and no RetryInfo."""
+    """Expect an error that no exporter retries: a code that is not retryable, and no RetryInfo."""
     if call.code in RETRYABLE_CODES or call.code == "OK":
         return fault(call, "an error that is not retryable")
     details = call.status.details if call.status else ()

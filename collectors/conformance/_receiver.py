@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     from collectors.conformance._check import Signal
 
-#: A response message holds a count and a sentence.
+#: The largest response that is read: a response message contains a count and a sentence.
 _MOST_BYTES: Final = 1024 * 1024
 
 
 class Clients:
-    """Lends each thread a client of its own.
+    """Provides each thread with its own client.
 
-    Of one that threads share, httpx may close a connection that another thread was given in the same moment: a check that
-    sends much at once would blame the receiver for it.
+    With a shared client, httpx may close a connection that another thread acquired at the same moment, and a check that sends many
+    requests at once would attribute the error to the receiver.
     """
 
     def __init__(self, tls: ssl.SSLContext | None, timeout_s: float) -> None:
@@ -47,28 +47,29 @@ class Clients:
         self._all: list[httpx.Client] = []
 
     def get(self) -> httpx.Client:
-        """Return the client of this thread; it opens a connection for each request, and adds no header to it."""
-        found: httpx.Client | None = getattr(self._own, "client", None)
-        if found is None:
-            found = self._own.client = httpx.Client(
-                verify=self._tls or False,  # False only for plain HTTP, where reading the usual authorities costs 50 ms
+        """Return the client of this thread; it opens a connection for each request, and adds no headers."""
+        client: httpx.Client | None = getattr(self._own, "client", None)
+        if client is None:
+            client = self._own.client = httpx.Client(
+                verify=self._tls
+                or False,  # False only for plain HTTP, where loading the default authorities takes 50 ms
                 timeout=self._timeout_s,
-                # A connection for each request: what one check did to its connection is no other's concern.
+                # A connection for each request, so that checks do not affect each other's connections.
                 limits=httpx.Limits(max_keepalive_connections=0),
-                trust_env=False,  # the checks that write bytes themselves know no proxies either
+                trust_env=False,  # the checks with raw connections use no proxies either
             )
-            found.headers.clear()
-            self._all.append(found)
-        return found
+            client.headers.clear()
+            self._all.append(client)
+        return client
 
     def close(self) -> None:
-        """End all of them."""
+        """Close all clients."""
         for client in self._all:
             client.close()
 
 
 def body_of(answer: httpx.Response, deadline_s: float) -> bytes | None:
-    """Return the body of an answer; None where it goes on beyond a time, or beyond what any answer may be."""
+    """Return the body of a response; None if it exceeds the deadline or the largest size."""
     body = bytearray()
     for part in answer.iter_bytes():
         body += part
@@ -82,13 +83,13 @@ _CLOSED: Final = "closed the connection without an answer"
 
 
 class Wire:
-    """One connection; `answer` reads the next answer of it."""
+    """One raw connection; `answer` reads the next response from it."""
 
     def __init__(self, host: str, port: int, *, tls: ssl.SSLContext | None, timeout_s: float) -> None:
         """Connect.
 
         Raises:
-            OSError: nobody answers there.
+            OSError: the connection failed.
         """
         plain = socket.create_connection((host, port), timeout=timeout_s)
         self._socket = tls.wrap_socket(plain, server_hostname=host) if tls else plain
@@ -96,32 +97,32 @@ class Wire:
         self._rest = b""
 
     def send(self, data: bytes) -> None:
-        """Write until all is written, an answer came early, or the receiver went away."""
+        """Write until all is written, an early response arrives, or the receiver disconnects."""
         try:
             for start in range(0, len(data), _PIECE_BYTES):
                 if start and self.has_answer():
                     return
                 self._socket.sendall(data[start : start + _PIECE_BYTES])
         except OSError:
-            return  # what it answered before is still to be read
+            return  # an earlier response can still be read
 
     def has_answer(self, wait_s: float = 0.0) -> bool:
-        """Return whether an answer, or the end, began to come after at most `wait_s` seconds."""
+        """Return whether a response, or the end of the connection, arrives within `wait_s` seconds."""
         deadline = time.monotonic() + wait_s
         while not self._rest:
             left_s = max(deadline - time.monotonic(), 0.0)
             if not select.select([self._socket], [], [], left_s)[0]:
                 return False
-            if self._took_what_came():
+            if self._received():
                 return True
         return True
 
-    def _took_what_came(self) -> bool:
+    def _received(self) -> bool:
         self._socket.setblocking(False)
         try:
             self._rest = self._socket.recv(_PIECE_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError):
-            return False  # TLS has messages of its own
+            return False  # only a TLS message
         except OSError:
             return True
         finally:
@@ -129,7 +130,7 @@ class Wire:
         return True
 
     def trickle(self, data: bytes) -> bool:
-        """Write byte by byte, a hundred in the time limit; return whether the receiver answered or hung up meanwhile."""
+        """Write byte by byte, a hundred in the time limit; return whether the receiver responded or disconnected meanwhile."""
         for start in range(len(data)):
             if self.has_answer(self._timeout_s / 100):
                 return True
@@ -140,12 +141,12 @@ class Wire:
         return False
 
     def answer(self, sent: str) -> Answer:
-        """Return the next answer, or one with an `error`."""
+        """Return the next response, or one with an `error`."""
         parser = h11.Connection(h11.CLIENT)
-        # h11 reads answers to requests that it knows of only.
+        # h11 reads only responses to requests that it knows.
         parser.send(h11.Request(method="POST", target="/", headers=[("host", "receiver")]))
         parser.send(h11.EndOfMessage())
-        if self._rest:  # no bytes at all would mean the end to h11
+        if self._rest:  # for h11, no bytes would mean the end
             parser.receive_data(self._rest)
         try:
             return self._read(parser, sent)
@@ -169,7 +170,7 @@ class Wire:
         return True
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._socket.close()
 
     def _read(self, parser: h11.Connection, sent: str) -> Answer:
@@ -222,10 +223,9 @@ _PORTS: Final = {"http": 80, "https": 443}
 class Target:
     """A receiver.
 
-    `url` is the base of `/v1/traces`, None where only gRPC is checked; `grpc` is `host:port`, or the same with
-    `http://` or `https://` before it. `timeout_s` is the longest wait for an answer, or for the end of
-    a stalled connection; `patience_s` how long a sender that is told to come back goes on trying. `max_bytes` is what the
-    receiver says that it takes, 0 where nobody knows.
+    `url` is the base of `/v1/traces`, None if only gRPC is checked; `grpc` is `host:port`, or the same with `http://` or `https://`
+    before it. `timeout_s` is the longest wait for a response, or for the end of a stalled connection; `patience_s` is how long a
+    request with a retryable response is retried. `max_bytes` is the largest request that the receiver documents, 0 if unknown.
     """
 
     url: str | None = None
@@ -240,13 +240,13 @@ class Target:
     max_bytes: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        """Check what was given.
+        """Check the addresses.
 
         Raises:
-            UsageError: neither address is given, or one has another shape.
+            UsageError: both addresses are missing, or one is malformed.
         """
         if self.url is None and self.grpc is None:
-            raise UsageError("no receiver is named: give its URL, such as http://127.0.0.1:4318, or --grpc host:port")
+            raise UsageError("missing receiver: pass its URL, such as http://127.0.0.1:4318, or --grpc host:port")
         if self.url is not None and (self.scheme not in _PORTS or not urlsplit(self.url).hostname):
             raise UsageError(f"URL {self.url!r}: expected http://host:port or https://host:port")
         if self.grpc is not None:
@@ -275,15 +275,15 @@ class Target:
 
     @property
     def grpc_is_secure(self) -> bool:
-        """Whether gRPC is spoken over TLS: as its address says, else as the URL or a given authority does."""
-        given = self.grpc or ""
-        if "://" in given:
-            return given.startswith("https://")
+        """Whether gRPC uses TLS: by the scheme of its address, else by that of the URL or a CA file."""
+        address = self.grpc or ""
+        if "://" in address:
+            return address.startswith("https://")
         return self.scheme == "https" or self.ca_file is not None
 
     @property
     def authorization(self) -> Mapping[str, str]:
-        """The header that shows the token, in lower case; empty without one."""
+        """The header with the token, in lower case; empty without a token."""
         return {"authorization": f"Bearer {self.token}"} if self.token is not None else {}
 
     def tls(self) -> ssl.SSLContext | None:
@@ -303,7 +303,7 @@ class Target:
         return context
 
 
-#: As many connections as requests at once, in the checks that send many.
+#: The number of parallel requests and connections in checks that send many.
 PARALLEL: Final = 100
 METHODS: Final[Mapping[Signal, str]] = {
     "traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -311,7 +311,7 @@ METHODS: Final[Mapping[Signal, str]] = {
 }
 _BUSY: Final = frozenset({429, 503})
 _FIRST_WAIT_S: Final = 0.25
-_Told = TypeVar("_Told", Answer, Call)
+_AnswerT = TypeVar("_AnswerT", Answer, Call)
 _NO_SUCH: Final = frozenset({404, 405, 415, 501})
 
 
@@ -327,34 +327,32 @@ class Receiver:
         self._channel: Any = None
 
     def require(self) -> None:
-        """Return nothing where somebody listens, and says anything at all.
+        """Check that the receiver listens and responds.
 
         Raises:
-            BackendError: nobody does; names the address. Each check would wait for an answer in vain, an hour in all.
+            BackendError: it does not; names the address. Otherwise each check would wait for a timeout, an hour in total.
         """
         limit = f"within {self.target.timeout_s:g} s (--timeout)"
         if self.target.url is not None:
             try:
                 self.wire().close()
             except OSError as error:
-                raise BackendError(
-                    f"nothing answers at {self.target.url}: {error}; is the receiver running?"
-                ) from error
+                raise BackendError(f"no connection to {self.target.url}: {error}; is the receiver running?") from error
             plain = _plain(PROTOBUF, "traces")
             if self.post(plain, sent="one span", patient=False).unanswered:
-                raise BackendError(f"{self.target.url} takes connections, and answered one span with nothing {limit}")
+                raise BackendError(f"{self.target.url} accepts connections, but did not respond to one span {limit}")
         if self.target.grpc is not None:
             try:
                 grpc.channel_ready_future(self.channel).result(timeout=min(self.target.timeout_s, 10.0))
             except grpc.FutureTimeoutError as error:
                 raise BackendError(
-                    f"no gRPC server answers at {self.target.grpc}: is it running, and does it speak TLS or not, as you said?"
+                    f"no gRPC server at {self.target.grpc}: is it running, and does it use TLS or not, as specified?"
                 ) from error
             if self.call(_plain(PROTOBUF, "traces"), sent="one span").code == "DEADLINE_EXCEEDED":
-                raise BackendError(f"{self.target.grpc} speaks gRPC, and answered one span with nothing {limit}")
+                raise BackendError(f"{self.target.grpc} uses gRPC, but did not respond to one span {limit}")
 
     def reads(self, kind: str, signal: Signal) -> bool:
-        """Return whether the receiver takes a content type for a signal at all; asked once."""
+        """Return whether the receiver accepts a content type for a signal at all; requested once."""
         with self._lock:
             if (kind, signal) not in self._read:
                 content = _plain(kind, signal)
@@ -375,12 +373,12 @@ class Receiver:
     ) -> Answer:
         """Return the answer to a POST of `content`; `headers` win over those that are usual.
 
-        Where the receiver says 429 or 503 a patient sender tries again for a while, as exporters do.
+        Where the receiver answers 429 or 503 a patient sender tries again for a while, as exporters do.
         """
-        given = self.headers(kind, encoding) if headers is None else headers
+        fields = self.headers(kind, encoding) if headers is None else headers
 
         def send() -> Answer:
-            return self.request("POST", f"/v1/{signal}", content, given, sent=sent)
+            return self.request("POST", f"/v1/{signal}", content, fields, sent=sent)
 
         return self._patiently(send, lambda answer: answer.status in _BUSY) if patient else send()
 
@@ -388,8 +386,8 @@ class Receiver:
         """Return the answer to any request below the URL."""
         url = f"{(self.target.url or '').rstrip('/')}{path}"
         try:
-            given = [(key.encode(), value.encode("latin-1")) for key, value in headers.items()]
-            with self._clients.get().stream(method, url, content=content, headers=given) as answer:
+            pairs = [(key.encode(), value.encode("latin-1")) for key, value in headers.items()]
+            with self._clients.get().stream(method, url, content=content, headers=pairs) as answer:
                 body = body_of(answer, time.monotonic() + self.target.timeout_s)
         except httpx.TimeoutException:
             return Answer(sent=sent, error=f"no answer within {self.target.timeout_s:g} s", unanswered=True)
@@ -412,13 +410,13 @@ class Receiver:
         """Return a new connection.
 
         Raises:
-            OSError: nobody answers.
+            OSError: no server answers.
         """
         host, port = self.target.http_address
         return Wire(host, port, tls=self._tls, timeout_s=self.target.timeout_s)
 
     def head(self, *, path: str = "/v1/traces", headers: Mapping[str, str] | None = None, **more: str) -> bytes:
-        """Return the bytes of a request head; underscores in the names of `more` stand for hyphens."""
+        """Return the bytes of a request head; underscores in the names of `more` are sent as hyphens."""
         host, port = self.target.http_address
         fields = self.headers() if headers is None else dict(headers)
         fields |= {key.replace("_", "-"): value for key, value in more.items()}
@@ -426,7 +424,7 @@ class Receiver:
         lines += [f"{key}: {value}" for key, value in fields.items()]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
-    def whole(self) -> bytes:
+    def valid_request(self) -> bytes:
         """Return the bytes of a good request: one span in protobuf."""
         body = _requests.traces().SerializeToString()
         return self.head(content_length=str(len(body))) + body
@@ -468,13 +466,13 @@ class Receiver:
         compression: Any = None,
         timeout_s: float | None = None,
     ) -> Call:
-        """Return the answer to a unary call, tried again for a while where the receiver says UNAVAILABLE."""
-        given = tuple((self.metadata() if metadata is None else metadata).items())
+        """Return the answer to a unary call, tried again for a while where the receiver answers UNAVAILABLE."""
+        pairs = tuple((self.metadata() if metadata is None else metadata).items())
         limit_s = self.target.timeout_s if timeout_s is None else timeout_s
 
         def send() -> Call:
             stub = self.channel.unary_unary(method or METHODS[signal])
-            return finished(stub.future(data, timeout=limit_s, metadata=given, compression=compression), sent)
+            return finished(stub.future(data, timeout=limit_s, metadata=pairs, compression=compression), sent)
 
         return self._patiently(send, lambda call: call.code == "UNAVAILABLE")
 
@@ -482,14 +480,14 @@ class Receiver:
         """Return the usual metadata of a call."""
         return {**{key.lower(): value for key, value in self.target.headers.items()}, **self.target.authorization}
 
-    def _patiently(self, send: Callable[[], _Told], is_busy: Callable[[_Told], bool]) -> _Told:
+    def _patiently(self, send: Callable[[], _AnswerT], is_busy: Callable[[_AnswerT], bool]) -> _AnswerT:
         """Return the first answer that is not `is_busy`, or the last one when patience ends."""
         deadline = time.monotonic() + self.target.patience_s
         wait_s = _FIRST_WAIT_S
-        while is_busy(told := send()) and time.monotonic() + wait_s < deadline:
+        while is_busy(answer := send()) and time.monotonic() + wait_s < deadline:
             time.sleep(wait_s)
             wait_s *= 2
-        return told
+        return answer
 
     def close(self) -> None:
         """End all connections."""

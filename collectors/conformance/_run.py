@@ -34,7 +34,7 @@ Result = Literal["pass", "fail", "skip"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a check: why it was skipped or failed, and how long it took."""
+    """The outcome of a check: the reason if it was skipped or failed, and its duration."""
 
     check: Check
     verdict: Verdict
@@ -49,49 +49,49 @@ class Outcome:
 
     @property
     def reason(self) -> str:
-        """Why it was skipped or failed; empty where it passed."""
+        """The reason why it was skipped or failed; empty if it passed."""
         if self.verdict is None:
             return ""
         return self.verdict.reason if isinstance(self.verdict, Skip) else str(self.verdict)
 
 
 def select(checks: Iterable[Check], *, only: Sequence[str] = (), skip: Sequence[str] = ()) -> tuple[Check, ...]:
-    """Return the checks whose id fits one glob of `only` (all where it is empty) and none of `skip`.
+    """Return the checks whose id matches one glob of `only` (all if it is empty) and none of `skip`.
 
     Raises:
-        UsageError: a glob fits no check.
+        UsageError: a glob matches no check.
     """
-    given = tuple(checks)
+    available = tuple(checks)
     for glob in (*only, *skip):
-        if not any(fnmatchcase(check.id, glob) for check in given):
+        if not any(fnmatchcase(check.id, glob) for check in available):
             raise UsageError(f"no check is called {glob!r}; --list shows them all")
-    chosen = [check for check in given if not only or any(fnmatchcase(check.id, glob) for glob in only)]
+    chosen = [check for check in available if not only or any(fnmatchcase(check.id, glob) for glob in only)]
     return tuple(check for check in chosen if not any(fnmatchcase(check.id, glob) for glob in skip))
 
 
 def run(
     receiver: Receiver, checks: Sequence[Check], progress: Callable[[Outcome], None] = lambda _outcome: None
 ) -> list[Outcome]:
-    """Return what came of each check, in their order; `progress` is told of each as it ends.
+    """Return the outcome of each check, in their order; `progress` is called with each outcome.
 
-    Those that wait for a clock of the receiver's run beside the others, which run one after another: a check that sends
-    a hundred requests would disturb another's.
+    Checks that wait for a timeout of the receiver run in parallel with the others, which run one after another: a check that
+    sends a hundred requests would disturb another one.
     """
 
-    def one(check: Check) -> Outcome:
+    def run_one(check: Check) -> Outcome:
         outcome = run_check(receiver, check)
         progress(outcome)
         return outcome
 
     waiting = [check for check in checks if check.waits]
     with ThreadPoolExecutor(max(len(waiting), 1)) as pool:
-        begun = {check.id: pool.submit(one, check) for check in waiting}
-        done = {check.id: one(check) for check in checks if not check.waits}
+        begun = {check.id: pool.submit(run_one, check) for check in waiting}
+        done = {check.id: run_one(check) for check in checks if not check.waits}
         return [done[check.id] if check.id in done else begun[check.id].result() for check in checks]
 
 
 def run_check(receiver: Receiver, check: Check) -> Outcome:
-    """Return what came of one check; where it cannot even connect, that is a fault."""
+    """Return the outcome of one check; a failed connection is a fault."""
     begun = time.monotonic()
     address = receiver.target.url if check.transport == "http" else receiver.target.grpc
     verdict: Verdict
@@ -100,20 +100,24 @@ def run_check(receiver: Receiver, check: Check) -> Outcome:
     else:
         try:
             verdict = check.run(receiver)
-        except Exception as error:  # noqa: BLE001 — a receiver may do what no check foresaw; the others still run
-            verdict = Fault(sent="what the check sends", got=f"{type(error).__name__}: {error}", expected="an answer")
+        except Exception as error:  # noqa: BLE001 — an unforeseen response must not stop the other checks
+            verdict = Fault(
+                sent="the check's request", actual=f"{type(error).__name__}: {error}", expected="a response"
+            )
     return Outcome(check=check, verdict=verdict, duration_s=time.monotonic() - begun)
 
 
 Format = Literal["table", "json", "junit"]
 
-#: Wide enough for most sentences, where no terminal says how wide it is.
+#: The width of the output without a terminal, enough for most sentences.
 _FILE_WIDTH: Final = 140
 _STYLES: Final = {"pass": "green", "fail": "bold red", "skip": "yellow"}
+#: The names of a fault's attributes in reports.
+_FAULT_FIELDS: Final = {"sent": "sent", "got": "actual", "expected": "expected"}
 
 
 def listing(checks: Sequence[Check], form: Format) -> str:
-    """Return what the checks are; junit, which knows results only, lists as the table does."""
+    """Return the list of checks; for junit, which has only results, as a table."""
     if form == "json":
         return _json([_described(check) for check in checks])
     table = _columns("check", "severity", "what must hold", "where it is written")
@@ -125,7 +129,7 @@ def listing(checks: Sequence[Check], form: Format) -> str:
 def report(outcomes: Sequence[Outcome], form: Format) -> str:
     """Return the results of a run."""
     if form == "json":
-        return _json({"summary": summary(outcomes), "checks": [_told(outcome) for outcome in outcomes]})
+        return _json({"summary": summary(outcomes), "checks": [_described_outcome(outcome) for outcome in outcomes]})
     return _junit(outcomes) if form == "junit" else _table(outcomes)
 
 
@@ -136,7 +140,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 
 def summary_line(outcomes: Sequence[Outcome]) -> str:
-    """Return the counts in one line, with the severities of what failed."""
+    """Return the counts in one line, with the severities of failed checks."""
     counts = summary(outcomes)
     failed = Counter(outcome.check.severity for outcome in outcomes if outcome.result == "fail")
     of = f" ({', '.join(f'{count} {severity}' for severity, count in failed.items())})" if failed else ""
@@ -147,8 +151,8 @@ def _table(outcomes: Sequence[Outcome]) -> str:
     table = _columns("check", "severity", "result", "what must hold")
     for outcome in outcomes:
         result = Text(outcome.result, style=_STYLES[outcome.result])
-        told = outcome.reason if outcome.result == "skip" else outcome.check.holds
-        table.add_row(Text(outcome.check.id), Text(outcome.check.severity), result, Text(told))
+        text = outcome.reason if outcome.result == "skip" else outcome.check.holds
+        table.add_row(Text(outcome.check.id), Text(outcome.check.severity), result, Text(text))
     failed = [_explained(outcome) for outcome in outcomes if outcome.result == "fail"]
     return _printed(table) + "\n" + "".join(failed) + summary_line(outcomes) + "\n"
 
@@ -156,7 +160,7 @@ def _table(outcomes: Sequence[Outcome]) -> str:
 def _explained(outcome: Outcome) -> str:
     check, verdict = outcome.check, outcome.verdict
     lines = [f"{check.severity} {check.id}: {check.holds}"]
-    lines += [f"  {name:9} {getattr(verdict, name)}" for name in ("sent", "got", "expected")]
+    lines += [f"  {name:9} {getattr(verdict, attribute)}" for name, attribute in _FAULT_FIELDS.items()]
     lines += [f"  {'to do':9} {check.fix}", f"  {'see':9} {check.spec}"]
     return "\n".join(lines) + "\n\n"
 
@@ -170,7 +174,7 @@ def _columns(first: str, *more: str) -> Table:
 
 
 def _printed(table: Table) -> str:
-    # In colour where the reader's terminal has it: rich looks at the environment and at standard output.
+    # In colour if the terminal supports it: rich checks the environment and standard output.
     console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
     with console.capture() as captured:
         console.print(table)
@@ -181,11 +185,10 @@ def _described(check: Check) -> dict[str, Any]:
     return {"id": check.id, "severity": check.severity, "holds": check.holds, "spec": check.spec, "fix": check.fix}
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
-    verdict = outcome.verdict
-    found = {name: getattr(verdict, name, None) for name in ("sent", "got", "expected")}
-    told = {"result": outcome.result, "reason": outcome.reason or None, **found}
-    return {**_described(outcome.check), **told, "duration_s": round(outcome.duration_s, 3)}
+def _described_outcome(outcome: Outcome) -> dict[str, Any]:
+    fault = {name: getattr(outcome.verdict, attribute, None) for name, attribute in _FAULT_FIELDS.items()}
+    result = {"result": outcome.result, "reason": outcome.reason or None, **fault}
+    return {**_described(outcome.check), **result, "duration_s": round(outcome.duration_s, 3)}
 
 
 def _json(content: object) -> str:
@@ -216,54 +219,54 @@ _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.argument("url", required=False)
 @click.option("--grpc", metavar="HOST:PORT", help="gRPC address; without it the gRPC checks are skipped.")
-@click.option("--token", envvar="OTLP_TOKEN", help="Bearer token that the receiver wants; or OTLP_TOKEN.")
+@click.option("--token", envvar="OTLP_TOKEN", help="Bearer token for the receiver; or OTLP_TOKEN.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Sent with each request; repeatable.")
-@click.option("--ca", type=_FILE, help="PEM file of the authority that vouches for the receiver.")
+@click.option("--ca", type=_FILE, help="PEM file of the authority that signed the receiver's certificate.")
 @click.option("--cert", type=_FILE, help="PEM file of a client certificate, for mutual TLS.")
 @click.option("--key", type=_FILE, help="PEM file of the client certificate's key.")
-@click.option("--timeout", type=click.FloatRange(0.1), default=45.0, help="Longest wait for anything, seconds.")
+@click.option("--timeout", type=click.FloatRange(0.1), default=45.0, help="Longest wait for a response, seconds.")
 @click.option(
     "--max-bytes", type=click.IntRange(0), default=64 * 1024 * 1024,
-    help="What the receiver says it takes in one request, after decompression; 0: unknown, size is not checked.",
+    help="Largest request that the receiver accepts, after decompression; 0: unknown, size is not checked.",
 )  # fmt: skip
-@click.option("--only", multiple=True, metavar="GLOB", help="Run only checks of this name; repeatable.")
-@click.option("--skip", multiple=True, metavar="GLOB", help="Leave out checks of this name; repeatable.")
+@click.option("--only", multiple=True, metavar="GLOB", help="Run only checks with a matching name; repeatable.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Skip checks with a matching name; repeatable.")
 @click.option(
     "--fail-on", type=click.Choice(SEVERITIES, case_sensitive=False), default="GUARD",
-    help="Exit with 1 when a check of this severity or a graver one fails.",
+    help="Exit with 1 if a check of this severity or a higher one fails.",
 )  # fmt: skip
-@click.option("--format", "form", type=click.Choice(get_args(Format)), default="table", help="Form of the output.")
-@click.option("--list", "listed", is_flag=True, help="Show the checks, run none.")
-def command(**given: Any) -> None:
-    """Check an OTLP receiver at URL, such as http://127.0.0.1:4318, and tell what it does otherwise than it should.
+@click.option("--format", "form", type=click.Choice(get_args(Format)), default="table", help="Output format.")
+@click.option("--list", "listed", is_flag=True, help="List the checks without running them.")
+def command(**options: Any) -> None:
+    """Check an OTLP receiver at URL, such as http://127.0.0.1:4318, and report violations of the specification.
 
-    It sends spans and log records of the service `otlp-conformance`, some of them hostile: use a receiver whose data you
-    can spare. Exit codes: 0 all is well, 1 a check failed, 2 wrong usage, 5 nobody answers.
+    It sends spans and log records of the service `otlp-conformance`, some of them malicious: use a receiver whose data may be
+    lost. Exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage, 5 the receiver does not respond.
     """
     try:
-        checks = select(CHECKS, only=given["only"], skip=given["skip"])
-        if given["listed"]:
-            click.echo(listing(checks, given["form"]), nl=False)
+        checks = select(CHECKS, only=options["only"], skip=options["skip"])
+        if options["listed"]:
+            click.echo(listing(checks, options["form"]), nl=False)
             return
-        outcomes = _run(_target(given), checks)
+        outcomes = _run(_target(options), checks)
     except OtelAgenticError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(codes_of(error).exit)
-    click.echo(report(outcomes, given["form"]), nl=False)
-    sys.exit(_exit_code(outcomes, given["fail_on"]))
+    click.echo(report(outcomes, options["form"]), nl=False)
+    sys.exit(_exit_code(outcomes, options["fail_on"]))
 
 
-def _target(given: dict[str, Any]) -> Target:
+def _target(options: dict[str, Any]) -> Target:
     return Target(
-        url=given["url"],
-        grpc=given["grpc"],
-        token=given["token"],
-        headers=dict(_header(text) for text in given["headers"]),
-        ca_file=given["ca"],
-        cert_file=given["cert"],
-        key_file=given["key"],
-        timeout_s=given["timeout"],
-        max_bytes=given["max_bytes"],
+        url=options["url"],
+        grpc=options["grpc"],
+        token=options["token"],
+        headers=dict(_header(text) for text in options["headers"]),
+        ca_file=options["ca"],
+        cert_file=options["cert"],
+        key_file=options["key"],
+        timeout_s=options["timeout"],
+        max_bytes=options["max_bytes"],
     )
 
 
@@ -281,16 +284,16 @@ def _run(target: Target, checks: Sequence[Any]) -> list[Outcome]:
 
 
 def _progress(total: int) -> Callable[[Outcome], None]:
-    """Return what counts on standard error, where somebody watches."""
+    """Return a function that prints the progress on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         return lambda _outcome: None
     done: list[str] = []
 
-    def tell(outcome: Outcome) -> None:
+    def report_progress(outcome: Outcome) -> None:
         done.append(outcome.check.id)
         click.echo(f"\r\x1b[K{len(done)}/{total} {outcome.check.id}", nl=len(done) == total, err=True)
 
-    return tell
+    return report_progress
 
 
 def _exit_code(outcomes: Sequence[Outcome], fail_on: str) -> int:

@@ -1,4 +1,4 @@
-"""All checks, a family a file, in the order in which they run."""
+"""All checks, one family per file, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 def _of(*families: ModuleType) -> tuple[Check, ...]:
-    """Return the checks of some files, as they stand there."""
-    return tuple(found for family in families for found in vars(family).values() if isinstance(found, Check))
+    """Return the checks of some files, in the order of their definition."""
+    return tuple(item for family in families for item in vars(family).values() if isinstance(item, Check))
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -1,4 +1,4 @@
-"""When a check says nothing about a receiver, for it does not offer what the check is about."""
+"""Conditions under which a check does not apply, because the receiver lacks the checked feature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def no_json(receiver: Receiver) -> Skip | None:
-    """Skip where JSON is not read; `http.json.accepted` tells that."""
+    """Skip if JSON is not supported; `http.json.accepted` reports that."""
     return None if receiver.reads(JSON, "traces") else Skip(reason="the receiver reads no JSON: see http.json.accepted")
 
 
@@ -22,7 +22,7 @@ def no_logs(receiver: Receiver, kind: str = PROTOBUF) -> Skip | None:
 
 
 def no_such_service(call: Call) -> Skip | None:
-    """Skip where the receiver has no service for a signal; `grpc.traces.accepted` tells where that is traces."""
+    """Skip if the receiver has no service for a signal; `grpc.traces.accepted` reports a missing one for traces."""
     return Skip(reason="the receiver does not take this signal over gRPC") if call.code == "UNIMPLEMENTED" else None
 
 
@@ -32,7 +32,7 @@ def no_token(receiver: Receiver) -> Skip | None:
 
 
 def no_size(receiver: Receiver) -> Skip | None:
-    """Skip where nobody knows how much the receiver takes."""
+    """Skip if the largest request of the receiver is unknown."""
     if receiver.target.max_bytes:
         return None
     return Skip(reason="the receiver's limit is not known (--max-bytes)")

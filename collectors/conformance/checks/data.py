@@ -90,7 +90,7 @@ _CASES: Final = (
         severity="MUST",
         holds="NaN and infinite numbers are taken",
         spec="OTLP: common.proto; proto3: double",
-        fix="keep the span whatever your database thinks of the number",
+        fix="keep the span even if your database cannot store the number",
         sent="attributes NaN, Infinity, -Infinity",
         build=_hostile.not_finite,
         expect=accepted,
@@ -232,7 +232,7 @@ def _severity(case: _Case, transport: Transport) -> Severity:
     return "SHOULD" if case.expect is bad_data and transport == "grpc" else case.severity
 
 
-def _made(case: _Case, transport: Transport) -> Check:
+def _check_of(case: _Case, transport: Transport) -> Check:
     return Check(
         id=f"{transport}.data.{case.name}",
         severity=_severity(case, transport),
@@ -243,5 +243,5 @@ def _made(case: _Case, transport: Transport) -> Check:
     )
 
 
-HTTP: Final = tuple(_made(case, "http") for case in _CASES)
-GRPC: Final = tuple(_made(case, "grpc") for case in _CASES)
+HTTP: Final = tuple(_check_of(case, "http") for case in _CASES)
+GRPC: Final = tuple(_check_of(case, "grpc") for case in _CASES)

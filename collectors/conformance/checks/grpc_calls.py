@@ -1,4 +1,4 @@
-"""OTLP/gRPC: what is answered to good calls."""
+"""OTLP/gRPC: responses to valid calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEGABYTE: Final = 1024 * 1024
 _TAKES_FOUR: Final = "below 6 MiB; OTLP allows a receiver no more than 4"
 
 
-def _one(receiver: Receiver, sent: str, **options: Any) -> Call:
+def _one_span(receiver: Receiver, sent: str, **options: Any) -> Call:
     return receiver.call(traces().SerializeToString(), sent=sent, **options)
 
 
@@ -33,7 +33,7 @@ def _one(receiver: Receiver, sent: str, **options: Any) -> Call:
 )
 def traces_accepted(receiver: Receiver) -> Verdict:
     """Send one span."""
-    return accepted(_one(receiver, "one span"))
+    return accepted(_one_span(receiver, "one span"))
 
 
 @check(
@@ -41,11 +41,11 @@ def traces_accepted(receiver: Receiver) -> Verdict:
     "MUST",
     "partial_success is unset where everything was taken",
     spec=_SUCCESS,
-    fix="leave partial_success out unless something was rejected or there is a warning to tell",
+    fix="leave partial_success out unless something was rejected or there is a warning",
 )
 def traces_unset(receiver: Receiver) -> Verdict:
     """Send one span."""
-    call = _one(receiver, "one span")
+    call = _one_span(receiver, "one span")
     success = success_of(call)
     if isinstance(success, Fault):
         return success
@@ -100,7 +100,7 @@ def empty_accepted(receiver: Receiver) -> Verdict:
 def metadata_unknown(receiver: Receiver) -> Verdict:
     """Send metadata that means nothing."""
     more: dict[str, str | bytes] = {"x-checked": "yes", "x-checked-bin": b"\0\xff", "traceparent": "00-nonsense"}
-    return accepted(_one(receiver, "one span with unknown metadata", metadata={**receiver.metadata(), **more}))
+    return accepted(_one_span(receiver, "one span with unknown metadata", metadata={**receiver.metadata(), **more}))
 
 
 @check(
@@ -108,7 +108,7 @@ def metadata_unknown(receiver: Receiver) -> Verdict:
     "GUARD",
     "5 MiB in one request are taken: more than the 4 MiB of gRPC libraries",
     spec="OTLP: OTLP/gRPC Request",
-    fix="raise the library's largest message; exporters drop what is refused for its size",
+    fix="raise the library's largest message size; exporters drop requests that are refused for their size",
 )
 def size_taken(receiver: Receiver) -> Verdict:
     """Send 5 MiB."""
@@ -133,7 +133,7 @@ def parallel_streams(receiver: Receiver) -> Verdict:
         stub.future(traces(5).SerializeToString(), timeout=receiver.target.timeout_s, metadata=metadata)
         for _ in range(PARALLEL)
     ]
-    calls = [finished(each, f"call {number} of {PARALLEL} at once") for number, each in enumerate(begun, 1)]
+    calls = [finished(call, f"call {number} of {PARALLEL} at once") for number, call in enumerate(begun, 1)]
     faults = (accepted(call) for call in calls if call.code != "UNAVAILABLE")
     if problem := next(filter(None, faults), None):
         return problem
@@ -145,7 +145,7 @@ def parallel_streams(receiver: Receiver) -> Verdict:
     "SHOULD",
     "20 connections at once are all answered",
     spec="OTLP: OTLP/gRPC Concurrent Requests",
-    fix="accept connections while calls are under way",
+    fix="accept connections while calls are running",
 )
 def parallel_channels(receiver: Receiver) -> Verdict:
     """Open twenty connections with a call each."""
@@ -153,19 +153,19 @@ def parallel_channels(receiver: Receiver) -> Verdict:
     try:
         options = {"timeout": receiver.target.timeout_s, "metadata": tuple(receiver.metadata().items())}
         begun = [
-            each.unary_unary(METHODS["traces"]).future(traces().SerializeToString(), **options) for each in channels
+            call.unary_unary(METHODS["traces"]).future(traces().SerializeToString(), **options) for call in channels
         ]
-        calls = [finished(each, f"one span on connection {number} of 20") for number, each in enumerate(begun, 1)]
+        calls = [finished(call, f"one span on connection {number} of 20") for number, call in enumerate(begun, 1)]
     finally:
-        for each in channels:
-            each.close()
+        for call in channels:
+            call.close()
     return next(filter(None, (accepted(call) for call in calls if call.code != "UNAVAILABLE")), None)
 
 
 @check(
     "grpc.cancelled.harmless",
     "GUARD",
-    "calls that their sender cancels harm nobody else",
+    "calls that their sender cancels do not affect other calls",
     spec="gRPC: Cancellation",
     fix="free what a call held when it ends",
 )
@@ -174,7 +174,7 @@ def cancelled_harmless(receiver: Receiver) -> Verdict:
     stub = receiver.channel.unary_unary(METHODS["traces"])
     for _ in range(20):
         stub.future(traces(500).SerializeToString(), metadata=tuple(receiver.metadata().items())).cancel()
-    return accepted(_one(receiver, "one span, after 20 calls were cancelled"))
+    return accepted(_one_span(receiver, "one span, after 20 calls were cancelled"))
 
 
 @check(
@@ -188,7 +188,9 @@ def deadline_kept(receiver: Receiver) -> Verdict:
     """Give a large request a deadline that cannot be kept."""
     data = traces(2_000).SerializeToString()
     late = receiver.call(data, timeout_s=0.0005, sent="2,000 spans with a deadline of 0.5 ms")
-    return code_in(late, ("DEADLINE_EXCEEDED", "OK")) or accepted(_one(receiver, "one span, after a deadline passed"))
+    return code_in(late, ("DEADLINE_EXCEEDED", "OK")) or accepted(
+        _one_span(receiver, "one span, after a deadline passed")
+    )
 
 
 @check(

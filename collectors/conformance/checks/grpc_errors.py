@@ -41,7 +41,7 @@ def error_final(receiver: Receiver) -> Verdict:
 @check(
     "grpc.error.explained",
     "SHOULD",
-    "an error says in its message what was wrong",
+    "an error has a message with the reason",
     spec=_FAILURES,
     fix="set the status message",
 )
@@ -68,7 +68,7 @@ def error_details(receiver: Receiver) -> Verdict:
     number = grpc.StatusCode[call.code].value[0]
     status = call.status
     if status is None or (status.code, status.message) != (number, call.details):
-        return fault(call, f"details that say code {number} and the same message, not {str(status)!a}")
+        return fault(call, f"details with code {number} and the same message, not {str(status)!a}")
     return None
 
 
@@ -134,7 +134,7 @@ def gzip_bomb(receiver: Receiver) -> Verdict:
 @check(
     "grpc.garbage.harmless",
     "GUARD",
-    "bytes that are no HTTP/2 end their connection and harm nobody else",
+    "bytes that are not HTTP/2 end their connection and do not affect others",
     spec="RFC 9113, 3.4",
     fix="leave framing to the gRPC library",
 )
@@ -174,8 +174,8 @@ def auth_wrong(receiver: Receiver) -> Verdict:
     if skip := no_token(receiver):
         return skip
     token = receiver.target.token or ""
-    shown = {"a token that is cut": f"Bearer {token[:-1]}", "the token without its scheme": token}
-    for sent, header in shown.items():
+    tokens = {"a token that is cut": f"Bearer {token[:-1]}", "the token without its scheme": token}
+    for sent, header in tokens.items():
         metadata: dict[str, str | bytes] = {**receiver.metadata(), "authorization": header}
         call = receiver.call(traces().SerializeToString(), metadata=metadata, sent=sent)
         if problem := code_in(call, _UNAUTHENTICATED):

@@ -1,4 +1,4 @@
-"""What is answered to good requests over HTTP: status, content type, body."""
+"""Checks of the responses to valid HTTP requests: status, content type, body."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _full(answer: Answer, signal: Signal = "traces") -> Fault | None:
     success = success_of(answer, signal)
     if isinstance(success, Fault):
         return success
-    # A warning (nothing rejected, but a message) is allowed; an empty partial_success says nothing and confuses exporters.
+    # A warning (nothing rejected, but a message) is allowed; an empty partial_success confuses exporters.
     empty = success.partial and not success.rejected and not success.message
     return fault(answer, "partial_success unset, for everything was taken") if empty else None
 
@@ -65,7 +65,7 @@ def protobuf_type(receiver: Receiver) -> Verdict:
     "MUST",
     "partial_success is unset in protobuf where everything was taken",
     spec=_SUCCESS,
-    fix="leave partial_success out unless something was rejected or there is a warning to tell",
+    fix="leave partial_success out unless something was rejected or there is a warning",
 )
 def protobuf_unset(receiver: Receiver) -> Verdict:
     """Send one span."""
@@ -183,8 +183,8 @@ def empty_json(receiver: Receiver) -> Verdict:
     fix="ignore empty envelopes: filters in front of you make them",
 )
 def empty_envelopes(receiver: Receiver) -> Verdict:
-    """Send empty envelopes beside a span."""
+    """Send empty envelopes next to a span."""
     request = traces()
     request.resource_spans.extend([ResourceSpans(), ResourceSpans()])
     request.resource_spans[-1].scope_spans.add()
-    return accepted(receiver.post(request.SerializeToString(), sent="empty envelopes beside one span"))
+    return accepted(receiver.post(request.SerializeToString(), sent="empty envelopes next to one span"))

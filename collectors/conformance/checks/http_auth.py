@@ -16,10 +16,10 @@ _SPEC: Final = "RFC 9110, 15.5.2; RFC 6750, 3"
 _FIX: Final = "compare the whole header, scheme included, and answer 401 with `WWW-Authenticate`"
 
 
-def _with(receiver: Receiver, shown: str | None, sent: str) -> Answer:
+def _with(receiver: Receiver, authorization: str | None, sent: str) -> Answer:
     headers = {key: value for key, value in receiver.headers().items() if key != "authorization"}
-    given = headers if shown is None else {**headers, "authorization": shown}
-    return receiver.post(traces().SerializeToString(), headers=given, sent=sent)
+    changed = headers if authorization is None else {**headers, "authorization": authorization}
+    return receiver.post(traces().SerializeToString(), headers=changed, sent=sent)
 
 
 @check("http.auth.missing", "MUST", "without the token it is 401, with WWW-Authenticate", spec=_SPEC, fix=_FIX)
@@ -39,23 +39,23 @@ def auth_wrong(receiver: Receiver) -> Verdict:
     if skip := no_token(receiver):
         return skip
     token = receiver.target.token or ""
-    shown = {
+    tokens = {
         "a token that is cut": f"Bearer {token[:-1]}",
         "a token with more after it": f"Bearer {token}x",
         "the token without its scheme": token,
         "the token under another scheme": f"Basic {token}",
         "bytes that are no ASCII": "Bearer \xff\xfe",
     }
-    faults = (status_in(_with(receiver, header, sent), (401, 403)) for sent, header in shown.items())
+    faults = (status_in(_with(receiver, header, sent), (401, 403)) for sent, header in tokens.items())
     return next(filter(None, faults), None)
 
 
 @check(
     "http.auth.untold",
     "SHOULD",
-    "the token is not told in answers",
+    "responses do not contain the token",
     spec="RFC 6750, 5",
-    fix="never put what was shown into an error",
+    fix="never put the received token into an error",
 )
 def auth_untold(receiver: Receiver) -> Verdict:
     """Look for the token in a refusal."""
@@ -63,5 +63,5 @@ def auth_untold(receiver: Receiver) -> Verdict:
         return skip
     token = receiver.target.token or ""
     answer = _with(receiver, f"Bearer {token}x", "a wrong token that holds the right one")
-    told = token.encode() in answer.body or any(token in value for value in answer.headers.values())
-    return fault(answer, "an answer without the token in it") if told else status_in(answer, (401, 403))
+    leaked = token.encode() in answer.body or any(token in value for value in answer.headers.values())
+    return fault(answer, "an answer without the token in it") if leaked else status_in(answer, (401, 403))

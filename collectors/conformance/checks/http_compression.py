@@ -66,17 +66,19 @@ def gzip_empty(receiver: Receiver) -> Verdict:
     "SHOULD",
     "a gzip body of several members is read to its end",
     spec="RFC 1952, 2.2",
-    fix="go on after the first member: what follows it is data, not garbage",
+    fix="continue after the first member: it is followed by data, not garbage",
 )
 def gzip_multi_member(receiver: Receiver) -> Verdict:
-    """Send a bad span in the second member: whoever stops after the first sees nothing wrong."""
+    """Send a bad span in the second member: a receiver that stops after the first one accepts it."""
     good, bad = traces().SerializeToString(), b"\xff nonsense"
     sent = "two gzip members, the second undecodable"
-    whole = receiver.post(
+    complete = receiver.post(
         zipped(good[:9]) + zipped(good[9:]), encoding="gzip", sent="one span cut into two gzip members"
     )
     answer = receiver.post(zipped(good) + zipped(bad), encoding="gzip", sent=sent)
-    return accepted(whole) or (None if is_refused(answer) else fault(answer, "HTTP 400, for the second member is bad"))
+    return accepted(complete) or (
+        None if is_refused(answer) else fault(answer, "HTTP 400, because the second member is bad")
+    )
 
 
 @check("http.gzip.truncated", "MUST", "truncated gzip is refused with 400", spec=_BAD_DATA, fix=_REFUSE_DAMAGE)
@@ -156,7 +158,7 @@ def encoding_case(receiver: Receiver) -> Verdict:
     fix="answer 415 with Accept-Encoding; decoding bytes in an unknown encoding cannot end well",
 )
 def encoding_unknown(receiver: Receiver) -> Verdict:
-    """Send an encoding that nobody knows."""
+    """Send an unknown encoding."""
     content = traces().SerializeToString()
     return status_in(
         receiver.post(content, encoding="x-unknown", sent="one span with encoding `x-unknown`"), (415, 400)
@@ -168,7 +170,7 @@ def encoding_unknown(receiver: Receiver) -> Verdict:
     "GUARD",
     "zstd is read, or refused with 415 or 400",
     spec="RFC 8878; RFC 9110, 15.5.16",
-    fix="read zstd or say 415: the OTel Collector can send it",
+    fix="support zstd or respond with 415: the OTel Collector can send it",
 )
 def encoding_zstd(receiver: Receiver) -> Verdict:
     """Send zstd."""

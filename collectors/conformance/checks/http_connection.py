@@ -37,7 +37,7 @@ def chunked_accepted(receiver: Receiver) -> Verdict:
     "GUARD",
     "chunks of one byte, each written on its own, are read",
     spec=_CHUNKS,
-    fix="collect the body whatever pieces it comes in",
+    fix="collect the body regardless of its pieces",
 )
 def chunked_bytewise(receiver: Receiver) -> Verdict:
     """Send a body byte by byte."""
@@ -53,7 +53,7 @@ def chunked_bytewise(receiver: Receiver) -> Verdict:
     "SHOULD",
     "a chunk size that is no number is refused with 400, or the connection ends",
     spec=_CHUNKS,
-    fix="end the connection on broken framing: the rest of the bytes cannot be told apart",
+    fix="end the connection on broken framing: the remaining bytes cannot be interpreted",
 )
 def chunked_broken(receiver: Receiver) -> Verdict:
     """Send a chunk of size `zz`."""
@@ -76,7 +76,7 @@ def connection_reused(receiver: Receiver) -> Verdict:
     """Send many requests on one connection."""
     with receiver.wire() as wire:
         for number in range(1, _REQUESTS + 1):
-            wire.send(receiver.whole())
+            wire.send(receiver.valid_request())
             problem = accepted(wire.answer(f"request {number} of {_REQUESTS} on one connection"))
             if problem:
                 return problem
@@ -88,13 +88,13 @@ def connection_reused(receiver: Receiver) -> Verdict:
     "SHOULD",
     "requests written at once are all answered, in their order",
     spec="RFC 9112, 9.3.2",
-    fix="answer one request after the other; do not drop what was read ahead",
+    fix="respond to one request after the other; do not drop bytes that were read ahead",
 )
 def connection_pipelined(receiver: Receiver) -> Verdict:
     """Write five requests, the third of them bad, before reading any answer."""
     bad = receiver.head(content_length="8") + b"nonsense"
     with receiver.wire() as wire:
-        wire.send(receiver.whole() * 2 + bad + receiver.whole() * 2)
+        wire.send(receiver.valid_request() * 2 + bad + receiver.valid_request() * 2)
         answers = [
             wire.answer(f"request {number} of 5 written at once, the third undecodable") for number in range(1, 6)
         ]
@@ -106,7 +106,7 @@ def connection_pipelined(receiver: Receiver) -> Verdict:
 @check(
     "http.connection.after_error",
     "SHOULD",
-    "after a refused request the connection is of use, or its answer says `Connection: close`",
+    "after a refused request the connection is usable, or its response has `Connection: close`",
     spec="RFC 9112, 9.6",
     fix="read the refused body to its end, or close openly",
 )
@@ -117,14 +117,14 @@ def connection_after_error(receiver: Receiver) -> Verdict:
         first = wire.answer("undecodable protobuf, then one span on the same connection")
         if first.error or first.headers.get("connection", "").lower() == "close":
             return fault(first, "an answer") if first.error else None
-        wire.send(receiver.whole())
+        wire.send(receiver.valid_request())
         return accepted(wire.answer("one span, after a refused request on the same connection"))
 
 
 @check(
     "http.connection.abandoned",
     "GUARD",
-    "senders that hang up in the middle of a body harm nobody else",
+    "senders that disconnect in the middle of a body do not affect others",
     spec="OTLP: OTLP/HTTP Response, All Other Responses",
     fix="free what a request held when its connection ends",
 )
@@ -148,29 +148,29 @@ def expect_continue(receiver: Receiver) -> Verdict:
     body = traces().SerializeToString()
     with receiver.wire() as wire:
         wire.send(receiver.head(content_length=str(len(body)), expect="100-continue"))
-        came = wire.has_answer(receiver.target.timeout_s)
+        informed = wire.has_answer(receiver.target.timeout_s)
         wire.send(body)
         answer = wire.answer("one span with `Expect: 100-continue`")
-    return accepted(answer) if came else fault(answer, "100 Continue before the body was sent")
+    return accepted(answer) if informed else fault(answer, "100 Continue before the body was sent")
 
 
 @check(
     "http.parallel.answered",
     "SHOULD",
-    f"{PARALLEL} requests at once are all answered: taken, or told to come back (429, 503)",
+    f"{PARALLEL} requests at once all get a response: accepted, or retryable (429, 503)",
     spec="OTLP: OTLP/HTTP Concurrent Requests; OTLP/HTTP Throttling",
     fix="refuse surplus with 429 or 503 and Retry-After; a dropped connection or a 500 loses the batch",
 )
 def parallel_answered(receiver: Receiver) -> Verdict:
     """Send a hundred requests at once, on as many connections."""
 
-    def one(number: int) -> Answer:
+    def send_one(number: int) -> Answer:
         return receiver.post(
             traces(5).SerializeToString(), sent=f"request {number} of {PARALLEL} at once", patient=False
         )
 
     with ThreadPoolExecutor(PARALLEL) as pool:
-        answers = list(pool.map(one, range(1, PARALLEL + 1)))
+        answers = list(pool.map(send_one, range(1, PARALLEL + 1)))
     return _answered(answers)
 
 
@@ -178,5 +178,5 @@ def _answered(answers: list[Answer]) -> Fault | None:
     for answer in answers:
         if answer.status not in {429, 503} and (problem := accepted(answer)):
             return problem
-    taken = sum(answer.status == 200 for answer in answers)  # noqa: PLR2004 — HTTP OK
-    return None if taken else fault(answers[0], "at least one request taken")
+    accepted_count = sum(answer.status == 200 for answer in answers)  # noqa: PLR2004 — HTTP OK
+    return None if accepted_count else fault(answers[0], "at least one accepted request")

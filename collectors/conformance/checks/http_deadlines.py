@@ -61,4 +61,4 @@ def _cut_off(receiver: Receiver, begin: bytes, sent: str, *, drops: int = 100) -
         answer = wire.answer(sent) if ended else waited
     if ended and (answer.error or answer.status in _CLIENT_ERRORS):
         return None
-    return fault(answer, "408, or the end of the connection (--timeout says how soon)")
+    return fault(answer, "408, or the end of the connection (within --timeout)")

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     "GUARD",
     "a head that comes byte by byte is read",
     spec="RFC 9112, 2.2",
-    fix="collect the head whatever pieces it comes in",
+    fix="collect the head regardless of its pieces",
 )
 def head_split(receiver: Receiver) -> Verdict:
     """Write a request in single bytes."""
-    content = receiver.whole()
+    content = receiver.valid_request()
     with receiver.wire() as wire:
-        for place in range(len(content)):
-            wire.send(content[place : place + 1])
+        for position in range(len(content)):
+            wire.send(content[position : position + 1])
         return accepted(wire.answer("one span, written byte by byte"))
 
 
@@ -71,7 +71,7 @@ def head_length(receiver: Receiver) -> Verdict:
 )
 def two_lengths(receiver: Receiver) -> Verdict:
     """Hide a request behind the chunks of a request whose length covers both."""
-    body, hidden = b"".join(chunked(traces().SerializeToString(), 4096)), receiver.whole()
+    body, hidden = b"".join(chunked(traces().SerializeToString(), 4096)), receiver.valid_request()
     with receiver.wire() as wire:
         wire.send(receiver.head(content_length=str(len(body + hidden)), transfer_encoding="chunked") + body + hidden)
         sent = "one span with both Content-Length and Transfer-Encoding, and a request hidden behind its chunks"

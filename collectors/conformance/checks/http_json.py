@@ -1,4 +1,4 @@
-"""OTLP/JSON: what the mapping says."""
+"""OTLP/JSON: the rules of the mapping."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTLP: Final = "OTLP: JSON Protobuf Encoding"
 _MAPPING: Final = "ProtoJSON format (protobuf.dev)"
 
 
-def _taken(receiver: Receiver, sent: str, **changes: Any) -> Verdict:
+def _accepted_span(receiver: Receiver, sent: str, **changes: Any) -> Verdict:
     """Expect that a span with some fields changed is taken."""
     return no_json(receiver) or accepted(receiver.post(traces_json(span(**changes)), JSON, sent=sent))
 
@@ -25,7 +25,7 @@ def _taken(receiver: Receiver, sent: str, **changes: Any) -> Verdict:
 @check("http.json.ids_upper", "MUST", "ids are hex in any case", spec=_OTLP, fix="read hex without regard to case")
 def ids_upper(receiver: Receiver) -> Verdict:
     """Send ids in capital letters."""
-    return _taken(
+    return _accepted_span(
         receiver, "ids in capital letters", traceId="ABCDEF" + "0123456789" * 2 + "ABCDEF", spanId="FEDCBA9876543210"
     )
 
@@ -47,14 +47,16 @@ def ids_base64(receiver: Receiver) -> Verdict:
 def int64_text(receiver: Receiver) -> Verdict:
     """Send the largest integer as text."""
     value = {"intValue": "9223372036854775807"}
-    return _taken(receiver, "intValue as text", attributes=attribute(value), endTimeUnixNano="1800000000000000001")
+    return _accepted_span(
+        receiver, "intValue as text", attributes=attribute(value), endTimeUnixNano="1800000000000000001"
+    )
 
 
 @check("http.json.int64_number", "MUST", "64-bit integers may be numbers", spec=_OTLP, fix="read both text and number")
 def int64_number(receiver: Receiver) -> Verdict:
     """Send times and a value as numbers."""
     times = {"startTimeUnixNano": 1800000000000000000, "endTimeUnixNano": 1800000000000000001}
-    return _taken(receiver, "times and intValue as numbers", attributes=attribute({"intValue": -7}), **times)
+    return _accepted_span(receiver, "times and intValue as numbers", attributes=attribute({"intValue": -7}), **times)
 
 
 @check(
@@ -62,7 +64,7 @@ def int64_number(receiver: Receiver) -> Verdict:
 )
 def enum_integer(receiver: Receiver) -> Verdict:
     """Send kind and status code as integers."""
-    return _taken(receiver, "kind 3 and status code 2", kind=3, status={"code": 2, "message": "failed"})
+    return _accepted_span(receiver, "kind 3 and status code 2", kind=3, status={"code": 2, "message": "failed"})
 
 
 @check(
@@ -92,7 +94,7 @@ def unknown_fields(receiver: Receiver) -> Verdict:
 def null_fields(receiver: Receiver) -> Verdict:
     """Send nulls."""
     nulls = dict.fromkeys(("parentSpanId", "attributes", "events", "links", "status", "traceState", "flags"))
-    return _taken(receiver, "null for every optional field", **nulls)
+    return _accepted_span(receiver, "null for every optional field", **nulls)
 
 
 @check(
@@ -105,7 +107,7 @@ def null_fields(receiver: Receiver) -> Verdict:
 def bytes_base64(receiver: Receiver) -> Verdict:
     """Send bytes in both alphabets."""
     values = {"arrayValue": {"values": [{"bytesValue": "+/+/AA=="}, {"bytesValue": "-_-_AA"}, {"bytesValue": ""}]}}
-    return _taken(receiver, "bytesValue in both alphabets", attributes=attribute(values))
+    return _accepted_span(receiver, "bytesValue in both alphabets", attributes=attribute(values))
 
 
 @check(
@@ -118,7 +120,7 @@ def bytes_base64(receiver: Receiver) -> Verdict:
 def not_finite(receiver: Receiver) -> Verdict:
     """Send numbers that are not finite."""
     values = {"arrayValue": {"values": [{"doubleValue": text} for text in ("NaN", "Infinity", "-Infinity")]}}
-    return _taken(receiver, "doubles that are not finite, as text", attributes=attribute(values))
+    return _accepted_span(receiver, "doubles that are not finite, as text", attributes=attribute(values))
 
 
 @check(
@@ -131,7 +133,7 @@ def not_finite(receiver: Receiver) -> Verdict:
 def double_forms(receiver: Receiver) -> Verdict:
     """Send doubles in all their forms."""
     values = {"arrayValue": {"values": [{"doubleValue": form} for form in (0.5, 3, 1e-7, "2.5", "1e3")]}}
-    return _taken(receiver, "doubles as number, integer, exponent, text", attributes=attribute(values))
+    return _accepted_span(receiver, "doubles as number, integer, exponent, text", attributes=attribute(values))
 
 
 @check(
@@ -146,7 +148,7 @@ def nested_values(receiver: Receiver) -> Verdict:
     inner = {"kvlistValue": {"values": [{"key": "k", "value": {"boolValue": True}}, {"key": "none", "value": {}}]}}
     middle = {"arrayValue": {"values": [inner, {"stringValue": ""}, {}]}}
     outer = {"kvlistValue": {"values": [{"key": "list", "value": middle}]}}
-    return _taken(receiver, "a map in a list in a map", attributes=attribute(outer))
+    return _accepted_span(receiver, "a map in a list in a map", attributes=attribute(outer))
 
 
 @check(

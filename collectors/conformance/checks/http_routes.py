@@ -87,12 +87,12 @@ def type_unknown(receiver: Receiver) -> Verdict:
 @check(
     "http.type.missing",
     "SHOULD",
-    "a request without content type is refused with 415 or 400, or read for what it is",
+    "a request without content type is refused with 415 or 400, or read by its content",
     spec="OTLP: OTLP/HTTP Request; RFC 9110, 8.3",
     fix="answer 415; never 5xx",
 )
 def type_missing(receiver: Receiver) -> Verdict:
-    """Send protobuf without saying so."""
+    """Send protobuf without a content type."""
     content, headers = traces().SerializeToString(), receiver.headers(None)
     answer = receiver.post(content, headers=headers, sent="one span without content type")
     return status_in(answer, (*_UNREADABLE, 200))
@@ -103,7 +103,7 @@ def type_missing(receiver: Receiver) -> Verdict:
     "MUST",
     "JSON that claims to be protobuf is refused with 400",
     spec="OTLP: OTLP/HTTP Response, Bad Data",
-    fix="decode by Content-Type, and refuse what is not of it",
+    fix="decode by Content-Type, and refuse other content",
 )
 def type_mismatch(receiver: Receiver) -> Verdict:
     """Send JSON as protobuf."""
@@ -115,7 +115,7 @@ def type_mismatch(receiver: Receiver) -> Verdict:
     "MUST",
     "the body of a 4xx to protobuf is a google.rpc.Status in protobuf, with a message",
     spec="OTLP: OTLP/HTTP Response, Failures",
-    fix="serialize a google.rpc.Status whose message says what was wrong, as application/x-protobuf",
+    fix="serialize a google.rpc.Status whose message is the reason, as application/x-protobuf",
 )
 def error_explained(receiver: Receiver) -> Verdict:
     """Send undecodable protobuf."""

@@ -66,7 +66,7 @@ def size_beyond(receiver: Receiver) -> Verdict:
 @check(
     "http.size.chunked",
     "MUST",
-    "a chunked body, which tells no length, is bounded too",
+    "a chunked body, which has no length, is bounded, too",
     spec="OTLP: OTLP/HTTP Request",
     fix="count while reading: Content-Length is a claim",
 )
@@ -99,7 +99,7 @@ def sent_again(receiver: Receiver) -> Verdict:
     "SHOULD",
     "a partial success has an error_message",
     spec=_PARTIAL,
-    fix="say in English what was wrong with the rejected spans",
+    fix="name in English the problem of the rejected spans",
 )
 def partial_explained(receiver: Receiver) -> Verdict:
     """Send a good span and one without ids."""
@@ -109,7 +109,7 @@ def partial_explained(receiver: Receiver) -> Verdict:
         return Skip(reason="the receiver makes no partial success of one bad span in two: see http.data.half_good")
     if isinstance(success, Fault):
         return success
-    return None if success.message else fault(answer, "an error_message that says why a span was rejected")
+    return None if success.message else fault(answer, "an error_message with the reason why a span was rejected")
 
 
 @check(

@@ -99,14 +99,14 @@ def test_the_list_needs_no_receiver() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        ((), 2, "no receiver is named: give its URL"),
+        ((), 2, "missing receiver: pass its URL"),
         (("localhost:4318",), 2, "expected http://host:port"),
         (("ftp://localhost",), 2, "expected http://host:port"),
         (("--grpc", "nonsense"), 2, "expected host:port"),
         (("http://127.0.0.1:1", "--only", "no.such"), 2, "no check is called 'no.such'; --list shows them all"),
         (("http://127.0.0.1:1", "--header", "secretvalue"), 2, "expected NAME=VALUE"),
-        (("http://127.0.0.1:1",), 5, "nothing answers at http://127.0.0.1:1"),
-        (("--grpc", "127.0.0.1:1", "--timeout", "1"), 5, "no gRPC server answers at 127.0.0.1:1"),
+        (("http://127.0.0.1:1",), 5, "no connection to http://127.0.0.1:1"),
+        (("--grpc", "127.0.0.1:1", "--timeout", "1"), 5, "no gRPC server at 127.0.0.1:1"),
     ],
 )
 def test_what_cannot_be_checked_is_one_line_with_the_right_exit_code(
@@ -118,7 +118,7 @@ def test_what_cannot_be_checked_is_one_line_with_the_right_exit_code(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_who_takes_connections_and_says_nothing_is_told_of_at_once() -> None:
+def test_a_receiver_that_accepts_connections_and_never_answers_is_reported_at_once() -> None:
     never = threading.Event()
     with answering(lambda _head: b"") as url:
         over_http = run(url, "--timeout", "0.3")
@@ -126,13 +126,13 @@ def test_who_takes_connections_and_says_nothing_is_told_of_at_once() -> None:
         over_grpc = run("--grpc", address, "--timeout", "0.3")
         never.set()
 
-    told = "answered one span with nothing within 0.3 s (--timeout)\n"
-    assert (5, "", f"Error: {url} takes connections, and {told}") == (
+    silence = "did not respond to one span within 0.3 s (--timeout)\n"
+    assert (5, "", f"Error: {url} accepts connections, but {silence}") == (
         over_http.exit_code,
         over_http.stdout,
         over_http.stderr,
     )
-    assert (5, f"Error: {address} speaks gRPC, and {told}") == (over_grpc.exit_code, over_grpc.stderr)
+    assert (5, f"Error: {address} uses gRPC, but {silence}") == (over_grpc.exit_code, over_grpc.stderr)
 
 
 def test_a_token_is_never_shown(target: Target) -> None:

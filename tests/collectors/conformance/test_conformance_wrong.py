@@ -139,13 +139,13 @@ def test_a_receiver_that_does_not_speak_http_is_told_of_as_such() -> None:
         ("http.gzip.truncated", http("422 Unprocessable Entity"), "expected HTTP 400"),
         ("http.data.deep_value", http("503 Service Unavailable"), "neither a crash nor a retryable status"),
         ("http.data.odd_times", http("429 Too Many Requests"), "neither a crash nor a retryable status"),
-        ("http.partial.explained", http("200 OK", body=b"\x0a\x02\x08\x01"), "an error_message that says why"),
+        ("http.partial.explained", http("200 OK", body=b"\x0a\x02\x08\x01"), "an error_message with the reason"),
         ("http.partial.json", http("200 OK", "application/json",
                                    b'{"partialSuccess": {"rejectedSpans": 1}}'), 'the text "1" as rejectedSpans'),
         ("http.auth.missing", http("401 Unauthorized"), "the header WWW-Authenticate"),
         ("http.auth.untold", http("401 Unauthorized", "text/plain", TOKEN.encode()), "without the token in it"),
         ("http.auth.untold", http("401 Unauthorized", "text/plain", b"", f"X-Debug: {TOKEN}"), "without the token in it"),
-        ("http.parallel.answered", http("503 Service Unavailable"), "at least one request taken"),
+        ("http.parallel.answered", http("503 Service Unavailable"), "at least one accepted request"),
     ],
 )  # fmt: skip
 def test_one_wrong_answer_fails_the_check_that_is_about_it(name: str, answer: bytes, told: str) -> None:
@@ -239,7 +239,7 @@ def with_retry_info() -> Status:
         ("grpc.size.beyond", failing_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "too large", with_retry_info()),
          "no RetryInfo"),
         ("grpc.error.details", failing_with(grpc.StatusCode.INVALID_ARGUMENT, "bad", Status(code=13, message="bad")),
-         "details that say code 3"),
+         "details with code 3"),
         ("grpc.error.explained", failing_with(grpc.StatusCode.INVALID_ARGUMENT, "", None), "a status message"),
         ("grpc.traces.accepted", lambda _data, _context: b"fine", "not an ExportTraceServiceResponse in protobuf"),
         ("grpc.traces.unset", lambda _data, _context: b"\x0a\x00", "partial_success unset"),
@@ -262,6 +262,6 @@ def test_a_fault_says_what_was_sent_what_came_and_what_was_expected() -> None:
         verdict = check().run(receiver)
     assert verdict == Fault(
         sent="gzip without its last 9 bytes",
-        got="HTTP 200, application/x-protobuf, an empty body",
+        actual="HTTP 200, application/x-protobuf, an empty body",
         expected="HTTP 400",
     )
