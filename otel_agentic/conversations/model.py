@@ -70,7 +70,7 @@ class ModelUse:
 class Turn:
     """One user query, the tool calls for it, and the answer.
 
-    `index` is 0-based. `query` and `answer` are None if there was none, or if it was not captured: `query_captured` and
+    `index` is 0-based. `query` and `answer` are None if absent or not captured: `query_captured` and
     `answer_captured` distinguish the two. `dialect` is the dialect that read the turn's main span, `scope` that span's
     instrumentation scope; both None if no span is known. `models` is the use of each model, by name; `plans` are the texts of
     the plans that the agent recorded, in order.
