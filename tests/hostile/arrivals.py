@@ -292,7 +292,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="a pair of surrogates, in JSON",
-        becomes="the character that it stands for",
+        becomes="the character that it represents",
         request=only_json(rb'{"stringValue": "\ud83d\ude00"}'),
         check=x_is("\U0001f600"),
     ),
@@ -538,7 +538,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="a span that links to itself",
-        becomes="kept, the link says nothing",
+        becomes="kept, the link has no effect",
         request=both(_self_link),
         check=whole,
     ),
