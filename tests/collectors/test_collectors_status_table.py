@@ -32,7 +32,7 @@ METRICS: Final = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Expor
 
 def table() -> dict[str, tuple[int, str, str]]:
     """Return what was sent -> HTTP, gRPC, and whether exporters try again."""
-    text = PAGE.read_text("utf-8").partition("## What a sender is told")[2].partition("\n## ")[0]
+    text = PAGE.read_text("utf-8").partition("## Responses")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.+?) \| (\d{3}) \| `(\w+)` \|(.*)\|$", text, re.MULTILINE)
     return {sent: (int(http), code, again.strip()) for sent, http, code, again in rows}
 
@@ -63,7 +63,7 @@ SCENES: Final = {
     "an empty request": Scene(),
     "spans of which some are rejected (bad ids)": Scene(data=spans("chat", trace_id=b"\1")),
     "log records to the path of spans": Scene(data=logs()),
-    "what cannot be decoded, or is cut off": Scene(data=spans("chat")[:-1]),
+    "undecodable or truncated data": Scene(data=spans("chat")[:-1]),
     "compressed bytes that are damaged": Scene(data=gzip.compress(spans("chat"))[:-4], encoding="gzip"),
     "no token, or an unknown one": Scene(data=spans("chat"), settings=ASKED, token="guessed"),  # noqa: S106 — made up
     "a token of another role": Scene(data=spans("chat"), settings=ASKED, token="ask-77aa"),  # noqa: S106 — made up
@@ -76,7 +76,7 @@ SCENES: Final = {
     "anything while the store cannot be written (disk full, reopening)": Scene(
         data=spans("chat"), error=StoreUnusableError("the disk is full")
     ),
-    "what met an error that nobody foresaw": Scene(data=spans("chat"), error=KeyError("unforeseen")),
+    "a request that causes an unexpected error": Scene(data=spans("chat"), error=KeyError("unforeseen")),
 }
 
 
