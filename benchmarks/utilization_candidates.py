@@ -51,7 +51,7 @@ def candidates(subject: Subject, case: Case) -> dict[str, float | None]:
         "results used / all": _mean(use.score == 1 for use in uses),
         "results of reads used / all": _mean(score == 1 for score in reads),
         "results passed on as an argument / all": _mean(use.how == "argument" for use in uses),
-        "values of results said or passed on / all": _values_used(conversation),
+        "values of results stated or passed on / all": _values_used(conversation),
         "values of answers that a result or query holds": _values_grounded(conversation),
         "tool failures recovered, reported or worked around": _mean(label != "unhandled" for label in failures),
         "number of failed calls, negative": -float(sum(call.error is not None for call in calls)),
