@@ -1,6 +1,6 @@
-"""Changes of an answer by rule: those that keep it right, and those that make it wrong.
+"""Rule-based changes of an answer: some keep it right, the others make it wrong.
 
-Each is a function from a text to the changed text, or to None where there is nothing to change.
+Each function returns the changed text, or None if the text contains nothing to change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MARKUP: Final = re.compile(r"\*\*|`|^[-*] |^\d+\. |^#+ ", re.MULTILINE)
 
 
 def polite(text: str) -> str | None:
-    """Return the answer between what is said around answers."""
+    """Return the answer with polite phrases before and after it."""
     return f"Of course, let me tell you. {text} Is there anything else I can do for you?"
 
 
@@ -40,7 +40,7 @@ def without_separators(text: str) -> str | None:
 
 
 def small_letters(text: str) -> str | None:
-    """Return the answer in small letters."""
+    """Return the answer in lower case."""
     return text.lower() if text != text.lower() else None
 
 
@@ -50,7 +50,7 @@ def long_dates(text: str) -> str | None:
 
 
 def another_number(text: str) -> str | None:
-    """Return the answer with its last number, dates and the numbers of a list aside, made larger."""
+    """Return the answer with a larger last number; dates and list numbers do not count."""
     aside = [place.span() for pattern in (_ISO_DATE, _LIST_NUMBER) for place in pattern.finditer(text)]
     found = [match for match in _NUMBER.finditer(text) if not any(a <= match.start() < b for a, b in aside)]
     if not found:
@@ -61,7 +61,7 @@ def another_number(text: str) -> str | None:
 
 
 def another_identifier(text: str) -> str | None:
-    """Return the answer with the last two unlike characters of an identifier exchanged, wherever it stands."""
+    """Return the answer with the last two different characters of an identifier swapped, at every occurrence."""
     for found in _IDENTIFIER.finditer(text):
         name = found.group()
         if name[-1] != name[-2]:
@@ -70,7 +70,7 @@ def another_identifier(text: str) -> str | None:
 
 
 def another_day(text: str) -> str | None:
-    """Return the answer with another day of the month in each of its dates."""
+    """Return the answer with a different day of the month in each of its dates."""
     return (
         _ISO_DATE.sub(lambda found: f"{found[1]}-{found[2]}-{1 + int(found[3]) % 28:02d}", text)
         if _ISO_DATE.search(text)
@@ -79,7 +79,7 @@ def another_day(text: str) -> str | None:
 
 
 def denied(text: str) -> str | None:
-    """Return the answer with its first statement denied, or its first denial taken back."""
+    """Return the answer with its first statement negated, or its first negation removed."""
     taken_back = _DENIAL.search(text)
     if taken_back:
         return f"{text[: taken_back.start()]}{taken_back[1] or 'can'}{text[taken_back.end() :]}"

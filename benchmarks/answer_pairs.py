@@ -1,8 +1,8 @@
-"""What there is to measure a judge of answers with: pairs of an expected and a given answer, each known right or wrong.
+"""Pairs for measuring a judge of answers: an expected answer, an actual answer, and whether the actual answer is right.
 
     python -m benchmarks.answer_pairs
 
-prints how the judge `exact` agrees with people, on models that were trained without the pairs they are measured on.
+prints how often the judge `exact` agrees with people. Each model is measured on pairs that it was not trained on.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ Half = Literal["tuned", "held_out"]
 WRITTEN: Final = Path(__file__).parents[1] / "tests" / "judges" / "exact_pairs.jsonl"
 MISTAKES: Final = Path(__file__).parents[1] / "tests" / "judges" / "exact_mistakes.jsonl"
 THRESHOLD: Final = 0.7
-#: Answers of tau-airline that are looked at, evenly spread: more say the same.
+#: Number of tau-airline answers to use, evenly spread; more answers give the same result.
 _TAU_ANSWERS: Final = 400
-#: Shorter ones are greetings, and like each other.
+#: Shorter answers are greetings, which resemble each other.
 _TELLING_CHARACTERS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """An answer to a question and whether it is right. `case` tells what it repeats; `about` how it came to be."""
+    """An answer to a question and whether it is right. `case` identifies repetitions; `about` is the origin of the answer."""
 
     question: Question
     right: bool
@@ -57,7 +57,7 @@ class Pair:
 
 
 def written(half: Half) -> list[Pair]:
-    """Return the pairs written and labelled by hand of one half."""
+    """Return one half of the pairs that were written and labelled by hand."""
     rows = [json.loads(line) for line in WRITTEN.read_text(encoding="utf-8").splitlines()]
     return [
         Pair(
@@ -72,7 +72,7 @@ def written(half: Half) -> list[Pair]:
 
 
 def of_captures(folder: Path) -> list[Pair]:
-    """Return the recorded answers of the captures against the truth of their own turn, and of the other turns."""
+    """Return the recorded answers of the captures, paired with the expected answers of their own turn and of other turns."""
     pairs = {}
     for path in sorted(folder.glob("*/expected.json")):
         truth = _truth(path)
@@ -88,7 +88,7 @@ def of_captures(folder: Path) -> list[Pair]:
 
 
 def changed(answers: Iterable[tuple[str, str]]) -> Iterator[Pair]:
-    """Yield pairs of real answers, given as (query, answer), and what rules make of them."""
+    """Yield pairs of real answers (from `(query, answer)`) and of their rule-based changes."""
     for query, answer in answers:
         for right, changes in ((True, RIGHT), (False, WRONG)):
             for about, change in changes.items():
@@ -107,7 +107,7 @@ def tau_answers(folder: Path) -> list[tuple[str, str]]:
 
 
 def _truth(path: Path) -> dict[str, str]:
-    """Return the answers that a capture must give, by query, where a query is asked once."""
+    """Return the expected answers of a capture by query, for queries that occur once."""
     turns = [turn for told in json.loads(path.read_text(encoding="utf-8"))["conversations"] for turn in told["turns"]]
     queries = [turn["query"] for turn in turns]
     return {turn["query"]: turn["answer"] for turn in turns if turn["answer"] and queries.count(turn["query"]) == 1}
@@ -115,7 +115,7 @@ def _truth(path: Path) -> dict[str, str]:
 
 @cache
 def _answers(path: Path) -> tuple[tuple[str, str], ...]:
-    """Return (query, answer) of the turns that spans come to."""
+    """Return (query, answer) of the turns that are rebuilt from spans."""
     rebuilt = read_traces(Settings(), [str(path)]).conversations
     turns = (turn for each in rebuilt for turn in each.conversation.turns)
     return tuple((turn.query, turn.answer) for turn in turns if turn.query and turn.answer)
@@ -125,16 +125,16 @@ def _question(query: str, expected: str, answer: str) -> Question:
     return Question(query=query, expected=expected, answer=answer, threshold=THRESHOLD)
 
 
-# The human-judged pairs: everything below refits the model without the pairs that it is measured on.
+# The human-judged pairs: the code below always refits the model without the pairs that it is measured on.
 
 FOLDS: Final = 5
 LENGTHS: Final = ((1, 3), (4, 10), (11, 25), (26, 60), (61, 10_000))
 TURNS: Final = (3, 5, 10)
 BANDS: Final = (0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.01)
-#: Conversations that are composed at random for each row of the table of bias.
+#: Number of randomly composed conversations per row of the bias table.
 _CONVERSATIONS: Final = 20_000
 _SQUAD_ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b")
-#: Right pairs passed and wrong pairs not passed by `exact-2`, of the pairs written by hand: right, of, wrong, of.
+#: Results of `exact-2` on the pairs written by hand: right pairs passed, right pairs, wrong pairs not passed, wrong pairs.
 EXACT_2: Final = {
     "number": (12, 13, 10, 11), "money": (8, 9, 10, 10), "unit": (9, 9, 6, 6), "date": (8, 8, 9, 9),
     "identifier": (7, 8, 7, 7), "name": (8, 9, 7, 10), "yes_no": (10, 11, 9, 9), "reworded": (4, 11, 14, 15),
@@ -145,7 +145,7 @@ EXACT_2: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """Human-judged pairs with their rows of features and the scores that models without them give."""
+    """Human-judged pairs with their feature rows, and their scores by models that were trained without them."""
 
     pairs: Sequence[HumanPair]
     data: Measured
@@ -167,7 +167,7 @@ class Judged:
         )
 
     def held_out(self, part: NDArray[Any], *, one_accepted: bool = False) -> NDArray[np.float64]:
-        """Return the score of each pair by a model that was trained without its part."""
+        """Return the score of each pair by a model that was trained without the fold of that pair."""
         scores = np.empty(len(self.pairs))
         for name in np.unique(part):
             weights, intercept = fit(self.data.of(part != name))
@@ -184,12 +184,12 @@ def kappa(said: NDArray[np.bool_], right: NDArray[np.bool_]) -> float:
 
 
 def decided(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which scores lie outside the margin of doubt."""
+    """Return which scores are outside the range in which the judge is unsure."""
     return (scores < FAILS) | (scores >= PASSES)
 
 
 def agreement(name: str, scores: NDArray[np.float64], right: NDArray[np.bool_]) -> str:
-    """Return a row of the table of agreement: decided pairs, then all of them."""
+    """Return a row of the agreement table: decided pairs, then all pairs."""
     known = decided(scores)
     passed = scores >= PASSES
     forced = scores >= 0.5  # noqa: PLR2004 — the likelier verdict
@@ -211,7 +211,7 @@ AGREEMENT_HEADER: Final = (
 
 
 def rivals(pairs: Sequence[HumanPair]) -> dict[str, NDArray[np.bool_]]:
-    """Return the verdicts of one-line judges, each by the best of all accepted answers."""
+    """Return the verdicts of one-line judges; each uses the best match among all accepted answers."""
     found: dict[str, list[bool]] = {}
     for pair in pairs:
         answer = _squad(pair.answer)
@@ -242,7 +242,7 @@ def _one_line_verdicts(expected: str, answer: str) -> dict[str, bool]:
 
 
 def bias_row(name: str, scores: NDArray[np.float64], right: NDArray[np.bool_], turns: int, seed: int) -> str:
-    """Return a row of the table of bias: conversations of pairs drawn at random, judged by people and by the judge."""
+    """Return a row of the bias table: conversations of randomly drawn pairs, judged by people and by the judge."""
     drawn = np.random.default_rng(seed).integers(len(right), size=(_CONVERSATIONS, turns))
     people = float(right[drawn].all(axis=1).mean())
     known = decided(scores)[drawn].all(axis=1)
@@ -269,7 +269,7 @@ def calibration(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> Iterat
 
 
 def systems(scores: NDArray[np.float64], judged: Judged) -> Iterator[str]:
-    """Yield the pass shares of the systems by people and by the judge, and how alike these rank them."""
+    """Yield the pass rate of each system by people and by the judge, and the rank correlation of the two."""
     names = sorted(set(judged.system.tolist()))
     people = [float(judged.right[judged.system == name].mean()) for name in names]
     known = decided(scores)
@@ -280,7 +280,7 @@ def systems(scores: NDArray[np.float64], judged: Judged) -> Iterator[str]:
 
 
 def groups_written() -> Iterator[str]:
-    """Yield for each kind of the pairs written by hand what passes, before and now."""
+    """Yield how many pairs written by hand pass, per kind, with the previous and the current judge."""
     counts: dict[str, Counter[str]] = {}
     pairs = [*written("tuned"), *written("held_out")]
     for pair in pairs:
@@ -295,7 +295,7 @@ def groups_written() -> Iterator[str]:
 
 
 def cost(pairs: Sequence[HumanPair]) -> Iterator[str]:
-    """Yield the CPU time of a pair by length of the answer: with one accepted answer, and with all of them."""
+    """Yield the CPU time per pair by answer length, with one accepted answer and with all accepted answers."""
     judge = ExactJudge()
     for name, characters, every in (
         ("as recorded", 0, 10),
@@ -313,7 +313,7 @@ def cost(pairs: Sequence[HumanPair]) -> Iterator[str]:
                 )
                 for pair in pairs[::every]
             ]
-            # The first round reads queries and accepted answers, which further attempts at a case find remembered.
+            # The first round parses queries and accepted answers; further attempts at a case use the cached result.
             times = in_turns({"judge": partial(judge.judge, asked)}, rounds=4)["judge"]
             each = sum(len(question.accepted_answers) for question in asked) / len(asked)
             first, again = (1e3 * taken / len(asked) for taken in (times[0], min(times[1:])))
@@ -327,7 +327,7 @@ def _lengthened(text: str, characters: int) -> str:
 
 
 def _verdict(question: Question) -> tuple[str, float]:
-    """Return what the judge decides, and its score."""
+    """Return the verdict of the judge, and its score."""
     (verdict,) = ExactJudge().judge([question])
     if isinstance(verdict, JudgeFailure):
         raise TypeError(verdict.message)
@@ -335,7 +335,7 @@ def _verdict(question: Question) -> tuple[str, float]:
 
 
 def mistakes() -> Iterator[str]:
-    """Yield what became of twenty kinds of mistakes of `exact-2`."""
+    """Yield the current verdicts on twenty kinds of mistakes of `exact-2`."""
     for line in MISTAKES.read_text(encoding="utf-8").strip().split("\n"):
         row = json.loads(line)
         told, score = _verdict(_question(row["query"], row["expected"], row["answer"]))
@@ -349,7 +349,7 @@ def mistakes() -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the tables of docs/exact-judge.md that rest on answers judged by people."""
+    """Print the tables of docs/exact-judge.md that use human-judged answers."""
     judged = Judged.of(read_pairs(PAIRS))
     right, system = judged.right, judged.system
     folds = judged.group * 7919 % FOLDS

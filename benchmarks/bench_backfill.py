@@ -1,12 +1,12 @@
-"""A backfill in one process and over workers: the same tables, side by side in one run, stage by stage.
+"""Compare a backfill in one process with a backfill over workers, stage by stage, in one run; both must write the same tables.
 
-Stages are CPU time of the process that reads and writes the store, which workers are meant to relieve. The last line is
-elapsed time: it depends on whether the processors are idle.
+The time of a stage is the CPU time of the process that reads and writes the store; workers are intended to reduce it. The
+last line is elapsed time, which depends on whether the processors are idle.
 
     python -m benchmarks.bench_backfill [--copies 10] [--workers 2] [--spans FILE --cases FILE --labels FILE]
 
-Without files it is the workload of the other benchmarks. Copies of files have conversations and traces of their own, each
-some days after the one before.
+Without files, the benchmark uses the workload of the other benchmarks. Each copy of the files has its own conversations and
+traces, some days after those of the previous copy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STAGES: Final = ("reading", "linking", "rebuilding", "scoring", "windows")
 
 @dataclass(slots=True)
 class Stages:
-    """When each stage was last heard of, seconds of CPU time since the beginning."""
+    """The last event of each stage, in seconds of CPU time since the start."""
 
     began: float = field(default_factory=own_s)
     heard: dict[str, float] = field(default_factory=dict)
@@ -53,20 +53,20 @@ class Stages:
         self.heard[stage] = own_s() - self.began
 
     def seconds(self) -> dict[str, float]:
-        """Return how long each stage took."""
+        """Return the duration of each stage."""
         ends = [0.0, *(self.heard.get(stage, 0.0) for stage in STAGES)]
         return {stage: max(0.0, end - before) for stage, before, end in zip(STAGES, ends[:-1], ends[1:], strict=True)}
 
 
 def main() -> None:
-    """Time both, and compare their tables."""
+    """Time both backfills and compare their tables."""
     given = arguments()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         spans, truth = inputs(given, folder)
         one, rows = timed(folder / "one.duckdb", spans, truth, None)
         over, other = timed(folder / "over.duckdb", spans, truth, given.workers)
-    assert rows == other, "workers made other rows"
+    assert rows == other, "the workers wrote different rows"
     print(f"{rows['results'][0][0]:,} conversations, {rows['spans'][0][0]:,} spans; {given.workers} workers")
     print(f"{'':<14}{'one process':>14}{'workers':>12}{'ratio':>9}")
     for stage in (*STAGES, "all stages", "all processes", "elapsed"):
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """Return what the command line says."""
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--copies", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
@@ -84,7 +84,7 @@ def arguments() -> argparse.Namespace:
 
 
 def timed(db: Path, spans: Path, truth: list[list[TruthFile]], workers: int | None) -> tuple[dict[str, float], Any]:
-    """Return seconds by stage, of all stages, of all processes together, and elapsed; and what the tables hold."""
+    """Return seconds per stage, of all stages, of all processes and elapsed; and the content of the tables."""
     settings = Settings(store=StoreSettings(db=db))
     began_s, children, stages = time.perf_counter(), children_s(), Stages()
     with ExitStack() as stack:
@@ -103,7 +103,7 @@ def timed(db: Path, spans: Path, truth: list[list[TruthFile]], workers: int | No
 
 
 def contents(engine: Engine) -> dict[str, list[Any]]:
-    """Return what both runs must agree on: counts of all, and what scores and windows say."""
+    """Return the values on which both runs must agree: counts of all rows, and hashes of scores and windows."""
     queries = {
         "spans": "SELECT count(*) FROM spans",
         "results": "SELECT count(*), count(*) FILTER (outcome = 'pass') FROM results",
@@ -118,7 +118,7 @@ def contents(engine: Engine) -> dict[str, list[Any]]:
 
 
 def inputs(given: argparse.Namespace, folder: Path) -> tuple[Path, list[list[TruthFile]]]:
-    """Return a file of spans, and the truth for it."""
+    """Return a file of spans and its ground truth."""
     if given.spans is None:
         spans = folder / "spans.binpb"
         spans.write_bytes(request(0, CONVERSATIONS * given.copies).SerializeToString())
@@ -134,7 +134,7 @@ def inputs(given: argparse.Namespace, folder: Path) -> tuple[Path, list[list[Tru
 
 
 def copied(line: dict[str, Any], copy: int) -> dict[str, Any]:
-    """Return an export request with ids of its own, later than the one before."""
+    """Return an export request with its own ids, later than the previous one."""
     made: dict[str, Any] = json.loads(json.dumps(line))
     for span in spans_in(made):
         span["traceId"] = f"{copy:04x}{span['traceId'][4:]}"

@@ -1,4 +1,4 @@
-"""The windows of a backfill over many results: CPU time, the CPU time of the longest part, and the same again.
+"""Measure the windows of a backfill over many results, twice: CPU time, and CPU time of the longest part.
 
 python -m benchmarks.bench_backfill_windows [--results 500000] [--agents 50] [--days 90] [--step-s 3600]
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CASES: Final = 50
 NS_PER_S: Final = 1_000_000_000
-#: As many statements as tables: what rebuilding and scoring would leave, in the columns that windows read.
+#: One statement per table. They write the rows that rebuilding and scoring would write, in the columns that windows read.
 FILL: Final = (
     "INSERT INTO subjects SELECT i + 1, 'agent-' || i, '1', 'production', 'bench' FROM range($agents) t(i)",
     "INSERT INTO result_cases SELECT i + 1, 'bench', 'case-' || i FROM range($cases) t(i)",
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def fill(con: Connection, given: argparse.Namespace, evaluation: str) -> None:
-    """Write what windows are made of."""
+    """Write the rows from which windows are computed."""
     values: dict[str, int | str] = {
         "results": given.results,
         "agents": given.agents,
@@ -94,7 +94,7 @@ def fill(con: Connection, given: argparse.Namespace, evaluation: str) -> None:
 
 
 def timed(engine: Engine, step_s: int) -> str:
-    """Return what a backfill did, and how long that took."""
+    """Return a description of the work of a backfill and of its duration."""
     heard = [own_s()]
     asked = BackfillRequest(windows=("1h", "24h", "7d"), step_ns=step_s * NS_PER_S, k=(1, 3, 5)).checked()
     around = BackfillContext(progress=lambda *_: heard.append(own_s()))

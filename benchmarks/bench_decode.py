@@ -1,4 +1,4 @@
-"""OTLP bytes to spans: our decoders beside the parsers of the protobuf package alone, which build no spans."""
+"""Compare our decoders (OTLP bytes to spans) with the bare parsers of the protobuf package, which build no spans."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main() -> None:
     limits = Limits.from_settings(ReceiveSettings())
     message = request(0, CONVERSATIONS)
     protobuf = message.SerializeToString()
-    # Its ids are base64, which OTLP/JSON does not allow; json_format can read nothing else, and the length is alike.
+    # The ids are base64, which OTLP/JSON does not allow. json_format reads only base64, and the length is similar.
     foreign_json = json_format.MessageToJson(message, indent=None).encode()
     own_json = _with_hex_ids(message, foreign_json)
     times_s = best_s(

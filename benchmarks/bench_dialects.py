@@ -1,6 +1,6 @@
-"""Spans of many conventions to conversations, beside as many plain GenAI spans: what it costs to know them all.
+"""Measure the cost of supporting many conventions: rebuild conversations from mixed spans and from the same number of plain GenAI spans.
 
-The promise is half the speed of plain GenAI. `BENCH_SPANS` sets how many spans there are of each kind.
+The promised ratio is half the speed of plain GenAI. `BENCH_SPANS` sets the number of spans of each kind.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Speaker = Callable[..., SpanBatch]
 
 SPANS: Final = int(os.environ.get("BENCH_SPANS", "100_000"))
-#: As many spans are rebuilt at once; a store does so too.
+#: Number of spans that are rebuilt at once, as in a store.
 PORTION: Final = 10_000
 ROUNDS: Final = 2
 PROMISED_RATIO: Final = 0.5
@@ -45,7 +45,7 @@ SETTINGS: Final = ConversationSettings()
 
 
 def web_request(_: AgentRunScript, *, start_ns: int) -> SpanBatch:
-    """Return spans that no dialect claims, as they come with those of agents."""
+    """Return spans that no dialect recognises, such as those that arrive together with agent spans."""
     root = span("POST /chat", trace=str(start_ns), start_ns=start_ns, attributes={"http.request.method": "POST"})
     return batch(root, span("SELECT", parent=root, start_ns=start_ns, attributes={"db.system.name": "postgresql"}))
 
@@ -65,7 +65,7 @@ MIXED: Final[tuple[Speaker, ...]] = (
 
 
 def main() -> None:
-    """Time reading alone, and reading with rebuilding, on both workloads in turns; print speeds and their ratio."""
+    """Time reading, and reading with rebuilding, on both workloads in alternation; print speeds and their ratio."""
     reader = Reader.from_settings(SETTINGS)
     workloads = {"plain GenAI": spoken(PLAIN), "all conventions": spoken(MIXED)}
     steps: dict[str, Callable[[SpanBatch], object]] = {
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def spoken(speakers: Sequence[Speaker]) -> list[SpanBatch]:
-    """Return as many spans as there are to be, in portions of whole conversations told by each speaker in turn."""
+    """Return the configured number of spans in portions of whole conversations, written by each convention in alternation."""
     portions: list[SpanBatch] = []
     pending: list[SpanBatch] = []
     done = waiting = 0
@@ -100,7 +100,7 @@ def spoken(speakers: Sequence[Speaker]) -> list[SpanBatch]:
 
 
 def script(number: int) -> AgentRunScript:
-    """Return a conversation of three turns, a few calls and a sub-agent: some thirty spans."""
+    """Return a conversation with three turns, a few calls and a sub-agent: about thirty spans."""
     booker = AgentRunScript(agent_name="booker", conversation_id=None).ask("A table for two")
     booker = booker.calls(scripted_call("book", {"people": 2, "name": f"Zoë {number}"}, result={"id": number})).answers(
         "Booked."
@@ -131,13 +131,13 @@ def read(reader: Reader, portion: SpanBatch) -> None:
 
 
 def rebuild(reader: Reader, portion: SpanBatch) -> None:
-    """Read spans with their log records and put conversations together."""
+    """Read spans with their log records and rebuild conversations."""
     for linked in link_segments(read_segments(portion.spans, portion.logs, reader), SETTINGS):
         assemble(linked, SETTINGS)
 
 
 def timed(workloads: dict[str, list[SpanBatch]], work: Callable[[SpanBatch], object]) -> dict[str, float]:
-    """Return the least CPU time that the work took on each workload, seconds; workloads take turns."""
+    """Return the minimum CPU time of the work on each workload, in seconds; the workloads alternate."""
 
     def all_of(portions: list[SpanBatch]) -> None:
         for portion in portions:

@@ -1,9 +1,9 @@
-"""Exact intervals of many groups beside Monte Carlo of the same groups, in one run; and what a tick and one group cost.
+"""Compare exact intervals of many groups with Monte Carlo for the same groups, in one run; measure the cost of a tick and of one group.
 
-Monte Carlo draws 5,000 rates from the Beta posterior of each group. The plain way puts them through pass@k and pass^k for each
-k and takes quantiles of what comes out. The frugal way takes quantiles of the rates once and transforms these, which needs to
-know that both formulas rise with the rate; it samples for the means only. No group is computed once for several: equal
-counts are not merged on any side. All times are CPU time.
+Monte Carlo draws 5,000 rates from the Beta posterior of each group. The plain method computes pass@k and pass^k of the draws for
+each k and takes quantiles of the results. The frugal method takes quantiles of the rates once and transforms the quantiles, which
+is valid because both formulas increase with the rate; it uses the draws for the means only. Neither side merges groups with equal
+counts. All times are CPU time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def independent(n: IntArray, c: IntArray) -> GroupedAttempts:
-    """Return groups of n conversations that repeat no case, c of them correct."""
+    """Return groups of n conversations without repeated cases, c of them correct."""
     kinds = np.stack((n - c, c), axis=1)
     group, correct = np.nonzero(kinds)
     return GroupedAttempts(
@@ -78,7 +78,7 @@ def independent(n: IntArray, c: IntArray) -> GroupedAttempts:
 
 
 def repeated(n: IntArray, c: IntArray) -> GroupedAttempts:
-    """Return groups of (groups, cases) attempts and correct ones."""
+    """Return groups from arrays (groups, cases) of attempts and correct attempts."""
     groups = [
         Attempts(cases=tuple(CaseCount(case_id=str(case), n=size, c=right) for case, (size, right) in enumerate(rows)))
         for rows in np.stack((n, c), axis=2).tolist()
@@ -87,25 +87,25 @@ def repeated(n: IntArray, c: IntArray) -> GroupedAttempts:
 
 
 def plain(rates: FloatArray) -> FloatArray:
-    """Return (2, k, 3) of pass@k and pass^k: mean and quantiles of what the draws are transformed to."""
+    """Return (2, k, 3) for pass@k and pass^k: mean and quantiles of the transformed draws."""
     made = [[1.0 - (1.0 - rates) ** k for k in K], [rates**k for k in K]]
     return np.array([[(each.mean(), *np.quantile(each, TAILS)) for each in kind] for kind in made])
 
 
 def frugal(rates: FloatArray) -> FloatArray:
-    """Return the same from two quantiles of the rates."""
+    """Return the same values, computed from two quantiles of the rates."""
     ends = np.quantile(rates, TAILS)
     at = [((1.0 - (1.0 - rates) ** k).mean(), *(1.0 - (1.0 - ends) ** k)) for k in K]
     return np.array([at, [((rates**k).mean(), *ends**k) for k in K]])
 
 
 def tell(differences: FloatArray) -> str:
-    """Return the mean and the largest of some differences."""
+    """Return the mean and the maximum of the differences."""
     return f"{differences.mean():.5f} on average, {differences.max():.5f} at most"
 
 
 def show_parts(grouped: GroupedAttempts, groups: int) -> None:
-    """Print the time of each estimator and of the tiers for some groups."""
+    """Print the time of each estimator and of the tiers for a number of groups."""
     settings = StatsSettings()
     print(f"{groups:,} group{'s' * (groups > 1)} x {len(K)} k")
     for estimator in (BayesianEstimator(), PluginEstimator(), UnbiasedEstimator(), PerCaseEstimator()):

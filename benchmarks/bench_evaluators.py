@@ -1,9 +1,9 @@
-"""What the default evaluators cost beside core scoring: CPU time, rows and room, on the 200 conversations of tau-airline.
+"""Measure the cost of the default evaluators relative to core scoring: CPU time, rows and file size for 200 tau-airline conversations.
 
     python -m benchmarks.bench_evaluators
 
-Each round evaluates two copies of one file, one without evaluators and one with, right after each other; told is the middle
-round. The last table is the time of each evaluator alone, without storing.
+Each round evaluates two copies of one file in succession: one without and one with evaluators. The report shows the median
+round. The last table shows the time of each evaluator alone, without storing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def engine_on(db: Path, *, create: bool = False) -> Engine:
 
 
 def truth() -> dict[str, Any]:
-    """Return cases and labels as the command takes them."""
+    """Return cases and labels in the form that the command accepts."""
     return {
         "cases": [("cases.jsonl", (_TAU / "cases.jsonl").read_text("utf-8"))],
         "labels": [("labels.csv", (_TAU / "labels.csv").read_text("utf-8"))],
@@ -61,7 +61,7 @@ def measured(base: Path, metrics: str) -> Run:
     """Evaluate a copy of a file."""
     db = Path(shutil.copy(base, base.with_name("run.duckdb")))
     with engine_on(db) as engine:
-        engine.evaluating.choose([metrics])  # loading plug-ins is paid for once a process
+        engine.evaluating.choose([metrics])  # plug-ins are loaded once per process
         with timed() as taken:
             done = Commands(engine).evaluate(**truth(), metrics=[metrics])
     return Run(cpu_s=taken.cpu_s, rows=done["evaluators"]["rows"], file_bytes=db.stat().st_size)
@@ -95,7 +95,7 @@ def alone(base: Path) -> Iterator[tuple[str, float, int]]:
 def main() -> int:
     """Print the tables."""
     if not _TAU.is_dir():
-        sys.stdout.write("tau-airline is not there: see OTEL_AGENTIC_SHARED in CONTRIBUTING.md\n")
+        sys.stdout.write("tau-airline is missing: see OTEL_AGENTIC_SHARED in CONTRIBUTING.md\n")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "base.duckdb"

@@ -1,8 +1,8 @@
-"""How far the judge `exact` agrees with what is known of answers, by source: the table of docs/exact-judge.md.
+"""Print how often the judge `exact` agrees with the known labels of answers, by source: the table of docs/exact-judge.md.
 
     python -m benchmarks.bench_exact_judge [--examples]
 
-`--examples` prints the pairs of which it is wrong, those of the held-out half aside: who has seen them tunes to them.
+`--examples` prints the pairs that the judge gets wrong, except those of the held-out half, which nothing may be tuned to.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _told(rate: Estimate) -> str:
 
 
 def sources() -> Iterator[tuple[str, list[Pair]]]:
-    """Yield every source that is there, with its name."""
+    """Yield every available source with its name."""
     yield "written by hand, half that the judge was improved with", written("tuned")
     yield "**written by hand, held-out half**", written("held_out")
     if _CAPTURES.is_dir():
@@ -64,7 +64,7 @@ def sources() -> Iterator[tuple[str, list[Pair]]]:
 
 
 def changes(pairs: Sequence[Pair]) -> Iterator[str]:
-    """Yield a row for each way in which pairs came to be: how often the judge is right about them."""
+    """Yield a row for each origin of pairs: how often the judge is right about them."""
     agreed: Counter[tuple[bool, str]] = Counter()
     whole: Counter[tuple[bool, str]] = Counter()
     for pair, passed in zip(pairs, verdicts(pairs), strict=True):

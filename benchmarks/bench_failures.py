@@ -1,9 +1,9 @@
-"""Failures that need neither a case nor a judge: how many are raised on real and on scripted runs, and in which.
+"""Count the failures that need neither a case nor a judge, on real and on scripted runs.
 
-Reads tau-airline and the captures from the folder of shared data. Of tau-airline it prints the share of conversations with such
-a failure among those labelled as successes and as failures; `--list` prints each failure with the answer of its turn, to be read.
-Since agents seldom hide an error, hidden ones are made: each conversation of tau-airline ends at a failed call, and the answer is
-one that was given after a successful call of the same tool.
+Reads tau-airline and the captures from the shared data folder. For tau-airline, it prints the share of conversations with such
+a failure among those labelled as successes and as failures. `--list` prints each failure with the answer of its turn. Agents
+rarely hide an error, so the benchmark constructs hidden errors: each tau-airline conversation is cut at a failed call, and its
+answer is replaced by an answer that followed a successful call of the same tool.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHOWN: Final = 200
 
 
 def main() -> None:
-    """Print what is raised on tau-airline, held against its labels, and on the captures."""
+    """Print the failures raised on tau-airline, compared with its labels, and on the captures."""
     airline, captures = SHARED / "data" / "tau-airline", SHARED / "captures"
     why = why_absent(airline) or why_absent(captures)
     if why is not None:
@@ -69,7 +69,7 @@ def _worked(turn: Turn) -> bool:
 
 
 def _hidden(conversations: list[Conversation]) -> Iterator[Conversation]:
-    """Yield each conversation that ends at a failed call, with answers that were given after the tool worked."""
+    """Yield each conversation, cut at a failed call, with answers that followed a successful call of the tool."""
     good: dict[str, list[str]] = {}
     for turn in (turn for one in conversations for turn in one.turns):
         if turn.answer is not None and _worked(turn):

@@ -1,10 +1,10 @@
-"""A judge that takes 200 ms, asked 1,000 turns with 64 calls in flight: how far from the ideal of 16 rounds is it?
+"""Judge 1,000 turns with a model that takes 200 ms per call, 64 calls in flight, and compare with the ideal of 16 rounds.
 
-The ratio is of elapsed time, since waiting is what is measured; CPU time is printed alongside.
+The ratio compares elapsed time, because the benchmark measures waiting; CPU time is printed alongside.
 
-Four ways in one run: the judge room alone and scoring with it, over a model that costs no processor time; then over
-ChatOpenAI and a server on this machine, beside the same number of calls of ChatOpenAI alone, which is what its client takes
-of the same processors. The promise, a ratio of 1.25, is for the first two. `BENCH_TURNS` sets how many turns there are.
+One run measures four variants: the judge package alone and scoring with it, both with a model that uses no CPU time; then the
+judge over ChatOpenAI with a server on this machine, and the same number of calls of ChatOpenAI alone, which shows the CPU time of
+the client. The promised ratio of 1.25 applies to the first two. `BENCH_TURNS` sets the number of turns.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SETTINGS: Final = JudgeSettings(concurrency=IN_FLIGHT)
 
 
 class Waiting(BaseChatModel):
-    """A model that takes its time and no processor."""
+    """A model that waits without using CPU time."""
 
     @property
     def _llm_type(self) -> str:
@@ -60,7 +60,7 @@ class Waiting(BaseChatModel):
 
 
 def main() -> None:
-    """Time the ways in turns, and print the best of some rounds each: what others do on the machine is no finding."""
+    """Time the variants in alternation and print the best round of each, which excludes the load of other processes."""
     promised = {"the judge room": judged(Waiting()), "scoring with it": scored(Waiting())}
     print(f"{TURNS:,} turns, {JUDGE_S:g} s a call, {IN_FLIGHT} in flight: ideal {IDEAL_S:.2f} s")
     slow = [way for way, taken_s in timed(promised).items() if taken_s > PROMISED_RATIO * IDEAL_S]
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def timed(ways: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """Return the least seconds of each way, and print them with what they took of the processor."""
+    """Return the minimum seconds of each variant, and print them with the CPU time."""
     taken: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for _ in range(ROUNDS):
         for way, work in ways.items():
@@ -93,7 +93,7 @@ def timed(ways: dict[str, Callable[[], None]]) -> dict[str, float]:
 
 
 def judged(model: BaseChatModel, settings: JudgeSettings = SETTINGS) -> Callable[[], None]:
-    """Return work that asks a judge about every turn."""
+    """Return work that sends every turn to a judge."""
     judge = LangChainJudge(model, settings)
     questions = [
         Question(query=f"query {number}", expected="yes", answer=f"answer {number}", threshold=0.7)
@@ -104,12 +104,12 @@ def judged(model: BaseChatModel, settings: JudgeSettings = SETTINGS) -> Callable
         answers = judge.judge(questions)
         assert {Verdict} == {type(answer) for answer in answers}
 
-    judge.judge(questions[:1])  # what is loaded once is not what is measured
+    judge.judge(questions[:1])  # one-time loading is not part of the measurement
     return work
 
 
 def scored(model: BaseChatModel) -> Callable[[], None]:
-    """Return work that scores as many conversations of one turn."""
+    """Return work that scores the same number of one-turn conversations."""
     judge = LangChainJudge(model, SETTINGS)
     cases = [
         Case(case_id=f"case {number}", turns=(CaseTurn(query=f"query {number}", answer="yes"),))
@@ -132,7 +132,7 @@ def scored(model: BaseChatModel) -> Callable[[], None]:
 
 
 def called(model: ChatOpenAI) -> Callable[[], None]:
-    """Return work that calls a model as often, and as many times at once, without a judge."""
+    """Return work that calls a model with the same count and concurrency, without a judge."""
     text = "A prompt about as long as that of a judge. " * 70
 
     async def calls() -> None:
@@ -144,14 +144,14 @@ def called(model: ChatOpenAI) -> Callable[[], None]:
 
         await asyncio.gather(*(one() for _ in range(TURNS)))
 
-    loop = asyncio.new_event_loop()  # one for all rounds: the client keeps its connections
+    loop = asyncio.new_event_loop()  # one model for all rounds, since the client keeps its connections
     loop.run_until_complete(model.ainvoke(text))
     return lambda: loop.run_until_complete(calls())
 
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Run a server of the OpenAI protocol in a process of its own; yield its base URL."""
+    """Run a server of the OpenAI protocol in its own process; yield its base URL."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(there,), daemon=True)
@@ -164,7 +164,7 @@ def server() -> Iterator[str]:
 
 
 def serve(told: Connection) -> None:
-    """Answer every request with a verdict after a while; tells its port first."""
+    """Print the port, then answer every request with a verdict after a delay."""
     message = {"role": "assistant", "content": VERDICT}
     body = {
         "id": "reply",

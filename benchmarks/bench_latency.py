@@ -1,6 +1,7 @@
-"""From a conversation's last span to its data point on `/metrics`, timers off: real exporter, collector and scrapes.
+"""Measure the latency from the last span of a conversation to its data point on `/metrics`, with timers off.
 
-Latency is elapsed time; the CPU time of the process, which is sender, collector and scraper, is printed alongside.
+Exporter, collector and scrapes are real. Latency is elapsed time. The CPU time of the process, which contains sender, collector
+and scraper, is printed alongside.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 CONVERSATIONS: Final = 65
 WARM_UP: Final = 5
-#: Timers off: a conversation closes with its last span. Widths, step and estimators are the default ones.
+#: Timers are off: a conversation closes with its last span. Widths, step and estimators have default values.
 SETTINGS: Final[dict[str, Any]] = {
     "conversations": {"turn_idle_s": 0.001, "idle_s": 0.001, "idle_without_id_s": 0.001},
     "receive": {"grpc": "127.0.0.1:0", "http": "127.0.0.1:0"},
@@ -45,9 +46,9 @@ CASE: Final = (
 )
 _LABELS: Final = ('agentic_outcome="pass"', 'agentic_window="24h"')
 _PATIENCE_S: Final = 20.0
-#: Conversations come one after the other, with time for what is done after gauges are set.
+#: Pause between conversations, so that the work after setting the gauges can finish.
 _APART_S: Final = 0.25
-#: When each conversation passed each station, s after its last span's end.
+#: Median duration of each stage (receive, rebuild, score) in ms.
 _STATIONS: Final = """
 SELECT
     quantile_cont(epoch_ns(s.received_at) - epoch_ns(c.ended_at), 0.5) / 1e6,
@@ -63,7 +64,7 @@ WHERE NOT c.superseded
 
 
 def main() -> None:
-    """Time conversations one after the other, the first ones left out."""
+    """Time conversations one after the other, without the warm-up conversations."""
     with tempfile.TemporaryDirectory() as folder:
         live = LiveCollector(Settings.model_validate({**SETTINGS, "store": {"db": Path(folder) / "b.duckdb"}}))
         try:
@@ -86,7 +87,7 @@ def main() -> None:
 
 
 def _tell_when_shown(live: LiveCollector) -> threading.Event:
-    """Return what is set whenever gauges change: to scrape all the time would slow down what is measured."""
+    """Return an event that is set whenever gauges change; continuous scraping would slow down the collector."""
     shown = threading.Event()
     set_windows = live.telemetry.set_windows
 
@@ -94,12 +95,12 @@ def _tell_when_shown(live: LiveCollector) -> threading.Event:
         set_windows(points)
         shown.set()
 
-    live.telemetry.set_windows = told  # type: ignore[method-assign]  # a benchmark listens in
+    live.telemetry.set_windows = told  # type: ignore[method-assign]  # a benchmark hook
     return shown
 
 
 def _all(found: LiveServer, shown: threading.Event) -> list[float]:
-    """Return the milliseconds that each conversation took, one after the other."""
+    """Return the latency of each conversation in milliseconds; the conversations run one after the other."""
     provider = TracerProvider(resource=Resource({"service.name": "concierge"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{found.http}/v1/traces")))
     tracer = provider.get_tracer("benchmark")
@@ -126,7 +127,7 @@ def _one(
 
 
 def _converse(tracer: Tracer, conversation_id: str) -> None:
-    """Be an agent: one query, one tool call, one answer."""
+    """Run an agent: one query, one tool call, one answer."""
     run = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": "travel",
@@ -149,7 +150,7 @@ def _converse(tracer: Tracer, conversation_id: str) -> None:
 
 
 def _scraped(found: LiveServer) -> float:
-    """Return how many conversations passed in the 24 h window, as `/metrics` tells."""
+    """Return the number of passed conversations in the 24 h window, from `/metrics`."""
     with urllib.request.urlopen(f"{found.admin}/metrics") as reply:  # noqa: S310 — our own address
         said = reply.read().decode()
     return sum(

@@ -1,6 +1,6 @@
-"""Matching on tau-airline without ids, the warning of a wrong ground truth, and what matching and clustering cost.
+"""Measure matching on tau-airline without ids, the warning about a wrong ground truth, and the cost of matching and clustering.
 
-The text matcher has a benchmark of its own, `python -m benchmarks.bench_text_matching`.
+For the text matcher, run `python -m benchmarks.bench_text_matching`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 CASES = 5_000
 CONVERSATIONS = 200
 OPENINGS = 20_000
-#: Wrong cases that each conversation is held against: those so many places on, as when the rows of a table slip.
+#: Offsets of the wrong cases that each conversation is compared with, as in a table with shifted rows.
 SHIFTS: Final = (1, 2, 3, 5, 8, 13)
 
 
 def main() -> None:
-    """Print how conversations that begin alike are matched, how often the warning is raised, and CPU times."""
+    """Print how conversations with the same beginning are matched, how often the warning is raised, and CPU times."""
     rng = random.Random(1)  # noqa: S311 — draws of a benchmark
     why = why_absent(DATA)
     if why is None:
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def print_beginnings(rng: random.Random) -> None:
-    """Print what becomes of conversations that begin like a case to the letter; texts are not compared."""
+    """Print how conversations whose beginning equals that of a case are matched; the text matcher is off."""
     users = texts()
     rows: dict[str, list[bool]] = {}
     for case_id, spoken in users.items():
@@ -120,7 +120,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 
 
 def print_warnings(rng: random.Random) -> None:
-    """Print how many right and wrong pairs of a case and a conversation the warning is raised for."""
+    """Print for how many right and wrong pairs of case and conversation the warning is raised."""
     for name, counts in warnings(rng).items():
         right, pairs, wrong, wrong_pairs = counts
         print(
@@ -129,7 +129,7 @@ def print_warnings(rng: random.Random) -> None:
 
 
 def warnings(rng: random.Random) -> Mapping[str, tuple[int, int, int, int]]:
-    """Return by what a case holds and what became of the conversation: right pairs warned about, all, and the wrong ones."""
+    """Return, by content of the case and change of the conversation: right pairs with a warning, all right pairs, the same for wrong pairs."""
     print("warned about a wrong ground truth")
     return {
         f"{held}; {name}": _warned(case_for, variant, rng)
@@ -164,7 +164,7 @@ def _warned(
     for place, case_id in enumerate(names):
         for number, made in enumerate(attempts()[case_id]):
             changed = variant(made, rng)
-            # The queries of the case are those of another attempt: people word one task in other ways.
+            # The queries of the case are from another attempt, because people phrase a task in different ways.
             others = [queries for other, queries in enumerate(users[case_id]) if other != number]
             right += [shares_nothing(case_for(case_id, queries), changed) for queries in others]
             for shift in SHIFTS:
@@ -194,7 +194,7 @@ def print_cost(rng: random.Random) -> None:
     real = [text(8) for _ in range(300)]
     for what, queries in (
         ("questions repeat", rng.choices(real, k=OPENINGS)),
-        ("no two alike", [text(15) for _ in range(OPENINGS)]),
+        ("all different", [text(15) for _ in range(OPENINGS)]),
     ):
         print(f"{OPENINGS:,} conversations, {what}: {_clustering_s(queries):.1f} s CPU")
 

@@ -1,4 +1,4 @@
-"""How many conversations monitors take to find what is broken, and how often they are wrong: the tables of docs/monitoring.md."""
+"""Print how many conversations monitors need to detect a problem, and how often they alarm falsely: the tables of docs/monitoring.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALPHA: Final = 0.05
 TARGET: Final = 1_000.0
 SEED: Final = 20260301
 PRIORS: Final = ((1.0, 1.0), (0.5, 0.5), (2.0, 1.0), (3.0, 1.0), (5.0, 1.0), (9.0, 1.0), (2.0, 0.5), PRIOR, (5.0, 0.5))
-#: Promised and true rate.
+#: Pairs of promised and true rate.
 PAIRS: Final = (
     *((0.5, 0.3), (0.5, 0.4), (0.7, 0.5), (0.7, 0.6), (0.888, 0.8), (0.9, 0.5), (0.9, 0.7), (0.9, 0.8), (0.9, 0.85)),
     *((0.95, 0.8), (0.95, 0.9), (0.99, 0.9), (0.99, 0.97)),
@@ -97,7 +97,7 @@ def _delays() -> None:
 
 
 def _delay(found: IntArray) -> IntArray:
-    """Return the conversations from the change to the alarm, of the streams that did not alarm before."""
+    """Return the number of conversations from the change to the alarm, for streams without an earlier alarm."""
     late = np.where(found == 0, GOOD_LOOKS + BAD_LOOKS, found)
     return late[late > GOOD_LOOKS] - GOOD_LOOKS
 

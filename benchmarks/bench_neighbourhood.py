@@ -1,6 +1,6 @@
-"""How long it takes to find the traces that may share a conversation with a new one, by the number of stored traces.
+"""Measure the time to find the traces that may share a conversation with a new trace, by the number of stored traces.
 
-The cost must not grow with the store: each size should cost about what the others do.
+The cost must not grow with the store: every size should cost about the same.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from otel_agentic.store.links import neighbourhood
 from otel_agentic.testing import NOON_NS, SECOND_NS
 
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
-#: Traces that are looked up together.
+#: Number of traces that are looked up together.
 TOGETHER: Final = 50
 IDLE_NS: Final = 300 * SECOND_NS
-#: A trace each ten seconds without a conversation id; three of them are a conversation, by their history.
+#: One trace every ten seconds, without a conversation id; three traces form a conversation, linked by their history.
 FILL: Final = """
 INSERT INTO trace_links BY NAME
 SELECT

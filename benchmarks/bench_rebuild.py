@@ -1,4 +1,4 @@
-"""Stored spans to conversations: building them, and finding that nothing changed, beside storing the same spans."""
+"""Measure rebuilding conversations from stored spans, with and without changes, relative to storing the same spans."""
 
 from __future__ import annotations
 

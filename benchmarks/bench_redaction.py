@@ -1,6 +1,6 @@
-"""CPU time of redaction a span, beside the decoding of the same spans: clean ones, ones with secrets, your own patterns.
+"""Measure the CPU time of redaction per span, relative to decoding: clean spans, spans with secrets, user patterns.
 
-Spans are of 2 KB: two messages in JSON text and a dozen short attributes, as instrumentation of models writes them.
+A span has 2 KB: two messages as JSON text and a dozen short attributes, as model instrumentations write them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SECRET: Final = "sk" + "-proj-" + "Zk3Yq8Rt5Wn2Vb7Xc1Ld4Mf6Hg9Jp0Ks"
 
 
 def main() -> None:
-    """Print microseconds of CPU a span, and what part of the decoding that is."""
+    """Print the CPU time per span in microseconds, and its ratio to decoding."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each; the best counts")
     rounds = parser.parse_args().rounds
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def histories(by: BatchRedactor, rounds: int) -> None:
-    """Print the time of spans whose messages are 32 KB of JSON text, by a sentence that most of them hold."""
+    """Print the time of spans whose messages are 32 KB of JSON text, by the sentence that most messages contain."""
     said = (
         "run the suite",
         "the tests pass",
@@ -81,7 +81,7 @@ def histories(by: BatchRedactor, rounds: int) -> None:
 
 
 def history(said: str) -> str:
-    """Return messages that end in some words; the last of them holds a key where the words say so."""
+    """Return messages that end in the words; the last one contains a key if the words mention a key."""
     random = Random(4)  # noqa: S311 — a workload, not a secret
     text = " ".join(random.choices(("tool", "result", "file", "line", "error", "value", "order", "customer"), k=30))
     messages = [
@@ -97,7 +97,7 @@ def clean_spans() -> list[Span]:
 
 
 def hostile(by: BatchRedactor) -> None:
-    """Print the time that dense secrets and near misses take, by size."""
+    """Print the time for dense secrets and near misses, by size."""
     for name, atom in (
         ("secrets end to end", "password=x1; "),
         ("near misses", "password: a "),
@@ -114,14 +114,14 @@ def redactor(**settings: Any) -> BatchRedactor:
 
 
 def best(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the least CPU time of each work, measured in turns after a warm-up, microseconds a span of a batch."""
+    """Return the minimum CPU time of each work in microseconds per span of a batch, measured in alternation after a warm-up."""
     for work in works.values():
         work()
     return {name: taken_s / BATCH * 1e6 for name, taken_s in best_s(works, rounds).items()}
 
 
 def request(*, dirty: int) -> bytes:
-    """Return a traces request; every n-th span has a secret, with 0 none."""
+    """Return a traces request; every n-th span has a secret, and 0 means no secrets."""
     random = Random(3)  # noqa: S311 — a workload, not a secret
     words = ["".join(random.choices("etaoinshrdlu", k=random.randint(2, 9))) for _ in range(2000)]
     made = ExportTraceServiceRequest()

@@ -1,6 +1,6 @@
-"""Retention and export: how long removing a million spans takes, for how long it holds the writer, and what it adds to acknowledgements.
+"""Measure retention and export of a million spans: duration, how long the writer thread is blocked, and the effect on acknowledgements.
 
-Acknowledgements and how long the writer is held are latencies: elapsed time, with CPU time alongside.
+Acknowledgements and blocking of the writer are latencies: elapsed time, with CPU time alongside.
 
 `python -m benchmarks.bench_retention [--spans 1000000]`
 """
@@ -36,7 +36,7 @@ BATCH: Final = 100
 
 
 class Watched:
-    """Notes for how long each piece of work held the writer thread."""
+    """Records how long each unit of work blocks the writer thread."""
 
     def __init__(self, engine: Engine) -> None:
         self.held_s: list[float] = []
@@ -45,7 +45,7 @@ class Watched:
         engine.store.write = self.write  # type: ignore[method-assign]
 
     def write(self, work: Callable[[Any], Any]) -> Any:
-        """Run work on the writer thread, with a watch."""
+        """Run work on the writer thread and measure it."""
 
         def timed(con: Any) -> Any:
             began, cpu = time.perf_counter(), time.thread_time()
@@ -59,7 +59,7 @@ class Watched:
 
 
 def acknowledged(engine: Engine, stop: threading.Event, start_ns: int) -> list[float]:
-    """Send batches one after the other until told to stop; return how long each acknowledgement took, seconds."""
+    """Send batches one after the other until the stop event; return the duration of each acknowledgement in seconds."""
     took, number = [], 0
     one = span("chat")
     while not stop.is_set():
@@ -76,7 +76,7 @@ def acknowledged(engine: Engine, stop: threading.Event, start_ns: int) -> list[f
 
 
 def beside(engine: Engine, work: Callable[[], object], start_ns: int) -> tuple[Taken, list[float]]:
-    """Do work while batches arrive; return what both took, and the seconds of each acknowledgement."""
+    """Run the work while batches arrive; return the time of both, and the seconds of each acknowledgement."""
     stop, took = threading.Event(), list[float]()
     sender = threading.Thread(target=lambda: took.extend(acknowledged(engine, stop, start_ns)))
     with timed() as taken:
@@ -88,7 +88,7 @@ def beside(engine: Engine, work: Callable[[], object], start_ns: int) -> tuple[T
 
 
 def told(name: str, took: list[float]) -> str:
-    """Return a line about acknowledgements."""
+    """Return a summary line of the acknowledgements."""
     found = np.array(took) * 1000
     return f"{name:<24} {len(took):>6} acks, median {np.median(found):7.1f} ms, p99 {np.percentile(found, 99):7.1f} ms, max {found.max():7.1f} ms"
 
@@ -134,12 +134,12 @@ def main() -> None:
 
 
 def mb(path: Path) -> str:
-    """Return a file's size in words."""
+    """Return the size of a file as text."""
     return f"{path.stat().st_size / 1e6:.0f} MB"
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
+    """Print a line and flush it."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -1,7 +1,7 @@
-"""The text matcher on tau-airline without ids: fitted on some users, measured on others.
+"""Measure the text matcher on tau-airline without ids; each model is fitted on some users and measured on others.
 
-The cases of a measurement hold what users said in one attempt each; the conversations are the other attempts, in other words.
-The logistic model of `truth.text_index` is fitted here: `--fit` prints its coefficients. Precision and recall are those of
+The cases of a measurement contain the queries of one attempt each. The conversations are the other attempts, in other words.
+This script fits the logistic model of `truth.text_index`: `--fit` prints its coefficients. Precision and recall are those of
 models that were fitted without the users they are measured on.
 """
 
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     Change = Callable[[Sequence[str], random.Random], Queries | None]
 
 THRESHOLD: Final = MatchingSettings().text_threshold
-#: Sizes of collections that the model is fitted on, each with the number of draws.
+#: Collection sizes for fitting the model, each with its number of draws.
 _SIZES: Final = {50: 1, 25: 1, 10: 1, 3: 3, 1: 6}
 _FOLDS: Final = 10
-#: What conversations without a case weigh in the fit, those with one being 1: their number in production is unknown.
+#: Weight of conversations without a case in the fit, relative to conversations with a case; their number in production is unknown.
 _ABSENT_WEIGHT: Final = 0.2
 _PENALTY: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What is compared: how cases and conversations are cut or changed, and whether both are of the same attempt."""
+    """A comparison: how cases and conversations are cut or changed, and whether both belong to the same attempt."""
 
     name: str
     of_case: Change
@@ -81,7 +81,7 @@ CHANGED: Final = (
 
 
 class Sample(NamedTuple):
-    """The best case for one conversation: is it the right one, may it be a match at all, and what it is judged by."""
+    """The best case for a conversation: whether it is right, whether it is eligible as a match, and its features."""
 
     setting: int
     size: int
@@ -94,11 +94,11 @@ class Sample(NamedTuple):
 
 
 def samples(number: int, setting: Setting, size: int, rng: random.Random, *, absent: bool) -> Iterator[Sample]:
-    """Yield what the index finds for every conversation of a setting.
+    """Yield the best case in the index for every conversation of a setting.
 
     Args:
-        number: of the setting.
-        setting: what is compared.
+        number: the number of the setting.
+        setting: the comparison.
         size: number of cases, drawn at random.
         rng: draws cases and changes.
         absent: leave out the case of each conversation.
@@ -179,7 +179,7 @@ def _arrays(found: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def fitting_samples(rng: random.Random) -> list[Sample]:
-    """Return what the model is fitted on: other words, and the same words with other politeness or misspellings."""
+    """Return the training settings: other words, and the same words with other polite phrases or misspellings."""
     found: list[Sample] = []
     for number, setting in enumerate((*OTHER_WORDS, *CHANGED[:2])):
         for size, draws in _SIZES.items():
@@ -220,7 +220,7 @@ def _share(values: Iterable[object]) -> str:
 
 
 def main() -> None:
-    """Print precision and recall by other users, what changes of the request do, and with --fit the coefficients."""
+    """Print precision and recall on held-out users, the effect of changed requests, and with `--fit` the coefficients."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true", help="print the coefficients for truth/text_index.py")
     options = parser.parse_args()

@@ -1,8 +1,8 @@
-"""Tool scoring in turns a CPU-second: ours, Fair Forge's own, and a plain Python scorer, in turns on the same cases.
+"""Compare the speed of tool scoring in turns per CPU-second: our scorer, Fair Forge, and a plain Python scorer.
 
-Ours is `score_calls`: four dimensions and the faults as data; no sentences, no search for used results. The cases are those
-of the parity folder, else made up; turns of one tool each; and turns like those of an airline's agent. Fair Forge is not
-needed: name an interpreter that has it, and it takes part.
+The scorers run in alternation on the same turns. Our scorer is `score_calls`: four dimensions and the faults as data, without
+sentences and without the search for used results. The workloads are the cases of the parity folder (else generated cases), turns
+with one call of each tool, and turns like those of an airline agent. Fair Forge is optional: pass an interpreter in which it is installed.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 
 Turn = tuple[dict[str, Any], dict[str, Any]]
 
-#: Ours to Fair Forge's speed.
+#: Promised ratio of our speed to that of Fair Forge.
 PROMISED_RATIO: Final = 1.0
 ROUNDS: Final = 12
-#: Passes before the clock counts: what is imported and compiled once is no part of the speed.
+#: Passes before the measurement, so that one-time imports and compilation do not count.
 WARM_UP: Final = 5
-#: A pass is repeated until a round takes about so long, CPU seconds.
+#: A pass is repeated until a round takes about this many CPU seconds.
 ROUND_S: Final = 0.15
 RULES: Final = ToolRules.of(Case(case_id="benchmark", effects={"get_*": "read"}), ScoringSettings())
 HOW_TO: Final = """\
-Fair Forge takes no part. It may want another environment than ours:
+Fair Forge is not measured. To measure it, install it in its own environment:
   python -m venv ../fair-forge && ../fair-forge/bin/pip install alquimia-fair-forge==3.0.0
   python -m benchmarks.bench_tools --fair-forge-python ../fair-forge/bin/python"""
 
 
 class Ours(NamedTuple):
-    """A turn as we score it."""
+    """A turn in the form that our scorer accepts."""
 
     expectation: CompiledExpectation
     calls: tuple[ActualCall, ...]
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def workloads() -> dict[str, list[Turn]]:
-    """Return turns as Fair Forge's datasets write them, by workload."""
+    """Return turns in the format of Fair Forge's datasets, by workload."""
     parity = parity_turns()
     return {
         **({"parity cases": parity} if parity else {"made-up cases": list(made_up_turns(160))}),
@@ -77,7 +77,7 @@ def workloads() -> dict[str, list[Turn]]:
 
 
 def show(name: str, turns: list[Turn], theirs: FairForge | None, rounds: int) -> None:
-    """Time all scorers in turns and print their speed; a turn that one of them cannot take is left out for all."""
+    """Time all scorers in alternation and print their speed; turns that one of them rejects are skipped for all."""
     fit = [number for number, turn in enumerate(turns) if ours_of(turn) is not None]
     if theirs is not None:
         fit = theirs.choose(fit)
@@ -97,7 +97,7 @@ def show(name: str, turns: list[Turn], theirs: FairForge | None, rounds: int) ->
 
 
 def best_of(runs: dict[str, Callable[[int], float]], rounds: int) -> dict[str, float]:
-    """Return the least CPU time a pass of each scorer, seconds; scorers take turns, so that a busy hour is one for all."""
+    """Return the minimum CPU time per pass of each scorer, in seconds; scorers alternate, so that machine load affects all equally."""
     for run in runs.values():
         run(WARM_UP)
     passes = {name: max(1, round(ROUND_S / max(run(1), 1e-6))) for name, run in runs.items()}
@@ -109,7 +109,7 @@ def best_of(runs: dict[str, Callable[[int], float]], rounds: int) -> dict[str, f
 
 
 def passes_s(work: Callable[[], None], passes: int) -> float:
-    """Return the CPU seconds that some passes took."""
+    """Return the CPU seconds of a number of passes."""
     with timed() as taken:
         for _ in range(passes):
             work()
@@ -127,7 +127,7 @@ def score_plainly(turns: Sequence[Turn]) -> None:
 
 
 def plain_score(agentic: dict[str, Any], ground_truth: dict[str, Any]) -> dict[str, float | bool]:
-    """Return the four dimensions as one would write them down: calls by name, the first with the first."""
+    """Return the four dimensions by the simplest method: calls with the same name are paired in order."""
     made = agentic.get("tools_used", [])
     expected = ground_truth.get("expected_tools", [])
     left: dict[str, list[dict[str, Any]]] = {}
@@ -157,7 +157,7 @@ def plain_score(agentic: dict[str, Any], ground_truth: dict[str, Any]) -> dict[s
 
 
 class FairForge:
-    """Fair Forge in an interpreter of its own."""
+    """Fair Forge in its own interpreter."""
 
     def __init__(self, process: subprocess.Popen[str], version: str, scored: list[int]) -> None:
         self._process = process
@@ -166,9 +166,9 @@ class FairForge:
 
     @classmethod
     def start(cls, python: str, turns: list[Turn]) -> FairForge | None:
-        """Return Fair Forge, ready to score some turns; None where the interpreter does not have it."""
+        """Return Fair Forge, ready to score turns, or None if the interpreter does not have it."""
         worker = Path(__file__).with_name("fair_forge_turns.py")
-        process = subprocess.Popen(  # noqa: S603 — the interpreter that the developer named
+        process = subprocess.Popen(  # noqa: S603 — the interpreter that the developer passed
             [python, str(worker)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         try:
@@ -180,14 +180,14 @@ class FairForge:
         return cls(process, version, scored)
 
     def choose(self, turns: list[int]) -> list[int]:
-        """Return those turns that it can score; it scores them from now on."""
+        """Return the turns that Fair Forge can score; later passes score these."""
         chosen = [number for number in turns if number in self._scored]
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(chosen) + "\n")
         return chosen
 
     def run(self, passes: int) -> float:
-        """Return the CPU seconds that some passes took."""
+        """Return the CPU seconds of a number of passes."""
         return float(_ask(self._process, passes))
 
 
@@ -200,7 +200,7 @@ def _ask(process: subprocess.Popen[str], question: object) -> Any:
 
 
 def ours_of(turn: Turn) -> Ours | None:
-    """Return a turn as we score it, None where it cannot be read as calls: some parity cases are malformed on purpose."""
+    """Return a turn in the form that our scorer accepts, or None if its calls are malformed, as in some parity cases."""
     agentic, ground_truth = turn
     try:
         calls = [made_of(call, place, agentic) for place, call in enumerate(agentic.get("tools_used", []))]
@@ -238,7 +238,7 @@ def made_of(call: dict[str, Any], place: int, agentic: dict[str, Any]) -> Actual
 
 
 def parity_turns() -> list[Turn]:
-    """Return the parity cases, none where there is no such folder."""
+    """Return the parity cases; empty if the folder does not exist."""
     shared = Path(os.environ.get("OTEL_AGENTIC_SHARED", Path(__file__).parents[2] / "shared"))
     path = shared / "parity" / "tool_correctness.json"
     if not path.exists():
@@ -247,7 +247,7 @@ def parity_turns() -> list[Turn]:
 
 
 def made_up_turns(count: int) -> Iterator[Turn]:
-    """Yield turns of up to four calls of four tools, that go wrong in all ways that there are."""
+    """Yield turns with up to four calls of four tools, with every kind of fault."""
     random = Random(1)  # noqa: S311 — the same turns every time
     values = (0, 1, 2.5, True, None, "a", "1", [1, 2], {"k": "v"})
     for _ in range(count):
@@ -269,7 +269,7 @@ def made_up_turns(count: int) -> Iterator[Turn]:
 
 
 def plain_turns(count: int) -> Iterator[Turn]:
-    """Yield turns of three calls of a tool each, every other one right, the rest with a wrong parameter."""
+    """Yield turns with three calls of one tool each; every other turn is right, the rest have a wrong parameter."""
     for number in range(count):
         expected = [
             call("find_flights", {"origin": "ZRH", "destination": "JFK", "date": f"2026-05-{number % 28 + 1:02}"}, 1),
@@ -283,7 +283,7 @@ def plain_turns(count: int) -> Iterator[Turn]:
 
 
 def airline_turns(count: int) -> Iterator[Turn]:
-    """Yield turns of look-ups that anybody may make and one to four changes, often several of one tool."""
+    """Yield turns with look-ups, which are optional, and one to four changes, often by the same tool."""
     random = Random(2)  # noqa: S311 — the same turns every time
     for number in range(count):
         looks = [call("get_reservation_details", {"reservation_id": f"R{number}{i}"}, i + 1) for i in range(3)]

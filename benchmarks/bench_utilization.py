@@ -1,11 +1,11 @@
-"""Use of results: how often the data tell, whether it separates successes from failures, and what the largest results cost.
+"""Measure the use of results: how often it is known, whether it separates successes from failures, and the cost of large results.
 
-Reads tau-airline from the folder of shared data, which has no annotation of use. So contradictions are made: where an answer
-states the value of a key of a result, that value is replaced by another one of its kind.
+Reads tau-airline from the shared data folder. It has no annotation of use, so the benchmark constructs contradictions: if an
+answer states the value of a key of a result, that value is replaced by a different value of the same type.
 
-Whether a definition of utilization separates successes from failures is measured by the area under the ROC curve (AUC):
-over all conversations, and over pairs of conversations with the same number of calls, since failed conversations are longer.
-Intervals resample cases. The best definition is chosen on one half of the cases and measured on the other.
+The area under the ROC curve (AUC) measures whether a definition of utilization separates successes from failures: over all
+conversations, and over pairs of conversations with the same number of calls, since failed conversations are longer.
+Intervals resample cases. The best definition is chosen on one half of the cases and measured on the other half.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _RESAMPLES: Final = 2_000
 
 
 def main() -> None:
-    """Print what is known of real calls, what of made contradictions is found, and times of large ones."""
+    """Print how often the use of real calls is known, how many constructed contradictions are found, and times for large results."""
     why = why_absent(DATA.parent)
     if why is None:
         conversations = [made.conversation for made in read_traces(Settings(), [str(DATA)]).conversations]
@@ -72,7 +72,7 @@ def _print(what: str, uses: list[Use]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A labelled conversation and what each definition gives for it."""
+    """A labelled conversation and its value under each definition."""
 
     case_id: str
     passed: bool
@@ -112,7 +112,7 @@ def _rows(conversations: Sequence[Conversation]) -> list[_Row]:
 
 
 def _auc_told(rows: Sequence[_Row], name: str) -> tuple[str, str]:
-    """Return the AUC over all pairs, and over those with the same number of calls, with their intervals."""
+    """Return the AUC over all pairs and over pairs with the same number of calls, with intervals."""
     overall, stratified = (
         "{:.3f} [{:.3f}, {:.3f}]".format(*_auc(rows, name, same_calls=same)) for same in (False, True)
     )
@@ -149,7 +149,7 @@ def _uses(made: Turn) -> list[Use]:
 
 
 def _replaced(made: Turn) -> Iterator[Turn]:
-    """Yield turns of one call whose answer is a line that states another value than the result of the call."""
+    """Yield turns with one call whose answer is a line that contradicts the result of the call."""
     rng = random.Random(5)  # noqa: S311 — values of a benchmark
     for call in made.calls:
         for value in values_of(call.result).values if made.answer and call.error is None else ():
@@ -164,7 +164,7 @@ def _replaced(made: Turn) -> Iterator[Turn]:
 
 
 def _wrong(made: Turn, call: ToolCall, line: str, shown: str, rng: random.Random) -> Turn:
-    # Another leading digit, so that no rounding makes it right again.
+    # A different leading digit, so that no rounding makes the value right again.
     other = re.sub(r"\d", lambda digit: rng.choice("123456789".replace(digit[0], "")), shown)
     return replace(
         made, query="Please tell me.", answer=line.replace(shown, other), calls=(replace(call, arguments={}),)
@@ -179,7 +179,7 @@ def _large() -> Iterator[tuple[str, Any, str]]:
     words = "Nothing of that sort is here. "
     numbers = " ".join(f"item {place} costs ${place}.13," for place in range(60_000))
     result = json.dumps(rows)[:-2] + "}]"
-    assert len(extract(numbers[:100]).all) > 1  # the reader of facts is warm
+    assert len(extract(numbers[:100]).all) > 1  # warm up the fact reader
     yield "1 MB of JSON, a short answer", result, words
     yield "1 MB of JSON, 1 MB of words", result, words * (LARGE // len(words))
     yield "1 MB of JSON, 1 MB of numbers", result, numbers[:LARGE]

@@ -1,4 +1,4 @@
-"""CPU time of one tick of the windows over a million results, beside the bare SQL aggregate over the same table."""
+"""Measure the CPU time of one tick of the windows over a million results, relative to the bare SQL aggregate over the same table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ K: Final = (1, 3, 5, 10)
 ROUNDS: Final = 9
 END_NS: Final = 1_772_442_000 * 10**9
 WEEK_NS: Final = 7 * 86_400 * 10**9
-#: A million conversations spread evenly over the widest window, so that it holds them all. Some could not be judged.
+#: A million conversations, spread evenly over the widest window, which contains them all. Some are not evaluated.
 _FILL: Final = """
 INSERT INTO results
 SELECT
@@ -55,7 +55,7 @@ FROM results, (VALUES ('1h', $hour), ('24h', $day), ('7d', $week)) w(name, since
 WHERE window_time > make_timestamp_ns(w.since) AND window_time <= make_timestamp_ns($end)
 GROUP BY ALL
 """
-#: The same in one pass, which is quicker: each row once, into the narrowest window that holds it.
+#: The same in one pass, which is faster: each row counts once, in the narrowest window that contains it.
 _BY_BAND: Final = """
 SELECT
     agent, agent_version, environment, service,

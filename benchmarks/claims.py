@@ -1,4 +1,4 @@
-"""How often tiers and alarms are claimed falsely, and how long true ones take: the tables of docs/statistics.md, docs/monitoring.md.
+"""Print how often tiers and alarms are false, and how long true ones take: the tables of docs/statistics.md, docs/monitoring.md.
 
 python -m benchmarks.claims            every table; some minutes
 python -m benchmarks.claims tiers      those of tiers
@@ -39,22 +39,22 @@ SEED: Final = 20260301
 CASES: Final = (5, 10, 50, 200)
 SIZES: Final[tuple[Sizes, ...]] = ("equal", "zipf", "1/rank")
 KAPPAS: Final = (0.5, 2.0, 10.0)
-#: Looks of a stream and how many streams there are of each kind.
+#: Looks per stream, and number of streams of each kind.
 SHORT, LONG = (500, 400), (5_000, 100)
-#: Of alarms: conversations of a stream, lengths of runs, what is promised, and how often it may alarm falsely.
+#: For alarms: conversations per stream, run lengths, the promised rate, and the allowed rate of false alarms.
 LOOKS, RUNS, PROMISED, ALPHA = 2_000, (3, 10, 50), 0.9, 0.05
 _LOG_NEEDED: Final = math.log(E_VALUE_NEEDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Conversations one after the other: the case of each, numbered in the order of their arrival, and its outcome."""
+    """A sequence of conversations: the case of each, numbered in order of first arrival, and its outcome."""
 
     case: IntArray
     correct: BoolArray
 
     def kinds(self, looks: int) -> CaseKinds:
-        """Return what the cases are like after so many conversations."""
+        """Return the counts per case after a number of conversations."""
         case, correct = self.case[:looks], self.correct[:looks]
         n, c = np.bincount(case), np.bincount(case, weights=correct).astype(np.int64)
         there = n > 0
@@ -63,10 +63,10 @@ class Stream:
 
 
 def streams(cases: int | None, sizes: Sizes, mean: float, kappa: float, *, looks: int, number: int) -> Iterator[Stream]:
-    """Yield streams whose cases have rates from Beta(mean kappa, (1 - mean) kappa); None: each conversation a case of its own.
+    """Yield streams whose cases have rates from Beta(mean kappa, (1 - mean) kappa); None: each conversation has its own case.
 
-    The next case is drawn with equal shares, with shares by Zipf's law (exponent 1.7, 60 times the smallest at most), or
-    with shares of 1 / rank.
+    The next case is drawn with equal probabilities, with probabilities by Zipf's law (exponent 1.7, 60 times the smallest at most), or
+    with probabilities proportional to 1 / rank.
     """
     rng = np.random.default_rng(SEED)
     for _ in range(number):
@@ -84,13 +84,13 @@ def streams(cases: int | None, sizes: Sizes, mean: float, kappa: float, *, looks
 
 
 def first_claim(stream: Stream, p0: float, side: Side, looks: Sequence[int] | None = None) -> int:
-    """Return after how many conversations a claim about the mean rate is first made, 0 for never.
+    """Return the number of conversations until a claim about the mean rate first holds; 0 means never.
 
     Args:
         stream: the conversations.
-        p0: the value.
-        side: the claim is that the mean rate is above or below it.
-        looks: when one looks; None: after each.
+        p0: the boundary.
+        side: whether the claim is that the mean rate is above or below `p0`.
+        looks: the conversations after which the claim is evaluated; None: after each.
     """
     correct = stream.correct if side == "above" else ~stream.correct
     near = np.flatnonzero(_most(stream.case, correct, p0 if side == "above" else 1.0 - p0) >= _LOG_NEEDED) + 1
@@ -112,7 +112,7 @@ def _most(case: IntArray, correct: BoolArray, p0: float) -> FloatArray:
 
 
 def _before(case: IntArray, counted: BoolArray) -> IntArray:
-    """Return how many earlier conversations of the same case count, for each."""
+    """Return for each conversation the number of earlier conversations of the same case that count."""
     order = np.argsort(case, kind="stable")
     total = np.concatenate(([0], np.cumsum(counted[order])))[:-1]
     first = np.flatnonzero(np.diff(case[order], prepend=-1))
@@ -122,7 +122,7 @@ def _before(case: IntArray, counted: BoolArray) -> IntArray:
 
 
 def boundary(cases: int, sizes: Sizes, kappa: float, side: Side, *, looks: int, number: int) -> tuple[float, float]:
-    """Return the shares of streams exactly at the boundary in which a claim is made: at the last look, and ever."""
+    """Return the shares of streams exactly at the boundary with a claim: at the last look, and at any look."""
     p0 = READY_RATE if side == "above" else LOW_PASS_AT_1
     once = ever = 0
     for stream in streams(cases, sizes, p0, kappa, looks=looks, number=number):
@@ -178,7 +178,7 @@ def _power() -> None:
 
 
 def _interval(stream: Stream) -> int:
-    """Return after how many conversations, each a case of its own, the lower end of the 95 % interval of pass^3 is above .70."""
+    """Return the number of conversations, each with its own case, until the lower end of the 95 % interval of pass^3 exceeds .70."""
     n = np.arange(1, len(stream.correct) + 1, dtype=np.int64)
     c = np.cumsum(stream.correct, dtype=np.int64)
     groups: IntArray = np.repeat(n - 1, 2)
@@ -238,9 +238,9 @@ def tiers() -> None:
 
 
 def alarms_in_runs(run: int, rate: float, *, kappa: float, number: int) -> tuple[list[int], list[int]]:
-    """Return after how many of 2,000 conversations each stream alarms, 0 for never: counted singly, and by runs of a user.
+    """Return after how many of 2,000 conversations each stream alarms (0 means never): counted singly, and by runs of a user.
 
-    Each user has a rate of his own, Beta(rate kappa, (1 - rate) kappa), and comes with `run` conversations in a row.
+    Each user has its own rate, from Beta(rate kappa, (1 - rate) kappa), and sends `run` conversations in a row.
     """
     rng = np.random.default_rng(SEED)
     single, blocked = [], []
@@ -254,9 +254,9 @@ def alarms_in_runs(run: int, rate: float, *, kappa: float, number: int) -> tuple
 
 
 def alarms_in_outages(*, number: int) -> tuple[list[int], list[int]]:
-    """Return the same of 2,000 conversations, 20 an hour, where 5 % of stretches of 20 have a rate of .5, on average .90.
+    """Return the same for 2,000 conversations, 20 per hour: 5 % of stretches of 20 have a rate of .5, the overall mean is .90.
 
-    Blocks are hours, which begin in the middle of such stretches.
+    Blocks are hours, which begin in the middle of the stretches.
     """
     rng = np.random.default_rng(SEED)
     length, share, low = 20, 0.05, 0.5

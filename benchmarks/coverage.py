@@ -1,8 +1,8 @@
-"""Coverage of intervals by enumeration: every possible sample, each with its probability.
+"""Compute the coverage of intervals by enumeration of every possible sample with its probability.
 
-What happens to a group of cases depends only on how many cases had how many correct attempts. There are few such samples
-(126 for 5 cases of 4 attempts, 3,003 for 10 of 5), and under Beta-distributed success rates each has a known probability:
-coverage is then a sum, and no simulation is needed.
+The interval of a group depends only on the number of cases with each number of correct attempts. There are few such samples
+(126 for 5 cases with 4 attempts, 3,003 for 10 with 5). Under Beta-distributed success rates each sample has a known probability,
+so coverage is a sum and needs no simulation.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ ESTIMATORS: Final[tuple[Estimator, ...]] = (
     PerCaseEstimator(),
     HierarchicalEstimator(),
 )
-#: A bound that equals the truth but for rounding holds it.
+#: A bound that differs from the true value only by rounding covers it.
 ROUNDING: Final = 1e-12
 _BY_RATE: Final = (PluginEstimator(), BayesianEstimator(), HierarchicalEstimator())
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """So many cases of so many attempts each."""
+    """A number of cases with the same number of attempts each."""
 
     cases: int
     attempts: int
@@ -71,13 +71,13 @@ DESIGNS: Final = (Design(5, 4), Design(10, 5), Design(25, 2))
 
 
 def coverage(bounds: FloatArray, chance: FloatArray, truth: float) -> float:
-    """Return the chance of samples whose bounds (samples, 2) hold the truth."""
+    """Return the probability of the samples whose bounds (samples, 2) contain the true value."""
     held = (bounds[:, 0] <= truth + ROUNDING) & (truth - ROUNDING <= bounds[:, 1])
     return float(chance[held].sum())
 
 
 def averaged(bounds: FloatArray, rates: int = 20_000) -> float:
-    """Return the mean coverage over rates spread evenly over (0, 1), which is the uniform prior."""
+    """Return the mean coverage over rates spread evenly over (0, 1), that is, under the uniform prior."""
     n = len(bounds) - 1
     p = (np.arange(rates) + 0.5) / rates
     chance = binom.pmf(np.arange(n + 1)[:, None], n, p)
@@ -87,7 +87,7 @@ def averaged(bounds: FloatArray, rates: int = 20_000) -> float:
 
 @lru_cache
 def samples(design: Design) -> npt.NDArray[np.int64]:
-    """Return every sample: (samples, attempts + 1) how many cases had 0, 1, ... correct attempts."""
+    """Return every sample as (samples, attempts + 1): the number of cases with 0, 1, ... correct attempts."""
     slots = design.cases + design.attempts
     bars = np.array([(-1, *chosen, slots) for chosen in combinations(range(slots), design.attempts)])
     return np.diff(bars, axis=1) - 1
@@ -102,7 +102,7 @@ def probabilities(design: Design, mean: float, kappa: float) -> FloatArray:
 
 
 def grouped(design: Design) -> GroupedAttempts:
-    """Return every sample as a group of its own."""
+    """Return every sample as a separate group."""
     group, c = np.nonzero(samples(design))
     n = np.full_like(c, design.attempts)
     return GroupedAttempts(size=len(samples(design)), group=group, n=n, c=c, cases=samples(design)[group, c])
@@ -116,7 +116,7 @@ def estimated(place: int, design: Design) -> tuple[FloatArray, FloatArray]:
 
 
 def naive(estimator: Estimator, design: Design) -> FloatArray:
-    """Return the bounds of the mean rate of every sample if each attempt were a case of its own."""
+    """Return the bounds of the mean rate of every sample as if each attempt had its own case."""
     total = samples(design) @ np.arange(design.attempts + 1)
     return np.asarray(
         estimate_groups(estimator, once_each(design.cases * design.attempts), [1]).pass_pow_k[total, 0, 1:]
@@ -140,7 +140,7 @@ def resampled(design: Design) -> FloatArray:
 
 
 def truth(estimator: str, mean: float, kappa: float, k: int, *, at: bool) -> float:
-    """Return what an estimator estimates: the pooled ones p^k at the mean p, the others the mean of p^k over cases."""
+    """Return the target of an estimator: p^k at the mean p for pooled estimators, the mean of p^k over cases for the others."""
     if estimator in {"per_case", "hierarchical"}:
         rate = 1.0 - mean if at else mean
         every = float(np.prod([(rate * kappa + i) / (kappa + i) for i in range(k)]))
@@ -154,7 +154,7 @@ def headline() -> str:
 
 
 def cell(estimator: Estimator, design: Design, mean: float, kappa: float, k: int, *, at: bool = False) -> float:
-    """Return the coverage of what an estimator estimates."""
+    """Return the coverage of the target of an estimator."""
     bounds = estimated(ESTIMATORS.index(estimator), design)[0 if at else 1][:, K.index(k)]
     return coverage(bounds, probabilities(design, mean, kappa), truth(estimator.name, mean, kappa, k, at=at))
 

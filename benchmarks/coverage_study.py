@@ -1,7 +1,7 @@
-"""How often intervals hold the truth: prints the tables of docs/statistics.md.
+"""Print how often intervals contain the true value: the tables of docs/statistics.md.
 
-Without an argument: exact sums over every possible sample; `--quick` leaves out the bootstrap, which takes most of the time.
-`unequal`: by simulation, cases that are tried unequally often. `new-case`: the same for pass^3 of a new case.
+Without an argument: exact sums over every possible sample; `--quick` skips the bootstrap, which takes most of the time.
+`unequal`: simulation with unequal numbers of attempts per case. `new-case`: the same for pass^3 of a new case.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from benchmarks.coverage_unequal import Cell, Found
     from otel_agentic.stats import Estimator
 
-#: Ratios of widths beyond which a cell is counted: to the rule until now where attempts are equal, to the narrowest elsewhere.
+#: Width ratios above which a cell is counted: to the former rule if attempts are equal, to the narrowest interval otherwise.
 _TO_FORMER: Final = 1.1
 _TO_BEST: Final = 1.25
 _NAMES: Final = [estimator.name for estimator in ESTIMATORS]
 
 
 def main() -> None:
-    """Print every table, as the page has it."""
+    """Print every table in the form of the page."""
     if "unequal" in sys.argv or "new-case" in sys.argv:
         tables = [new_case_table()] if "new-case" in sys.argv else [unequal_table(), width_table(), unequal_summary()]
         print("\n\n".join("\n".join(table) for table in tables))
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def independent_table() -> list[str]:
-    """Return the coverage of intervals of a rate, n attempts of a case of their own each."""
+    """Return the coverage of intervals of a rate, for n attempts with one case each."""
     rows = [
         [
             str(n),
@@ -76,7 +76,7 @@ def independent_table() -> list[str]:
 
 
 def success_table() -> list[str]:
-    """Return the coverage of the mean rate under Beta cases of kappa 2: each estimator, and what ignores clusters."""
+    """Return the coverage of the mean rate under Beta cases with kappa 2: each estimator, and intervals that ignore clusters."""
     rows = []
     for design in DESIGNS:
         for mean in MEANS:
@@ -88,7 +88,7 @@ def success_table() -> list[str]:
 
 
 def pass_pow_table() -> list[str]:
-    """Return the coverage of pass^3 and pass@3 under Beta cases of kappa 2, and of pass^3 of a new case by a pooled one."""
+    """Return the coverage of pass^3 and pass@3 under Beta cases with kappa 2, and of pass^3 of a new case by a pooled estimator."""
     rows = []
     for design in DESIGNS:
         for mean in MEANS:
@@ -101,7 +101,7 @@ def pass_pow_table() -> list[str]:
 
 
 def kappa_table() -> list[str]:
-    """Return the lowest coverage of pass^1, pass@3 and pass^3 over the three means, by how alike cases are."""
+    """Return the lowest coverage of pass^1, pass@3 and pass^3 over the three means, by similarity of the cases."""
     rows = []
     for design in DESIGNS:
         for kappa in KAPPAS:
@@ -119,7 +119,7 @@ def kappa_table() -> list[str]:
 
 
 def bootstrap_table() -> list[str]:
-    """Return the coverage of pass^1 by the cluster bootstrap, and how often it collapses, beside the default."""
+    """Return the coverage of pass^1 by the cluster bootstrap, how often it collapses, and the coverage of the default."""
     rows = []
     for design in DESIGNS:
         bounds = resampled(design)
@@ -137,7 +137,7 @@ def bootstrap_table() -> list[str]:
 
 
 def unequal_table() -> list[str]:
-    """Return the coverage by simulation: of a new case by `bayesian` for each mean, and the lowest of the others."""
+    """Return the simulated coverage: of a new case by `bayesian` for each mean, and the lowest coverage of the others."""
     rows = []
     for cases, sizes, kappa, row in _simulated(coverage_unequal.study, tuple(coverage_unequal.SIZES)):
         own = [each["bayesian"].coverage for each in row]
@@ -195,7 +195,7 @@ def unequal_summary() -> list[str]:
 
 
 def new_case_table() -> list[str]:
-    """Return the coverage of pass^3 of a new case by `hierarchical`, and by a pooled estimate that is read as that."""
+    """Return the coverage of pass^3 of a new case by `hierarchical`, and by a pooled estimate read as if it were that."""
     rows = []
     for cases, sizes, kappa, row in _simulated(coverage_unequal.pass_pow_3, ("1 each", "4 each", "Zipf", "1/rank")):
         own = [each["hierarchical"].coverage for each in row]
@@ -209,7 +209,7 @@ def new_case_table() -> list[str]:
 def _simulated(
     study: Callable[[Cell], dict[str, Found]], sizes: Sequence[str]
 ) -> Iterator[tuple[str, str, str, list[dict[str, Found]]]]:
-    """Yield cases, sizes and kappa with what is found for each mean."""
+    """Yield cases, sizes and kappa with the results for each mean."""
     rows: dict[tuple[int, str, float], list[dict[str, Found]]] = {}
     for one in coverage_unequal.cells(sizes):
         rows.setdefault((one.cases, one.sizes, one.kappa), []).append(study(one))
@@ -218,7 +218,7 @@ def _simulated(
 
 
 def _defined(estimator: Estimator, design: Design, mean: float, *, at: bool) -> float | None:
-    """Return the coverage of pass^3 or pass@3; None where a case has too few attempts for `per_case`."""
+    """Return the coverage of pass^3 or pass@3, or None if a case has too few attempts for `per_case`."""
     if estimator.name == "per_case" and design.attempts < max(K):
         return None
     return cell(estimator, design, mean, KAPPA, max(K), at=at)

@@ -1,8 +1,8 @@
-"""Coverage and width by simulation where cases are tried unequally often: groups drawn at random, estimated all at once.
+"""Simulate coverage and width for unequal numbers of attempts per case; random groups are estimated all at once.
 
-A group has some cases, each with a success rate drawn from Beta(mean kappa, (1 - mean) kappa) and a number of attempts: the same
-for all, Zipf-distributed (exponent 1.7, at most 60) or in proportion to 1 / rank (500 in all). Two targets are covered: the mean
-over new cases, which is `mean`, and this traffic, `sum n_i p_i / n` of the cases of the group.
+Each case of a group has a success rate drawn from Beta(mean kappa, (1 - mean) kappa) and a number of attempts: the same
+for all, Zipf-distributed (exponent 1.7, at most 60) or in proportion to 1 / rank (500 in all). There are two targets: the mean
+over new cases, which is `mean`, and this traffic, `sum n_i p_i / n` over the cases of the group.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CASES: Final = (5, 10, 50, 200)
 KAPPAS: Final = (0.5, 2.0, 10.0)
 MEANS: Final = (0.7, 0.888, 0.95, 0.97)
-#: Groups a cell, and fewer where each takes milliseconds.
+#: Groups per cell, and fewer if each takes milliseconds.
 GROUPS: Final = 2_000
 SLOW_GROUPS: Final = 150
 LEVEL: Final = 0.95
@@ -67,7 +67,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an interval does in a cell: how often it covers its target, and its mean width."""
+    """The performance of an interval in a cell: its coverage and its mean width."""
 
     coverage: float
     width: float
@@ -79,7 +79,7 @@ def cells(sizes: Sequence[str] = tuple(SIZES)) -> list[Cell]:
 
 
 def drawn(cell: Cell, groups: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return attempts and correct ones, (groups, cases), and the rate of this traffic, (groups,); seeded by the cell."""
+    """Return attempts and correct attempts (groups, cases), and the rate of this traffic (groups,); seeded by the cell."""
     rng = np.random.default_rng(
         [cell.cases, list(SIZES).index(cell.sizes), round(cell.kappa * 10), round(cell.mean * 1e3)]
     )
@@ -89,7 +89,7 @@ def drawn(cell: Cell, groups: int) -> tuple[IntArray, IntArray, FloatArray]:
 
 
 def grouped(n: IntArray, c: IntArray) -> GroupedAttempts:
-    """Return groups of (groups, cases) attempts and correct ones; cases alike are one row."""
+    """Return groups from arrays (groups, cases) of attempts and correct attempts; identical cases share one row."""
     beyond = int(n.max()) + 1
     keys = (np.repeat(np.arange(len(n)), n.shape[1]) * beyond + n.ravel()) * beyond + c.ravel()
     kinds, cases = np.unique(keys, return_counts=True)
@@ -104,7 +104,7 @@ def grouped(n: IntArray, c: IntArray) -> GroupedAttempts:
 
 @cache
 def study(cell: Cell, groups: int = GROUPS) -> dict[str, Found]:
-    """Return coverage and width by name: present estimators and contenders of a new case, and `this_traffic` of its own."""
+    """Return coverage and width by name: current estimators and candidates for a new case, and `this_traffic` for its own target."""
     n, c, traffic = drawn(cell, groups)
     attempts = grouped(n, c)
     found = {each.name: _found(each.estimate_groups(attempts, [1]).pass_pow_k[:, 0, 1:], cell.mean) for each in PRESENT}
@@ -116,7 +116,7 @@ def study(cell: Cell, groups: int = GROUPS) -> dict[str, Found]:
 
 @cache
 def pass_pow_3(cell: Cell, groups: int = SLOW_GROUPS) -> dict[str, Found]:
-    """Return coverage and width for pass^3 of a new case, by `hierarchical` and by a pooled estimate read as that."""
+    """Return coverage and width for pass^3 of a new case, by `hierarchical` and by a pooled estimate read as if it were that."""
     n, c, _ = drawn(cell, groups)
     attempts = grouped(n, c)
     new = float(np.prod([(cell.mean * cell.kappa + i) / (cell.kappa + i) for i in range(3)]))
@@ -127,12 +127,12 @@ def pass_pow_3(cell: Cell, groups: int = SLOW_GROUPS) -> dict[str, Found]:
 
 
 def monte_carlo_error(coverage: float, groups: int) -> float:
-    """Return the standard error of a coverage that some groups gave."""
+    """Return the standard error of a coverage over a number of groups."""
     return float((coverage * (1.0 - coverage) / groups) ** 0.5)
 
 
 def narrowest(found: dict[str, Found]) -> float:
-    """Return the width of the narrowest interval of a new case that covers it often enough, present or contender."""
+    """Return the width of the narrowest interval, current or candidate, with sufficient coverage of a new case."""
     return min(
         (
             each.width
@@ -154,7 +154,7 @@ def _found(bounds: FloatArray, truth: FloatArray | float) -> Found:
 
 
 def _former_bayesian(n: IntArray, c: IntArray) -> FloatArray:
-    """Return the rule until now: the ratio estimator's n_eff, K - 1 degrees, Beta quantiles, stretched to the mean."""
+    """Return the former rule: the ratio estimator's n_eff, K - 1 degrees of freedom, Beta quantiles, stretched to the mean."""
     p, worth, critical = _ratio(n, c)
     attempts, correct = n.sum(axis=1), c.sum(axis=1)
     worth = worth * (critical_values(LEVEL, np.nan) / critical) ** 2
@@ -164,12 +164,12 @@ def _former_bayesian(n: IntArray, c: IntArray) -> FloatArray:
 
 
 def _former_plugin(n: IntArray, c: IntArray) -> FloatArray:
-    """Return the rule until now with Wilson's interval."""
+    """Return the former rule with Wilson's interval."""
     return wilson_bounds(*_ratio(n, c))
 
 
 def _ratio(n: IntArray, c: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return pooled rate, effective attempts and critical value of the ratio estimator; normal with one attempt a case."""
+    """Return pooled rate, effective attempts and critical value of the ratio estimator; normal for one attempt per case."""
     attempts, cases = n.sum(axis=1), n.shape[1]
     p = c.sum(axis=1) / attempts
     variance = cases / (cases - 1) * ((c - p[:, None] * n) ** 2).sum(axis=1) / attempts**2
@@ -177,7 +177,7 @@ def _ratio(n: IntArray, c: IntArray) -> tuple[FloatArray, FloatArray, FloatArray
 
 
 def _former_per_case(n: IntArray, c: IntArray) -> FloatArray:
-    """Return the rule until now for the mean over cases."""
+    """Return the former rule for the mean over cases."""
     rates, cases = c / n, n.shape[1]
     p = rates.mean(axis=1)
     return wilson_bounds(
@@ -199,7 +199,7 @@ def _pooled_cr2(n: IntArray, c: IntArray) -> FloatArray:
 def _worth(
     p: FloatArray, variance: FloatArray, n: IntArray, degrees: FloatArray, alike: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return effective attempts and critical values; n and the normal one in groups of one attempt a case."""
+    """Return effective attempts and critical values; n and the normal value for groups with one attempt per case."""
     attempts, once = n.sum(axis=1), (n == 1).all(axis=1)
     none = (variance <= ROUNDING**2) | (p <= 0.0) | (p >= 1.0)
     worth = np.where(none, alike, p * (1.0 - p) / np.where(none, 1.0, variance))
@@ -209,7 +209,7 @@ def _worth(
     )
 
 
-#: Other intervals of the mean over new cases.
+#: Candidate intervals for the mean over new cases.
 CONTENDERS: Final[dict[str, Callable[[IntArray, IntArray], FloatArray]]] = {
     "former bayesian": _former_bayesian,
     "former plugin": _former_plugin,

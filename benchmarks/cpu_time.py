@@ -1,7 +1,7 @@
 """CPU time for every benchmark: of this process (all threads), of a running process, and of child processes that ended.
 
-Ratios compare CPU time, not elapsed time: on a shared machine elapsed time depends on what else runs. Work that is compared
-is measured in one run and in turns, so that a change of the machine's speed affects all of it alike.
+Ratios compare CPU time, not elapsed time, because elapsed time on a shared machine depends on other processes. Work that is
+compared is measured in one run and in alternation, so that a change of the machine's speed affects all of it equally.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 @dataclass(slots=True)
 class Taken:
-    """What a block of code took: CPU time of this process, and elapsed time, seconds."""
+    """The time of a block of code: CPU time of this process, and elapsed time, in seconds."""
 
     cpu_s: float = 0.0
     elapsed_s: float = 0.0
@@ -43,7 +43,7 @@ def timed() -> Iterator[Taken]:
 
 
 def cpu_of(work: Callable[[], object]) -> float:
-    """Return the CPU time that some work takes in this process, seconds."""
+    """Return the CPU time of the work in this process, in seconds."""
     with timed() as taken:
         work()
     return taken.cpu_s
@@ -59,22 +59,22 @@ def in_turns(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str
 
 
 def best_s(works: Mapping[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:
-    """Return the least CPU time of each work, measured in turns, seconds."""
+    """Return the minimum CPU time of each work in seconds, measured in alternation."""
     return {name: min(times) for name, times in in_turns(works, rounds).items()}
 
 
 def median_s(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the median CPU time of each work, measured in turns, seconds."""
+    """Return the median CPU time of each work in seconds, measured in alternation."""
     return {name: statistics.median(times) for name, times in in_turns(works, rounds).items()}
 
 
 def process_s(pid: int) -> float:
-    """Return the CPU time that a running process took so far, seconds, in steps of the kernel's clock tick."""
+    """Return the CPU time of a running process so far, in seconds, with the resolution of the kernel's clock tick."""
     fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def children_s() -> float:
-    """Return the CPU time of all child processes that ended and were waited for, seconds."""
+    """Return the CPU time of all child processes that ended and were waited for, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -1,8 +1,8 @@
-"""Fair Forge's own tool scoring, timed in its own interpreter: `bench_tools.py` runs this file and talks to it in lines.
+"""Time Fair Forge's own tool scoring in its own interpreter: `bench_tools.py` runs this file and exchanges lines with it.
 
-It reads a JSON list of [agentic, ground_truth_agentic] and answers with the numbers of those that it can score; then, for
-each number of passes that it reads, it scores them all so often and answers with the CPU seconds that took. Nothing of
-otel-agentic is imported: the two packages may want different environments.
+The script reads a JSON list of [agentic, ground_truth_agentic] and writes the indices of the turns that it can score. Then, for
+each number of passes that it reads, it scores all of them that many times and writes the CPU seconds. It imports nothing from
+otel-agentic, because the two packages may need different environments.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from importlib.metadata import version
 
 
 def main() -> None:
-    # Not installed where types are checked, and perhaps not where this runs.
+    # Not installed in the environment of the type checker, and possibly not here.
     from fair_forge.metrics.agentic import Agentic  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    metric = object.__new__(Agentic)  # its constructor wants a retriever and a model, which tool scoring never asks
+    metric = object.__new__(Agentic)  # its constructor needs a retriever and a model, which tool scoring never uses
     metric.tool_threshold = 1.0
     metric.tool_weights = dict.fromkeys(("selection", "parameters", "sequence", "utilization"), 0.25)
     score = metric._evaluate_tool_correctness
@@ -36,7 +36,7 @@ def main() -> None:
 def can_score(score: object, turn: list[object]) -> bool:
     try:
         score(*turn)  # type: ignore[operator]
-    except Exception:  # noqa: BLE001 — whatever it raises on malformed turns
+    except Exception:  # noqa: BLE001 — any error on malformed turns
         return False
     return True
 

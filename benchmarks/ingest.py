@@ -1,12 +1,12 @@
-"""OTLP to queryable rows: CPU time a span of what receives, ours beside a bare loop and beside Phoenix, in one run.
+"""Compare the CPU time per span of our receiver, a bare loop and Phoenix, from OTLP to queryable rows, in one run.
 
 python -m benchmarks.ingest                              # ours and a bare decode-and-insert loop
 python -m benchmarks.ingest --phoenix VENV/bin/python    # Phoenix too; that interpreter has arize-phoenix
 python -m benchmarks.ingest --recorded FILE              # the size on disk of recorded agent text, too
 
-Each receiver is a process of its own with an empty file, and its CPU time is counted until the rows are in the file. The
-bare loop is what an engineer would write in an hour: one process without a network, protobuf's own parser, a transaction
-a request, columns of numpy arrays into DuckDB; no check, no limit, no duplicate found, no NaN, NUL or bad id noticed.
+Each receiver is a separate process with an empty file. Its CPU time counts until the rows are in the file. The bare loop is a
+minimal implementation: one process without a network, protobuf's own parser, one transaction per request, columns of numpy arrays
+into DuckDB. It has no checks and no limits, and it does not detect duplicates, NaN, NUL or malformed ids.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What a receiver took: CPU time a span, us; its largest memory; its file beside the protobuf bytes."""
+    """The cost of a receiver: CPU time per span in us, peak memory, and file size relative to the protobuf bytes."""
 
     name: str
     cpu_us: float
@@ -56,7 +56,7 @@ class Taken:
 
 
 def post_all(url: str, bodies: Sequence[bytes], headers: dict[str, str]) -> None:
-    """Send bodies over a few connections, each when the one before it was answered."""
+    """Send bodies over a few connections; each connection waits for the response to the previous body."""
 
     def some(first: int) -> None:
         host, port = address(url)
@@ -75,7 +75,7 @@ def post_all(url: str, bodies: Sequence[bytes], headers: dict[str, str]) -> None
 def call_all(endpoint: str, bodies: Sequence[bytes]) -> None:
     """Send bodies over gRPC."""
     with grpc.insecure_channel(endpoint.removeprefix("http://")) as channel:
-        export = channel.unary_unary(_EXPORT)  # without serialisers bytes go as they are
+        export = channel.unary_unary(_EXPORT)  # without serialisers the bytes are sent unchanged
 
         def some(first: int) -> None:
             for body in bodies[first::_SENDERS]:
@@ -90,13 +90,13 @@ def _in_threads(work: Callable[[int], None]) -> None:
 
 
 def run_ours(name: str, plain: Sequence[bytes], send: Callable[[dict[str, str]], None]) -> Taken:
-    """Have our receiver take what `send` sends to its endpoints."""
+    """Measure our receiver with the requests that `send` sends to its endpoints."""
     with tempfile.TemporaryDirectory() as folder:
         return _run(name, "ours", Path(folder), plain, send)
 
 
 def run_bare(plain: Sequence[bytes]) -> Taken:
-    """Have the bare loop take the requests out of a file."""
+    """Measure the bare loop with the requests of a file."""
     with tempfile.TemporaryDirectory() as folder:
         keep_requests(Path(folder) / "requests", plain)
         return _run("bare loop, no network", "bare", Path(folder), plain, lambda _: None)
@@ -116,12 +116,12 @@ def _run(name: str, kind: str, folder: Path, plain: Sequence[bytes], send: Calla
 
 
 def least(rounds: Sequence[Taken]) -> Taken:
-    """Return the round that took the least CPU time: whatever else ran made the others longer."""
+    """Return the round with the minimum CPU time; other processes slow down the other rounds."""
     return min(rounds, key=lambda taken: taken.cpu_us)
 
 
 def show(taken: Taken) -> None:
-    """Print what a receiver took."""
+    """Print the cost of a receiver."""
     print(
         f"{taken.name:<28} {taken.cpu_us:9.1f} us CPU a span   RSS {taken.rss_bytes / 2**20:5.0f} MiB   "
         f"disk {taken.disk_ratio:5.2f} of protobuf",
@@ -130,14 +130,14 @@ def show(taken: Taken) -> None:
 
 
 def show_ratios(bare: Taken, plain: Taken, zipped: Taken, as_text: Taken, _rpc: Taken) -> None:
-    """Print the ratios that are promised."""
-    print(f"spans a CPU-second beside the bare loop: {bare.cpu_us / plain.cpu_us:.2f} (promised: at least 0.6)")
+    """Print the promised ratios."""
+    print(f"spans per CPU-second relative to the bare loop: {bare.cpu_us / plain.cpu_us:.2f} (promised: at least 0.6)")
     print(f"gzip costs {zipped.cpu_us / plain.cpu_us - 1:+.0%} (promised: at most +25%)")
     print(f"OTLP/JSON does {plain.cpu_us / as_text.cpu_us:.2f} of protobuf (promised: at least 0.6)")
 
 
 def main() -> None:
-    """Run all and print what they took."""
+    """Run all receivers and print their costs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--phoenix", metavar="PYTHON", help="an interpreter that has arize-phoenix")
     parser.add_argument("--recorded", metavar="FILE", type=Path, help="OTLP/JSON lines, gzip, to measure the file with")

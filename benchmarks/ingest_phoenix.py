@@ -1,4 +1,4 @@
-"""Phoenix as a peer of `benchmarks.ingest`: its own server in a process and an environment of its own."""
+"""Run Phoenix as a peer of `benchmarks.ingest`: its own server, in a separate process and environment."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 _START_S: Final = 240.0
 _STORE_S: Final = 180.0
-#: It writes what it keeps about its users' machines nowhere, and asks nobody for news.
+#: Phoenix sends no telemetry and makes no update requests.
 _QUIET: Final = {"PHOENIX_TELEMETRY_ENABLED": "false", "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false"}
 
 
 def run_phoenix(
     python: str, spans: int, warm_up: Callable[[str], int], send: Callable[[str], None]
 ) -> tuple[float, int, int]:
-    """Have Phoenix take spans; return its CPU time until all are rows of its SQLite file, s, its RSS and its file's size.
+    """Send spans to Phoenix; return its CPU time until all are rows in its SQLite file (s), its RSS and its file size.
 
     Args:
         python: an interpreter that has arize-phoenix.
-        spans: how many spans `send` sends.
-        warm_up: sends some to the URL before time is taken, and returns how many.
-        send: sends them to the URL; Phoenix answers before it stores.
+        spans: the number of spans that `send` sends.
+        warm_up: sends some spans to the URL before the measurement, and returns their number.
+        send: sends the spans to the URL; Phoenix responds before it stores.
     """
     with tempfile.TemporaryDirectory() as folder:
         http, rpc = _free_port(), _free_port()
@@ -48,7 +48,7 @@ def run_phoenix(
         }
         command = (python, "-m", "phoenix.server.main", "serve")
         with (Path(folder) / "log").open("wb") as log:
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)  # noqa: S603 — the peer that was asked for
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)  # noqa: S603 — the requested peer
             try:
                 _await(url, process, Path(folder) / "log")
                 file = Path(folder) / "phoenix.db"

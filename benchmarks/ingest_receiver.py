@@ -1,6 +1,6 @@
-"""What `benchmarks.ingest` runs in processes of their own: our ways in with a store behind them, and a bare loop.
+"""The receivers that `benchmarks.ingest` runs in separate processes: our collectors with a store, and a bare loop.
 
-Each reports on standard output: first that it is ready, at the end what CPU time it took since and its largest memory.
+Each reports on standard output: first that it is ready, and at the end its CPU time since then and its peak memory.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _PROMOTED: Final = {
 
 
 def main() -> None:
-    """Run what the first argument names in the folder that the second names."""
+    """Run the receiver named by the first argument, in the folder named by the second."""
     {"ours": _ours, "bare": _bare}[sys.argv[1]](Path(sys.argv[2]))
 
 
 def _ours(folder: Path) -> None:
-    """Listen with the real collectors, a real store behind them, until standard input ends."""
+    """Listen with the real collectors and a real store until standard input ends."""
     settings = Settings(
         store=StoreSettings(db=folder / "ingest.duckdb"),
         receive=ReceiveSettings(http="127.0.0.1:0", grpc="127.0.0.1:0"),
@@ -73,7 +73,7 @@ def _ours(folder: Path) -> None:
 
 
 def _bare(folder: Path) -> None:
-    """Decode and insert the requests of a file, one transaction each, in the quickest way that numpy and DuckDB have."""
+    """Decode and insert the requests of a file, one transaction each, by the fastest method of numpy and DuckDB."""
     requests = list(requests_of(folder / "requests"))
     con = duckdb.connect(str(folder / "ingest.duckdb"))
     con.execute(_TABLE)

@@ -1,4 +1,4 @@
-"""The requests that `benchmarks.ingest` sends: made ones, and recorded ones."""
+"""The requests that `benchmarks.ingest` sends: generated and recorded ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VOWELS: Final = "aeiou"
 
 
 def requests(spans: int) -> list[bytes]:
-    """Return requests of 2 KB spans, with text that no two spans share."""
+    """Return requests of 2 KB spans; no two spans share a text."""
     rng = random.Random(6)  # noqa: S311 — no secret
     words = ["".join(rng.choice(_MAKERS) + rng.choice(_VOWELS) for _ in range(rng.randint(1, 4))) for _ in range(3000)]
     return [_request(rng, words, first).SerializeToString() for first in range(0, spans, BATCH)]
@@ -73,7 +73,7 @@ def _attributes(rng: random.Random, words: Sequence[str], number: int) -> dict[s
 
 
 def as_json(request: bytes) -> bytes:
-    """Return a request as OTLP/JSON: as protobuf's JSON, with hex ids."""
+    """Return a request as OTLP/JSON, which is protobuf's JSON with hex ids."""
     made: dict[str, Any] = MessageToDict(ExportTraceServiceRequest.FromString(request), use_integers_for_enums=True)
     raws = ExportTraceServiceRequest.FromString(request).resource_spans[0].scope_spans[0].spans
     for span, raw in zip(made["resourceSpans"][0]["scopeSpans"][0]["spans"], raws, strict=True):
@@ -82,7 +82,7 @@ def as_json(request: bytes) -> bytes:
 
 
 def recorded(file: Path, copies: int) -> list[bytes]:
-    """Return recorded OTLP/JSON lines as protobuf requests, several times over with other ids."""
+    """Return recorded OTLP/JSON lines as protobuf requests, repeated with different ids."""
     found = []
     for copy in range(copies):
         for line in gzip.decompress(file.read_bytes()).splitlines():

@@ -1,10 +1,10 @@
-"""A collector under load: a real `otel-agentic serve`, spans from another process, what was promised beside what was held.
+"""Measure a collector under load: a real `otel-agentic serve` receives spans from another process.
 
 python -m benchmarks.load                                  # 10,000 spans/s of 2 KB for a minute
-python -m benchmarks.load --seconds 300                    # … for five
-python -m benchmarks.load --rate 30000 --connections 96 --surplus   # three times too much, and what is refused is left
-python -m benchmarks.load --rate 2000 --batch 1            # a request for every span
-python -m benchmarks.load --folder /dev/shm                # the file on a memory disk: what the disk itself adds is left out
+python -m benchmarks.load --seconds 300                    # … for five minutes
+python -m benchmarks.load --rate 30000 --connections 96 --surplus   # three times the capacity; refused requests are not retried
+python -m benchmarks.load --rate 2000 --batch 1            # one request per span
+python -m benchmarks.load --folder /dev/shm                # the file on a memory disk, which excludes disk latency
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _PAGE_BYTES: Final = resource.getpagesize()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What a collector did under a load.
+    """The results of a collector under load.
 
-    `disk_ms` tells how long a bare write and sync of 4 KiB took beside it, each quarter of a second: an acknowledgement cannot
-    be sooner than the disk.
+    `disk_ms` contains the durations of a bare write and sync of 4 KiB, repeated every quarter of a second during the load: an
+    acknowledgement cannot be faster than the disk.
     """
 
     sent: Sent
@@ -62,7 +62,7 @@ class Held:
 
 
 class Serving:
-    """A collector in a process of its own, with its memory watched."""
+    """A collector in its own process, with monitored memory."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.db = folder / "load.duckdb"
@@ -82,11 +82,11 @@ class Serving:
         return int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1]) * _PAGE_BYTES
 
     def cpu_s(self) -> float:
-        """Return the CPU time that the process took."""
+        """Return the CPU time of the process."""
         return process_s(self.process.pid)
 
     def stop(self) -> float:
-        """End the process as a service manager does; return how long it took, seconds."""
+        """Stop the process as a service manager does; return the duration in seconds."""
         self._watching.set()
         self._watcher.join()
         began = time.monotonic()
@@ -116,7 +116,7 @@ class Serving:
 
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[Serving]:
-    """Run a collector while the block runs; it is killed where the block did not stop it."""
+    """Run a collector while the block runs; kill it if the block did not stop it."""
     served = Serving(folder, *options)
     try:
         yield served
@@ -127,7 +127,7 @@ def serving(folder: Path, *options: str) -> Iterator[Serving]:
 
 
 def sent_by_process(load: Load) -> tuple[Sent, float]:
-    """Send a load from a process of its own; return what became of it, and the CPU time that sending took, seconds."""
+    """Send a load from a separate process; return the results and the CPU time of sending in seconds."""
     before_s = children_s()
     command = (sys.executable, "-m", "benchmarks.sender", json.dumps(asdict(load)))
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1]).stdout  # noqa: S603 — our own command
@@ -141,14 +141,14 @@ def address(url: str) -> tuple[str, int]:
 
 
 def stored(db: Path) -> tuple[int, int]:
-    """Return how many spans a file holds, and how many it holds more than once."""
+    """Return the number of spans in a file, and the number of duplicates."""
     with Engine(Settings(store=StoreSettings(db=db))) as engine, engine.store.read() as con:
         spans, distinct = con.execute("SELECT count(*), count(DISTINCT (trace_id, span_id)) FROM spans").fetchall()[0]
     return int(spans), int(spans - distinct)
 
 
 def hold(folder: Path, load: Load, *options: str) -> Held:
-    """Run a collector under a load whose address is not known yet; stop it, and look into its file."""
+    """Run a collector under a load whose address is not known yet, stop the collector, and read its file."""
     with serving(folder, *options) as served:
         host, port = address(served.live["http"])
         sent, sender_cpu_s = sent_by_process(Load(**{**asdict(load), "host": host, "port": port}))
@@ -169,7 +169,7 @@ def hold(folder: Path, load: Load, *options: str) -> Held:
 
 
 def show(held: Held, load: Load) -> None:
-    """Print what was held."""
+    """Print the results."""
     sent = held.sent
     print(f"{load.rate:,.0f} spans/s of {load.span_bytes:,} bytes for {load.seconds:g} s in requests of {load.batch}")
     print(f"  sent          {sent.spans_sent:>12,} spans, answers by status: {sent.statuses}")
@@ -180,9 +180,9 @@ def show(held: Held, load: Load) -> None:
     print(f"  acknowledged  {sent.spans_acknowledged:>12,} spans, given up {sent.spans_given_up:,}")
     print(f"  stored        {held.stored:>12,} spans, {held.twice:,} of them twice")
     delays = ", ".join(f"p{percent:g} {sent.percentile_ms(percent):,.0f}" for percent in (50, 90, 99, 100))
-    print(f"  answer after  {delays} ms (from the time when it was due)")
+    print(f"  answer after  {delays} ms (from the scheduled time)")
     probed = ", ".join(f"p{percent:g} {np.percentile(held.disk_ms, percent):,.0f}" for percent in (50, 99, 100))
-    print(f"  disk          {probed} ms for a bare write and sync of 4 KiB beside it")
+    print(f"  disk          {probed} ms for a bare write and sync of 4 KiB")
     print(f"  memory        {held.largest_rss_bytes / 2**20:>12,.0f} MiB at most")
     each_us = held.cpu_s / max(held.stored, 1) * 1e6
     print(
@@ -192,7 +192,7 @@ def show(held: Held, load: Load) -> None:
 
 
 def main() -> None:
-    """Load a collector and print what it held."""
+    """Run the load and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=float, default=10_000, help="spans a second")
     parser.add_argument("--seconds", type=float, default=60, help="how long")
@@ -200,8 +200,10 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=8, help="connections of the sender")
     parser.add_argument("--bytes", type=int, default=2_000, help="bytes of a span in protobuf")
     parser.add_argument("--gzip", action="store_true", help="compress requests")
-    parser.add_argument("--surplus", action="store_true", help="send nothing again, and leave what is late at the end")
-    parser.add_argument("--folder", type=Path, help="where the file lies; else in the folder for temporary files")
+    parser.add_argument(
+        "--surplus", action="store_true", help="do not retry, and drop requests that are late at the end"
+    )
+    parser.add_argument("--folder", type=Path, help="folder of the file (default: the folder for temporary files)")
     given = parser.parse_args()
     load = Load(
         host="",

@@ -1,8 +1,8 @@
-"""The users of tau-airline, in their own words and in changed ones: what matching is measured on.
+"""The tau-airline users with original and changed queries, for measuring matching.
 
-Each of the 50 cases has 4 attempts, in which a model plays the same user in other words. The case of a measurement holds the
-queries of one attempt; the conversations to be matched are the other three, or the same one with changes that do not change
-the request (politeness, contractions, misspellings) or do (a digit, a negation).
+Each of the 50 cases has 4 attempts, in which a model plays the same user in other words. The case of a measurement contains the
+queries of one attempt. The conversations to match are the other three attempts, or the same attempt with changes that keep
+the request (politeness, contractions, misspellings) or alter it (a digit, a negation).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 DATA: Final = SHARED / "data" / "tau-airline"
 ATTEMPTS: Final = 4
-#: Cases that one user brings in nearly the same words are told apart by a detail, if at all: they are one group when a
-#: model is fitted on some cases and measured on others.
+#: Cases of one user in nearly the same words differ in a detail at most. They form one group when a model is fitted on
+#: some cases and measured on others.
 _USER: Final = re.compile(r"[a-z]+_[a-z]+_\d{4}")
 
 Queries = tuple[str, ...]
@@ -53,7 +53,7 @@ def right_cases() -> Mapping[str, Case]:
 
 @cache
 def texts() -> Mapping[str, Sequence[Queries]]:
-    """Return what users said, by case id and attempt."""
+    """Return the users' queries, by case id and attempt."""
     return {
         case_id: [tuple(turn.query for turn in one.turns if turn.query) for one in found]
         for case_id, found in attempts().items()
@@ -110,7 +110,7 @@ _LIGHT: Final = (
 
 
 def reworded(queries: Sequence[str], rng: random.Random) -> Queries:
-    """Return the queries with other contractions and other politeness."""
+    """Return the queries with other contractions and other polite phrases."""
     found = list(queries)
     for pattern, words in _LIGHT:
         found = [_replaced(pattern, words, query, rng) for query in found]
@@ -140,12 +140,12 @@ def misspelt(queries: Sequence[str], rng: random.Random) -> Queries:
 
 
 def one_digit_changed(queries: Sequence[str], rng: random.Random) -> Queries | None:
-    """Return the queries with one digit changed, None where they hold none; numbers of list items do not count."""
+    """Return the queries with one digit changed, or None if they contain no digit; numbers of list items do not count."""
     return _digits_changed(queries, rng, every=False)
 
 
 def every_digit_changed(queries: Sequence[str], rng: random.Random) -> Queries | None:
-    """Return the queries with every digit changed, None where they hold none."""
+    """Return the queries with every digit changed, or None if they contain no digit."""
     return _digits_changed(queries, rng, every=True)
 
 

@@ -1,8 +1,8 @@
-"""How much redaction finds, and what it takes by mistake: a corpus that is generated anew from a seed.
+"""Measure the recall and the false positives of redaction on a corpus that is generated from a seed.
 
-Secrets have the shapes that vendors publish, written down here apart from the rules; each stands in eight settings. Values
-of named fields stand in what people and models write around them. Harmless texts are of agents, of source code, and near
-misses. Nothing of the corpus is stored: scanners of repositories would take it for real.
+Secrets have the formats that vendors publish, defined here independently of the rules; each occurs in eight settings. Values of
+named fields occur in the texts that people and models write around them. Harmless texts come from agents and source code, or are
+near misses. The corpus is not stored, because repository scanners would report it as real secrets.
 
 `python -m benchmarks.redaction_recall` prints the table of docs/redaction.md.
 """
@@ -33,7 +33,7 @@ URL: Final = ALNUM + "-_"
 B64: Final = ALNUM + "+/"
 B32: Final = string.ascii_lowercase + "234567"
 
-#: Text around a secret, by name. Each gets the secret and returns what a span would hold.
+#: Text around a secret, by name. Each function receives the secret and returns the text of a span.
 SETTINGS: Final[dict[str, Callable[[str], str]]] = {
     "prose": lambda secret: f"I found {secret} in the notes, please rotate it.",
     "quotes": lambda secret: f'The value "{secret}" is in the log.',
@@ -47,7 +47,7 @@ SETTINGS: Final[dict[str, Callable[[str], str]]] = {
 
 
 class Found(NamedTuple):
-    """How many of some cases were taken."""
+    """The number of redacted cases out of all cases."""
 
     taken: int
     cases: int
@@ -93,7 +93,7 @@ def _discord(random: Random) -> str:
 
 
 def _rows() -> Iterator[tuple[str, Callable[[Random], str]]]:  # noqa: PLR0915 — a table
-    """Yield each kind of secret and how to make one; `p` is its beginning, taken apart where it would look real."""
+    """Yield each kind of secret and its generator; `p` is its prefix, split if it would look like a real secret."""
 
     def token(p: str, alphabet: str, length: int, end: str = "") -> Callable[[Random], str]:
         return lambda random: p + _of(random, alphabet, length) + end
@@ -225,18 +225,18 @@ def _rows() -> Iterator[tuple[str, Callable[[Random], str]]]:  # noqa: PLR0915 �
 
 
 KINDS: Final = dict(_rows())
-#: What of a secret must not be left: URLs keep their hosts, files of keys their first lines.
+#: The part of a secret that must not remain: URLs keep their hosts, key files their first lines.
 _KEPT: Final = 12
 
 
 def is_left(secret: str, text: str) -> bool:
-    """Return whether a piece of the secret part is left: the last characters, which no marker repeats."""
+    """Return whether part of the secret remains: its last characters, which no marker repeats."""
     plain = secret.rstrip("=").splitlines()[-1].rsplit("@db.", 1)[0].removesuffix("%3D").removesuffix("-us14")
     return plain[-_KEPT:] in text
 
 
 def by_shape(redact: Callable[[str], str], each: int, seed: int = 1) -> dict[str, Found]:
-    """Return for each kind how many secrets were taken, over all settings."""
+    """Return for each kind how many secrets were redacted, over all settings."""
     found = {}
     for kind, make in KINDS.items():
         random = Random(f"{seed} {kind}")  # noqa: S311 — a corpus, not a secret
@@ -249,7 +249,7 @@ def by_shape(redact: Callable[[str], str], each: int, seed: int = 1) -> dict[str
 
 
 def by_place(redact: Callable[[str], str]) -> dict[str, Found]:
-    """Return for each way to write a named value how many values were taken."""
+    """Return for each notation of a named value how many values were redacted."""
     found = {}
     for name, values, text in PLACES:
         said = VALUES[values]
@@ -260,12 +260,12 @@ def by_place(redact: Callable[[str], str]) -> dict[str, Found]:
 
 
 def mistaken(redact: Callable[[str], str]) -> list[str]:
-    """Return the harmless texts of which something was taken."""
+    """Return the harmless texts that were changed."""
     return [text for text in HARMLESS if redact(text) != text]
 
 
 def personal(redact: Callable[[str], str]) -> dict[str, Found]:
-    """Return for each kind of personal data how many texts lost it."""
+    """Return for each kind of personal data in how many texts it was redacted."""
     return {
         kind: Found(sum(value not in redact(f"It is {value}, as of today.") for value in values), len(values))
         for kind, values in PERSONAL.items()
@@ -283,7 +283,7 @@ def total(found: dict[str, Found]) -> Found:
 
 
 def main() -> None:
-    """Print shares found, and what was missed or taken by mistake."""
+    """Print recall, and the values that were missed or redacted by mistake."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=5, help="secrets of a kind in a setting")
     parser.add_argument("--seed", type=int, default=1)

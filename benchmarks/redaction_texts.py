@@ -1,4 +1,4 @@
-"""Texts of the corpus of `redaction_recall`: named values as they are written, harmless texts, and personal data."""
+"""Texts of the corpus of `redaction_recall`: named values in common notations, harmless texts, and personal data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     "pin": ("4821", "739204"),
     "cvv": ("481", "7391"),
 }
-#: A name, which values, and a text with § where the value stands.
+#: A name, the kind of value, and a text with § in place of the value.
 PLACES: Final[tuple[tuple[str, str, str], ...]] = (
     ("Markdown", "any", "**Password:** §"),
     ("Markdown", "any", "**Password**: §"),

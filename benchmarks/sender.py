@@ -1,7 +1,7 @@
-"""A sender of OTLP spans for load: cheap enough that a machine of two cores is left to what receives.
+"""A load generator of OTLP spans, cheap enough to leave a machine with two cores to the receiver.
 
-Requests are made once and stamped with fresh ids and times before each send. What is sent keeps to a schedule: a request
-that the receiver holds up makes the next ones late, and their delay counts as the receiver's (no coordinated omission).
+Requests are built once, and get new ids and times before each send. Sending follows a schedule: if the receiver delays a request,
+the next requests are late, and their delay counts as the receiver's (no coordinated omission).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Spans of one trace, which is one conversation.
+#: Number of spans in a trace; each trace is a conversation.
 SPANS_A_TRACE: Final = 8
 _TRACE_MARK: Final = b"\xa5\x5a" * 8
 _SPAN_MARK: Final = b"\xc3\x3c" * 4
@@ -36,10 +36,10 @@ _HEX: Final = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What to send: spans a second for some seconds, in requests of so many spans over so many connections.
+    """The load to send: spans per second, duration in seconds, spans per request, and number of connections.
 
-    A refused request is sent again where `retry` says so; without it, what is due after the time is over is left. `stream`
-    tells senders apart.
+    With `retry`, a refused request is sent again; without it, requests that are still scheduled at the end are dropped.
+    `stream` distinguishes senders.
     """
 
     host: str
@@ -57,7 +57,7 @@ class Load:
 
 @dataclass(slots=True, kw_only=True)
 class Sent:
-    """What became of it: spans acknowledged, answers by status, and how long each answer took, ms from the due time."""
+    """The result: acknowledged spans, responses by status, and the delay of each response in ms from its scheduled time."""
 
     spans_sent: int = 0
     spans_acknowledged: int = 0
@@ -67,7 +67,7 @@ class Sent:
     delays_ms: list[float] = field(default_factory=list)
 
     def add(self, other: Sent) -> None:
-        """Count what another connection sent as well."""
+        """Add the results of another connection."""
         self.spans_sent += other.spans_sent
         self.spans_acknowledged += other.spans_acknowledged
         self.spans_given_up += other.spans_given_up
@@ -76,12 +76,12 @@ class Sent:
         self.delays_ms += other.delays_ms
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the delay within which that many percent of the requests were acknowledged."""
+        """Return the delay within which the given percentage of the requests was acknowledged."""
         return float(np.percentile(self.delays_ms, percent)) if self.delays_ms else float("nan")
 
 
 class Template:
-    """A request whose ids and times can be set in place."""
+    """A request whose ids and times can be overwritten in its buffer."""
 
     def __init__(self, spans: int, span_bytes: int, seed: int) -> None:
         made = _request(spans, span_bytes, np.random.default_rng(seed))
@@ -94,7 +94,7 @@ class Template:
         self.size = spans
 
     def stamped(self, number: int, now_ns: int) -> bytes:
-        """Return the request with the ids of request `number` (unique over all numbers) and times that end now."""
+        """Return the request with the ids of request `number` (unique for every number) and times that end now."""
         first = np.uint64(number) * np.uint64(self.size) + np.arange(1, self.size + 1, dtype=np.uint64)
         trace_numbers = (first - np.uint64(1)) // np.uint64(SPANS_A_TRACE) + np.uint64(1)
         high = np.full(self.size, 0x5EED, dtype=">u8").view(np.uint8).reshape(-1, 8)
@@ -114,7 +114,7 @@ class Template:
 
 
 def _mixed(numbers: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Return numbers scattered over all 64 bits, one to one, as real ids are."""
+    """Return a one-to-one mapping of numbers to values spread over all 64 bits, like real ids."""
     with np.errstate(over="ignore"):
         mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
         return (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -169,7 +169,7 @@ def _request(spans: int, span_bytes: int, rng: np.random.Generator) -> bytes:
 
 
 def _attributes(place: int, text: str) -> dict[str, str]:
-    """Return the attributes of a run (place 0), or in turn of a model call and of a tool call."""
+    """Return the attributes of a run (place 0), or alternately of a model call and a tool call."""
     own = {"gen_ai.conversation.id": _TRACE_MARK.hex(), "gen_ai.agent.name": "loaded"}
     message = json.dumps([{"role": "user", "parts": [{"type": "text", "content": text[: len(text) // 2]}]}])
     answer = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": text[len(text) // 2 :]}]}])
@@ -188,7 +188,7 @@ def _attributes(place: int, text: str) -> dict[str, str]:
 
 
 def _text(words: list[str], span_bytes: int, rng: np.random.Generator) -> str:
-    overhead = 520  # what ids, times, keys and the JSON around the messages take
+    overhead = 520  # size of ids, times, keys and the JSON around the messages
     wanted = max(span_bytes - overhead, 50)
     return " ".join(words[place] for place in rng.integers(0, len(words), wanted // 4))[:wanted]
 
@@ -201,10 +201,10 @@ class _Connection:
         self._socket: socket.socket | None = None
 
     def post(self, body: bytes) -> tuple[int, bool]:
-        """Return the status of the answer, and whether it says when to try again.
+        """Return the status of the response, and whether the response contains a retry delay.
 
         Raises:
-            OSError: the connection broke; nothing is known of the request.
+            OSError: the connection failed; the state of the request is unknown.
         """
         if self._socket is None:
             self._socket = socket.create_connection((self._load.host, self._load.port), timeout=_TIMEOUT_S)
@@ -265,7 +265,7 @@ class _Stream(threading.Thread):
     def run(self) -> None:
         for number, due in self._schedule():
             if not self._load.retry and time.monotonic() > self._begins + self._load.seconds:
-                break  # more was due than the receiver took: what is left is the surplus
+                break  # the receiver accepted less than was scheduled: drop the surplus
             body = self._body(number)
             time.sleep(max(0.0, due - time.monotonic()))
             self.sent.spans_sent += self._load.batch
@@ -288,7 +288,7 @@ class _Stream(threading.Thread):
         return gzip.compress(body, 1) if self._load.compressed else body
 
     def _deliver(self, body: bytes) -> bool:
-        """Return whether the request was acknowledged; a refused one is sent again, as exporters do, for a while."""
+        """Return whether the request was acknowledged; retry refused requests until a deadline, as exporters do."""
         give_up = time.monotonic() + _TIMEOUT_S
         while True:
             try:
@@ -306,7 +306,7 @@ class _Stream(threading.Thread):
 
 
 def send(load: Load) -> Sent:
-    """Send the load; return what became of it."""
+    """Send the load; return the result."""
     templates = [Template(load.batch, load.span_bytes, seed) for seed in range(_TEMPLATES)]
     begins = time.monotonic() + 0.5
     streams = [_Stream(load, place, begins, deepcopy(templates)) for place in range(load.connections)]

@@ -1,7 +1,7 @@
-"""Definitions of utilization that could be scored, each computed for a conversation; None where it has nothing to measure.
+"""Candidate definitions of utilization, each computed for a conversation; None if there is nothing to measure.
 
-Read by `bench_utilization`, which measures whether they separate conversations that people or a simulator labelled as
-successes from failures.
+`bench_utilization` measures whether they separate conversations labelled as successes, by people or by a simulator, from
+failures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_agentic.evaluators.base import Subject
     from otel_agentic.truth.model import Case
 
-#: What can hardly be chance: a word that holds a digit, or a number of two digits and more.
+#: A value that rarely occurs by chance: a word that contains a digit, or a number of two or more digits.
 _TELLING: Final = re.compile(r"\b\w*\d\w*\b(?:[.,]\d+)*")
 _LEAST_CHARACTERS: Final = 2
 #: Computed from the expected arguments, as the dimension `parameters` is.
@@ -74,12 +74,12 @@ def _telling(*texts: str | None) -> set[str]:
 
 
 def _inside(value: Any) -> set[str]:
-    """Return the telling values inside a result or inside arguments."""
+    """Return the distinctive values in a result or in arguments."""
     return _telling(*(str(leaf) for _, leaf in leaves(value, limit=5_000)))
 
 
 def _after(conversation: Conversation, call: ToolCall, turn_index: int) -> set[str]:
-    """Return what was said, and passed on to calls, after a call."""
+    """Return the values in answers, and in arguments of calls, after a call."""
     turns = [turn for turn in conversation.turns if turn.index >= turn_index]
     found = _telling(*(turn.answer for turn in turns))
     for turn in turns:
@@ -113,7 +113,7 @@ def _values_grounded(conversation: Conversation) -> float | None:
 
 
 def _needed_used(conversation: Conversation, case: Case) -> float | None:
-    """Return the share of the expected arguments that only a result could tell, and were passed on to a later call."""
+    """Return, for the expected arguments that only a result contains, the share that was passed on to a later call."""
     tools = [case.tools, *(turn.tools for turn in case.turns)]
     expected = [call.parameters for expectation in tools if expectation is not None for call in expectation.calls]
     wanted: set[str] = set().union(*map(_whole, expected))
@@ -132,8 +132,8 @@ def _needed_used(conversation: Conversation, case: Case) -> float | None:
 
 
 def _whole(value: Any) -> set[str]:
-    """Return the values inside a result or inside arguments, each as one text."""
-    found = (each.plain for each in values_of(value).values if not each.told)
+    """Return the values in a result or in arguments, each as one text."""
+    found = (each.plain for each in values_of(value).values if not each.in_sentence)
     return {plain for plain in found if len(plain) > _LEAST_CHARACTERS}
 
 

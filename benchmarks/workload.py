@@ -1,4 +1,4 @@
-"""The spans that the benchmarks use, and how a table of CPU times is printed."""
+"""The spans that the benchmarks use, and a printer for tables of CPU times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def request(first: int, conversations: int) -> ExportTraceServiceRequest:
-    """Return conversations number `first` and on, four spans each: a run, two model calls and a tool call."""
+    """Return conversations, numbered from `first`, with four spans each: a run, two model calls and a tool call."""
     made = ExportTraceServiceRequest()
     block = made.resource_spans.add()
     block.resource.attributes.add(key="service.name").value.string_value = "benchmark"
@@ -72,7 +72,7 @@ def _span(scope: ScopeSpans, number: int, place: int, name: str, attributes: Map
 
 
 def show(times_s: Mapping[str, float], spans: int) -> None:
-    """Print each CPU time per span, and as a ratio to the first."""
+    """Print each CPU time per span and its ratio to the first."""
     base = next(iter(times_s.values()))
     for name, taken in times_s.items():
         print(f"{name:<48} {taken / spans * 1e6:8.2f} us CPU a span   x {taken / base:5.2f}")
