@@ -236,7 +236,7 @@ def main() -> None:
         inputs, right, weights = _arrays(found)
         allowed = np.array([not one.excluded for one in found])
         model = fit(inputs[allowed], right[allowed], weights[allowed])
-        print("\nCOEFFICIENTS: Final =", tuple(round(float(value), 2) for value in model), "in force:", COEFFICIENTS)
+        print("\nCOEFFICIENTS: Final =", tuple(round(float(value), 2) for value in model), "current:", COEFFICIENTS)
     _print_changed(rng)
 
 

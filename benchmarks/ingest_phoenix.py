@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _START_S: Final = 240.0
 _STORE_S: Final = 180.0
-#: Phoenix sends no telemetry and makes no update requests.
+#: With these settings, Phoenix sends no telemetry and loads no external resources.
 _QUIET: Final = {"PHOENIX_TELEMETRY_ENABLED": "false", "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false"}
 
 

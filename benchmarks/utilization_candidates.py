@@ -113,7 +113,7 @@ def _values_grounded(conversation: Conversation) -> float | None:
 
 
 def _needed_used(conversation: Conversation, case: Case) -> float | None:
-    """Return, for the expected arguments that only a result contains, the share that was passed on to a later call."""
+    """Return the share of expected arguments passed on to a later call, among those that only a result contains."""
     tools = [case.tools, *(turn.tools for turn in case.turns)]
     expected = [call.parameters for expectation in tools if expectation is not None for call in expectation.calls]
     wanted: set[str] = set().union(*map(_whole, expected))
