@@ -1,4 +1,4 @@
-"""Writes docs/case.schema.json: the JSON Schema of the case format, from the models that read it.
+"""Write docs/case.schema.json: the JSON Schema of the case format, generated from the models that parse it.
 
 Run it as `python -m tools.case_schema [--check]`.
 """

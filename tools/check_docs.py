@@ -1,7 +1,7 @@
-"""Checks the Markdown pages: relative links lead somewhere, and the commands shown would be accepted.
+"""Check the Markdown pages: relative links have a target, and the displayed commands are valid.
 
-Run it as `python -m tools.check_docs`. Checked commands are the lines of ```` ```console ```` blocks that begin with
-`$ otel-agentic` or `$ make`; a line that ends in a backslash goes on.
+Run it as `python -m tools.check_docs`. It checks the lines of ```` ```console ```` blocks that begin with
+`$ otel-agentic` or `$ make`; a backslash at the end of a line continues it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def pages(root: Path) -> list[Path]:
 
 
 def broken_links(page: Path) -> Iterator[str]:
-    """Yield the relative links of a page that lead nowhere."""
+    """Yield the relative links of a page that have no target."""
     prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
     for match in _LINK.finditer(prose):
         target, _, anchor = match[1].partition("#")
@@ -44,7 +44,7 @@ def broken_links(page: Path) -> Iterator[str]:
 
 
 def anchors(text: str) -> set[str]:
-    r"""Return the anchors that a page's headings make.
+    r"""Return the anchors of the headings of a page.
 
     >>> sorted(anchors("# What it answers\n## `pass^k`, in short\n"))
     ['passk-in-short', 'what-it-answers']
@@ -54,7 +54,7 @@ def anchors(text: str) -> set[str]:
 
 
 def refused_commands(page: Path) -> Iterator[str]:
-    """Yield the commands shown on a page that would be refused, each with the reason."""
+    """Yield the invalid commands of a page, each with the reason."""
     for command in shown_commands(page.read_text(encoding="utf-8")):
         problem = problem_of(command)
         if problem:
@@ -62,7 +62,7 @@ def refused_commands(page: Path) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print what is wrong; return the exit code."""
+    """Print the problems; return the exit code."""
     found = [
         f"{page.relative_to(ROOT)}: {problem}"
         for page in pages(ROOT)

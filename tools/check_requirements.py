@@ -1,4 +1,4 @@
-"""Checks requirements/: every line pinned and hashed, no addresses, and nothing that pyproject.toml asks for left out.
+"""Check requirements/: every line is pinned and hashed, no line contains an address, and all requirements of pyproject.toml occur.
 
 Run it as `python -m tools.check_requirements`.
 """
@@ -24,7 +24,7 @@ _PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)( ; [^
 
 
 def problems(root: Path) -> list[str]:
-    """Return what is wrong with the files under `root`/requirements, one readable line each."""
+    """Return the problems of the files under `root`/requirements, one readable line each."""
     folder = root / "requirements"
     texts = {name: (folder / f"{name}.txt").read_text(encoding="utf-8") for name in ("runtime", "test", "check")}
     found = [problem for name, text in texts.items() for problem in _shape(name, text)]
@@ -53,7 +53,7 @@ def _pins(text: str) -> dict[str, str]:
 
 
 def _asked_for(root: Path) -> dict[str, list[Requirement]]:
-    """Return what pyproject.toml asks of each file."""
+    """Return the requirements of pyproject.toml for each file."""
     with (root / "pyproject.toml").open("rb") as file:
         document = tomllib.load(file)
     project, groups = document["project"], document["dependency-groups"]
@@ -76,7 +76,7 @@ def _coverage(name: str, wanted: Iterable[Requirement], pins: dict[str, str]) ->
 
 
 def _agreement(name: str, pins: dict[str, str], base: dict[str, str]) -> list[str]:
-    """Return the packages that two files, installed one on the other, pin to different releases."""
+    """Return the packages that two files pin to different releases; the files are installed into one environment."""
     return [
         f"{name}.txt: {package}=={version}, the file below it pins {base[package]}; run `make lock`"
         for package, version in pins.items()
@@ -85,7 +85,7 @@ def _agreement(name: str, pins: dict[str, str], base: dict[str, str]) -> list[st
 
 
 def main() -> int:
-    """Print what is wrong; return the exit code."""
+    """Print the problems; return the exit code."""
     found = problems(ROOT)
     for problem in found:
         print(problem)

@@ -1,9 +1,9 @@
-"""Checks the language: phrases in prose and messages, and the words that names are made of, by `tools/words.toml`.
+"""Check the language: phrases in prose and messages, and the words in names, by the lists in `tools/words.toml`.
 
 Python files are checked in their docstrings, comments, string literals of several words, and in the names that they
 define; Markdown pages in their prose, without code. Each finding is printed as `file:line: word -> suggestion`.
 
-Run it as `python -m tools.check_words [--count] [PATH ...]`. Tests are checked only where they are named as paths.
+Run it as `python -m tools.check_words [--count] [PATH ...]`. Tests are checked only if they are passed as paths.
 """
 
 from __future__ import annotations

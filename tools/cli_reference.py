@@ -1,4 +1,4 @@
-"""Writes docs/cli.md: the help of every command.
+"""Write docs/cli.md: the help of every command.
 
 Run it as `python -m tools.cli_reference [--check]`.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PAGE: Final = ROOT / "docs" / "cli.md"
 PROGRAM: Final = "otel-agentic"
-#: Columns that help is wrapped at, whatever the terminal.
+#: Column at which help is wrapped, independent of the terminal.
 _WIDTH: Final = 100
 
 _INTRODUCTION: Final = """\
@@ -37,7 +37,7 @@ contract: later releases may add to it, never rename.
 
 
 def commands(root: click.Command) -> Iterator[click.Context]:
-    """Yield the context of each command of a click tree, a group before its members; hidden ones are left out.
+    """Yield the context of each command of a click tree, a group before its members; hidden commands are skipped.
 
     >>> group = click.Group("store", commands=[click.Command("stats"), click.Command("vacuum", hidden=True)])
     >>> [context.command_path for context in commands(group)]
@@ -59,7 +59,7 @@ def _below(context: click.Context) -> Iterator[click.Context]:
 
 
 def reference(root: click.Command) -> str:
-    """Return the page: one section a command with its help."""
+    """Return the page: one section per command with its help."""
     sections = [_section(context) for context in commands(root)]
     return "\n".join([_INTRODUCTION, *sections])
 
@@ -72,7 +72,7 @@ def _section(context: click.Context) -> str:
 
 def write() -> str:
     """Return the page of our own commands."""
-    from otel_agentic.cli import cli  # noqa: PLC0415 — the functions above serve any click tree
+    from otel_agentic.cli import cli  # noqa: PLC0415 — the functions above work with any click tree
 
     return reference(cli)
 

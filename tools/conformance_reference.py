@@ -1,4 +1,4 @@
-"""Writes the list of checks into docs/conformance.md, from the checks themselves.
+"""Write the list of checks into docs/conformance.md, generated from the checks.
 
 Run it as `python -m tools.conformance_reference [--check]`.
 """
@@ -32,7 +32,7 @@ def table(checks: Iterable[Check]) -> str:
 
 
 def page() -> str:
-    """Return the page with its list made anew; the text around it stays."""
+    """Return the page with a new list; the text around the list is unchanged."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table(CHECKS)}\n{END}{after}"

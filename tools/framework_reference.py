@@ -1,4 +1,4 @@
-"""Writes docs/frameworks/: a page for each framework, from `frameworks.toml` and the tables of the dialects.
+"""Write docs/frameworks/: a page for each framework, generated from `frameworks.toml` and the tables of the dialects.
 
 Run it as `python -m tools.framework_reference [--check]`.
 """
@@ -38,7 +38,7 @@ _MEANINGS: Final = {
     "flat_definitions": "available tools, flattened",
     "schema": "schema of the called tool",
 }
-#: Fields of the table that are not of interest on the pages.
+#: Fields of the table that the pages omit.
 _HIDDEN: Final = frozenset({"scopes", "marks", "kind", "kinds", "agent_id", "response_id"})
 #: The meanings of a dialect's `kind` attribute; any other value is a reason to ignore the span.
 _EVENTS: Final = {
@@ -90,7 +90,7 @@ which no tool ran, is a tool (`code_interpreter` of OpenAI).
 
 
 def pages() -> dict[Path, str]:
-    """Return the pages by path: one a framework, and an index."""
+    """Return the pages by path: one per framework, and an index."""
     return {FOLDER / "index.md": index(), **{FOLDER / f"{entry.name}.md": page(entry) for entry in frameworks()}}
 
 

@@ -1,4 +1,4 @@
-"""Pages that come from the code: written by a tool, checked to be current in `make check`."""
+"""Generated pages: a tool writes them, and `make check` verifies that they are current."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ROOT: Final = Path(__file__).parents[1]
 
 
 def publish(page: Path, write: Callable[[], str]) -> int:
-    """Write a page, or with `--check` compare it with what would be written; return the exit code."""
+    """Write a page, or with `--check` compare it with the generated text; return the exit code."""
     parser = argparse.ArgumentParser(description=f"Write {page.relative_to(ROOT)} from the code.")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when the page is not current")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if the page is not current")
     if not parser.parse_args().check:
         page.write_text(write(), encoding="utf-8")
         return 0
@@ -28,7 +28,7 @@ def publish(page: Path, write: Callable[[], str]) -> int:
 
 
 def stale(page: Path, wanted: str) -> str | None:
-    """Return how a page differs from what is wanted, None where it is current."""
+    """Return the diff between a page and the generated text, or None if the page is current."""
     found = page.read_text(encoding="utf-8") if page.is_file() else ""
     if found == wanted:
         return None
@@ -37,5 +37,5 @@ def stale(page: Path, wanted: str) -> str | None:
 
 
 def run(page: Path, write: Callable[[], str]) -> None:
-    """Publish a page and leave with the exit code."""
+    """Publish a page and exit with the exit code."""
     sys.exit(publish(page, write))

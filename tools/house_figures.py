@@ -1,6 +1,6 @@
-"""Prints the size and shape of the product: logical lines, files, import circles, and the files that one span enters.
+"""Print the size and shape of the product: logical lines, files, import circles, and the files that one span enters.
 
-Logical lines have a token; blank lines, comments and docstrings do not count. Import circles are groups of modules
+A logical line contains a token; blank lines, comments and docstrings do not count. Import circles are groups of modules
 that import each other, directly or through others; imports for type checking and inside functions count too. For the
 trip of a span, a collector runs in this process, receives one conversation over gRPC, and every call into the product
 is recorded until `/metrics` contains pass@k.

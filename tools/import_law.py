@@ -1,7 +1,7 @@
-"""The part of the import law that import-linter cannot say: where a part of a foreign package may be imported.
+"""Check the import rules that import-linter cannot express: where a part of a foreign package may be imported.
 
-import-linter knows foreign packages by their first name only, so `opentelemetry.sdk` and `opentelemetry.proto` are one
-to it. Imports for type checking count too: a room that names a heavy type depends on it.
+import-linter sees only the first part of the name of a foreign package, so it cannot distinguish `opentelemetry.sdk` from
+`opentelemetry.proto`. Imports for type checking count too: a package that names a heavy type depends on it.
 
 Run it as `python -m tools.import_law [ROOT]`.
 """
@@ -22,7 +22,7 @@ PACKAGES: Final = ("otel_agentic", "collectors")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A foreign package and the modules (with all below them) that may import it."""
+    """A foreign package and the modules (with their submodules) that may import it."""
 
     package: str
     rooms: tuple[str, ...]
@@ -46,7 +46,7 @@ RULES: Final = (
     Rule(
         package="opentelemetry.sdk",
         rooms=(
-            "collectors.in_process",  # the reading half of collectors.in_process
+            "collectors.in_process",  # the span reader of collectors.in_process
             "collectors.in_process",
             "otel_agentic.demo",
             "otel_agentic.telemetry",
@@ -72,7 +72,7 @@ def _imports(path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            # `from opentelemetry import sdk` names the package in its second half.
+            # `from opentelemetry import sdk` names the package after `import`.
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
@@ -90,7 +90,7 @@ def _module(path: Path, root: Path) -> str:
 
 
 def main() -> int:
-    """Print what breaks the law; return the exit code."""
+    """Print the imports that break a rule; return the exit code."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1]
     found = violations(root)
     for violation in found:

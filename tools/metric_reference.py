@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md: every metric of the built-in evaluators, from their own records.
+"""Write docs/metrics.md: every metric of the built-in evaluators, generated from their descriptions.
 
 Run it as `python -m tools.metric_reference [--check]`.
 """
@@ -23,30 +23,30 @@ PAGE: Final = ROOT / "docs" / "metrics.md"
 
 _OWN: Final = "otel-agentic"
 _PREFIX: Final = "agentic."
-#: Families in the order in which a reader meets them, with what they are about. Others follow by name.
+#: Families in the order of the page, with their subject. Others follow by name.
 FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
     "layers": (
         "Three layers: reasoning, action, outcome",
-        "Where a run broke first: in the plan, in the calls, or in what came of them.",
+        "Where a run failed first: in the plan, in the calls, or in the outcome.",
     ),
     "trajectory": (
         "Trajectory",
-        "The calls that were made, held against the expected ones as sequences and as sets.",
+        "The actual calls, compared with the expected calls as sequences and as sets.",
     ),
     "operations": (
         "Operations",
-        "What a run took, and how it went along: time, tokens, money, retries, loops, recovery.",
+        "The cost and the course of a run: time, tokens, money, retries, loops, recovery.",
     ),
     "ragas": (
         "RAGAS and NeMo",
-        "The agent metrics of that library. [Compatible modes](compat.md) reproduce its own arithmetic.",
+        "The agent metrics of RAGAS and NeMo Evaluator. [Compatible modes](compat.md) reproduce the arithmetic of RAGAS.",
     ),
     "agentest": (
         "Agentest",
-        "Quality of answers from 1 to 5, whether the goal was reached, and what kind of failure it was if not.",
+        "Quality of answers from 1 to 5, whether the goal was reached, and the kind of failure if it was not.",
     ),
 }
-#: What an evaluator may need, as a reader understands it.
+#: What an evaluator may need, in words.
 NEEDS: Final[Mapping[Need, str]] = {
     "turns": "at least one turn",
     "queries": "the users' queries recorded",
@@ -55,7 +55,7 @@ NEEDS: Final[Mapping[Need, str]] = {
     "arguments": "arguments of the calls recorded",
     "results": "results of the calls recorded",
     "definitions": "tool definitions on the spans (`gen_ai.tool.definitions`)",
-    "plan": "a plan: a plan span, a plan-shaped call, or one that is given",
+    "plan": "a plan: a plan span, a plan-shaped call, or a plan in the input",
     "usage": "token usage on the spans",
     "prices": "a price for the model (`evaluators.prices`)",
     "state": "the final state: an attribute, or results of calls",
@@ -74,18 +74,18 @@ TARGETS: Final[Mapping[Target, str]] = {
     "conversation": "one a conversation",
     "turn": "one a turn",
     "call": "one a tool call",
-    "group": "one a group of conversations, made when it is asked for",
+    "group": "one a group of conversations, computed on request",
 }
 
 _INTRODUCTION: Final = """\
 # Metrics
 
-Written by `make docs` from the evaluators themselves. Beyond the outcome (was the conversation right?), evaluators say how
-it went: each gives scores of its metrics, or says why it cannot.
+Written by `make docs` from the evaluators themselves. In addition to the outcome (was the conversation right?), evaluators
+measure the course of a conversation: each returns scores of its metrics, or a reason why there is no score.
 
 ## Choosing
 
-Metrics marked *default* are computed with every evaluation: they need no model and cost nothing. The others are chosen by
+Metrics marked *default* are computed with every evaluation: they need no model and cost nothing. Select the others by
 name, on the command line or in the settings.
 
 ```console
@@ -100,41 +100,41 @@ $ otel-agentic prompts show --metric helpfulness
 metrics = ["default", "agentest.helpfulness", "ragas"]
 ```
 
-A name is that of a metric (whole, or its last parts: `helpfulness`, `agentest.helpfulness`), of an evaluator, or of a family;
-`default`, `all` and `none` are names, too. Where the judge asks no model, what needs one is left out of a family or `all`, and
-named; a metric that was named itself is an error then. An evaluator runs as a whole: all of its metrics are stored. One of your own is a
-function or a class: [plug-ins](plugins.md).
+A name identifies a metric (in full, or by its last parts: `helpfulness`, `agentest.helpfulness`), an evaluator, or a family;
+`default`, `all` and `none` are also valid. If the judge uses no model, a family or `all` skips the metrics that need a model and
+reports their names; selecting such a metric by its own name is an error. An evaluator always runs completely: all of its metrics
+are stored. Your own evaluator is a function or a class: see [plug-ins](plugins.md).
 
 ## No score
 
-Where something is missing there is no score, and never 0. The reason is stored, and an explanation says what is missing.
+If required data is missing, there is no score; a missing score is never stored as 0. The reason is stored, and the explanation names the missing data.
 
 | reason | when |
 |---|---|
-| `unmatched`, `ambiguous` | no case belongs to the conversation, or two fit equally |
-| `not_scored` | it is closed, and has no score yet |
-| `unreviewed` | its case is a draft |
+| `unmatched`, `ambiguous` | no case matches the conversation, or two cases match equally well |
+| `not_scored` | the conversation is closed and has no score yet |
+| `unreviewed` | the case is a draft |
 | `incomplete` | an expected turn is missing, and no end mark proves that the conversation ended |
-| `no_conversation_id` | the same, and no span carries a conversation id: the turn may be stored as another conversation |
-| `empty` | it has no turn |
-| `no_data` | nothing applies, or the case does not annotate it |
+| `no_conversation_id` | the same, and no span has a conversation id: the missing turn may be stored as another conversation |
+| `empty` | the conversation has no turn |
+| `no_data` | the metric does not apply, or the case has no annotation for it |
 | `content_not_captured` | the instrumentation did not record texts, arguments or results; recording content adds them |
 | `model_calls_not_recorded` | no span of a model call arrived |
-| `tokens_not_recorded` | spans of model calls carry no token usage |
+| `tokens_not_recorded` | spans of model calls have no token usage |
 | `price_not_set` | a model has no price in `[evaluators.prices]` |
-| `tool_definitions_not_recorded` | no span records which tools the agent was given, or their schemas |
-| `state_not_recorded` | no span records the final state, and no result of a tool that writes tells it |
+| `tool_definitions_not_recorded` | no span records the tools available to the agent, or their schemas |
+| `state_not_recorded` | no span records the final state, and no result of a tool that writes contains it |
 | `times_not_recorded` | the turn comes from data without times |
-| `judge_error` | the judge failed after its retries; that is never a failure of the agent |
-| `judge_unsure` | the judge does not decide on an answer: its score lies between failing and passing |
-| `sampled_out` | sampling left the conversation out |
-| `budget_exhausted` | the judge was not asked because its budget is exhausted |
+| `judge_error` | the judge failed after its retries; this never counts as a failure of the agent |
+| `judge_unsure` | the judge does not decide on an answer: its score is between failing and passing |
+| `sampled_out` | the conversation was not sampled |
+| `budget_exhausted` | the judge was not called because its budget is exhausted |
 
 ## Failures, thresholds, severities
 
-A score is a failure where its label is a failing one, or its value does not meet the threshold: that of the settings, else
-the metric's own. Thresholds and severities count when they are read, so a change needs no new evaluation. Of a severity, what
-the settings say of `metric=label` comes first, then of the metric, then the metric itself.
+A score is a failure if its label is a failing label, or if its value does not meet the threshold: the threshold in the settings,
+else that of the metric. Thresholds and severities are applied when scores are read, so a change needs no new evaluation. For a
+severity, the setting for `metric=label` takes precedence, then the setting for the metric, then the severity of the metric itself.
 
 ```toml
 # otel-agentic.toml
@@ -149,8 +149,8 @@ the settings say of `metric=label` comes first, then of the metric, then the met
 
 ## Prices
 
-Cost is computed from the tokens that the spans report, with your prices: US dollars a million tokens, by name of the model
-or glob, the most specific one. Without a price there is no cost.
+Cost is computed from the tokens that the spans report, with your prices in US dollars per million tokens. A price applies to a
+model name or a glob; the most specific match applies. Without a price there is no cost.
 
 ```toml
 # otel-agentic.toml
@@ -160,10 +160,10 @@ or glob, the most specific one. Without a price there is no cost.
 
 ## Where scores go
 
-Into the table `scores`, with [questions in SQL](sql.md#questions-about-metrics); into the report in all its formats; for a
-running collector into [histograms and events](telemetry.md#scores-of-metrics); and `otel-agentic gate` holds them against
-thresholds. Tool scores, values from 0 to 1 of what an agent did with its tools, are also shown in bands: perfect 1.0, good
-from .75, moderate from .50, poor below.
+Scores are stored in the table `scores` (see [questions in SQL](sql.md#questions-about-metrics)) and are included in every report
+format. A running collector also exports them as [histograms and events](telemetry.md#scores-of-metrics), and `otel-agentic gate`
+compares them with thresholds. Tool scores are values from 0 to 1 that rate an agent's use of its tools. They are also shown in
+bands: perfect 1.0, good from .75, moderate from .50, poor below.
 """
 
 
@@ -179,7 +179,7 @@ def evaluators() -> list[AnyEvaluator]:
 
 
 def reference(built_in: Sequence[AnyEvaluator]) -> str:
-    """Return the page: an introduction, a table of all metrics, then each with all there is to know of it."""
+    """Return the page: an introduction, a table of all metrics, then a section for each metric."""
     families = dict.fromkeys(map(_family, built_in))
     parts = [_section(family, [one for one in built_in if _family(one) == family]) for family in families]
     return "\n".join([_INTRODUCTION, *_overview(built_in), *parts])
@@ -191,7 +191,7 @@ def _family(one: AnyEvaluator) -> str:
 
 def _overview(built_in: Sequence[AnyEvaluator]) -> Iterator[str]:
     yield "## All metrics\n"
-    yield "| metric | what it says | range | a score | |"
+    yield "| metric | description | range | scores | |"
     yield "|---|---|---|---|---|"
     for one in built_in:
         for metric in one.metrics:
@@ -213,7 +213,7 @@ def _metric(one: AnyEvaluator, metric: Metric) -> str:
         ("title", metric.title),
         ("range", _range(metric)),
         ("better", {True: "higher", False: "lower", None: "neither"}[metric.higher_is_better]),
-        ("a score", TARGETS[metric.target]),
+        ("scores", TARGETS[metric.target]),
         ("labels", _labels(metric)),
         ("threshold", _threshold(threshold_of(metric))),
         ("severity of a value that is not good", _severity(metric)),

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md: every setting with its default, from the settings themselves.
+"""Write docs/settings.md: every setting with its default, generated from the settings.
 
 Run it as `python -m tools.settings_reference [--check]`.
 """
@@ -21,14 +21,14 @@ PAGE: Final = ROOT / "docs" / "settings.md"
 _INTRODUCTION: Final = f"""\
 # Settings
 
-Written by `make docs` from the settings themselves. Sources, strongest first:
+Written by `make docs` from the settings themselves. Sources, in order of precedence:
 
 1. flags of the command line ([reference](cli.md));
 2. environment variables: `OTEL_AGENTIC_`, section, two underscores, name, such as `OTEL_AGENTIC_RECEIVE__HTTP`; lists and
    tables are written as JSON;
-3. a TOML file: `--config FILE`, else the one that `{CONFIG_FILE_VARIABLE}` names, else `./{DEFAULT_CONFIG_FILE}`.
+3. a TOML file: `--config FILE`, else the file that `{CONFIG_FILE_VARIABLE}` names, else `./{DEFAULT_CONFIG_FILE}`.
 
-`otel-agentic config show` prints what is in force. A value that is not allowed stops the command and names the setting.
+`otel-agentic config show` prints the effective settings. An invalid value stops the command; the message names the setting.
 
 ```toml
 [receive]
@@ -41,7 +41,7 @@ k = [1, 3, 5]
 
 
 def reference() -> str:
-    """Return the page: one section of the page a section of the settings."""
+    """Return the page: one section per section of the settings."""
     return "\n".join([_INTRODUCTION, *(_section(name, field) for name, field in Settings.model_fields.items())])
 
 
@@ -53,7 +53,7 @@ def _section(name: str, field: FieldInfo) -> str:
         f"| `{inner}` | {_default(found)} | {_cell(found.description or '')} |"
         for inner, found in section.model_fields.items()
     ]
-    head = ["| setting | default | what it is |", "|---|---|---|"]
+    head = ["| setting | default | description |", "|---|---|---|"]
     return "\n".join([f"## {name}\n", f"{(section.__doc__ or '').strip()}\n", *head, *rows, ""])
 
 

@@ -1,4 +1,4 @@
-"""The commands that a page shows, and whether our command line would take them; nothing is run."""
+"""Find the commands that a page shows, and check whether our command line accepts them; no command is run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shown_commands(text: str) -> Iterator[str]:
 
 
 def problem_of(command: str) -> str | None:
-    """Return why a command would be refused; None where it would be taken, or is not one of ours."""
+    """Return the reason why a command is invalid, or None if it is valid or not one of ours."""
     try:
         words = _words(command)
     except ValueError as error:
@@ -42,7 +42,7 @@ def problem_of(command: str) -> str | None:
         case ["make", *targets]:
             return _make_problem(targets)
         case ["otel-agentic", *arguments]:
-            from otel_agentic.cli import cli  # noqa: PLC0415 — the rest serves any click tree
+            from otel_agentic.cli import cli  # noqa: PLC0415 — the rest works with any click tree
 
             return click_problem(cli, arguments)
         case _:
@@ -50,7 +50,7 @@ def problem_of(command: str) -> str | None:
 
 
 def _words(command: str) -> list[str]:
-    """Return the words of the first simple command, without assignments in front and redirections behind."""
+    """Return the words of the first simple command, without leading assignments and trailing redirections."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     lexer.commenters = "#"
@@ -71,9 +71,9 @@ def _make_problem(words: Sequence[str]) -> str | None:
 
 
 def click_problem(root: click.Command, arguments: Sequence[str]) -> str | None:
-    """Return why a click tree would refuse arguments, None where it would not; no command is run.
+    """Return the reason why a click tree rejects arguments, or None if it accepts them; no command is run.
 
-    Whether a named file exists is not asked: pages name files that a reader has.
+    Files need not exist, because pages name files of the reader.
     """
     context = click.Context(root, info_name="otel-agentic")
     try:
@@ -87,7 +87,7 @@ def _descend(context: click.Context, arguments: list[str]) -> None:
     """Follow the arguments down the tree.
 
     Raises:
-        click.UsageError: a command, option, value or missing argument is refused.
+        click.UsageError: a command, option or value is invalid, or an argument is missing.
     """
     if _ANSWERED_AT_ONCE & set(arguments[:1]):
         return
@@ -109,7 +109,7 @@ def _parse(context: click.Context, arguments: list[str]) -> list[str]:
     values, rest, _ = parser.parse_args(args=arguments)
     for parameter in command.get_params(context):
         if parameter.name in {"help", "version"}:
-            continue  # their callbacks print and leave
+            continue  # their callbacks print and exit
         _, rest = _take(context, parameter, values, rest)
     if rest and not isinstance(command, click.Group):
         raise click.UsageError(f"unexpected {' '.join(rest)}")

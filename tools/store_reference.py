@@ -1,4 +1,4 @@
-"""Writes docs/store.md: tables, views and columns, from the comments in a fresh DuckDB file.
+"""Write docs/store.md: tables, views and columns, generated from the comments in a new DuckDB file.
 
 Run it as `python -m tools.store_reference [--check]`.
 """
@@ -58,14 +58,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """Everything in a fresh file."""
+    """All tables and views of a new file."""
 
     tables: tuple[Relation, ...]
     views: tuple[Relation, ...]
 
 
 def schema() -> Schema:
-    """Return the schema of a file made just now."""
+    """Return the schema of a new file."""
     with tempfile.TemporaryDirectory() as folder:
         reader = Reader([], ConversationSettings())
         settings = StoreSettings(db=Path(folder) / "fresh.duckdb")
@@ -108,7 +108,7 @@ def reference(content: Schema) -> str:
 
 
 def _section(relation: Relation) -> str:
-    # A view's columns are all nullable to DuckDB; stating that would not help a reader.
+    # DuckDB reports all columns of a view as nullable, which would not help a reader.
     says_null = any(not column.nullable for column in relation.columns)
     rows = [
         f"| `{column.name}` | {column.type}{', may be null' if says_null and column.nullable else ''} "

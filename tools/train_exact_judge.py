@@ -2,13 +2,13 @@
 
     python -m tools.train_exact_judge [PAIRS] [--check]
 
-PAIRS is a JSONL file of question, golds, answer and human (true or false), by default the shared `evouna-tq.jsonl`. `--check` writes
-nothing and fails where the result differs from what is shipped.
+PAIRS is a JSONL file with question, golds, answer and human (true or false), by default the shared `evouna-tq.jsonl`. `--check`
+writes nothing and fails if the result differs from the shipped coefficients.
 
-An answer is judged by the accepted answer that fits it best, and the model is trained the same way: each round takes the best
-accepted answer of each pair under the coefficients so far, and fits them to these. Each pair is used twice: with all accepted
-answers, and with one of them alone, since most cases have one. A coefficient may only have the sign that its feature
-declares. Nothing is random, so that the same pairs give the same coefficients.
+An answer is judged by the accepted answer that fits it best. The model is trained in the same way: each round selects the best
+accepted answer of each pair under the current coefficients, and refits the coefficients to these. Each pair is used twice: with
+all accepted answers, and with a single one, because most cases have one. A coefficient may only have the sign that its feature
+declares. Nothing is random, so the same pairs result in the same coefficients.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ LICENCE: Final = "Apache-2.0"
 #: as of wrong ones are decided, so that conversations without unsure turns pass as often as all do.
 FAILS: Final = 0.25
 PASSES: Final = 0.75
-#: Of an answer that says the yes or the no that was expected, or all expected facts. Of 335 such pairs 331 are right
-#: (`python -m benchmarks.answer_pairs`); too few of them are polar to estimate those apart.
+#: The probability for an answer that contains the expected yes or no, or all expected facts. Of 335 such pairs 331 are right
+#: (`python -m benchmarks.answer_pairs`); too few of them are yes or no answers to estimate these separately.
 AGREED: Final = 0.99
-#: Weight of a pair with one accepted answer alone.
+#: Weight of a pair with a single accepted answer.
 ONE_ACCEPTED_WEIGHT: Final = 0.5
 REGULARISATION: Final = 20.0
 _ROUNDS: Final = 8
 _DIGITS: Final = 5
-#: Features that choose the accepted answer in the first round.
+#: Features that select the accepted answer in the first round.
 _FIRST_CHOICE: Final = ("contained", "recall", "f1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanPair:
-    """A question with its accepted answers, and an answer that people judged. `group` is the question, `system` who answered."""
+    """A question with its accepted answers, and an answer that people judged. `group` is the question, `system` is the author of the answer."""
 
     group: str
     system: str
@@ -73,10 +73,10 @@ class HumanPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The features of pairs: one row for each pair and accepted answer, rows of a pair next to each other.
+    """The features of pairs: one row for each pair and accepted answer; the rows of a pair are adjacent.
 
-    `caps` are the highest probabilities that objections allow, `fixed` the scores that rules give (-1 where none does), and `single`
-    marks the accepted answer that stands for all where only one is used.
+    `caps` contains the highest probabilities that objections allow, `fixed` the scores that rules set (-1 if no rule applies), and
+    `single` marks the accepted answer that represents all others when only one is used.
     """
 
     values: NDArray[np.float64]
@@ -87,7 +87,7 @@ class Measured:
     right: NDArray[np.bool_]
 
     def of(self, chosen: NDArray[np.bool_]) -> Measured:
-        """Return the rows of some pairs, given as a mask over pairs; the numbers of pairs stay."""
+        """Return the rows of the pairs selected by a mask over pairs; the pairs keep their numbers."""
         return self._rows(chosen[self.pair])
 
     def one_accepted(self) -> Measured:
@@ -125,7 +125,7 @@ def read_pairs(path: Path) -> list[HumanPair]:
 
 
 def measured(pairs: Sequence[HumanPair], model: Model) -> Measured:
-    """Return the features of pairs; `model` gives the caps of objections only, its weights are not used."""
+    """Return the features of pairs; `model` provides only the caps of objections, its weights are not used."""
     single = single_accepted(pairs)
     rows = [row for index, pair in enumerate(pairs) for row in _rows(index, pair, model, single[pair.group])]
     values, pair_of, caps, fixed, alone = zip(*rows, strict=True)
@@ -153,9 +153,9 @@ def _rows(index: int, pair: HumanPair, model: Model, single: str) -> list[tuple[
 
 
 def single_accepted(pairs: Sequence[HumanPair]) -> dict[str, str]:
-    """Return the accepted answer of each question that stands for all: the one that most answers contain, the longest of these.
+    """Return the representative accepted answer of each question: the one that most answers contain, the longest if several do.
 
-    Lists of accepted answers hold many spellings that nobody writes; a person who annotates a case writes the usual one.
+    Lists of accepted answers contain many rare spellings; a person who annotates a case writes the usual one.
     """
     answers = defaultdict(list)
     accepted = {}
@@ -204,7 +204,7 @@ def _minimum(
     regularisation: float,
     start: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return weights and intercept of the least penalised log loss; each weight has the sign that its feature declares."""
+    """Return weights and intercept that minimise the penalised log loss; each weight has the sign that its feature declares."""
 
     def loss(vector: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logit = values @ vector[:-1] + vector[-1]
@@ -234,14 +234,14 @@ def _best_rows(score: NDArray[np.float64], pair: NDArray[np.int64]) -> NDArray[n
 
 
 def probabilities(data: Measured, weights: NDArray[np.float64], intercept: float) -> NDArray[np.float64]:
-    """Return the score of each pair of some rows, in the order of their numbers."""
+    """Return the score of each pair in the rows, in the order of the pair numbers."""
     score = np.minimum(1 / (1 + np.exp(-(data.values @ weights + intercept))), data.caps)
     best: NDArray[np.float64] = np.maximum.reduceat(np.where(data.fixed >= 0, data.fixed, score), _starts(data.pair))
     return best
 
 
 def blank_model() -> Model:
-    """Return the model that gives the caps: thresholds without weights."""
+    """Return the model that provides the caps: thresholds without weights."""
     return Model(version=VERSION, intercept=0.0, weights=(), fails=FAILS, passes=PASSES, agreed=AGREED)
 
 
@@ -261,7 +261,7 @@ def trained(path: Path) -> dict[str, Any]:
 
 
 def same(one: dict[str, Any], other: dict[str, Any], tolerance: float = 0.02) -> bool:
-    """Return whether two models are one but for rounding on different processors."""
+    """Return whether two models are equal, except for rounding on different processors."""
     numbers, others = ([model["intercept"], *model["weights"].values()] for model in (one, other))
     plain = [
         {key: value for key, value in model.items() if key not in {"intercept", "weights"}} for model in (one, other)
@@ -276,12 +276,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare with the shipped coefficients, write nothing")
     arguments = parser.parse_args()
     if not arguments.pairs.is_file():
-        parser.error(f"no file {arguments.pairs}; give the pairs, or set OTEL_AGENTIC_SHARED to the shared folder")
+        parser.error(f"no file {arguments.pairs}; pass the pairs, or set OTEL_AGENTIC_SHARED to the shared folder")
     found = trained(arguments.pairs)
     if arguments.check:
         if same(found, json.loads(SHIPPED.read_text(encoding="utf-8"))):
             return 0
-        print(f"{SHIPPED} is not what {arguments.pairs} gives; run python -m tools.train_exact_judge")
+        print(f"{SHIPPED} differs from the result for {arguments.pairs}; run python -m tools.train_exact_judge")
         return 1
     SHIPPED.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     return 0
