@@ -1,4 +1,4 @@
-"""Score what is in a file of spans: OTLP/JSON lines, as the OpenTelemetry Collector's file exporter writes them.
+"""Score the spans of a file: OTLP/JSON lines, as the OpenTelemetry Collector's file exporter writes them.
 
     python backfill_from_file.py
 

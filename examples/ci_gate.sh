@@ -3,9 +3,9 @@
 #
 #   sh ci_gate.sh SPANS CASES [more options of `otel-agentic gate`]
 #
-# SPANS is a file or folder that the OpenTelemetry Collector's file exporter wrote (or any OTLP/JSON lines), CASES holds what is
-# expected. gate.xml is JUnit XML, which most CI systems show as tests. In GitHub Actions give `--format github`, too.
-# It ends with 0: passed, 1: a condition does not hold, 2: a condition cannot be meant, 3: a file cannot be read.
+# SPANS is a file or folder that the OpenTelemetry Collector's file exporter wrote (or any OTLP/JSON lines), CASES contains
+# the expected answers and calls. gate.xml is JUnit XML, which most CI systems show as tests. In GitHub Actions, also pass
+# `--format github`. Exit codes: 0: passed, 1: a condition does not hold, 2: a condition is invalid, 3: a file cannot be read.
 set -eu
 spans=$1
 cases=$2

@@ -1,8 +1,8 @@
-"""Score conversations in Python, without a collector and without a store: as in a notebook.
+"""Score conversations in Python, without a collector and without a store, as in a notebook.
 
     python evaluate_in_python.py
 
-Its page is docs/python.md.
+See docs/python.md.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ REFUND = {
 
 
 def from_spans() -> None:
-    """Score the spans of an agent, eight attempts of one case."""
+    """Score the spans of an agent: eight attempts at one case."""
     found = evaluate(requests(), Case.model_validate_json(CASES), k=[1, 3])
     print(found)
     always = found.pass_pow_k[3]
@@ -62,7 +62,7 @@ def from_spans() -> None:
 
 
 def from_records() -> None:
-    """Score records, look at tables, ask a judge of one's own."""
+    """Score records, read the tables of results, and use a custom judge."""
     found = evaluate(RECORDS, REFUND, turn_rule="both")
     for row in found.table("turns"):
         print(f"{row['conversation_id']}: {row['outcome']}, answer score {row['answer_score']:.2f}")

@@ -1,9 +1,9 @@
-"""Collect the spans of this very process, without a network: a span processor that writes to a DuckDB file.
+"""Collect the spans of this process without a network, with a span processor that writes to a DuckDB file.
 
     python in_process.py
 
-Good for tests, notebooks and batch jobs. The agent here is written by hand with the OpenTelemetry API; with an
-instrumented framework the rest stays the same.
+Use this for tests, notebooks and batch jobs. The agent is instrumented by hand with the OpenTelemetry API; with an
+instrumented framework, the rest stays the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from otel_agentic.commands.ingest import rebuild_pending
 
 
 def answer(tracer: trace.Tracer, conversation_id: str, query: str) -> str:
-    """Answer a question as an agent does, with spans as the GenAI semantic conventions want them."""
+    """Answer a question as an agent, with spans that follow the GenAI semantic conventions."""
     with tracer.start_as_current_span("invoke_agent adder") as run:
         run.set_attribute("gen_ai.operation.name", "invoke_agent")
         run.set_attribute("gen_ai.agent.name", "adder")
@@ -44,7 +44,7 @@ def message(role: str, text: str) -> str:
 
 
 def main(folder: Path) -> None:
-    """Run the agent and show what was collected."""
+    """Run the agent and show the collected conversations."""
     with Engine(load_settings(store={"db": folder / "example.duckdb"}), create=True) as engine:
         provider = TracerProvider()
         provider.add_span_processor(AgenticSpanProcessor(engine.store))

@@ -1,6 +1,6 @@
-"""Instrument a LangChain agent, export its spans over OTLP, and see the conversation that is rebuilt from them.
+"""Instrument a LangChain agent, export its spans over OTLP, and show the conversation that is rebuilt from them.
 
-    python langchain_agent.py                                  # starts a collector of its own on free ports
+    python langchain_agent.py                                  # starts its own collector on free ports
     python langchain_agent.py --endpoint http://127.0.0.1:4318  # sends to yours (`otel-agentic serve`)
 
 Needs `pip install 'otel-agentic[demo]'`. The model is scripted, so nothing leaves this machine.
@@ -32,7 +32,7 @@ LONGEST_S = 30.0
 
 
 class ScriptedModel(GenericFakeChatModel):
-    """Stands in for your chat model: it says the messages it was given."""
+    """Replaces your chat model and returns scripted messages."""
 
     def bind_tools(self, tools: Any, **kwargs: Any) -> Any:  # noqa: ARG002 — LangChain's signature
         """Accept tools, as every real model does."""
@@ -46,7 +46,7 @@ def find_table(guests: int, time: str) -> dict[str, Any]:
 
 
 def run_agent(endpoint: str) -> None:
-    """Run an instrumented agent. These four lines of OpenTelemetry are all that your own agent needs."""
+    """Run an instrumented agent. Your own agent needs only the same four lines of OpenTelemetry."""
     resource = Resource.create({"service.name": "restaurant", "service.version": "2.1.0"})
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces")))
@@ -58,7 +58,7 @@ def run_agent(endpoint: str) -> None:
     # The thread id becomes the conversation id: the turns of one chat share it.
     query = HumanMessage("A table for two at 19:30, please.")
     agent.invoke({"messages": [query]}, {"configurable": {"thread_id": CONVERSATION}})
-    provider.shutdown()  # sends what is still queued
+    provider.shutdown()  # sends the spans that are still queued
 
 
 def run_with_own_collector(folder: Path) -> None:
@@ -67,7 +67,7 @@ def run_with_own_collector(folder: Path) -> None:
         store={"db": folder / "example.duckdb"},
         receive={"http": "127.0.0.1:0", "grpc": "127.0.0.1:0"},
         admin={"address": "127.0.0.1:0"},
-        conversations={"turn_idle_s": 0.5, "idle_s": 1},  # production waits a minute and half an hour
+        conversations={"turn_idle_s": 0.5, "idle_s": 1},  # in production: one minute and half an hour
     )
     collector = LiveCollector(settings)
     addresses = collector.start()

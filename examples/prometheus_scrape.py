@@ -3,7 +3,7 @@
     python prometheus_scrape.py
 
 Starts a collector on free ports, sends it a few attempts over OTLP/HTTP, scrapes it as Prometheus would and prints
-the `agentic_*` series. `prometheus.yml` beside this file is the configuration for a collector on its usual ports.
+the `agentic_*` series. `prometheus.yml` in this folder is the configuration for a collector on its default ports.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from sample_spans import ATTEMPTS, CASES, requests
 
 from otel_agentic import LiveCollector, load_settings
 
-#: What to look at first; there are more.
+#: The most important series; there are more.
 SERIES = ("agentic_success_", "agentic_pass_pow_k_", "agentic_coverage_ratio", "agentic_window_conversations")
 LONGEST_S = 30.0
 
 
 def scrape(admin: str) -> list[str]:
-    """Return the lines of `/metrics` that tell of agents."""
+    """Return the lines of `/metrics` that describe agents."""
     text = httpx.get(f"{admin}/metrics", trust_env=False).raise_for_status().text
     return [line for line in text.splitlines() if line.startswith(SERIES)]
 
 
 def judged(lines: list[str]) -> float:
-    """Return how many conversations the window holds."""
+    """Return the number of conversations in the window."""
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("agentic_window_conversations"))
 
 
 def main(folder: Path) -> None:
-    """Start, send, wait until it is scored, scrape, stop."""
+    """Start a collector, send attempts, wait until they are scored, scrape, stop."""
     settings = load_settings(
         store={"db": folder / "example.duckdb"},
         receive={"http": "127.0.0.1:0", "grpc": "127.0.0.1:0"},
         admin={"address": "127.0.0.1:0"},
-        conversations={"turn_idle_s": 0.5, "idle_s": 1},  # production waits a minute and half an hour
+        conversations={"turn_idle_s": 0.5, "idle_s": 1},  # in production: one minute and half an hour
         windows={"widths": ("1h",)},
     )
     collector = LiveCollector(settings)

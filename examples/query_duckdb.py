@@ -1,9 +1,9 @@
-"""Ask the store in SQL from Python: it is an ordinary DuckDB file.
+"""Query the store in SQL from Python: it is an ordinary DuckDB file.
 
-    python query_duckdb.py                 # makes a little store first
-    python query_duckdb.py my.duckdb       # asks yours
+    python query_duckdb.py                 # creates a small store first
+    python query_duckdb.py my.duckdb       # queries yours
 
-While a collector runs it holds the file: stop it first, or ask it instead with `otel-agentic query`.
+A running collector locks the file: stop the collector first, or query it with `otel-agentic query`.
 """
 
 from __future__ import annotations

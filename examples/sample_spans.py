@@ -1,7 +1,7 @@
-"""A little agent's spans for the other examples, as OTLP/JSON: what any OpenTelemetry exporter or Collector would send.
+"""Spans of a small agent for the other examples, as OTLP/JSON, the format of OpenTelemetry exporters and Collectors.
 
-A weather agent was asked the same thing several times. Each attempt is one conversation: an `invoke_agent` span that
-holds the query and the answer, and an `execute_tool` span below it (GenAI semantic conventions).
+A weather agent receives the same query several times. Each attempt is one conversation: an `invoke_agent` span that
+contains the query and the answer, and an `execute_tool` span below it (GenAI semantic conventions).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 QUERY = "How warm is it in Oslo?"
 
-#: The ground truth, one case a line: what should be answered, and which call should be made.
+#: The ground truth, one case per line: the expected answer and the expected call.
 CASES = json.dumps(
     {
         "case_id": "oslo",
@@ -27,7 +27,7 @@ CASES = json.dumps(
 )
 
 
-#: Attempts at the case, and how many of the first ones go wrong.
+#: The number of attempts at the case, and how many of the first ones are wrong.
 ATTEMPTS, WRONG = 8, 3
 
 
