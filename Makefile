@@ -1,10 +1,10 @@
-# A machine with Python 3.11 or newer and make is enough: each target installs what it needs into .venv, pinned and hashed.
+# Requires only Python 3.11 or newer and make: each target installs its requirements into .venv, pinned and hashed.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Two processes: see CONTRIBUTING.md for what was measured.
+# Two processes: see CONTRIBUTING.md for the measurements.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
@@ -20,10 +20,10 @@ TESTS ?= tests
 .PHONY: help demo test test-slow snapshots check bench docs lock lock-upgrade format clean \
 	check-format check-lint check-types check-imports check-requirements check-docs
 
-help: ## say what each target does
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(PROJECT) ## run small agents offline and see how reliable they are (under a minute)
+demo: $(PROJECT) ## run small agents offline and report their reliability (under a minute)
 	$(BIN)/otel-agentic demo
 
 test: $(PROJECT) ## run the tests that take seconds
@@ -32,11 +32,11 @@ test: $(PROJECT) ## run the tests that take seconds
 test-slow: $(PROJECT) ## run the tests that take minutes, and every property with many examples
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or hypothesis"
 
-snapshots: $(PROJECT) $(CHECK_ENVIRONMENT) ## rewrite the texts that tests pin and that no longer occur; TESTS=tests/cli for some; read the diff
+snapshots: $(PROJECT) $(CHECK_ENVIRONMENT) ## update the snapshots in tests that no longer match; TESTS=tests/cli for some; review the diff
 	$(BIN)/python -m pytest -n 0 -q --inline-snapshot=create,fix $(TESTS)
 	$(BIN)/ruff format tests
 
-# Of several parts, so that `make --keep-going check` tells all that is wrong at once.
+# Several parts, so that `make --keep-going check` reports all problems at once.
 check: check-format check-lint check-types check-imports check-requirements check-docs ## format, lint, types, import law, docs
 
 check-format: $(CHECK_ENVIRONMENT)
@@ -69,7 +69,7 @@ check-docs: $(PROJECT)
 bench: $(PROJECT) ## print the ratios that the documentation promises
 	for file in benchmarks/bench_*.py benchmarks/ingest.py; do echo "== $$file"; $(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; done
 
-docs: $(PROJECT) ## rewrite the reference pages that come from the code
+docs: $(PROJECT) ## regenerate the reference pages from the code
 	$(BIN)/python -m tools.cli_reference
 	$(BIN)/python -m tools.settings_reference
 	$(BIN)/python -m tools.store_reference
@@ -82,16 +82,16 @@ format: $(CHECK_ENVIRONMENT) ## format the code and fix what ruff can fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-lock: $(CHECK_ENVIRONMENT) ## write requirements/ again after a change of pyproject.toml; keeps pins that still fit
+lock: $(CHECK_ENVIRONMENT) ## update requirements/ after a change of pyproject.toml; keeps pins that are still valid
 	$(COMPILE) $(UPGRADE) pyproject.toml --output-file requirements/runtime.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra judges --extra notebook --extra plots --extra demo --group test \
 		--constraint requirements/runtime.txt --output-file requirements/test.txt
 	$(COMPILE) $(UPGRADE) --group check --constraint requirements/test.txt --output-file requirements/check.txt
 
-lock-upgrade: ## write requirements/ again with the newest releases
+lock-upgrade: ## update requirements/ to the newest releases
 	$(MAKE) lock UPGRADE=--upgrade
 
-clean: ## remove what the other targets made, but for requirements/
+clean: ## remove the output of the other targets, except requirements/
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find otel_agentic collectors tests tools benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -106,7 +106,7 @@ $(CHECK_ENVIRONMENT): requirements/check.txt $(TEST_ENVIRONMENT)
 	$(PIP_INSTALL) --require-hashes --requirement requirements/check.txt
 	@touch $@
 
-# Entry points live in pyproject.toml: a change of it installs the project again.
+# pyproject.toml contains the entry points, so a change of it reinstalls the project.
 $(PROJECT): pyproject.toml $(TEST_ENVIRONMENT)
 	$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
