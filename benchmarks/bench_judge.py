@@ -61,7 +61,7 @@ class Waiting(BaseChatModel):
 
 def main() -> None:
     """Time the variants in alternation and print the best round of each, which excludes the load of other processes."""
-    promised = {"the judge room": judged(Waiting()), "scoring with it": scored(Waiting())}
+    promised = {"the judge alone": judged(Waiting()), "scoring with it": scored(Waiting())}
     print(f"{TURNS:,} turns, {JUDGE_S:g} s a call, {IN_FLIGHT} in flight: ideal {IDEAL_S:.2f} s")
     slow = [way for way, taken_s in timed(promised).items() if taken_s > PROMISED_RATIO * IDEAL_S]
     with server() as base_url:
@@ -70,10 +70,10 @@ def main() -> None:
             {
                 "ChatOpenAI alone": called(model),
                 "the judge over ChatOpenAI": judged(model),
-                "the same, asked for text": judged(model, SETTINGS.model_copy(update={"method": "text"})),
+                "the judge, method text": judged(model, SETTINGS.model_copy(update={"method": "text"})),
             }
         )
-    print(f"promised: {PROMISED_RATIO} for the judge room and for scoring with it")
+    print(f"promised: {PROMISED_RATIO} for the judge alone and for scoring with it")
     if slow:
         print(f"slower than promised: {', '.join(slow)}")
 

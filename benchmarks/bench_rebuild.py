@@ -15,7 +15,7 @@ CONVERSATIONS = 2000
 
 
 def main() -> None:
-    """Measure each step once on a fresh file."""
+    """Measure each step once on a new file."""
     batch = decode_traces(request(0, CONVERSATIONS).SerializeToString(), Limits.from_settings(ReceiveSettings()))
     trace_ids = frozenset(span.trace_id for span in batch.spans)
     with tempfile.TemporaryDirectory() as folder:

@@ -42,7 +42,7 @@ def main() -> None:
         "decoding": partial(decode_traces, plain, LIMITS),
         "clean spans, credentials": partial(default.batch, clean),
         "clean spans, credentials and personal data": partial(redactor(personal=PERSONAL).batch, clean),
-        "clean spans, a pattern of one's own": partial(redactor(custom={"project": "Project [A-Z]+"}).batch, clean),
+        "clean spans, a user pattern": partial(redactor(custom={"project": "Project [A-Z]+"}).batch, clean),
         "one span in fifty has a key": partial(default.batch, one_in_fifty),
         "each span has a key and a password": partial(default.batch, secrets),
     }

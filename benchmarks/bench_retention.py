@@ -113,7 +113,7 @@ def main() -> None:
         size = sum(path.stat().st_size for path in (Path(folder) / "t.duckdb.export").rglob("*.parquet"))
         say(told("while exporting", took))
         say(
-            f"  exported all in {taken.cpu_s:.1f} s of CPU, {taken.elapsed_s:.1f} s elapsed (both with the sending), {size / 1e6:.0f} MB of Parquet"
+            f"  exported all in {taken.cpu_s:.1f} s of CPU, {taken.elapsed_s:.1f} s elapsed (both including sending), {size / 1e6:.0f} MB of Parquet"
         )
 
         watched = Watched(engine)
@@ -126,10 +126,10 @@ def main() -> None:
             f"  removed {gone[0].spans:,} spans, {gone[0].conversations:,} conversations in {taken.cpu_s:.1f} s of CPU, {taken.elapsed_s:.1f} s elapsed"
         )
         say(
-            f"  {len(held)} pieces of work held the writer: median {np.median(held):.1f} ms, p99 {np.percentile(held, 99):.1f} ms, max {held.max():.1f} ms"
+            f"  {len(held)} units of work blocked the writer: median {np.median(held):.1f} ms, p99 {np.percentile(held, 99):.1f} ms, max {held.max():.1f} ms"
         )
         say(
-            f"  of its own CPU: median {np.median(busy):.1f} ms, p99 {np.percentile(busy, 99):.1f} ms, max {busy.max():.1f} ms"
+            f"  CPU time of the writer: median {np.median(busy):.1f} ms, p99 {np.percentile(busy, 99):.1f} ms, max {busy.max():.1f} ms"
         )
 
 

@@ -151,7 +151,7 @@ def fit(inputs: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarra
 
 
 def cross_validated(found: Sequence[Sample], rng: random.Random) -> np.ndarray:
-    """Return the probability of each sample under a model that was fitted without its user; 0 where the case is excluded."""
+    """Return the probability of each sample under a model that was fitted without its user; 0 if the case is excluded."""
     users = sorted({one.user for one in found})
     rng.shuffle(users)
     fold = {user: place % _FOLDS for place, user in enumerate(users)}
@@ -167,7 +167,7 @@ def cross_validated(found: Sequence[Sample], rng: random.Random) -> np.ndarray:
 
 
 def _arrays(found: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return inputs, outcomes and weights; each setting and size of a collection weighs the same."""
+    """Return inputs, outcomes and weights; each setting and collection size has the same weight."""
     kinds = [(one.setting, one.size, one.present) for one in found]
     counts = {kind: kinds.count(kind) for kind in set(kinds)}
     weights = [600 / counts[kind] * (1.0 if kind[2] else _ABSENT_WEIGHT) for kind in kinds]

@@ -52,9 +52,9 @@ class Ours(NamedTuple):
 
 
 def main() -> None:
-    """Print turns a CPU-second of each scorer on each workload, and their ratios."""
+    """Print the turns per CPU-second of each scorer on each workload, and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fair-forge-python", default=sys.executable, help="an interpreter that has Fair Forge")
+    parser.add_argument("--fair-forge-python", default=sys.executable, help="an interpreter with Fair Forge")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each scorer; the best counts")
     given = parser.parse_args()
     missing = False

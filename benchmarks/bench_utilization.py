@@ -53,7 +53,7 @@ def main() -> None:
     if why is None:
         conversations = [made.conversation for made in read_traces(Settings(), [str(DATA)]).conversations]
         turns = [turn for one in conversations for turn in one.turns]
-        _print("real calls, each against its own turn", [use for one in turns for use in _uses(one)])
+        _print("real calls, each compared with its own turn", [use for one in turns for use in _uses(one)])
         _print("one stated value replaced", [use for one in turns for wrong in _replaced(one) for use in _uses(wrong)])
         _print_separation(conversations)
     else:

@@ -177,8 +177,8 @@ def show(held: Held, load: Load) -> None:
         print(
             f"  refused       {sum(refused.values()):>12,} requests, {sent.refusals_without_hint:,} without Retry-After"
         )
-    print(f"  acknowledged  {sent.spans_acknowledged:>12,} spans, given up {sent.spans_given_up:,}")
-    print(f"  stored        {held.stored:>12,} spans, {held.twice:,} of them twice")
+    print(f"  acknowledged  {sent.spans_acknowledged:>12,} spans, abandoned {sent.spans_given_up:,}")
+    print(f"  stored        {held.stored:>12,} spans, {held.twice:,} of them duplicates")
     delays = ", ".join(f"p{percent:g} {sent.percentile_ms(percent):,.0f}" for percent in (50, 90, 99, 100))
     print(f"  answer after  {delays} ms (from the scheduled time)")
     probed = ", ".join(f"p{percent:g} {np.percentile(held.disk_ms, percent):,.0f}" for percent in (50, 99, 100))
@@ -188,7 +188,7 @@ def show(held: Held, load: Load) -> None:
     print(
         f"  CPU           {held.cpu_s:>12,.1f} s of the collector ({each_us:.0f} us a span), {held.sender_cpu_s:,.1f} s of the sender"
     )
-    print(f"  file          {held.file_bytes / 2**20:>12,.0f} MiB; stopping took {held.drain_s:.1f} s")
+    print(f"  file          {held.file_bytes / 2**20:>12,.0f} MiB; stopped in {held.drain_s:.1f} s")
 
 
 def main() -> None:

@@ -74,12 +74,12 @@ def groups() -> Mapping[str, str]:
 
 
 def case_of(case_id: str, queries: Sequence[str]) -> Case:
-    """Return a case of some queries, without expectations."""
+    """Return a case with the queries, without expectations."""
     return Case(case_id=case_id, dataset="tau", turns=tuple(CaseTurn(query=query) for query in queries))
 
 
 def said(queries: Sequence[str]) -> Conversation:
-    """Return a conversation of some queries."""
+    """Return a conversation with the queries."""
     return conversation(*(turn(query, "Done.") for query in queries))
 
 

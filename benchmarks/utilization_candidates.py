@@ -33,7 +33,7 @@ CONTROL: Final = "number of calls, negative (control)"
 
 
 def candidates(subject: Subject, case: Case) -> dict[str, float | None]:
-    """Return the value of each candidate, higher meaning better use."""
+    """Return the value of each candidate; a higher value means better use."""
     conversation = subject.conversation
     scope = scope_of(conversation.turns, turn_index=None)
     texts = Texts(scope)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = ROOT / "docs" / "frameworks"
 
-#: The names of a table's meanings on the pages, if their own name is not clear enough.
+#: The labels of meanings on the pages, if the name in the table is not clear enough.
 _MEANINGS: Final = {
     "messages_in": "messages to the model",
     "messages_out": "messages from the model",
