@@ -273,7 +273,7 @@ _LOGS: Final = b"\x0a\x0f\x12\x0d\x12\x0b\x09" + (7).to_bytes(8, "little") + b"\
 ARRIVALS: Final = (
     Arrival(
         arrives="text that is not UTF-8, in protobuf",
-        becomes="the request is refused, 400 with the reason: protobuf itself cannot read it",
+        becomes="the request is refused, 400 with the reason: protobuf cannot decode it",
         request=only_protobuf(lambda trace: trace.put(HOLE).protobuf.replace(HOLE.encode(), b"\xff\xfe\xc0\x80")),
         answer="refused",
     ),
@@ -318,7 +318,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="a value of 49 levels, in protobuf",
-        becomes="the request is refused, 400: protobuf reads no deeper",
+        becomes="the request is refused, 400: protobuf decodes no deeper levels",
         request=only_protobuf(lambda trace: trace.put(nested(49)).protobuf),
         answer="refused",
     ),
@@ -336,7 +336,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="an integer of 10,000 digits, in JSON",
-        becomes="its digits as text, as many as a value may have",
+        becomes="its digits as text, up to the largest size of a value",
         request=only_json(b'{"intValue": "' + b"9" * 10_000 + b'"}'),
         check=x_is("9" * 10_000),
         counted={sanitize.MENDED_NUMBER: 1},
@@ -363,7 +363,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="NaN",
-        becomes="the text `NaN`: one NaN in a column poisons every average over it",
+        becomes="the text `NaN`, because one NaN in a column makes every average NaN",
         request=both(lambda trace: trace.put(float("nan"), "gen_ai.usage.input_tokens").put(float("nan"))),
         check=x_is("NaN"),
         counted={sanitize.MENDED_NUMBER: 2},
@@ -408,7 +408,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="times of 0",
-        becomes="1970-01-01; a span with one time has it for both",
+        becomes="1970-01-01; if a span has only one time, it is used for both",
         request=both(_tool(start_time_unix_nano=0, end_time_unix_nano=0)),
         check=times_are(0, 0),
         counted={sanitize.MENDED_TIME: 2},
@@ -422,7 +422,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="an end in the year 2200",
-        becomes="the start: nothing true is so late, and times are added to",
+        becomes="the start, because such a time is never valid and could overflow",
         request=both(_tool(end_time_unix_nano=sanitize.TIME_END_NS)),
         check=times_are(NOON_NS + SECOND_NS // 1000, NOON_NS + SECOND_NS // 1000),
         counted={sanitize.MENDED_TIME: 1},
@@ -437,7 +437,7 @@ ARRIVALS: Final = (
     Arrival(
         arrives="a clock one day ahead",
         becomes=(
-            "kept; conversations close by time of arrival and count in windows five minutes after it at the latest"
+            "kept; conversations close by arrival time and count in windows at most five minutes after it"
         ),
         request=both(_tool(start_time_unix_nano=NOON_NS + DAY_NS, end_time_unix_nano=NOON_NS + DAY_NS)),
         check=times_are(NOON_NS + DAY_NS, NOON_NS + DAY_NS),
@@ -484,21 +484,21 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="values of more than 4 MiB",
-        becomes="the first 4 MiB of each (`receive.max_value_bytes`), cut before the word that the limit would split; a row is as large as its request at most",
+        becomes="the first 4 MiB of each (`receive.max_value_bytes`), cut before the word that the limit would split; a row is never larger than its request",
         request=both(_large_values),
         check=_kept_values,
         counted={sanitize.CUT_VALUE: 3},
     ),
     Arrival(
         arrives="a large resource that many spans share",
-        becomes="of its attributes those that fit into 8 KiB, or into `receive.max_request_bytes` over all its spans",
+        becomes="the attributes that fit into 8 KiB, or into `receive.max_request_bytes` over all its spans",
         request=both(_large_resource),
         check=_resource_cut,
         counted={CUT_SHARED: 3_904},
     ),
     Arrival(
         arrives="a trace id of 17 bytes",
-        becomes="the span is rejected in a partial success, its neighbours are kept",
+        becomes="the span is rejected in a partial success, the other spans are kept",
         request=both(lambda trace: _set(lambda _: trace.tool, trace_id=b"\1" * 17)(trace)),
         check=only_root,
         answer="rejected",
@@ -551,7 +551,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="a trace of 10,000 spans",
-        becomes="kept, rebuilt in time that grows with its spans",
+        becomes="kept; the time to rebuild it grows with the number of spans",
         request=both(_wide),
         check=_wide_kept,
     ),
@@ -575,14 +575,14 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="a conversation id of 1 MB",
-        becomes="its first 200 characters and a digest of all in the tables of conversations",
+        becomes="the tables of conversations contain its first 200 characters and a digest of the whole id",
         request=both(lambda _: None),
         check=_named_conversation,
         conversation="c" * 1_000_000,
     ),
     Arrival(
         arrives="names with terminal escapes, markup, SQL, labels, paths",
-        becomes="kept as they are, escaped wherever they are shown",
+        becomes="kept unchanged, and escaped wherever they are shown",
         request=both(_hostile_names),
         check=_names_kept,
     ),
@@ -596,7 +596,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="2 million empty spans in 4 MB",
-        becomes="refused before it takes memory, 413 and RESOURCE_EXHAUSTED (`receive.max_items`)",
+        becomes="refused before it is parsed, 413 and RESOURCE_EXHAUSTED (`receive.max_items`)",
         request=Request(
             protobuf=lambda _: b"\x0a\xff\xff\xff\x01\x12" + b"\xfa\xff\xff\x01" + b"\x12\0" * 2_096_125,
             json=lambda _: b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * 2_100_000 + b"{}]}]}]}",
