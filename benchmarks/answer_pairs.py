@@ -407,7 +407,7 @@ def main() -> None:
     print("\n".join(groups_written()))
     print("\n| mistake | expected | answer | it is | exact-2 | exact-3 | |\n|---|---|---|---|---|---|---|")
     print("\n".join(mistakes()))
-    print("\n| answers | accepted answers a pair | CPU time a pair, first | again |\n|---|---:|---:|---:|")
+    print("\n| answers | accepted answers per pair | CPU time per pair, first | again |\n|---|---:|---:|---:|")
     print("\n".join(cost(judged.pairs)))
 
 

@@ -70,8 +70,8 @@ def print_beginnings(rng: random.Random) -> None:
             other = rng.choice([name for name in users if name != case_id])
             for rest in users[other]:
                 found = index.match(said((queries[0], *rest[1:]))).case is not None
-                rows.setdefault("goes on as a conversation of another case", []).append(found)
-    print("begins like the case to the letter, and then: matched")
+                rows.setdefault("continues like a conversation of another case", []).append(found)
+    print("begins exactly like the case, and then: matched")
     for name, matched in rows.items():
         print(f"  {name:50} {sum(matched):>4} of {len(matched)}")
 
@@ -80,11 +80,11 @@ def _beginnings(queries: Sequence[str], rng: random.Random) -> Iterator[tuple[st
     yield "ends after the first query", queries[:1]
     yield "ends after half of the queries", first_half(queries, rng)
     if rest := queries[1:]:
-        yield "goes on with other politeness", (queries[0], *reworded(rest, rng))
-        yield "goes on with one misspelling in eight words", (queries[0], *misspelt(rest, rng))
-        yield 'goes on with a "not" in one query', (queries[0], *one_negated(rest, rng))
+        yield "continues with different contractions and politeness", (queries[0], *reworded(rest, rng))
+        yield "continues with one misspelling in eight words", (queries[0], *misspelt(rest, rng))
+        yield 'continues with a "not" in one query', (queries[0], *one_negated(rest, rng))
         if changed := one_digit_changed(rest, rng):
-            yield "goes on with one digit changed", (queries[0], *changed)
+            yield "continues with one digit changed", (queries[0], *changed)
 
 
 def _cut(share: float) -> Variant:
