@@ -145,7 +145,7 @@ def problem_of(error: Exception, secrets: Sequence[str] = (), now: datetime | No
         secrets: texts that must not be repeated.
         now: the current time, used for a `Retry-After` with a date; None uses the clock.
 
-    >>> trouble_of(TimeoutError("no reply within 60 s"))
+    >>> problem_of(TimeoutError("no reply within 60 s"))
     CallProblem(kind='again', message='no reply within 60 s', wait_s=None)
     """
     text = " ".join(str(error).split()) or type(error).__name__

@@ -297,7 +297,7 @@ def shown_fields(question: Question, max_characters: int) -> dict[str, str | int
     """Return the fields sent to the model: the texts of a question, cut, with the number of omitted characters of each.
 
     >>> from otel_agentic.judges.base import Question
-    >>> shown(Question(query="2+2?", expected="4", answer="It is four", threshold=0.7), 5)
+    >>> shown_fields(Question(query="2+2?", expected="4", answer="It is four", threshold=0.7), 5)
     {'query': '2+2?', 'expected': '4', 'answer': 'It is', 'answer_characters_left_out': 5}
     """
     fields: dict[str, str | int | list[str]] = {}

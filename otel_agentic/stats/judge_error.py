@@ -74,9 +74,9 @@ def tuned_power(confusion: Confusion, unlabelled: Unlabelled) -> float:
     Ref: Angelopoulos, Duchi and Zrnic 2023, power tuning of a mean.
 
     >>> from otel_agentic.stats.agreement import Confusion
-    >>> round(tuned_power(Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18), Judged(n=1000, passed=800)), 3)
+    >>> round(tuned_power(Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18), Unlabelled(n=1000, passed=800)), 3)
     0.705
-    >>> tuned_power(Confusion(both_pass=5, false_pass=5, false_fail=0, both_fail=0), Judged(n=9, passed=9))
+    >>> tuned_power(Confusion(both_pass=5, false_pass=5, false_fail=0, both_fail=0), Unlabelled(n=9, passed=9))
     0.0
     """
     if not unlabelled.n or not confusion.n:
@@ -93,7 +93,7 @@ def ppi_rate(confusion: Confusion, unlabelled: Unlabelled, power: float) -> floa
 
     >>> from otel_agentic.stats.agreement import Confusion
     >>> labels = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
-    >>> [round(ppi_rate(labels, Judged(n=1000, passed=700), power), 3) for power in (0.0, 0.5, 1.0)]
+    >>> [round(ppi_rate(labels, Unlabelled(n=1000, passed=700), power), 3) for power in (0.0, 0.5, 1.0)]
     [0.72, 0.67, 0.62]
     """
     judge, human = _margins(confusion)
@@ -107,7 +107,7 @@ def ppi_variance(confusion: Confusion, unlabelled: Unlabelled, power: float) -> 
 
     >>> from otel_agentic.stats.agreement import Confusion
     >>> labels = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
-    >>> [round(ppi_variance(labels, Judged(n=1000, passed=800), power), 6) for power in (0.0, 0.705, 1.0)]
+    >>> [round(ppi_variance(labels, Unlabelled(n=1000, passed=800), power), 6) for power in (0.0, 0.705, 1.0)]
     [0.002016, 0.001142, 0.001296]
     """
     judge, human = _margins(confusion)
@@ -131,7 +131,7 @@ def ppi(
 
     >>> from otel_agentic.stats.agreement import Confusion
     >>> labels = Confusion(both_pass=70, false_pass=10, false_fail=2, both_fail=18)
-    >>> found = ppi(labels, Judged(n=1000, passed=800), 0.705, 0.95)
+    >>> found = ppi(labels, Unlabelled(n=1000, passed=800), 0.705, 0.95)
     >>> round(found.value, 3), round(found.lower, 3), round(found.upper, 3)
     (0.72, 0.653, 0.787)
     """
@@ -162,7 +162,7 @@ def ppi_repeats(
 def influences_of_judged(unlabelled: Sequence[tuple[CaseKey, bool]], rest: Unlabelled, power: float) -> list[Influence]:
     """Return the amount that each conversation that only the judge evaluated adds to `power` times their mean.
 
-    >>> influences_of_judged([(("", "a"), True), (("", "b"), False)], Judged(n=2, passed=1), 1.0)
+    >>> influences_of_judged([(("", "a"), True), (("", "b"), False)], Unlabelled(n=2, passed=1), 1.0)
     [(('', 'a'), 0.25), (('', 'b'), -0.25)]
     """
     return [(case, power * (passed - rest.rate) / rest.n) for case, passed in unlabelled]

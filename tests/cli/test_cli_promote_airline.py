@@ -83,7 +83,7 @@ def test_a_draft_says_what_happened_and_why_it_is_there(airline: Promoting) -> N
     expected = [turn.get("tools", {"calls": []})["calls"] for turn in draft["turns"]]
     assert made == [[(call["tool_name"], call.get("parameters", {})) for call in calls] for calls in expected]
     assert whole(draft["notes"], explanation=shown["score"]["explanation"]) == snapshot(
-        "Promoted because it failed case airline-1 of dataset tau-airline (tool_fault): <explanation>. Its answers and calls are those of a failing run: correct them before you set `reviewed` to true."
+        "Promoted because it failed case airline-1 of dataset tau-airline (tool_fault): <explanation>. Its answers and calls are from a failing run: correct them before you set `reviewed` to true."
     )
 
 

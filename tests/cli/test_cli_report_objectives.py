@@ -119,7 +119,7 @@ def test_objectives_that_cannot_be_told_apart_end_the_command(watched: Watched, 
     config.write_text(OBJECTIVES.replace('name = "rarely"', 'name = "pass^3>=0.7"'), "utf-8")
     ran = run("report", "--db", watched.db, "--config", config)
     assert 2 == ran.code
-    assert passage(ran.err) == snapshot("two objectives are called 'pass^3>=0.7', for agents '*' and '*'")
+    assert passage(ran.err) == snapshot("two objectives are named 'pass^3>=0.7', for agents '*' and '*'")
 
 
 def objective(**changes: Any) -> ObjectiveStatus:

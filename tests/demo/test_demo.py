@@ -123,7 +123,9 @@ def test_the_late_span_made_a_second_revision_that_superseded_the_first(demo: Ru
     assert [(1, True, "pass"), (2, False, "pass")] == sorted(
         (row["revision"], row["superseded"], row["outcome"]) for row in rows
     )
-    assert passage(demo.printed) == snapshot("lyon-family-1.0.0-2 arrived after the conversation had closed: revision 2")
+    assert passage(demo.printed) == snapshot(
+        "lyon-family-1.0.0-2 arrived after the conversation had closed: revision 2"
+    )
 
 
 def test_the_backend_received_the_pass_pow_3_that_the_report_gives(demo: Run) -> None:

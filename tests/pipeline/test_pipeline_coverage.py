@@ -85,7 +85,9 @@ def test_conversations_without_an_id_are_told_how_to_name_themselves() -> None:
     (missing,) = covered(turn(**_FROM_ADK), link_method="history")["missing"]
 
     assert ("conversation ids", 0, 1) == (missing["what"], missing["have"], missing["of"])
-    assert opening(missing["advice"]) == snapshot("no span has one: pass the session to runner.run_async(..., session_id=")
+    assert opening(missing["advice"]) == snapshot(
+        "no span has one: pass the session to runner.run_async(..., session_id="
+    )
 
 
 def test_scopes_of_one_framework_are_one_row_and_dialects_are_not() -> None:

@@ -84,7 +84,7 @@ def test_those_of_the_settings_run_unless_others_are_chosen() -> None:
         ({"metrics": "nonsense"}, UsageError, "no metric 'nonsense'; allowed: default, all, none"),
         ({"metrics": "none", "evaluators": Asker()}, UsageError, "an LLM judge is needed for manners.polite"),
         ({"metrics": "none", "evaluators": Plain}, PluginError, "is a class, not an object"),
-        ({"metrics": "none", "evaluators": [Plain(), Plain()]}, PluginError, "evaluator 'length' is given twice"),
+        ({"metrics": "none", "evaluators": [Plain(), Plain()]}, PluginError, "evaluator 'length' is passed twice"),
         (
             {"metrics": "none", "evaluators": Plain(metrics=(metric("agentic.answer"),))},
             PluginError,

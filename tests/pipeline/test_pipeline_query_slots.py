@@ -75,7 +75,7 @@ def test_a_gate_opens_no_path_that_a_request_names(tmp_path: Path, name: str) ->
     (tmp_path / "secret.json").write_text("{")
     live = LiveCollector(live_settings(tmp_path / "t.duckdb"), collectors=())
     try:
-        with raises(UsageError, snapshot("name one in the store, or send what the file holds")):
+        with raises(UsageError, snapshot("name one in the store, or send the content of the file as `baseline`")):
             live.run("gate", {"conditions": {"baseline": str(tmp_path / name), "min_success": 0.1}})
     finally:
         live.stop()

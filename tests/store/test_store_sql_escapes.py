@@ -162,6 +162,7 @@ def test_the_export_folder_may_be_read_and_nothing_beside_it(ground: Ground) -> 
         with pytest.raises(QueryError, match="below /elsewhere"):
             check_statement(con, sql, folder=path.parent.parent.joinpath("/elsewhere"))
     con.close()
+    path.unlink()  # the other tests compare the files of the ground
 
 
 def test_hidden_tables_are_not_read(ground: Ground) -> None:

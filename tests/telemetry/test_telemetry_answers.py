@@ -64,7 +64,7 @@ def test_a_redirect_is_no_delivery(make_telemetry: MakeTelemetry, caplog: pytest
         telemetry = make_telemetry(server.endpoint)
         assert not telemetry.force_flush(5.0)
         telemetry.shutdown(1.0)
-    assert passage(caplog.records[0].getMessage()) == snapshot("answered 302 Found: the address is another one")
+    assert passage(caplog.records[0].getMessage()) == snapshot("redirected (302 Found): use the target address")
 
 
 def test_a_refusal_for_the_moment_is_tried_again_at_once(make_telemetry: MakeTelemetry) -> None:

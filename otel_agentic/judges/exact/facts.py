@@ -432,7 +432,7 @@ def same_fact(first: Fact, second: Fact) -> bool:
 def covers_fact(own: Fact, expected: Fact) -> bool:
     """Return whether a fact implies the expected one, and perhaps states more.
 
-    >>> (date,), (month,), (year,) = (extract(text).found for text in ("May 20, 2024", "May 2024", "2024"))
+    >>> (date,), (month,), (year,) = (extract(text).all for text in ("May 20, 2024", "May 2024", "2024"))
     >>> covers_fact(date, month), covers_fact(date, year), covers_fact(month, date), covers_fact(year, date)
     (True, True, False, False)
     """
@@ -481,7 +481,7 @@ def extract(text: str) -> Facts:
     Times are read first, then dates, identifiers and numbers, each from the remaining text. Cached for recent short texts, which
     are read by the judge and again for each call whose result the answer may use.
 
-    >>> [type(fact).__name__ for fact in extract("HAT069 leaves on 2024-05-20 at 06:00 for $51").found]
+    >>> [type(fact).__name__ for fact in extract("HAT069 leaves on 2024-05-20 at 06:00 for $51").all]
     ['Identifier', 'Day', 'TimeOfDay', 'Quantity']
     """
     return _extract_remembered(text) if len(text) <= _REMEMBERED_CHARACTERS else _extract(text)
