@@ -108,6 +108,9 @@ def open_database(
             con.execute("SET temp_directory = $spill", {"spill": spill})
         con.execute(f"SET max_temp_directory_size = '{settings.temp_limit_mb}MB'")
         con.execute("SET pandas_analyze_sample = 0")  # registered object arrays contain text; analysing them takes time
+        con.execute(
+            "SET enable_progress_bar = false"
+        )  # under `python -c` DuckDB prints one to standard output after 2 s
         con.execute("SET python_enable_replacements = false")  # a name in SQL must not refer to a Python variable
         con.execute("SET GLOBAL TimeZone = 'UTC'")  # global, because each reader has its own connection
         if export_folder is not None:

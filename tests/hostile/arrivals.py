@@ -436,9 +436,7 @@ ARRIVALS: Final = (
     ),
     Arrival(
         arrives="a clock one day ahead",
-        becomes=(
-            "kept; conversations close by arrival time and count in windows at most five minutes after it"
-        ),
+        becomes=("kept; conversations close by arrival time and count in windows at most five minutes after it"),
         request=both(_tool(start_time_unix_nano=NOON_NS + DAY_NS, end_time_unix_nano=NOON_NS + DAY_NS)),
         check=times_are(NOON_NS + DAY_NS, NOON_NS + DAY_NS),
     ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -207,3 +209,18 @@ def children(pid: int | None = None) -> list[int]:
 def resident_bytes() -> int:
     """Return the memory of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_long_query_prints_no_progress_bar_into_its_answer(db: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from otel_agentic.config import StoreSettings
+from otel_agentic.store.connection import open_database
+con = open_database(Path(sys.argv[1]), StoreSettings())
+for each in (con, con.cursor()):
+    print(each.execute("SELECT current_setting('enable_progress_bar')").fetchall())
+"""  # DuckDB enables it in a process that was started with `-c`, as those of queries are
+    process = subprocess.run([sys.executable, "-c", code, str(db)], capture_output=True, text=True, check=True)
+
+    assert "[(False,)]\n[(False,)]\n" == process.stdout

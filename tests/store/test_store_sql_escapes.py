@@ -58,10 +58,17 @@ class Ground:
             text = text.replace(word, str(place))
         return text
 
+    def settings(self) -> Any:
+        """Return the rows, names and settings that must not change."""
+        return self.con.cursor().execute(_STATE).fetchall()
+
+    def files(self) -> list[str]:
+        """Return the files that must not change."""
+        return sorted(path.name for path in self.folder.rglob("*") if not path.name.startswith("t.duckdb."))
+
     def state(self) -> tuple[Any, list[str]]:
-        """Return what must not change: rows, names, settings, files."""
-        files = sorted(path.name for path in self.folder.rglob("*") if not path.name.startswith("t.duckdb."))
-        return self.con.cursor().execute(_STATE).fetchall(), files
+        """Return everything that must not change."""
+        return self.settings(), self.files()
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +78,15 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 
 @pytest.fixture(scope="module")
-def untouched(ground: Ground) -> Any:
-    """The state that every statement has to leave behind."""
-    return ground.state()
+def settings(ground: Ground) -> Any:
+    """The settings that every statement has to leave behind: they take long to read."""
+    return ground.settings()
+
+
+@pytest.fixture
+def untouched(ground: Ground, settings: Any) -> Any:
+    """The state that the statement has to leave behind; other tests may have added files."""
+    return settings, ground.files()
 
 
 def _made(folder: Path) -> Iterator[Ground]:
@@ -162,7 +175,6 @@ def test_the_export_folder_may_be_read_and_nothing_beside_it(ground: Ground) -> 
         with pytest.raises(QueryError, match="below /elsewhere"):
             check_statement(con, sql, folder=path.parent.parent.joinpath("/elsewhere"))
     con.close()
-    path.unlink()  # the other tests compare the files of the ground
 
 
 def test_hidden_tables_are_not_read(ground: Ground) -> None:
