@@ -217,7 +217,7 @@ import sys
 from pathlib import Path
 from otel_agentic.config import StoreSettings
 from otel_agentic.store.connection import open_database
-con = open_database(Path(sys.argv[1]), StoreSettings())
+con = open_database(Path(sys.argv[1]), StoreSettings(), create=True)
 for each in (con, con.cursor()):
     print(each.execute("SELECT current_setting('enable_progress_bar')").fetchall())
 """  # DuckDB enables it in a process that was started with `-c`, as those of queries are
