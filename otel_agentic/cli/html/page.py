@@ -440,7 +440,7 @@ def _heading(groups: Sequence[ReportGroup]) -> Html:
     agents = {group.agent for group in groups}
     if not agents:
         return markup("Reliability")
-    of = stranger(*agents) if len(agents) == 1 and None not in agents else plural(len(agents), "agent")
+    of = stranger(groups[0].agent) if len(agents) == 1 and None not in agents else plural(len(agents), "agent")
     return markup(("Reliability of ", of))
 
 
