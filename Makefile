@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# Two processes: see CONTRIBUTING.md for the measurements.
-WORKERS ?= 2
+# Three processes keep the two cores of CI busy while some tests wait; 0 runs the tests in one process, which a debugger needs.
+WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
 TEST_ENVIRONMENT := $(VENV)/.installed-test
@@ -18,7 +18,7 @@ COMPILE := $(BIN)/python -m uv pip compile --quiet --universal --python-version 
 .DEFAULT_GOAL := help
 TESTS ?= tests
 .PHONY: help demo test test-slow snapshots check bench docs lock lock-upgrade format clean \
-	check-format check-lint check-types check-imports check-requirements check-docs
+	check-format check-lint check-types check-imports check-requirements check-words check-docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ snapshots: $(PROJECT) $(CHECK_ENVIRONMENT) ## update the snapshots in tests that
 	$(BIN)/ruff format tests
 
 # Several parts, so that `make --keep-going check` reports all problems at once.
-check: check-format check-lint check-types check-imports check-requirements check-docs ## format, lint, types, import law, docs
+check: check-format check-lint check-types check-imports check-requirements check-words check-docs ## format, lint, types, import rules, words, docs
 
 check-format: $(CHECK_ENVIRONMENT)
 	$(BIN)/ruff format --check
@@ -55,6 +55,9 @@ check-imports: $(PROJECT) $(CHECK_ENVIRONMENT)
 
 check-requirements: $(PROJECT)
 	$(BIN)/python -m tools.check_requirements
+
+check-words: $(PROJECT)
+	$(BIN)/python -m tools.check_words
 
 check-docs: $(PROJECT)
 	$(BIN)/python -m tools.cli_reference --check

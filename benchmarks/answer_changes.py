@@ -6,12 +6,11 @@ Each function returns the changed text, or None if the text contains nothing to 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     Change = Callable[[str], str | None]
 
 _NUMBER: Final = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w-])")
@@ -51,19 +50,19 @@ def long_dates(text: str) -> str | None:
 
 def another_number(text: str) -> str | None:
     """Return the answer with a larger last number; dates and list numbers do not count."""
-    aside = [place.span() for pattern in (_ISO_DATE, _LIST_NUMBER) for place in pattern.finditer(text)]
-    found = [match for match in _NUMBER.finditer(text) if not any(a <= match.start() < b for a, b in aside)]
-    if not found:
+    aside = [match.span() for pattern in (_ISO_DATE, _LIST_NUMBER) for match in pattern.finditer(text)]
+    numbers = [match for match in _NUMBER.finditer(text) if not any(a <= match.start() < b for a, b in aside)]
+    if not numbers:
         return None
-    last = found[-1]
+    last = numbers[-1]
     value = float(last.group().replace(",", "")) + 7
     return f"{text[: last.start()]}{value:g}{text[last.end() :]}"
 
 
 def another_identifier(text: str) -> str | None:
     """Return the answer with the last two different characters of an identifier swapped, at every occurrence."""
-    for found in _IDENTIFIER.finditer(text):
-        name = found.group()
+    for match in _IDENTIFIER.finditer(text):
+        name = match.group()
         if name[-1] != name[-2]:
             return text.replace(name, name[:-2] + name[-1] + name[-2])
     return None
@@ -72,7 +71,7 @@ def another_identifier(text: str) -> str | None:
 def another_day(text: str) -> str | None:
     """Return the answer with a different day of the month in each of its dates."""
     return (
-        _ISO_DATE.sub(lambda found: f"{found[1]}-{found[2]}-{1 + int(found[3]) % 28:02d}", text)
+        _ISO_DATE.sub(lambda iso_date: f"{iso_date[1]}-{iso_date[2]}-{1 + int(iso_date[3]) % 28:02d}", text)
         if _ISO_DATE.search(text)
         else None
     )
@@ -87,14 +86,14 @@ def denied(text: str) -> str | None:
     return f"{text[: stated.end()]} not{text[stated.end() :]}" if stated else None
 
 
-RIGHT: Final[Mapping[str, Change]] = {
+CORRECT: Final[Mapping[str, Change]] = {
     "polite words around it": polite,
     "Markdown removed": plain,
     "thousands separators removed": without_separators,
     "small letters": small_letters,
     "dates spelled out": long_dates,
 }
-WRONG: Final[Mapping[str, Change]] = {
+INCORRECT: Final[Mapping[str, Change]] = {
     "one number changed": another_number,
     "an identifier changed": another_identifier,
     "dates changed": another_day,
@@ -103,10 +102,10 @@ WRONG: Final[Mapping[str, Change]] = {
 
 
 def _changed(pattern: re.Pattern[str], new: str, text: str) -> str | None:
-    made = pattern.sub(new, text)
-    return made if made != text else None
+    replaced = pattern.sub(new, text)
+    return replaced if replaced != text else None
 
 
-def _long_date(found: re.Match[str]) -> str:
-    day = date(int(found[1]), int(found[2]), int(found[3]))
+def _long_date(iso_date: re.Match[str]) -> str:
+    day = date(int(iso_date[1]), int(iso_date[2]), int(iso_date[3]))
     return f"{day:%B} {day.day}, {day.year}"

@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -20,21 +21,29 @@ import numpy as np
 from rapidfuzz import fuzz
 from scipy.stats import spearmanr
 
-from benchmarks.answer_changes import RIGHT, WRONG
+from benchmarks.answer_changes import CORRECT, INCORRECT
 from benchmarks.cpu_time import in_turns
 from otel_agentic.config import Settings
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question
 from otel_agentic.judges.exact.features import shipped_model
 from otel_agentic.reports.doctor import read_traces
 from otel_agentic.windows.model import JudgedByProbability
-from tools.train_exact_judge import FAILS, PAIRS, PASSES, blank_model, fit, measured, probabilities, read_pairs
+from tools.train_exact_judge import (
+    FAILS,
+    PAIRS,
+    PASSES,
+    HumanPair,
+    Measured,
+    blank_model,
+    fit,
+    measured,
+    probabilities,
+    read_pairs,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from numpy.typing import NDArray
 
-    from tools.train_exact_judge import HumanPair, Measured
 
 Half = Literal["tuned", "held_out"]
 WRITTEN: Final = Path(__file__).parents[1] / "tests" / "judges" / "exact_pairs.jsonl"
@@ -43,7 +52,7 @@ THRESHOLD: Final = 0.7
 #: Number of tau-airline answers to use, evenly spread; more answers give the same result.
 _TAU_ANSWERS: Final = 400
 #: Shorter answers are greetings, which resemble each other.
-_TELLING_CHARACTERS: Final = 40
+_MIN_CHARACTERS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,25 +99,27 @@ def of_captures(folder: Path) -> list[Pair]:
 def changed(answers: Iterable[tuple[str, str]]) -> Iterator[Pair]:
     """Yield pairs of real answers (from `(query, answer)`) and of their rule-based changes."""
     for query, answer in answers:
-        for right, changes in ((True, RIGHT), (False, WRONG)):
+        for right, changes in ((True, CORRECT), (False, INCORRECT)):
             for about, change in changes.items():
-                made = change(answer)
-                if made is not None:
-                    yield Pair(question=_question(query, answer, made), right=right, case=answer, about=about)
+                answer_changed = change(answer)
+                if answer_changed is not None:
+                    yield Pair(question=_question(query, answer, answer_changed), right=right, case=answer, about=about)
 
 
 def tau_answers(folder: Path) -> list[tuple[str, str]]:
     """Return distinct (query, answer) of tau-airline, evenly spread."""
-    found = {
-        answer: query for query, answer in _answers(folder / "spans.jsonl.gz") if len(answer) > _TELLING_CHARACTERS
-    }
-    every = max(1, len(found) // _TAU_ANSWERS)
-    return [(query, answer) for answer, query in sorted(found.items())][::every]
+    query_of = {answer: query for query, answer in _answers(folder / "spans.jsonl.gz") if len(answer) > _MIN_CHARACTERS}
+    every = max(1, len(query_of) // _TAU_ANSWERS)
+    return [(query, answer) for answer, query in sorted(query_of.items())][::every]
 
 
 def _truth(path: Path) -> dict[str, str]:
     """Return the expected answers of a capture by query, for queries that occur once."""
-    turns = [turn for told in json.loads(path.read_text(encoding="utf-8"))["conversations"] for turn in told["turns"]]
+    turns = [
+        turn
+        for conversation in json.loads(path.read_text(encoding="utf-8"))["conversations"]
+        for turn in conversation["turns"]
+    ]
     queries = [turn["query"] for turn in turns]
     return {turn["query"]: turn["answer"] for turn in turns if turn["answer"] and queries.count(turn["query"]) == 1}
 
@@ -117,7 +128,7 @@ def _truth(path: Path) -> dict[str, str]:
 def _answers(path: Path) -> tuple[tuple[str, str], ...]:
     """Return (query, answer) of the turns that are rebuilt from spans."""
     rebuilt = read_traces(Settings(), [str(path)]).conversations
-    turns = (turn for each in rebuilt for turn in each.conversation.turns)
+    turns = (turn for matched in rebuilt for turn in matched.conversation.turns)
     return tuple((turn.query, turn.answer) for turn in turns if turn.query and turn.answer)
 
 
@@ -144,7 +155,7 @@ EXACT_2: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedPairs:
     """Human-judged pairs with their feature rows, and their scores by models that were trained without them."""
 
     pairs: Sequence[HumanPair]
@@ -154,7 +165,7 @@ class Judged:
     group: NDArray[np.int64]
 
     @classmethod
-    def of(cls, pairs: Sequence[HumanPair]) -> Judged:
+    def of(cls, pairs: Sequence[HumanPair]) -> JudgedPairs:
         """Return the pairs with their features."""
         data = measured(pairs, blank_model())
         groups = {group: number for number, group in enumerate(dict.fromkeys(pair.group for pair in pairs))}
@@ -176,10 +187,10 @@ class Judged:
         return scores
 
 
-def kappa(said: NDArray[np.bool_], right: NDArray[np.bool_]) -> float:
+def kappa(verdicts: NDArray[np.bool_], right: NDArray[np.bool_]) -> float:
     """Return Cohen's kappa of two verdicts."""
-    agreed = float((said == right).mean())
-    chance = float(said.mean() * right.mean() + (1 - said.mean()) * (1 - right.mean()))
+    agreed = float((verdicts == right).mean())
+    chance = float(verdicts.mean() * right.mean() + (1 - verdicts.mean()) * (1 - right.mean()))
     return (agreed - chance) / (1 - chance) if chance < 1 else 1.0
 
 
@@ -212,13 +223,13 @@ AGREEMENT_HEADER: Final = (
 
 def rivals(pairs: Sequence[HumanPair]) -> dict[str, NDArray[np.bool_]]:
     """Return the verdicts of one-line judges; each uses the best match among all accepted answers."""
-    found: dict[str, list[bool]] = {}
+    passes: dict[str, list[bool]] = {}
     for pair in pairs:
         answer = _squad(pair.answer)
         rows = [_one_line_verdicts(_squad(text), answer) for text in pair.accepted]
         for name in rows[0]:
-            found.setdefault(name, []).append(any(row[name] for row in rows))
-    return {name: np.array(said) for name, said in found.items()}
+            passes.setdefault(name, []).append(any(row[name] for row in rows))
+    return {name: np.array(values) for name, values in passes.items()}
 
 
 def _squad(text: str) -> str:
@@ -268,12 +279,12 @@ def calibration(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> Iterat
     yield f"\nBrier score {((scores - right) ** 2).mean():.4f}, {(right.mean() * (1 - right.mean())):.4f} for the mean alone."
 
 
-def systems(scores: NDArray[np.float64], judged: Judged) -> Iterator[str]:
+def systems(scores: NDArray[np.float64], pairs: JudgedPairs) -> Iterator[str]:
     """Yield the pass rate of each system by people and by the judge, and the rank correlation of the two."""
-    names = sorted(set(judged.system.tolist()))
-    people = [float(judged.right[judged.system == name].mean()) for name in names]
+    names = sorted(set(pairs.system.tolist()))
+    people = [float(pairs.right[pairs.system == name].mean()) for name in names]
     known = decided(scores)
-    judge = [float((scores >= PASSES)[known & (judged.system == name)].mean()) for name in names]
+    judge = [float((scores >= PASSES)[known & (pairs.system == name)].mean()) for name in names]
     for row in sorted(zip(people, judge, names, strict=True), reverse=True):
         yield f"| {row[2]} | {row[0]:.3f} | {row[1]:.3f} |"
     yield f"\nSpearman's rank correlation {spearmanr(people, judge).statistic:.2f}."
@@ -284,13 +295,13 @@ def groups_written() -> Iterator[str]:
     counts: dict[str, Counter[str]] = {}
     pairs = [*written("tuned"), *written("held_out")]
     for pair in pairs:
-        told, _ = _verdict(pair.question)
-        counts.setdefault(pair.about, Counter())[f"{'right' if pair.right else 'wrong'} {told}"] += 1
-    for kind, (right, rights, wrong, wrongs) in EXACT_2.items():
-        found = counts[kind]
+        verdict, _ = _verdict(pair.question)
+        counts.setdefault(pair.about, Counter())[f"{'right' if pair.right else 'wrong'} {verdict}"] += 1
+    for kind, (passed, correct, passed_wrongly, incorrect) in EXACT_2.items():
+        count = counts[kind]
         yield (
-            f"| {kind} | {right} of {rights} | {found['right pass']} | {found['right unsure']} | {found['right fail']} | "
-            f"{wrongs - wrong} of {wrongs} | {found['wrong pass']} | {found['wrong unsure']} | {found['wrong fail']} |"
+            f"| {kind} | {passed} of {correct} | {count['right pass']} | {count['right unsure']} | {count['right fail']} | "
+            f"{incorrect - passed_wrongly} of {incorrect} | {count['wrong pass']} | {count['wrong unsure']} | {count['wrong fail']} |"
         )
 
 
@@ -303,7 +314,7 @@ def cost(pairs: Sequence[HumanPair]) -> Iterator[str]:
         ("of 50,000 characters", 50_000, 300),
     ):
         for most in (1, None):
-            asked = [
+            questions = [
                 Question(
                     query=pair.question,
                     expected=pair.accepted[0],
@@ -314,10 +325,10 @@ def cost(pairs: Sequence[HumanPair]) -> Iterator[str]:
                 for pair in pairs[::every]
             ]
             # The first round parses queries and accepted answers; further attempts at a case use the cached result.
-            times = in_turns({"judge": partial(judge.judge, asked)}, rounds=4)["judge"]
-            each = sum(len(question.accepted_answers) for question in asked) / len(asked)
-            first, again = (1e3 * taken / len(asked) for taken in (times[0], min(times[1:])))
-            yield f"| {name} | {each:.1f} | {first:.2f} ms | {again:.2f} ms |"
+            times = in_turns({"judge": partial(judge.judge, questions)}, rounds=4)["judge"]
+            accepted = sum(len(question.accepted_answers) for question in questions) / len(questions)
+            first, again = (1e3 * spent_s / len(questions) for spent_s in (times[0], min(times[1:])))
+            yield f"| {name} | {accepted:.1f} | {first:.2f} ms | {again:.2f} ms |"
 
 
 def _lengthened(text: str, characters: int) -> str:
@@ -338,29 +349,33 @@ def mistakes() -> Iterator[str]:
     """Yield the current verdicts on twenty kinds of mistakes of `exact-2`."""
     for line in MISTAKES.read_text(encoding="utf-8").strip().split("\n"):
         row = json.loads(line)
-        told, score = _verdict(_question(row["query"], row["expected"], row["answer"]))
+        verdict, score = _verdict(_question(row["query"], row["expected"], row["answer"]))
         now = (
-            "unsure now" if told == "unsure" else "right now" if (told == "pass") == row["right"] else "**still wrong**"
+            "unsure now"
+            if verdict == "unsure"
+            else "right now"
+            if (verdict == "pass") == row["right"]
+            else "**still wrong**"
         )
         yield (
             f"| {row['number']} | {row['expected']} | {row['answer']} | {'right' if row['right'] else 'wrong'} | "
-            f"{row['before']} | {told} ({score:.2f}) | {now} |"
+            f"{row['before']} | {verdict} ({score:.2f}) | {now} |"
         )
 
 
 def main() -> None:
     """Print the tables of docs/exact-judge.md that use human-judged answers."""
-    judged = Judged.of(read_pairs(PAIRS))
-    right, system = judged.right, judged.system
-    folds = judged.group * 7919 % FOLDS
-    scores, single = judged.held_out(folds), judged.held_out(folds, one_accepted=True)
-    unseen = judged.held_out(system)
-    shipped = shipped_scores(judged)
+    human = JudgedPairs.of(read_pairs(PAIRS))
+    right, system = human.right, human.system
+    folds = human.group * 7919 % FOLDS
+    scores, single = human.held_out(folds), human.held_out(folds, one_accepted=True)
+    unseen = human.held_out(system)
+    shipped = shipped_scores(human)
     print(f"Held out by question ({FOLDS} parts)\n\n{AGREEMENT_HEADER}")
     print(agreement("**all**", scores, right))
     for name in sorted(set(system.tolist())):
         print(agreement(f"system {name}", scores[system == name], right[system == name]))
-    lengths = np.array([len(pair.answer.split()) for pair in judged.pairs])
+    lengths = np.array([len(pair.answer.split()) for pair in human.pairs])
     for low, high in LENGTHS:
         there = (lengths >= low) & (lengths <= high)
         print(
@@ -370,16 +385,16 @@ def main() -> None:
                 right[there],
             )
         )
-    few = np.array([len(pair.accepted) == 1 for pair in judged.pairs])
+    few = np.array([len(pair.accepted) == 1 for pair in human.pairs])
     print(agreement("questions with one accepted answer", scores[few], right[few]))
     print(agreement("all, judged by one accepted answer alone", single, right))
     for name in sorted(set(system.tolist())):
         print(agreement(f"{name}, model trained without it", unseen[system == name], right[system == name]))
     print(agreement("shipped coefficients (trained on these pairs)", shipped, right))
     print("\n| one-line judges | accuracy | sensitivity | specificity | kappa |\n|---|---:|---:|---:|---:|")
-    for name, said in rivals(judged.pairs).items():
+    for name, passes in rivals(human.pairs).items():
         print(
-            f"| {name} | {(said == right).mean():.3f} | {_share(said, right)} | {_share(~said, ~right)} | {kappa(said, right):.3f} |"
+            f"| {name} | {(passes == right).mean():.3f} | {_share(passes, right)} | {_share(~passes, ~right)} | {kappa(passes, right):.3f} |"
         )
     print("\n| probability | pairs | mean probability | right |\n|---|---:|---:|---:|")
     print("\n".join(calibration(scores, right)))
@@ -390,7 +405,7 @@ def main() -> None:
         f"{ruled.sum():,}, right {right[ruled].sum():,}."
     )
     print("\n| system | people | judge |\n|---|---:|---:|")
-    print("\n".join(systems(scores, judged)))
+    print("\n".join(systems(scores, human)))
     print(
         "\n| conversations of | turns | people pass | evaluated | judge passes | bias | estimated bias | may claim a tier |\n"
         "|---|---:|---:|---:|---:|---:|---:|---|"
@@ -408,13 +423,13 @@ def main() -> None:
     print("\n| mistake | expected | answer | it is | exact-2 | exact-3 | |\n|---|---|---|---|---|---|---|")
     print("\n".join(mistakes()))
     print("\n| answers | accepted answers per pair | CPU time per pair, first | again |\n|---|---:|---:|---:|")
-    print("\n".join(cost(judged.pairs)))
+    print("\n".join(cost(human.pairs)))
 
 
-def shipped_scores(judged: Judged) -> NDArray[np.float64]:
+def shipped_scores(human: JudgedPairs) -> NDArray[np.float64]:
     """Return the scores of the shipped model."""
     model = shipped_model()
-    return probabilities(judged.data, np.array(model.weights), model.intercept)
+    return probabilities(human.data, np.array(model.weights), model.intercept)
 
 
 if __name__ == "__main__":

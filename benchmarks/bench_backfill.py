@@ -18,10 +18,11 @@ import io
 import json
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from benchmarks.cpu_time import children_s, own_s
 from benchmarks.workload import request
@@ -30,11 +31,8 @@ from otel_agentic.backfill.run import BackfillContext, backfill
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings, StoreSettings
 from otel_agentic.engine.engine import Engine
-from otel_agentic.engine.parallel import open_workers, rebuilding_over, scoring_over
-from otel_agentic.evaluation.truth import TruthFile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from otel_agentic.engine.parallel import open_workers, rebuilder_over, scoring_over
+from otel_agentic.evaluation.scope import TruthFile
 
 CONVERSATIONS: Final = 500
 APART_NS: Final = 10 * 86_400 * 10**9
@@ -47,30 +45,30 @@ class Stages:
     """The last event of each stage, in seconds of CPU time since the start."""
 
     began: float = field(default_factory=own_s)
-    heard: dict[str, float] = field(default_factory=dict)
+    done_at_s: dict[str, float] = field(default_factory=dict)
 
     def step(self, stage: str, _done: int, _total: int | None) -> None:
-        self.heard[stage] = own_s() - self.began
+        self.done_at_s[stage] = own_s() - self.began
 
     def seconds(self) -> dict[str, float]:
         """Return the duration of each stage."""
-        ends = [0.0, *(self.heard.get(stage, 0.0) for stage in STAGES)]
+        ends = [0.0, *(self.done_at_s.get(stage, 0.0) for stage in STAGES)]
         return {stage: max(0.0, end - before) for stage, before, end in zip(STAGES, ends[:-1], ends[1:], strict=True)}
 
 
 def main() -> None:
     """Time both backfills and compare their tables."""
-    given = arguments()
+    options = arguments()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spans, truth = inputs(given, folder)
-        one, rows = timed(folder / "one.duckdb", spans, truth, None)
-        over, other = timed(folder / "over.duckdb", spans, truth, given.workers)
+        spans, truth = inputs(options, folder)
+        single, rows = timed(folder / "one.duckdb", spans, truth, None)
+        over, other = timed(folder / "over.duckdb", spans, truth, options.workers)
     assert rows == other, "the workers wrote different rows"
-    print(f"{rows['results'][0][0]:,} conversations, {rows['spans'][0][0]:,} spans; {given.workers} workers")
+    print(f"{rows['results'][0][0]:,} conversations, {rows['spans'][0][0]:,} spans; {options.workers} workers")
     print(f"{'':<14}{'one process':>14}{'workers':>12}{'ratio':>9}")
     for stage in (*STAGES, "all stages", "all processes", "elapsed"):
-        print(f"{stage:<14}{one[stage]:>12.2f} s{over[stage]:>10.2f} s{one[stage] / over[stage]:>8.2f}x")
+        print(f"{stage:<14}{single[stage]:>12.2f} s{over[stage]:>10.2f} s{single[stage] / over[stage]:>8.2f}x")
 
 
 def arguments() -> argparse.Namespace:
@@ -90,12 +88,11 @@ def timed(db: Path, spans: Path, truth: list[list[TruthFile]], workers: int | No
     with ExitStack() as stack:
         engine = stack.enter_context(Engine(settings, create=True))
         pool = stack.enter_context(open_workers(settings, workers))
-        rebuilding_over(engine, pool)
-        ingest_files(engine, [str(spans)], stages.step)
-        engine.evaluating.remember(*truth)
-        asked = BackfillRequest(windows=("24h", "7d"), step_ns=HOUR_NS, k=(1, 3, 5)).checked()
+        ingest_files(engine, [str(spans)], stages.step, rebuilder_over(engine, pool))
+        engine.runner.remember(*truth)
+        plan = BackfillRequest(windows=("24h", "7d"), step_ns=HOUR_NS, k=(1, 3, 5)).checked()
         around = BackfillContext(progress=stages.step)
-        backfill(engine, asked, evaluating=scoring_over(engine, pool), context=around)
+        backfill(engine, plan, runner=scoring_over(engine, pool), context=around)
         rows = contents(engine)
     here_s = own_s() - stages.began
     totals = {"all stages": here_s, "all processes": here_s + children_s() - children}
@@ -117,33 +114,33 @@ def contents(engine: Engine) -> dict[str, list[Any]]:
         return {name: con.execute(sql).fetchall() for name, sql in queries.items()}
 
 
-def inputs(given: argparse.Namespace, folder: Path) -> tuple[Path, list[list[TruthFile]]]:
+def inputs(options: argparse.Namespace, folder: Path) -> tuple[Path, list[list[TruthFile]]]:
     """Return a file of spans and its ground truth."""
-    if given.spans is None:
+    if options.spans is None:
         spans = folder / "spans.binpb"
-        spans.write_bytes(request(0, CONVERSATIONS * given.copies).SerializeToString())
+        spans.write_bytes(request(0, CONVERSATIONS * options.copies).SerializeToString())
         return spans, [[], []]
     spans = folder / "spans.jsonl"
-    with gzip.open(given.spans, "rt", encoding="utf-8") as file:
+    with gzip.open(options.spans, "rt", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     with spans.open("w", encoding="utf-8") as out:
-        out.writelines(json.dumps(copied(line, copy)) + "\n" for copy in range(given.copies) for line in lines)
-    cases = [TruthFile(name="cases", text=given.cases.read_text("utf-8"))] if given.cases else []
-    labels = [TruthFile(name="labels", text=copied_labels(given.labels, given.copies))] if given.labels else []
+        out.writelines(json.dumps(copied(line, copy)) + "\n" for copy in range(options.copies) for line in lines)
+    cases = [TruthFile(name="cases", text=options.cases.read_text("utf-8"))] if options.cases else []
+    labels = [TruthFile(name="labels", text=copied_labels(options.labels, options.copies))] if options.labels else []
     return spans, [cases, labels]
 
 
 def copied(line: dict[str, Any], copy: int) -> dict[str, Any]:
     """Return an export request with its own ids, later than the previous one."""
-    made: dict[str, Any] = json.loads(json.dumps(line))
-    for span in spans_in(made):
+    duplicate: dict[str, Any] = json.loads(json.dumps(line))
+    for span in spans_in(duplicate):
         span["traceId"] = f"{copy:04x}{span['traceId'][4:]}"
         for name in ("startTimeUnixNano", "endTimeUnixNano"):
             span[name] = str(int(span[name]) + copy * APART_NS)
         for attribute in span["attributes"]:
             if attribute["key"] == "gen_ai.conversation.id":
                 attribute["value"]["stringValue"] += f"-{copy}"
-    return made
+    return duplicate
 
 
 def spans_in(exported: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -69,23 +69,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for option, default in (("--results", 500_000), ("--agents", 50), ("--days", 90), ("--step-s", 3_600)):
         parser.add_argument(option, type=int, default=default)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(store=StoreSettings(db=Path(folder) / "bench.duckdb"))
         with Engine(settings, create=True) as engine:
-            evaluation = engine.evaluating.truth().evaluation.evaluation_id
-            engine.store.write(lambda con: fill(con, given, evaluation))
-            print(f"{given.results:,} results of {given.agents} agents over {given.days} days; 1h, 24h, 7d; k 1, 3, 5")
+            evaluation = engine.runner.truth().evaluation.evaluation_id
+            engine.store.write(lambda con: fill(con, options, evaluation))
+            print(
+                f"{options.results:,} results of {options.agents} agents over {options.days} days; 1h, 24h, 7d; k 1, 3, 5"
+            )
             for name in ("from nothing", "again"):
-                print(f"{name:<14}{timed(engine, given.step_s)}")
+                print(f"{name:<14}{timed(engine, options.step_s)}")
 
 
-def fill(con: Connection, given: argparse.Namespace, evaluation: str) -> None:
+def fill(con: Connection, options: argparse.Namespace, evaluation: str) -> None:
     """Write the rows from which windows are computed."""
     values: dict[str, int | str] = {
-        "results": given.results,
-        "agents": given.agents,
-        "days": given.days,
+        "results": options.results,
+        "agents": options.agents,
+        "days": options.days,
         "cases": CASES,
     }
     values["evaluation"] = evaluation
@@ -95,16 +97,16 @@ def fill(con: Connection, given: argparse.Namespace, evaluation: str) -> None:
 
 def timed(engine: Engine, step_s: int) -> str:
     """Return a description of the work of a backfill and of its duration."""
-    heard = [own_s()]
-    asked = BackfillRequest(windows=("1h", "24h", "7d"), step_ns=step_s * NS_PER_S, k=(1, 3, 5)).checked()
-    around = BackfillContext(progress=lambda *_: heard.append(own_s()))
-    done = backfill(engine, asked, context=around)
+    progress_s = [own_s()]
+    checked = BackfillRequest(windows=("1h", "24h", "7d"), step_ns=step_s * NS_PER_S, k=(1, 3, 5)).checked()
+    around = BackfillContext(progress=lambda *_: progress_s.append(own_s()))
+    done = backfill(engine, checked, context=around)
     assert done.newest is not None
     assert done.plan is not None
-    longest = max(after - before for before, after in pairwise(heard))
+    longest = max(after - before for before, after in pairwise(progress_s))
     return (
         f"{len(done.plan.ends):>7,} ends {done.newest.rows_changed:>10,} rows changed "
-        f"{own_s() - heard[0]:8.1f} s CPU, longest part {longest:.2f} s"
+        f"{own_s() - progress_s[0]:8.1f} s CPU, longest part {longest:.2f} s"
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Final, get_args
@@ -30,8 +31,6 @@ from otel_agentic.testing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from otel_agentic.spans.model import LogRecord, SpanBatch
 
     Speaker = Callable[..., SpanBatch]
@@ -74,7 +73,7 @@ def main() -> None:
     }
     for step, work in steps.items():
         taken_s = timed(workloads, work)
-        speed = {name: SPANS / taken for name, taken in taken_s.items()}
+        speed = {name: SPANS / spent_s for name, spent_s in taken_s.items()}
         for name, spans_a_second in speed.items():
             print(f"{step:<18} {name:<18} {spans_a_second:10,.0f} spans/s")
         plain, mixed = speed.values()
@@ -87,10 +86,10 @@ def spoken(speakers: Sequence[Speaker]) -> list[SpanBatch]:
     pending: list[SpanBatch] = []
     done = waiting = 0
     for number, speak in enumerate(cycle(speakers)):
-        told = speak(script(number), start_ns=NOON_NS + number * SECOND_NS)
-        told = batch(*told.spans[: SPANS - done], *told.logs)
-        pending.append(told)
-        done, waiting = done + len(told.spans), waiting + len(told.spans)
+        run = speak(script(number), start_ns=NOON_NS + number * SECOND_NS)
+        run = batch(*run.spans[: SPANS - done], *run.logs)
+        pending.append(run)
+        done, waiting = done + len(run.spans), waiting + len(run.spans)
         if waiting >= PORTION or done >= SPANS:
             portions.append(batch(*pending))
             pending, waiting = [], 0
@@ -107,7 +106,7 @@ def script(number: int) -> AgentRunScript:
     )
     return (
         AgentRunScript(conversation_id=f"conversation-{number}")
-        .ask(f"What is the weather in Zürich and Rome on day {number}?")
+        .ask(f"How is the weather in Zürich and Rome on day {number}?")
         .calls(
             scripted_call("weather", {"city": "Zürich"}, result="18 °C"),
             scripted_call("weather", {"city": "Rome"}, result="24 °C"),

@@ -8,6 +8,7 @@ counts. All times are CPU time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,6 @@ from otel_agentic.stats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     FloatArray = npt.NDArray[np.float64]
@@ -53,14 +52,14 @@ def main() -> None:
     exact_s = _median_s(partial(BayesianEstimator().estimate_groups, grouped, K))
     print(f"{GROUPS:,} groups x {len(K)} k, exact: {exact_s * 1e3:.1f} ms, {GROUPS / exact_s:,.0f} groups/s")
     for name, sample in (("plain", plain), ("frugal", frugal)):
-        with timed() as taken:
+        with timed() as timer:
             sampled = np.stack([sample(rng.beta(1 + c[i], 1 + n[i] - c[i], DRAWS)) for i in range(GROUPS)])
-        sampled_s = taken.cpu_s
+        sampled_s = timer.cpu_s
         rate = f"{sampled_s:.2f} s, {GROUPS / sampled_s:,.0f} groups/s"
         print(f"{name} Monte Carlo of {DRAWS:,} draws: {rate}; exact is {sampled_s / exact_s:.0f}x as fast")
         difference = np.abs(sampled - np.stack((exact.pass_at_k, exact.pass_pow_k), axis=1))
-        means, ends = difference[..., 0], difference[..., 1:]
-        print(f"  |difference| of means: {tell(means)}; of ends: {tell(ends)}")
+        mean_differences, ends = difference[..., 0], difference[..., 1:]
+        print(f"  |difference| of means: {tell(mean_differences)}; of ends: {tell(ends)}")
     for groups in (TICK, 1):
         show_parts(independent(n[:groups], c[:groups]), groups)
     for name, sizes in (("4", np.full((TICK, CASES), 4)), ("1 to 60", np.minimum(rng.zipf(1.7, (TICK, CASES)), 60))):
@@ -88,8 +87,8 @@ def repeated(n: IntArray, c: IntArray) -> GroupedAttempts:
 
 def plain(rates: FloatArray) -> FloatArray:
     """Return (2, k, 3) for pass@k and pass^k: mean and quantiles of the transformed draws."""
-    made = [[1.0 - (1.0 - rates) ** k for k in K], [rates**k for k in K]]
-    return np.array([[(each.mean(), *np.quantile(each, TAILS)) for each in kind] for kind in made])
+    draws = [[1.0 - (1.0 - rates) ** k for k in K], [rates**k for k in K]]
+    return np.array([[(rates_k.mean(), *np.quantile(rates_k, TAILS)) for rates_k in kind] for kind in draws])
 
 
 def frugal(rates: FloatArray) -> FloatArray:

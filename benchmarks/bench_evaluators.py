@@ -12,24 +12,22 @@ import shutil
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from benchmarks.cpu_time import timed
 from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
-from otel_agentic.evaluation.metrics import subject_of
+from otel_agentic.evaluation.judge_runs import subject_of
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.scoring import score_conversations
 from otel_agentic.truth import parse_cases
 from tests.shared import SHARED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _TAU: Final = SHARED / "data" / "tau-airline"
 _ROUNDS: Final = 5
@@ -61,33 +59,34 @@ def measured(base: Path, metrics: str) -> Run:
     """Evaluate a copy of a file."""
     db = Path(shutil.copy(base, base.with_name("run.duckdb")))
     with engine_on(db) as engine:
-        engine.evaluating.choose([metrics])  # plug-ins are loaded once per process
-        with timed() as taken:
+        engine.runner.choose([metrics])  # plug-ins are loaded once per process
+        with timed() as timer:
             done = Commands(engine).evaluate(**truth(), metrics=[metrics])
-    return Run(cpu_s=taken.cpu_s, rows=done["evaluators"]["rows"], file_bytes=db.stat().st_size)
+    return Run(cpu_s=timer.cpu_s, rows=done["evaluators"]["rows"], file_bytes=db.stat().st_size)
 
 
 def alone(base: Path) -> Iterator[tuple[str, float, int]]:
     """Yield each default evaluator with its CPU time in seconds over all conversations, and its rows."""
     with engine_on(base) as engine:
-        evaluating = engine.evaluating
+        runner = engine.runner
         cases = parse_cases("cases.jsonl", (_TAU / "cases.jsonl").read_text("utf-8")).require()
-        in_force = evaluating.truth_of(cases, {})
+        in_force = runner.truth_of(cases, {})
         with engine.store.read() as con:
             keys = con.execute("SELECT environment, conversation_id FROM conversations").fetchall()
-        matched = evaluating.match(in_force, keys)
+        matched = runner.match(in_force, keys)
         settings = engine.settings.scoring
-        scores = score_conversations(matched, judge=evaluating.judge, settings=settings)
+        scores = score_conversations(matched, judge=runner.judge, settings=settings)
         subjects = [
-            subject_of(one.conversation, one.match, score, settings) for one, score in zip(matched, scores, strict=True)
+            subject_of(item.conversation, item.match, score, settings)
+            for item, score in zip(matched, scores, strict=True)
         ]
         took: dict[str, list[float]] = defaultdict(list)
         rows: dict[str, int] = {}
         for _ in range(_ROUNDS):
-            for evaluator in evaluating.choose(["default"]).evaluators:
-                with timed() as taken:
+            for evaluator in runner.choose(["default"]).evaluators:
+                with timed() as timer:
                     rows[evaluator.name] = sum(len(ran.scores) for ran in evaluate([evaluator], subjects))
-                took[evaluator.name].append(taken.cpu_s)
+                took[evaluator.name].append(timer.cpu_s)
         for name, times in sorted(took.items(), key=lambda item: -median(item[1])):
             yield name, median(times), rows[name]
 

@@ -14,6 +14,7 @@ import json
 import math
 import multiprocessing
 import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,6 @@ from otel_agentic.truth import Case, CaseIndex
 from otel_agentic.truth.model import CaseTurn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
 
 TURNS: Final = int(os.environ.get("BENCH_TURNS", "1000"))
@@ -40,7 +40,7 @@ JUDGE_S: Final = 0.2
 IDEAL_S: Final = math.ceil(TURNS / IN_FLIGHT) * JUDGE_S
 PROMISED_RATIO: Final = 1.25
 ROUNDS: Final = 3
-VERDICT: Final = json.dumps({"reasoning": "The answer says so.", "score": 1.0})
+VERDICT: Final = json.dumps({"reasoning": "The answer agrees.", "score": 1.0})
 SETTINGS: Final = JudgeSettings(concurrency=IN_FLIGHT)
 
 
@@ -61,7 +61,7 @@ class Waiting(BaseChatModel):
 
 def main() -> None:
     """Time the variants in alternation and print the best round of each, which excludes the load of other processes."""
-    promised = {"the judge alone": judged(Waiting()), "scoring with it": scored(Waiting())}
+    promised = {"the judge alone": judge_work(Waiting()), "scoring with it": scored(Waiting())}
     print(f"{TURNS:,} turns, {JUDGE_S:g} s a call, {IN_FLIGHT} in flight: ideal {IDEAL_S:.2f} s")
     slow = [way for way, taken_s in timed(promised).items() if taken_s > PROMISED_RATIO * IDEAL_S]
     with server() as base_url:
@@ -69,8 +69,8 @@ def main() -> None:
         timed(
             {
                 "ChatOpenAI alone": called(model),
-                "the judge over ChatOpenAI": judged(model),
-                "the judge, method text": judged(model, SETTINGS.model_copy(update={"method": "text"})),
+                "the judge over ChatOpenAI": judge_work(model),
+                "the judge, method text": judge_work(model, SETTINGS.model_copy(update={"method": "text"})),
             }
         )
     print(f"promised: {PROMISED_RATIO} for the judge alone and for scoring with it")
@@ -80,19 +80,19 @@ def main() -> None:
 
 def timed(ways: dict[str, Callable[[], None]]) -> dict[str, float]:
     """Return the minimum seconds of each variant, and print them with the CPU time."""
-    taken: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    spent: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     for _ in range(ROUNDS):
         for way, work in ways.items():
-            with measured() as found:
+            with measured() as timer:
                 work()
-            taken[way].append((found.elapsed_s, found.cpu_s))
-    for way, rounds in taken.items():
+            spent[way].append((timer.elapsed_s, timer.cpu_s))
+    for way, rounds in spent.items():
         best_s, cpu_s = min(rounds)
         print(f"{way:<26} {best_s:6.2f} s elapsed   ratio {best_s / IDEAL_S:5.2f}   {cpu_s:5.2f} s CPU")
-    return {way: min(rounds)[0] for way, rounds in taken.items()}
+    return {way: min(rounds)[0] for way, rounds in spent.items()}
 
 
-def judged(model: BaseChatModel, settings: JudgeSettings = SETTINGS) -> Callable[[], None]:
+def judge_work(model: BaseChatModel, settings: JudgeSettings = SETTINGS) -> Callable[[], None]:
     """Return work that sends every turn to a judge."""
     judge = LangChainJudge(model, settings)
     questions = [
@@ -138,11 +138,11 @@ def called(model: ChatOpenAI) -> Callable[[], None]:
     async def calls() -> None:
         slots = asyncio.Semaphore(IN_FLIGHT)
 
-        async def one() -> None:
+        async def call() -> None:
             async with slots:
                 await model.ainvoke(text)
 
-        await asyncio.gather(*(one() for _ in range(TURNS)))
+        await asyncio.gather(*(call() for _ in range(TURNS)))
 
     loop = asyncio.new_event_loop()  # one model for all rounds, since the client keeps its connections
     loop.run_until_complete(model.ainvoke(text))
@@ -163,7 +163,7 @@ def server() -> Iterator[str]:
         process.join()
 
 
-def serve(told: Connection) -> None:
+def serve(connection: Connection) -> None:
     """Print the port, then answer every request with a verdict after a delay."""
     message = {"role": "assistant", "content": VERDICT}
     body = {
@@ -174,17 +174,17 @@ def serve(told: Connection) -> None:
         "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
         "usage": {"prompt_tokens": 900, "completion_tokens": 20, "total_tokens": 920},
     }
-    asyncio.run(_serve(told, json.dumps(body).encode()))
+    asyncio.run(_serve(connection, json.dumps(body).encode()))
 
 
-async def _serve(told: Connection, body: bytes) -> None:
+async def _serve(connection: Connection, body: bytes) -> None:
     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
-                asked = (await reader.readuntil(b"\r\n\r\n")).lower()
-                length = int(asked.split(b"content-length:")[1].split(b"\r\n")[0])
+                request = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = int(request.split(b"content-length:")[1].split(b"\r\n")[0])
                 await reader.readexactly(length)
                 await asyncio.sleep(JUDGE_S)
                 writer.write(head + body)
@@ -193,7 +193,7 @@ async def _serve(told: Connection, body: bytes) -> None:
             writer.close()
 
     listening = await asyncio.start_server(handle, "127.0.0.1", 0, backlog=1024)
-    told.send(listening.sockets[0].getsockname()[1])
+    connection.send(listening.sockets[0].getsockname()[1])
     await listening.serve_forever()
 
 

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,8 +26,6 @@ from otel_agentic.config import Settings
 from otel_agentic.live.collector import LiveCollector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from opentelemetry.trace import Tracer
 
     from otel_agentic.net.server_file import LiveServer
@@ -69,9 +68,9 @@ def main() -> None:
         live = LiveCollector(Settings.model_validate({**SETTINGS, "store": {"db": Path(folder) / "b.duckdb"}}))
         try:
             live.run("truth_import", {"cases": [("cases.jsonl", CASE)]})
-            shown = _tell_when_shown(live)
-            with timed() as taken:
-                took_ms = _all(live.start(), shown)[WARM_UP:]
+            updated = _updated_event(live)
+            with timed() as timer:
+                took_ms = _all(live.start(), updated)[WARM_UP:]
             with live.engine.store.read() as con:
                 (stations,) = con.execute(_STATIONS).fetchall()
         finally:
@@ -79,48 +78,50 @@ def main() -> None:
     deciles = statistics.quantiles(took_ms, n=10)
     print(
         f"{len(took_ms)} conversations, last span's end to data point: median {deciles[4]:.0f} ms, "
-        f"p90 {deciles[8]:.0f} ms, longest {max(took_ms):.0f} ms; {1e3 * taken.cpu_s / CONVERSATIONS:.0f} ms CPU a conversation"
+        f"p90 {deciles[8]:.0f} ms, longest {max(took_ms):.0f} ms; {1e3 * timer.cpu_s / CONVERSATIONS:.0f} ms CPU a conversation"
     )
     for name, took in zip(("stored", "rebuilt", "scored"), stations, strict=True):
         print(f"  until {name:8} {took:5.0f} ms more (median)")
     print(f"  until scraped  {deciles[4] - sum(stations):5.0f} ms more")
 
 
-def _tell_when_shown(live: LiveCollector) -> threading.Event:
+def _updated_event(live: LiveCollector) -> threading.Event:
     """Return an event that is set whenever gauges change; continuous scraping would slow down the collector."""
-    shown = threading.Event()
+    updated = threading.Event()
     set_windows = live.telemetry.set_windows
 
-    def told(points: WindowPoints) -> None:
+    def set_and_signal(points: WindowPoints) -> None:
         set_windows(points)
-        shown.set()
+        updated.set()
 
-    live.telemetry.set_windows = told  # type: ignore[method-assign]  # a benchmark hook
-    return shown
+    live.telemetry.set_windows = set_and_signal  # type: ignore[method-assign]  # a benchmark hook
+    return updated
 
 
-def _all(found: LiveServer, shown: threading.Event) -> list[float]:
+def _all(server: LiveServer, updated: threading.Event) -> list[float]:
     """Return the latency of each conversation in milliseconds; the conversations run one after the other."""
     provider = TracerProvider(resource=Resource({"service.name": "concierge"}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{found.http}/v1/traces")))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{server.http}/v1/traces")))
     tracer = provider.get_tracer("benchmark")
     try:
-        return [_one(provider, tracer, partial(_scraped, found), shown, number) for number in range(CONVERSATIONS)]
+        return [
+            _latency_ms(provider, tracer, partial(_scraped, server), updated, number) for number in range(CONVERSATIONS)
+        ]
     finally:
         provider.shutdown()
 
 
-def _one(
-    provider: TracerProvider, tracer: Tracer, scraped: Callable[[], float], shown: threading.Event, number: int
+def _latency_ms(
+    provider: TracerProvider, tracer: Tracer, scraped: Callable[[], float], updated: threading.Event, number: int
 ) -> float:
     """Return the milliseconds from the last span's end of one conversation to the end of the scrape that counts it."""
     time.sleep(_APART_S)
-    shown.clear()
+    updated.clear()
     _converse(tracer, f"conversation-{number}")
     ended = time.perf_counter()
     provider.force_flush()
-    while shown.wait(_PATIENCE_S):
-        shown.clear()
+    while updated.wait(_PATIENCE_S):
+        updated.clear()
         if scraped() > number:
             return 1e3 * (time.perf_counter() - ended)
     raise RuntimeError(f"conversation {number} is not on /metrics after {_PATIENCE_S:.0f} s")
@@ -149,13 +150,13 @@ def _converse(tracer: Tracer, conversation_id: str) -> None:
         pass
 
 
-def _scraped(found: LiveServer) -> float:
+def _scraped(server: LiveServer) -> float:
     """Return the number of passed conversations in the 24 h window, from `/metrics`."""
-    with urllib.request.urlopen(f"{found.admin}/metrics") as reply:  # noqa: S310 — our own address
-        said = reply.read().decode()
+    with urllib.request.urlopen(f"{server.admin}/metrics") as reply:  # noqa: S310 — our own address
+        text = reply.read().decode()
     return sum(
         float(line.rsplit(" ", 1)[1])
-        for line in said.splitlines()
+        for line in text.splitlines()
         if line.startswith("agentic_window_conversations{") and all(label in line for label in _LABELS)
     )
 

@@ -6,6 +6,7 @@ For the text matcher, run `python -m benchmarks.bench_text_matching`.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -22,7 +23,7 @@ from benchmarks.matching_data import (
     one_negated,
     reworded,
     right_cases,
-    said,
+    spoken_conversation,
     texts,
 )
 from otel_agentic.config import MatchingSettings
@@ -33,8 +34,6 @@ from otel_agentic.truth.promote import Opening, cluster
 from tests.shared import why_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from otel_agentic.conversations.model import Conversation
 
     Variant = Callable[[Conversation, random.Random], Conversation]
@@ -66,11 +65,11 @@ def print_beginnings(rng: random.Random) -> None:
         for queries in spoken:
             index = CaseIndex([case_of(case_id, queries)], MatchingSettings(text="off"))
             for name, changed in _beginnings(queries, rng):
-                rows.setdefault(name, []).append(index.match(said(changed)).case is not None)
+                rows.setdefault(name, []).append(index.match(spoken_conversation(changed)).case is not None)
             other = rng.choice([name for name in users if name != case_id])
             for rest in users[other]:
-                found = index.match(said((queries[0], *rest[1:]))).case is not None
-                rows.setdefault("continues like a conversation of another case", []).append(found)
+                is_matched = index.match(spoken_conversation((queries[0], *rest[1:]))).case is not None
+                rows.setdefault("continues like a conversation of another case", []).append(is_matched)
     print("begins exactly like the case, and then: matched")
     for name, matched in rows.items():
         print(f"  {name:50} {sum(matched):>4} of {len(matched)}")
@@ -88,29 +87,33 @@ def _beginnings(queries: Sequence[str], rng: random.Random) -> Iterator[tuple[st
 
 
 def _cut(share: float) -> Variant:
-    def shortened(made: Conversation, _: random.Random) -> Conversation:
-        return replace(made, turns=made.turns[: max(1, round(share * len(made.turns)))])
+    def shortened(conversation: Conversation, _: random.Random) -> Conversation:
+        return replace(conversation, turns=conversation.turns[: max(1, round(share * len(conversation.turns)))])
 
     return shortened
 
 
-def _two_turns(made: Conversation, _: random.Random) -> Conversation:
-    return replace(made, turns=made.turns[:2])
+def _two_turns(attempt: Conversation, _: random.Random) -> Conversation:
+    return replace(attempt, turns=attempt.turns[:2])
 
 
-def _agent_did_nothing(made: Conversation, _: random.Random) -> Conversation:
-    return replace(made, turns=tuple(replace(one, answer="I cannot help with that.", calls=()) for one in made.turns))
-
-
-def _queries_reworded(made: Conversation, rng: random.Random) -> Conversation:
+def _agent_did_nothing(attempt: Conversation, _: random.Random) -> Conversation:
     return replace(
-        made,
-        turns=tuple(replace(one, query=reworded((one.query,), rng)[0]) if one.query else one for one in made.turns),
+        attempt, turns=tuple(replace(turn, answer="I cannot help with that.", calls=()) for turn in attempt.turns)
+    )
+
+
+def _queries_reworded(attempt: Conversation, rng: random.Random) -> Conversation:
+    return replace(
+        attempt,
+        turns=tuple(
+            replace(turn, query=reworded((turn.query,), rng)[0]) if turn.query else turn for turn in attempt.turns
+        ),
     )
 
 
 VARIANTS: Final[Mapping[str, Variant]] = {
-    "as recorded": lambda made, _: made,
+    "as recorded": lambda attempt, _: attempt,
     "first half of the turns": _cut(0.5),
     "first two turns": _two_turns,
     "first turn": _cut(0.0),
@@ -122,9 +125,9 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 def print_warnings(rng: random.Random) -> None:
     """Print for how many right and wrong pairs of case and conversation the warning is raised."""
     for name, counts in warnings(rng).items():
-        right, pairs, wrong, wrong_pairs = counts
+        on_right, right_pairs, on_wrong, wrong_pairs = counts
         print(
-            f"  {name:60} right {right:>3} of {pairs:>4}, wrong {wrong:>5} of {wrong_pairs} ({wrong / wrong_pairs:.0%})"
+            f"  {name:60} right {on_right:>3} of {right_pairs:>4}, wrong {on_wrong:>5} of {wrong_pairs} ({on_wrong / wrong_pairs:.0%})"
         )
 
 
@@ -159,18 +162,18 @@ def _warned(
     case_for: Callable[[str, Sequence[str]], Case], variant: Variant, rng: random.Random
 ) -> tuple[int, int, int, int]:
     users, names = texts(), list(texts())
-    right: list[bool] = []
-    wrong: list[bool] = []
-    for place, case_id in enumerate(names):
-        for number, made in enumerate(attempts()[case_id]):
-            changed = variant(made, rng)
+    on_right: list[bool] = []
+    on_wrong: list[bool] = []
+    for index, case_id in enumerate(names):
+        for number, attempt in enumerate(attempts()[case_id]):
+            changed = variant(attempt, rng)
             # The queries of the case are from another attempt, because people phrase a task in different ways.
             others = [queries for other, queries in enumerate(users[case_id]) if other != number]
-            right += [shares_nothing(case_for(case_id, queries), changed) for queries in others]
+            on_right += [shares_nothing(case_for(case_id, queries), changed) for queries in others]
             for shift in SHIFTS:
-                other = names[(place + shift) % len(names)]
-                wrong.append(shares_nothing(case_for(other, users[other][(number + 1) % ATTEMPTS]), changed))
-    return sum(right), len(right), sum(wrong), len(wrong)
+                other = names[(index + shift) % len(names)]
+                on_wrong.append(shares_nothing(case_for(other, users[other][(number + 1) % ATTEMPTS]), changed))
+    return sum(on_right), len(on_right), sum(on_wrong), len(on_wrong)
 
 
 def print_cost(rng: random.Random) -> None:
@@ -181,12 +184,15 @@ def print_cost(rng: random.Random) -> None:
         return " ".join(rng.choices(words, k=count))
 
     for count in (12, 40, 120, 400):
-        cases = [Case(case_id=str(place), turns=(CaseTurn(query=text(count)),)) for place in range(CASES)]
+        cases = [Case(case_id=str(index), turns=(CaseTurn(query=text(count)),)) for index in range(CASES)]
         spoken = [text(rng.randint(count * 3 // 4, count * 5 // 4)) for _ in range(CONVERSATIONS)]
         off, suggest = (CaseIndex(cases, MatchingSettings(text=way)) for way in ("off", "suggest"))
-        made = [conversation(turn(query)) for query in spoken]
-        indexing_s = cpu_of(partial(suggest.match, made[0]))
-        exact_ms, text_ms = (1e3 * cpu_of(partial(_match_all, index, made)) / len(made) for index in (off, suggest))
+        attempts_of_text = [conversation(turn(query)) for query in spoken]
+        indexing_s = cpu_of(partial(suggest.match, attempts_of_text[0]))
+        exact_ms, text_ms = (
+            1e3 * cpu_of(partial(_match_all, index, attempts_of_text)) / len(attempts_of_text)
+            for index in (off, suggest)
+        )
         print(
             f"{sum(map(len, spoken)) // len(spoken):4} characters, {CASES:,} cases: exact {exact_ms:.3f} ms CPU a conversation, "
             f"text {text_ms:.2f} ms, indexing {indexing_s:.1f} s"
@@ -199,15 +205,15 @@ def print_cost(rng: random.Random) -> None:
         print(f"{OPENINGS:,} conversations, {what}: {_clustering_s(queries):.1f} s CPU")
 
 
-def _match_all(index: CaseIndex, made: Sequence[Conversation]) -> None:
-    for one in made:
-        index.match(one)
+def _match_all(index: CaseIndex, conversations: Sequence[Conversation]) -> None:
+    for item in conversations:
+        index.match(item)
 
 
 def _clustering_s(queries: Sequence[str]) -> float:
     openings = [
-        Opening(environment="", conversation_id=str(place), agent=None, query=query, ended_ns=place)
-        for place, query in enumerate(queries)
+        Opening(environment="", conversation_id=str(index), agent=None, query=query, ended_ns=index)
+        for index, query in enumerate(queries)
     ]
     return cpu_of(lambda: cluster(openings))
 

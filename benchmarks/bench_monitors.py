@@ -35,7 +35,7 @@ def main() -> None:
     """Print every table."""
     _priors()
     _false_alarms()
-    _found()
+    _detected()
     _run_lengths()
     _delays()
     _by_case()
@@ -45,30 +45,30 @@ def main() -> None:
 
 def _priors() -> None:
     print("mean conversations to the alarm by prior, over the best prior's (1,500 looks, 300 streams a pair)")
-    means = np.array([[_mean(prior, p0, rate) for p0, rate in PAIRS] for prior in PRIORS])
-    over = means / means.min(axis=0)
+    delays = np.array([[_mean(prior, p0, rate) for p0, rate in PAIRS] for prior in PRIORS])
+    over = delays / delays.min(axis=0)
     for prior, row in zip(PRIORS, over, strict=True):
         print(f"  Beta{prior}: at worst {row.max():.2f}, typical {np.exp(np.log(row).mean()):.3f}")
 
 
 def _mean(prior: tuple[float, float], p0: float, rate: float) -> float:
     outcomes = _streams(300, 1_500, rate)
-    found = first_alarm(log_e_path(outcomes, p0, prior), ALPHA)
-    return float(np.where(found == 0, 1_500, found).mean())
+    alarms = first_alarm(log_e_path(outcomes, p0, prior), ALPHA)
+    return float(np.where(alarms == 0, 1_500, alarms).mean())
 
 
 def _false_alarms() -> None:
     print("\nstreams of 2,000 looks out of 1,000 that alarm falsely (p0 .90, alpha .05)")
     for rate in (0.90, 0.92, 0.95):
-        found = first_alarm(log_e_path(_streams(1_000, 2_000, rate), 0.90), ALPHA)
-        print(f"  true rate {rate:.2f}: {int((found > 0).sum())}")
+        alarms = first_alarm(log_e_path(_streams(1_000, 2_000, rate), 0.90), ALPHA)
+        print(f"  true rate {rate:.2f}: {int((alarms > 0).sum())}")
 
 
-def _found() -> None:
+def _detected() -> None:
     print("\nconversations to the alarm from the start (1,000 streams): 10 %, median, 90 %")
     for p0, rate in ((0.90, 0.85), (0.90, 0.80), (0.90, 0.70), (0.90, 0.50), (0.95, 0.90), (0.70, 0.60)):
-        found = first_alarm(log_e_path(_streams(1_000, 3_000, rate), p0), ALPHA)
-        print(f"  p0 {p0:.2f}, true rate {rate:.2f}: {_spread(np.where(found == 0, 3_000, found))}")
+        alarms = first_alarm(log_e_path(_streams(1_000, 3_000, rate), p0), ALPHA)
+        print(f"  p0 {p0:.2f}, true rate {rate:.2f}: {_spread(np.where(alarms == 0, 3_000, alarms))}")
 
 
 def _run_lengths() -> None:
@@ -96,9 +96,9 @@ def _delays() -> None:
         )
 
 
-def _delay(found: IntArray) -> IntArray:
+def _delay(alarms: IntArray) -> IntArray:
     """Return the number of conversations from the change to the alarm, for streams without an earlier alarm."""
-    late = np.where(found == 0, GOOD_LOOKS + BAD_LOOKS, found)
+    late = np.where(alarms == 0, GOOD_LOOKS + BAD_LOOKS, alarms)
     return late[late > GOOD_LOOKS] - GOOD_LOOKS
 
 
@@ -113,25 +113,25 @@ def _by_case() -> None:
         ("one case .30, the others .97: .937 on average", [0.30, *[0.97] * (CASES - 1)]),
         ("half of them .84, half .98: .91 on average", [0.84, 0.98] * (CASES // 2)),
     ):
-        found = {method: _alarms_by_case(np.array(rates), method) for method in ("pooled", "per_case")}
-        told = ", ".join(
-            f"{method} {int((each > 0).sum())}"
-            + (f" (median {np.median(each[each > 0]):,.0f})" if (each > 0).any() else "")
-            for method, each in found.items()
+        alarms_of = {method: _alarms_by_case(np.array(rates), method) for method in ("pooled", "per_case")}
+        shares = ", ".join(
+            f"{method} {int((alarms > 0).sum())}"
+            + (f" (median {np.median(alarms[alarms > 0]):,.0f})" if (alarms > 0).any() else "")
+            for method, alarms in alarms_of.items()
         )
-        print(f"  {name}: {told}")
+        print(f"  {name}: {shares}")
 
 
 def _alarms_by_case(rates: FloatArray, method: str) -> IntArray:
     rng = np.random.default_rng(SEED)
-    found = []
+    alarms = []
     for _ in range(BY_CASE_STREAMS):
         case = rng.integers(0, CASES, 2_000)
-        joined = {each: place for place, each in enumerate(dict.fromkeys(case.tolist()))}
-        places = [joined[each] if method == "per_case" else 0 for each in case.tolist()]
-        _, path = Evidence.none().then(places, rng.random(2_000) < rates[case], 0.90)
-        found.append(int(first_alarm(path, ALPHA)))
-    return np.array(found)
+        joined = {case_id: position for position, case_id in enumerate(dict.fromkeys(case.tolist()))}
+        positions = [joined[case_id] if method == "per_case" else 0 for case_id in case.tolist()]
+        _, path = Evidence.none().then(positions, rng.random(2_000) < rates[case], 0.90)
+        alarms.append(int(first_alarm(path, ALPHA)))
+    return np.array(alarms)
 
 
 def _in_order() -> None:
@@ -142,8 +142,8 @@ def _in_order() -> None:
     ):
         again_and_again = np.tile(suite, 2_000 // len(suite))
         for order, rates in (("in this order", again_and_again), ("in random order", np.mean(suite))):
-            found = first_alarm(log_e_path(np.random.default_rng(SEED).random((1_000, 2_000)) < rates, 0.90), ALPHA)
-            print(f"  {name}, {order}: {int((found > 0).sum())}")
+            alarms = first_alarm(log_e_path(np.random.default_rng(SEED).random((1_000, 2_000)) < rates, 0.90), ALPHA)
+            print(f"  {name}, {order}: {int((alarms > 0).sum())}")
 
 
 def _speed() -> None:
@@ -157,16 +157,16 @@ def _speed() -> None:
         },
         rounds=3,
     )
-    told = ", ".join(f"{name} {each_s:.2f} s" for name, each_s in taken_s.items())
-    print(f"\na million conversations, CPU time: {told}")
+    times = ", ".join(f"{name} {each_s:.2f} s" for name, each_s in taken_s.items())
+    print(f"\na million conversations, CPU time: {times}")
 
 
 def _streams(streams: int, looks: int, rate: float, seed: int = SEED) -> npt.NDArray[np.bool_]:
     return np.random.default_rng(seed).random((streams, looks)) < rate
 
 
-def _spread(found: IntArray) -> str:
-    return ", ".join(f"{each:,.0f}" for each in np.quantile(found, (0.1, 0.5, 0.9)))
+def _spread(alarms: IntArray) -> str:
+    return ", ".join(f"{quantile:,.0f}" for quantile in np.quantile(alarms, (0.1, 0.5, 0.9)))
 
 
 if __name__ == "__main__":

@@ -8,20 +8,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from benchmarks.cpu_time import best_s
 from otel_agentic.config import ReceiveSettings, RedactionSettings
-from otel_agentic.redaction.batch import BatchRedactor
+from otel_agentic.redaction.engine import BatchRedactor
 from otel_agentic.spans import Limits, Span, SpanBatch, decode_traces
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 ROUNDS: Final = 7
 BATCH: Final = 512
@@ -48,46 +46,49 @@ def main() -> None:
     }
     print(f"{BATCH} spans a batch, {len(plain) / BATCH:,.0f} bytes a span in protobuf; CPU time, best of {rounds}")
     spent = best(works, rounds)
-    for name, each in spent.items():
-        print(f"{name:44}{each:8.2f} us{each / spent['decoding']:8.2f} of decoding")
+    for name, request_s in spent.items():
+        print(f"{name:44}{request_s:8.2f} us{request_s / spent['decoding']:8.2f} of decoding")
     histories(default, rounds)
-    ones = [SpanBatch(spans=(span,)) for span in clean.spans]
-    (alone,) = best({"": lambda: [default.batch(one) for one in ones]}, rounds).values()
+    batches = [SpanBatch(spans=(span,)) for span in clean.spans]
+    (alone,) = best({"": lambda: [default.batch(batch) for batch in batches]}, rounds).values()
     print(f"{'clean spans in batches of one':44}{alone:8.2f} us")
     hostile(default)
 
 
 def histories(by: BatchRedactor, rounds: int) -> None:
     """Print the time of spans whose messages are 32 KB of JSON text, by the sentence that most messages contain."""
-    said = (
+    endings = (
         "run the suite",
         "the tests pass",
         "I have a token",
         "no auth",
-        "says the bearer",
+        "the bearer replies",
         "my password",
         "one has a key",
     )
     works = {}
-    for text in said:
+    for text in endings:
         spans = [
             replace(span, attributes={**span.attributes, "gen_ai.input.messages": history(text)})
             for span in clean_spans()
         ]
         works[text] = partial(by.batch, SpanBatch(spans=tuple(spans)))
-    found = {text: spent * BATCH / len(spans) for text, spent in best(works, rounds).items()}
-    for text, each in found.items():
-        print(f"{'32 KB of history: ' + text:44}{each:8.2f} us{each / found[said[0]]:8.2f} of the first")
+    request_s_of = {text: spent * BATCH / len(spans) for text, spent in best(works, rounds).items()}
+    for text, request_s in request_s_of.items():
+        print(
+            f"{'32 KB of history: ' + text:44}{request_s:8.2f} us{request_s / request_s_of[endings[0]]:8.2f} of the first"
+        )
 
 
-def history(said: str) -> str:
+def history(ending: str) -> str:
     """Return messages that end in the words; the last one contains a key if the words mention a key."""
     random = Random(4)  # noqa: S311 — a workload, not a secret
     text = " ".join(random.choices(("tool", "result", "file", "line", "error", "value", "order", "customer"), k=30))
     messages = [
-        {"role": "assistant", "parts": [{"type": "text", "content": f"{text} {place}, {said}"}]} for place in range(125)
+        {"role": "assistant", "parts": [{"type": "text", "content": f"{text} {index}, {ending}"}]}
+        for index in range(125)
     ]
-    if said.endswith("a key"):
+    if ending.endswith("a key"):
         messages[-1]["parts"] = [{"type": "text", "content": SECRET}]
     return json.dumps(messages)
 
@@ -105,7 +106,7 @@ def hostile(by: BatchRedactor) -> None:
     ):
         texts = [(atom * (size // len(atom) + 1))[:size] for size in (100_000, 200_000, 400_000)]
         works = {str(len(text)): partial(by.text, text, Counter()) for text in texts}
-        times_ms = [1e3 * each for each in best_s(works, 3).values()]
+        times_ms = [1e3 * spent_s for spent_s in best_s(works, 3).values()]
         print(f"{name:44}" + "".join(f"{spent:8.1f} ms" for spent in times_ms) + "  for 100, 200, 400 KB")
 
 
@@ -124,29 +125,29 @@ def request(*, dirty: int) -> bytes:
     """Return a traces request; every n-th span has a secret, and 0 means no secrets."""
     random = Random(3)  # noqa: S311 — a workload, not a secret
     words = ["".join(random.choices("etaoinshrdlu", k=random.randint(2, 9))) for _ in range(2000)]
-    made = ExportTraceServiceRequest()
-    scope = made.resource_spans.add().scope_spans.add()
-    for place in range(BATCH):
+    message = ExportTraceServiceRequest()
+    scope = message.resource_spans.add().scope_spans.add()
+    for index in range(BATCH):
         span = scope.spans.add(
             trace_id=random.randbytes(16), span_id=random.randbytes(8), name="chat gpt-5-mini", start_time_unix_nano=1
         )
         span.end_time_unix_nano = 2
-        for key, value in attributes(words, random, secret=bool(dirty) and place % dirty == 0).items():
+        for key, value in attributes(words, random, secret=bool(dirty) and index % dirty == 0).items():
             held = span.attributes.add(key=key).value
             if isinstance(value, int):
                 held.int_value = value
             else:
                 held.string_value = value
-    return made.SerializeToString()
+    return message.SerializeToString()
 
 
 def attributes(words: list[str], random: Random, *, secret: bool) -> dict[str, Any]:
-    asked = {"role": "user", "parts": [{"type": "text", "content": " ".join(random.choices(words, k=70))}]}
+    question = {"role": "user", "parts": [{"type": "text", "content": " ".join(random.choices(words, k=70))}]}
     arguments: dict[str, Any] = {"city": "Paris", "max_tokens": 512}
     if secret:
         arguments |= {"api_key": SECRET, "password": "hunter22"}
     call = {"type": "tool_call", "id": "call_1", "name": "search", "arguments": arguments}
-    said = {"role": "assistant", "parts": [{"type": "text", "content": " ".join(random.choices(words, k=120))}, call]}
+    answer = {"role": "assistant", "parts": [{"type": "text", "content": " ".join(random.choices(words, k=120))}, call]}
     return {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
@@ -157,8 +158,8 @@ def attributes(words: list[str], random: Random, *, secret: bool) -> dict[str, A
         "gen_ai.usage.input_tokens": random.randint(1, 9999),
         "gen_ai.usage.output_tokens": random.randint(1, 999),
         "server.address": "api.openai.com",
-        "gen_ai.input.messages": json.dumps([asked]),
-        "gen_ai.output.messages": json.dumps([said]),
+        "gen_ai.input.messages": json.dumps([question]),
+        "gen_ai.output.messages": json.dumps([answer]),
     }
 
 

@@ -12,22 +12,20 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from benchmarks.cpu_time import timed
+from benchmarks.cpu_time import Timer, timed
 from otel_agentic.engine.retention import HourlyExport, RetentionPass
 from otel_agentic.testing import NOON_NS, batch, span
 from tests.builders import HOUR_NS, fill_hour
-from tests.pipeline.keeping import Clock, keeping
+from tests.engine.retention_engine import Clock, retaining_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from benchmarks.cpu_time import Taken
     from otel_agentic.engine.engine import Engine
 
 PER_CONVERSATION: Final = 25
@@ -61,11 +59,13 @@ class Watched:
 def acknowledged(engine: Engine, stop: threading.Event, start_ns: int) -> list[float]:
     """Send batches one after the other until the stop event; return the duration of each acknowledgement in seconds."""
     took, number = [], 0
-    one = span("chat")
+    template = span("chat")
     while not stop.is_set():
         spans = [
-            replace(one, trace_id=f"{number:032x}", span_id=f"{number * BATCH + place + 1:016x}", start_ns=start_ns)
-            for place in range(BATCH)
+            replace(
+                template, trace_id=f"{number:032x}", span_id=f"{number * BATCH + index + 1:016x}", start_ns=start_ns
+            )
+            for index in range(BATCH)
         ]
         number += 1
         began = time.perf_counter()
@@ -75,22 +75,22 @@ def acknowledged(engine: Engine, stop: threading.Event, start_ns: int) -> list[f
     return took
 
 
-def beside(engine: Engine, work: Callable[[], object], start_ns: int) -> tuple[Taken, list[float]]:
+def with_writer(engine: Engine, work: Callable[[], object], start_ns: int) -> tuple[Timer, list[float]]:
     """Run the work while batches arrive; return the time of both, and the seconds of each acknowledgement."""
     stop, took = threading.Event(), list[float]()
     sender = threading.Thread(target=lambda: took.extend(acknowledged(engine, stop, start_ns)))
-    with timed() as taken:
+    with timed() as timer:
         sender.start()
         work()
         stop.set()
         sender.join()
-    return taken, took
+    return timer, took
 
 
-def told(name: str, took: list[float]) -> str:
+def latencies(name: str, took: list[float]) -> str:
     """Return a summary line of the acknowledgements."""
-    found = np.array(took) * 1000
-    return f"{name:<24} {len(took):>6} acks, median {np.median(found):7.1f} ms, p99 {np.percentile(found, 99):7.1f} ms, max {found.max():7.1f} ms"
+    took_ms = np.array(took) * 1000
+    return f"{name:<24} {len(took):>6} acks, median {np.median(took_ms):7.1f} ms, p99 {np.percentile(took_ms, 99):7.1f} ms, max {took_ms.max():7.1f} ms"
 
 
 def main() -> None:
@@ -100,30 +100,32 @@ def main() -> None:
     spans = parser.parse_args().spans
     per_hour = spans // HOURS // PER_CONVERSATION
     clock = Clock()
-    with tempfile.TemporaryDirectory() as folder, keeping(Path(folder) / "t.duckdb", clock) as engine:
+    with tempfile.TemporaryDirectory() as folder, retaining_engine(Path(folder) / "t.duckdb", clock) as engine:
         for hour in range(HOURS):
             fill_hour(engine, hour, conversations=per_hour, spans=PER_CONVERSATION)
         say(f"{spans:,} spans in {per_hour * HOURS:,} conversations over {HOURS} hours, file {mb(engine.store.path)}")
         clock.at(HOURS + 1)
         now_ns = clock.now_ns
-        _, idle = beside(engine, lambda: time.sleep(5), now_ns)
-        say(told("nothing else", idle))
+        _, idle = with_writer(engine, lambda: time.sleep(5), now_ns)
+        say(latencies("nothing else", idle))
 
-        taken, took = beside(engine, lambda: HourlyExport(engine).run(), now_ns + HOUR_NS)
+        timer, took = with_writer(engine, lambda: HourlyExport(engine).run(), now_ns + HOUR_NS)
         size = sum(path.stat().st_size for path in (Path(folder) / "t.duckdb.export").rglob("*.parquet"))
-        say(told("while exporting", took))
+        say(latencies("while exporting", took))
         say(
-            f"  exported all in {taken.cpu_s:.1f} s of CPU, {taken.elapsed_s:.1f} s elapsed (both including sending), {size / 1e6:.0f} MB of Parquet"
+            f"  exported all in {timer.cpu_s:.1f} s of CPU, {timer.elapsed_s:.1f} s elapsed (both including sending), {size / 1e6:.0f} MB of Parquet"
         )
 
         watched = Watched(engine)
         cut_ns = clock.now_ns - (NOON_NS + HOURS * HOUR_NS)
-        gone = []
-        taken, took = beside(engine, lambda: gone.append(RetentionPass(engine, cut_ns).run()), now_ns + 2 * HOUR_NS)
+        deleted = []
+        timer, took = with_writer(
+            engine, lambda: deleted.append(RetentionPass(engine, cut_ns).run()), now_ns + 2 * HOUR_NS
+        )
         held, busy = np.array(watched.held_s) * 1000, np.array(watched.cpu_s) * 1000
-        say(told("while removing", took))
+        say(latencies("while removing", took))
         say(
-            f"  removed {gone[0].spans:,} spans, {gone[0].conversations:,} conversations in {taken.cpu_s:.1f} s of CPU, {taken.elapsed_s:.1f} s elapsed"
+            f"  removed {deleted[0].spans:,} spans, {deleted[0].conversations:,} conversations in {timer.cpu_s:.1f} s of CPU, {timer.elapsed_s:.1f} s elapsed"
         )
         say(
             f"  {len(held)} units of work blocked the writer: median {np.median(held):.1f} ms, p99 {np.percentile(held, 99):.1f} ms, max {held.max():.1f} ms"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 from benchmarks.matching_data import (
     ATTEMPTS,
     DATA,
+    Queries,
     case_of,
     each_negated,
     every_digit_changed,
@@ -36,10 +38,6 @@ from otel_agentic.truth.text_index import COEFFICIENTS, Features, TextIndex, pro
 from tests.shared import why_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from benchmarks.matching_data import Queries
-
     Change = Callable[[Sequence[str], random.Random], Queries | None]
 
 THRESHOLD: Final = MatchingSettings().text_threshold
@@ -103,34 +101,34 @@ def samples(number: int, setting: Setting, size: int, rng: random.Random, *, abs
         rng: draws cases and changes.
         absent: leave out the case of each conversation.
     """
-    said, user_of = texts(), groups()
+    queries_of, user_of = texts(), groups()
     for attempt in range(ATTEMPTS):
-        chosen = sorted(said) if size >= len(said) else rng.sample(sorted(said), size)
-        cases = [case_of(case_id, setting.of_case(said[case_id][attempt], rng) or ()) for case_id in chosen]
+        chosen = sorted(queries_of) if size >= len(queries_of) else rng.sample(sorted(queries_of), size)
+        cases = [case_of(case_id, setting.of_case(queries_of[case_id][attempt], rng) or ()) for case_id in chosen]
         index = TextIndex(cases)
-        for case_id in said:
+        for case_id in queries_of:
             left_out = TextIndex([case for case in cases if case.case_id != case_id]) if absent else index
-            places = [place for place, case in enumerate(cases) if not (absent and case.case_id == case_id)]
+            positions = [position for position, case in enumerate(cases) if not (absent and case.case_id == case_id)]
             for other in range(ATTEMPTS):
                 queries = (
-                    setting.of_conversation(said[case_id][other], rng)
+                    setting.of_conversation(queries_of[case_id][other], rng)
                     if (other == attempt) == setting.same_attempt
                     else None
                 )
-                if queries is None or (size < len(said) and case_id not in chosen and rng.random() > 1 / 4):
+                if queries is None or (size < len(queries_of) and case_id not in chosen and rng.random() > 1 / 4):
                     continue
                 known = Spoken.of(queries)
-                found = left_out.best(known, None)
-                features = Features(0.0, 0.0, 0.0) if found is None else found[1]
-                place = None if found is None else places[found[0]]
-                best = None if place is None else cases[place].case_id
+                nearest = left_out.best(known, None)
+                features = Features(0.0, 0.0, 0.0) if nearest is None else nearest[1]
+                position = None if nearest is None else positions[nearest[0]]
+                best = None if position is None else cases[position].case_id
                 yield Sample(
                     number,
                     size,
                     case_id in chosen and not absent,
                     best == case_id,
                     best is not None and user_of[best] == user_of[case_id],
-                    found is not None and left_out.excludes(known, found[0]),
+                    nearest is not None and left_out.excludes(known, nearest[0]),
                     user_of[case_id],
                     features,
                 )
@@ -141,24 +139,24 @@ def fit(inputs: np.ndarray, right: np.ndarray, weights: np.ndarray) -> np.ndarra
     mean, spread = inputs.mean(0), inputs.std(0) + 1e-12
     x = np.column_stack([np.ones(len(inputs)), (inputs - mean) / spread])
     ridge = _PENALTY * np.diag([1e-6, *[1.0] * inputs.shape[1]])
-    found = np.zeros(x.shape[1])
+    coefficients = np.zeros(x.shape[1])
     for _ in range(50):
-        p = 1.0 / (1.0 + np.exp(-x @ found))
-        gradient = x.T @ (weights * (p - right)) + ridge @ found
-        found -= np.linalg.solve((x * (weights * p * (1.0 - p))[:, None]).T @ x + ridge, gradient)
-    slopes = found[1:] / spread
-    return np.array([found[0] - slopes @ mean, *slopes])
+        p = 1.0 / (1.0 + np.exp(-x @ coefficients))
+        gradient = x.T @ (weights * (p - right)) + ridge @ coefficients
+        coefficients -= np.linalg.solve((x * (weights * p * (1.0 - p))[:, None]).T @ x + ridge, gradient)
+    slopes = coefficients[1:] / spread
+    return np.array([coefficients[0] - slopes @ mean, *slopes])
 
 
-def cross_validated(found: Sequence[Sample], rng: random.Random) -> np.ndarray:
+def cross_validated(measured: Sequence[Sample], rng: random.Random) -> np.ndarray:
     """Return the probability of each sample under a model that was fitted without its user; 0 if the case is excluded."""
-    users = sorted({one.user for one in found})
+    users = sorted({sample.user for sample in measured})
     rng.shuffle(users)
-    fold = {user: place % _FOLDS for place, user in enumerate(users)}
-    inputs, right, weights = _arrays(found)
-    folds = np.array([fold[one.user] for one in found])
-    allowed = np.array([not one.excluded for one in found])
-    values = np.zeros(len(found))
+    fold = {user: position % _FOLDS for position, user in enumerate(users)}
+    inputs, right, weights = _arrays(measured)
+    folds = np.array([fold[sample.user] for sample in measured])
+    allowed = np.array([not sample.excluded for sample in measured])
+    values = np.zeros(len(measured))
     for number in range(_FOLDS):
         rest = (folds != number) & allowed
         model = fit(inputs[rest], right[rest], weights[rest])
@@ -166,37 +164,39 @@ def cross_validated(found: Sequence[Sample], rng: random.Random) -> np.ndarray:
     return np.where(allowed, 1.0 / (1.0 + np.exp(-values)), 0.0)
 
 
-def _arrays(found: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _arrays(measured: Sequence[Sample]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return inputs, outcomes and weights; each setting and collection size has the same weight."""
-    kinds = [(one.setting, one.size, one.present) for one in found]
+    kinds = [(sample.setting, sample.size, sample.present) for sample in measured]
     counts = {kind: kinds.count(kind) for kind in set(kinds)}
     weights = [600 / counts[kind] * (1.0 if kind[2] else _ABSENT_WEIGHT) for kind in kinds]
     return (
-        np.array([one.features.values for one in found]),
-        np.array([float(one.right and one.present) for one in found]),
+        np.array([sample.features.values for sample in measured]),
+        np.array([float(sample.right and sample.present) for sample in measured]),
         np.array(weights),
     )
 
 
 def fitting_samples(rng: random.Random) -> list[Sample]:
     """Return the training settings: other words, and the same words with other polite phrases or misspellings."""
-    found: list[Sample] = []
+    collected: list[Sample] = []
     for number, setting in enumerate((*OTHER_WORDS, *CHANGED[:2])):
         for size, draws in _SIZES.items():
             for _ in range(draws):
-                found += samples(number, setting, size, rng, absent=False)
-        found += samples(number, setting, max(_SIZES), rng, absent=True)
-    return found
+                collected += samples(number, setting, size, rng, absent=False)
+        collected += samples(number, setting, max(_SIZES), rng, absent=True)
+    return collected
 
 
-def _print_measured(found: Sequence[Sample], probabilities: np.ndarray) -> None:
+def _print_measured(measured: Sequence[Sample], probabilities: np.ndarray) -> None:
     print(f"{'conversations':55} {'':>5} precision recall   without their case: matched, by cases of other users")
     for number, setting in enumerate((*OTHER_WORDS, *CHANGED[:2])):
         for size in (max(_SIZES), 3):
-            of_kind = [(one, p) for one, p in zip(found, probabilities, strict=True) if one[:2] == (number, size)]
-            present = [(one.right, p >= THRESHOLD) for one, p in of_kind if one.present]
-            absent = [(one.same_user, p >= THRESHOLD) for one, p in of_kind if not one.present]
-            matched = [right for right, taken in present if taken]
+            of_kind = [
+                (sample, p) for sample, p in zip(measured, probabilities, strict=True) if sample[:2] == (number, size)
+            ]
+            present = [(sample.right, p >= THRESHOLD) for sample, p in of_kind if sample.present]
+            absent = [(sample.same_user, p >= THRESHOLD) for sample, p in of_kind if not sample.present]
+            matched = [right for right, accepted in present if accepted]
             print(
                 f"{setting.name:55} {size:>3} c. {_share(matched)}     {_share(r and t for r, t in present)}     "
                 f"{_share(t for _, t in absent)} {_share(t and not user for user, t in absent)}"
@@ -206,17 +206,19 @@ def _print_measured(found: Sequence[Sample], probabilities: np.ndarray) -> None:
 def _print_changed(rng: random.Random) -> None:
     print("\nas shipped, 50 cases, the same words changed: matched to the right case, to another one")
     for number, setting in enumerate(CHANGED):
-        found = list(samples(number, setting, max(_SIZES), rng, absent=False))
-        taken = [(probability(one.features) >= THRESHOLD and not one.excluded, one.right) for one in found]
+        changed = list(samples(number, setting, max(_SIZES), rng, absent=False))
+        accepted = [
+            (probability(sample.features) >= THRESHOLD and not sample.excluded, sample.right) for sample in changed
+        ]
         print(
-            f"{setting.name:55} {len(found):>4} conversations: {_share(t and r for t, r in taken)} "
-            f"{_share(t and not r for t, r in taken)}"
+            f"{setting.name:55} {len(changed):>4} conversations: {_share(t and r for t, r in accepted)} "
+            f"{_share(t and not r for t, r in accepted)}"
         )
 
 
 def _share(values: Iterable[object]) -> str:
-    found = [bool(value) for value in values]
-    return f"{sum(found) / len(found):.3f}" if found else "  -  "
+    flags = [bool(value) for value in values]
+    return f"{sum(flags) / len(flags):.3f}" if flags else "  -  "
 
 
 def main() -> None:
@@ -229,12 +231,12 @@ def main() -> None:
         print(why)
         return
     rng = random.Random(16)  # noqa: S311 — draws of a benchmark
-    found = fitting_samples(rng)
-    print(f"threshold {THRESHOLD}; {len(found):,} samples, fitted and measured on different users")
-    _print_measured(found, cross_validated(found, rng))
+    measured = fitting_samples(rng)
+    print(f"threshold {THRESHOLD}; {len(measured):,} samples, fitted and measured on different users")
+    _print_measured(measured, cross_validated(measured, rng))
     if options.fit:
-        inputs, right, weights = _arrays(found)
-        allowed = np.array([not one.excluded for one in found])
+        inputs, right, weights = _arrays(measured)
+        allowed = np.array([not sample.excluded for sample in measured])
         model = fit(inputs[allowed], right[allowed], weights[allowed])
         print("\nCOEFFICIENTS: Final =", tuple(round(float(value), 2) for value in model), "current:", COEFFICIENTS)
     _print_changed(rng)

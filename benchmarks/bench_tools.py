@@ -12,10 +12,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from benchmarks.cpu_time import timed
 from otel_agentic.config import ScoringSettings
@@ -24,9 +25,6 @@ from otel_agentic.scoring import ActualCall, ToolRules
 from otel_agentic.scoring.compile import CompiledExpectation, compiled
 from otel_agentic.scoring.dimensions import score_calls
 from otel_agentic.truth import Case, ToolExpectation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 Turn = tuple[dict[str, Any], dict[str, Any]]
 
@@ -56,12 +54,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fair-forge-python", default=sys.executable, help="an interpreter with Fair Forge")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each scorer; the best counts")
-    given = parser.parse_args()
+    options = parser.parse_args()
     missing = False
     for name, turns in workloads().items():
-        theirs = FairForge.start(given.fair_forge_python, turns)
+        theirs = FairForge.start(options.fair_forge_python, turns)
         missing = missing or theirs is None
-        show(name, turns, theirs, given.rounds)
+        show(name, turns, theirs, options.rounds)
     if missing:
         print(HOW_TO)
 
@@ -82,7 +80,7 @@ def show(name: str, turns: list[Turn], theirs: FairForge | None, rounds: int) ->
     if theirs is not None:
         fit = theirs.choose(fit)
     chosen = [turns[number] for number in fit]
-    ours = [one for one in map(ours_of, chosen) if one is not None]
+    ours = [scored for scored in map(ours_of, chosen) if scored is not None]
     runs: dict[str, Callable[[int], float]] = {"ours": partial(passes_s, partial(score_all, ours))}
     if theirs is not None:
         runs[f"fair-forge {theirs.version}"] = theirs.run
@@ -110,10 +108,10 @@ def best_of(runs: dict[str, Callable[[int], float]], rounds: int) -> dict[str, f
 
 def passes_s(work: Callable[[], None], passes: int) -> float:
     """Return the CPU seconds of a number of passes."""
-    with timed() as taken:
+    with timed() as timer:
         for _ in range(passes):
             work()
-    return taken.cpu_s
+    return timer.cpu_s
 
 
 def score_all(turns: Sequence[Ours]) -> None:
@@ -128,10 +126,10 @@ def score_plainly(turns: Sequence[Turn]) -> None:
 
 def plain_score(agentic: dict[str, Any], ground_truth: dict[str, Any]) -> dict[str, float | bool]:
     """Return the four dimensions by the simplest method: calls with the same name are paired in order."""
-    made = agentic.get("tools_used", [])
+    actual = agentic.get("tools_used", [])
     expected = ground_truth.get("expected_tools", [])
     left: dict[str, list[dict[str, Any]]] = {}
-    for call in made:
+    for call in actual:
         left.setdefault(call["tool_name"], []).append(call)
     paired: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for call in expected:
@@ -140,12 +138,14 @@ def plain_score(agentic: dict[str, Any], ground_truth: dict[str, Any]) -> dict[s
             paired.append((call, there.pop(0)))
     parameters = steps = 0.0
     for call, other in paired:
-        wanted, given = call.get("parameters", {}), other.get("parameters", {})
-        keys = wanted.keys() | given.keys()
-        parameters += sum(wanted.get(key) == given.get(key) for key in keys) / len(keys) if keys else 1.0
+        parameters_expected, parameters_used = call.get("parameters", {}), other.get("parameters", {})
+        keys = parameters_expected.keys() | parameters_used.keys()
+        parameters += (
+            sum(parameters_expected.get(key) == parameters_used.get(key) for key in keys) / len(keys) if keys else 1.0
+        )
         steps += call.get("step") == other.get("step")
     count = len(expected) or 1
-    union = len(expected) + len(made) - len(paired)
+    union = len(expected) + len(actual) - len(paired)
     scores = {
         "selection": len(paired) / union if union else 1.0,
         "parameters": parameters / count,
@@ -203,25 +203,25 @@ def ours_of(turn: Turn) -> Ours | None:
     """Return a turn in the form that our scorer accepts, or None if its calls are malformed, as in some parity cases."""
     agentic, ground_truth = turn
     try:
-        calls = [made_of(call, place, agentic) for place, call in enumerate(agentic.get("tools_used", []))]
-        wanted = [
+        calls = [actual_call_of(call, position, agentic) for position, call in enumerate(agentic.get("tools_used", []))]
+        expected = [
             {"tool_name": call["tool_name"], "parameters": call.get("parameters", {}), "step": call.get("step")}
             for call in ground_truth.get("expected_tools", [])
         ]
         order = "relative" if ground_truth.get("tool_sequence_matters", True) else "any"
-        fields = {"calls": wanted, "order": order, "extra_calls": ground_truth.get("extra_calls", "penalize")}
+        fields = {"calls": expected, "order": order, "extra_calls": ground_truth.get("extra_calls", "penalize")}
         expectation = ToolExpectation.model_validate_json(json.dumps(fields))
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return Ours(compiled(expectation, RULES), tuple(sorted(calls, key=lambda made: made.place)))
+    return Ours(compiled(expectation, RULES), tuple(sorted(calls, key=lambda call: call.location)))
 
 
-def made_of(call: dict[str, Any], place: int, agentic: dict[str, Any]) -> ActualCall:
-    made = ToolCall(
+def actual_call_of(call: dict[str, Any], position: int, agentic: dict[str, Any]) -> ActualCall:
+    tool_call = ToolCall(
         name=call["tool_name"],
         kind="tool",
-        step=call.get("step") or place + 1,
-        position=place,
+        step=call.get("step") or position + 1,
+        position=position,
         arguments={**call.get("parameters", {})},
         result=None,
         result_captured=True,
@@ -234,7 +234,7 @@ def made_of(call: dict[str, Any], place: int, agentic: dict[str, Any]) -> Actual
         source="span",
         used_flag=bool(agentic.get("final_answer_uses_tools", False)),
     )
-    return ActualCall(turn_index=0, call=made)
+    return ActualCall(turn_index=0, call=tool_call)
 
 
 def parity_turns() -> list[Turn]:
@@ -255,17 +255,17 @@ def made_up_turns(count: int) -> Iterator[Turn]:
             call(random.choice("abcd"), {key: random.choice(values) for key in random.sample("xyz", 2)}, step)
             for step in range(1, random.randint(1, 4) + 1)
         ]
-        made = [dict(one) for one in expected]
+        actual = [dict(call) for call in expected]
         change = random.choice(("nothing", "parameter", "missing", "extra", "order"))
         if change == "parameter":
-            made[-1] = {**made[-1], "parameters": {**made[-1]["parameters"], "x": "wrong"}}
+            actual[-1] = {**actual[-1], "parameters": {**actual[-1]["parameters"], "x": "wrong"}}
         elif change == "missing":
-            made.pop()
+            actual.pop()
         elif change == "extra":
-            made.append(call("e", {}, len(made) + 1))
+            actual.append(call("e", {}, len(actual) + 1))
         elif change == "order":
-            made = [{**one, "step": step} for step, one in enumerate(reversed(made), start=1)]
-        yield turn_of(made, expected, ordered=random.choice((True, False)), used=random.choice((True, True, False)))
+            actual = [{**call, "step": step} for step, call in enumerate(reversed(actual), start=1)]
+        yield turn_of(actual, expected, ordered=random.choice((True, False)), used=random.choice((True, True, False)))
 
 
 def plain_turns(count: int) -> Iterator[Turn]:
@@ -276,10 +276,10 @@ def plain_turns(count: int) -> Iterator[Turn]:
             call("book_flight", {"flight": f"LX{number}", "seats": 2, "cabin": "economy"}, 2),
             call("send_mail", {"to": f"ada{number}@example.com", "subject": "Your flight"}, 3),
         ]
-        made = [dict(one) for one in expected]
+        actual = [dict(call) for call in expected]
         if number % 2:
-            made[1] = {**made[1], "parameters": {**made[1]["parameters"], "seats": 3}}
-        yield turn_of(made, expected, ordered=True, used=True)
+            actual[1] = {**actual[1], "parameters": {**actual[1]["parameters"], "seats": 3}}
+        yield turn_of(actual, expected, ordered=True, used=True)
 
 
 def airline_turns(count: int) -> Iterator[Turn]:
@@ -288,30 +288,35 @@ def airline_turns(count: int) -> Iterator[Turn]:
     for number in range(count):
         looks = [call("get_reservation_details", {"reservation_id": f"R{number}{i}"}, i + 1) for i in range(3)]
         expected = [
-            call("cancel_reservation", {"reservation_id": f"R{number}{place}"}, place + 4)
+            call("cancel_reservation", {"reservation_id": f"R{number}{position}"}, position + 4)
             if random.choice((True, False))
-            else call("update_reservation_flights", flights(number, place), place + 4)
-            for place in range(random.randint(1, 4))
+            else call("update_reservation_flights", flights(number, position), position + 4)
+            for position in range(random.randint(1, 4))
         ]
-        made = [*looks, *map(dict, expected)]
+        actual = [*looks, *map(dict, expected)]
         if random.choice((True, False)):
-            made[-1] = {**made[-1], "parameters": {**made[-1]["parameters"], "reservation_id": "another"}}
-        agentic, ground_truth = turn_of(made, expected, ordered=False, used=True)
+            actual[-1] = {**actual[-1], "parameters": {**actual[-1]["parameters"], "reservation_id": "another"}}
+        agentic, ground_truth = turn_of(actual, expected, ordered=False, used=True)
         yield agentic, {**ground_truth, "extra_calls": {"read": "allow", "write": "forbid"}}
 
 
-def flights(number: int, place: int) -> dict[str, Any]:
-    legs = [{"flight_number": f"HAT{number + leg:03}", "date": f"2024-05-{place + leg + 10}"} for leg in range(2)]
-    return {"reservation_id": f"R{number}{place}", "cabin": "economy", "flights": legs, "payment_id": f"card_{number}"}
+def flights(number: int, position: int) -> dict[str, Any]:
+    legs = [{"flight_number": f"HAT{number + leg:03}", "date": f"2024-05-{position + leg + 10}"} for leg in range(2)]
+    return {
+        "reservation_id": f"R{number}{position}",
+        "cabin": "economy",
+        "flights": legs,
+        "payment_id": f"card_{number}",
+    }
 
 
 def call(tool_name: str, parameters: dict[str, Any], step: int) -> dict[str, Any]:
     return {"tool_name": tool_name, "parameters": parameters, "step": step}
 
 
-def turn_of(made: list[dict[str, Any]], expected: list[dict[str, Any]], *, ordered: bool, used: bool) -> Turn:
+def turn_of(actual: list[dict[str, Any]], expected: list[dict[str, Any]], *, ordered: bool, used: bool) -> Turn:
     return (
-        {"tools_used": made, "final_answer_uses_tools": used},
+        {"tools_used": actual, "final_answer_uses_tools": used},
         {"expected_tools": expected, "tool_sequence_matters": ordered},
     )
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.cpu_time import median_s
 from otel_agentic.config import EmitSettings, Settings, StatsSettings
 from otel_agentic.engine.engine import Engine, stored_estimators
-from otel_agentic.store.queries.windows import count_windows
+from otel_agentic.store.windows import count_windows
 from otel_agentic.telemetry import Telemetry
-from otel_agentic.windows import parse_windows, window_table
+from otel_agentic.windows import Tallies, WindowTable, parse_windows, window_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from otel_agentic.store.connection import Connection
-    from otel_agentic.windows import Tallies, WindowTable
 
 RESULTS: Final = 1_000_000
 AGENTS: Final = 50
@@ -96,7 +94,7 @@ def _measure(what: str, *, cases: int, widths: tuple[str, ...]) -> None:
             def table(tallies: Tallies) -> WindowTable:
                 return window_table(tallies, estimators=estimators, settings=stats, k=K)
 
-            def whole() -> None:
+            def whole_window() -> None:
                 telemetry.set_windows(table(count()))
 
             def bare(sql: str) -> None:
@@ -111,7 +109,7 @@ def _measure(what: str, *, cases: int, widths: tuple[str, ...]) -> None:
                 "count": count,
                 "table": lambda: table(tallies),
                 "points": points.points,
-                "tick": whole,
+                "tick": whole_window,
             }
             took = {name: 1e3 * each_s for name, each_s in median_s(work, ROUNDS).items()}
             telemetry.shutdown(1.0)

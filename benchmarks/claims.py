@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,17 +18,21 @@ import numpy as np
 from benchmarks.cpu_time import best_s
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import Attempts, CaseCount, GroupedAttempts, claim_tier, claim_tiers, mode_estimator
-from otel_agentic.stats.grouped import estimate_groups
-from otel_agentic.stats.mean_rate import alternatives, mean_evidence
+from otel_agentic.stats.model import estimate_groups
 from otel_agentic.stats.sequential import BlockEvidence, first_alarm, log_e_path
-from otel_agentic.stats.tiers import E_VALUE_NEEDED, HIGH_PASS_POW_3, LOW_PASS_AT_1, READY_RATE
+from otel_agentic.stats.tiers import (
+    E_VALUE_NEEDED,
+    HIGH_PASS_POW_3,
+    LOW_PASS_AT_1,
+    READY_RATE,
+    CaseKinds,
+    Side,
+    alternatives,
+    mean_evidence,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import numpy.typing as npt
-
-    from otel_agentic.stats.mean_rate import CaseKinds, Side
 
     BoolArray = npt.NDArray[np.bool_]
     FloatArray = npt.NDArray[np.float64]
@@ -116,9 +121,9 @@ def _before(case: IntArray, counted: BoolArray) -> IntArray:
     order = np.argsort(case, kind="stable")
     total = np.concatenate(([0], np.cumsum(counted[order])))[:-1]
     first = np.flatnonzero(np.diff(case[order], prepend=-1))
-    found = np.empty_like(case)
-    found[order] = total - np.repeat(total[first], np.diff(first, append=case.size))
-    return found
+    counts = np.empty_like(case)
+    counts[order] = total - np.repeat(total[first], np.diff(first, append=case.size))
+    return counts
 
 
 def boundary(cases: int, sizes: Sizes, kappa: float, side: Side, *, looks: int, number: int) -> tuple[float, float]:
@@ -126,9 +131,9 @@ def boundary(cases: int, sizes: Sizes, kappa: float, side: Side, *, looks: int, 
     p0 = READY_RATE if side == "above" else LOW_PASS_AT_1
     once = ever = 0
     for stream in streams(cases, sizes, p0, kappa, looks=looks, number=number):
-        found = first_claim(stream, p0, side)
-        ever += found > 0
-        once += found > 0 and first_claim(stream, p0, side, [looks]) > 0
+        claim = first_claim(stream, p0, side)
+        ever += claim > 0
+        once += claim > 0 and first_claim(stream, p0, side, [looks]) > 0
     return once / number, ever / number
 
 
@@ -143,10 +148,10 @@ def _boundaries() -> None:
             worst = [0.0, 0.0]
             for cases in CASES:
                 for sizes in SIZES:
-                    found = [boundary(cases, sizes, kappa, side, looks=looks, number=number) for kappa in KAPPAS]  # type: ignore[arg-type]  # a literal
-                    worst = [max(worst[at], *(each[at] for each in found)) for at in (0, 1)]
+                    rates = [boundary(cases, sizes, kappa, side, looks=looks, number=number) for kappa in KAPPAS]  # type: ignore[arg-type]  # a literal
+                    worst = [max(worst[at], *(cell[at] for cell in rates)) for at in (0, 1)]
                     print(
-                        f"  {cases:5}  {sizes:7}  " + "".join(f"{once:.3f}, {ever:.3f}      " for once, ever in found),
+                        f"  {cases:5}  {sizes:7}  " + "".join(f"{once:.3f}, {ever:.3f}      " for once, ever in rates),
                         flush=True,
                     )
             print(f"  the largest: {worst[0]:.3f} at one look, {worst[1]:.3f} ever")
@@ -162,19 +167,19 @@ def _power() -> None:
     print("  true rate   own cases   interval    50 cases    200 cases (equal sizes, kappa 10)")
     for rate in (0.95, 0.97, 0.99, 1.0):
         own = [
-            first_claim(each, READY_RATE, "above")
-            for each in streams(None, "equal", rate, 0.0, looks=2_000, number=200)
+            first_claim(stream, READY_RATE, "above")
+            for stream in streams(None, "equal", rate, 0.0, looks=2_000, number=200)
         ]
-        interval = [_interval(each) for each in streams(None, "equal", rate, 0.0, looks=2_000, number=200)]
+        interval = [_interval(stream) for stream in streams(None, "equal", rate, 0.0, looks=2_000, number=200)]
         by_case = [
             [
-                first_claim(each, READY_RATE, "above", range(10, 2_001, 10))
-                for each in streams(cases, "equal", min(rate, 1.0 - 1e-9), 10.0, looks=2_000, number=30)
+                first_claim(stream, READY_RATE, "above", range(10, 2_001, 10))
+                for stream in streams(cases, "equal", min(rate, 1.0 - 1e-9), 10.0, looks=2_000, number=30)
             ]
             for cases in (50, 200)
         ]
-        told = "".join(f"{_median(found):>12}" for found in (own, interval, *by_case))
-        print(f"  {rate:9.2f}{told}", flush=True)
+        medians = "".join(f"{_median(lengths):>12}" for lengths in (own, interval, *by_case))
+        print(f"  {rate:9.2f}{medians}", flush=True)
 
 
 def _interval(stream: Stream) -> int:
@@ -196,8 +201,8 @@ def _interval(stream: Stream) -> int:
     return int(reached[0]) + 1 if reached.size else 0
 
 
-def _median(found: Sequence[int]) -> str:
-    middle = float(np.median([each or math.inf for each in found]))
+def _median(lengths: Sequence[int]) -> str:
+    middle = float(np.median([length or math.inf for length in lengths]))
     return "-" if math.isinf(middle) else f"{middle:,.0f}"
 
 
@@ -205,12 +210,12 @@ def _speed() -> None:
     rng = np.random.default_rng(SEED)
     fifty = Attempts(
         cases=tuple(
-            CaseCount(case_id=str(each), n=20, c=int(rng.binomial(20, rate)))
-            for each, rate in enumerate(rng.beta(9.5, 0.5, 50))
+            CaseCount(case_id=str(index), n=20, c=int(rng.binomial(20, rate)))
+            for index, rate in enumerate(rng.beta(9.5, 0.5, 50))
         )
     )
     many = Attempts.of((str(rng.integers(200)), bool(correct)) for correct in rng.binomial(1, 0.95, 10_000))
-    alone = Attempts.of((str(each), bool(correct)) for each, correct in enumerate(rng.binomial(1, 0.95, 10_000)))
+    alone = Attempts.of((str(index), bool(correct)) for index, correct in enumerate(rng.binomial(1, 0.95, 10_000)))
     settings = StatsSettings()
 
     def fresh(attempts: Attempts, *, needed: bool) -> None:
@@ -229,7 +234,7 @@ def _speed() -> None:
 def tiers() -> None:
     """Print the tables of tiers."""
     for n, c in ((100, 100), (200, 84), (20, 20), (200, 190)):
-        claim = claim_tier(Attempts.of((str(each), each < c) for each in range(n)), StatsSettings())
+        claim = claim_tier(Attempts.of((str(index), index < c) for index in range(n)), StatsSettings())
         leaning = f", leaning {claim.leaning}, {claim.needed} more" if claim.leaning else ""
         print(f"{c} of {n}, each a case of its own: {claim.tier}{leaning}")
     _speed()
@@ -281,12 +286,12 @@ def alarms() -> None:
         f"\nfalse alarms, p0 {PROMISED}, alpha {ALPHA}, {LOOKS:,} conversations, 400 streams: each counted, runs of users counted"
     )
     for run in (1, *RUNS):
-        found = [alarms_in_runs(run, PROMISED, kappa=kappa, number=400) for kappa in KAPPAS]
-        told = ", ".join(
+        shares = [alarms_in_runs(run, PROMISED, kappa=kappa, number=400) for kappa in KAPPAS]
+        row = ", ".join(
             f"kappa {kappa:g}: {np.mean(np.array(single) > 0):.1%}, {np.mean(np.array(blocked) > 0):.1%}"
-            for kappa, (single, blocked) in zip(KAPPAS, found, strict=True)
+            for kappa, (single, blocked) in zip(KAPPAS, shares, strict=True)
         )
-        print(f"  runs of {run:2}: {told}", flush=True)
+        print(f"  runs of {run:2}: {row}", flush=True)
     single, blocked = alarms_in_outages(number=400)
     print(
         f"  outages: each counted {np.mean(np.array(single) > 0):.1%}, hours counted {np.mean(np.array(blocked) > 0):.1%}"
@@ -296,15 +301,15 @@ def alarms() -> None:
     )
     for rate in (0.8, 0.7):
         for run in (1, *RUNS):
-            found = [alarms_in_runs(run, rate, kappa=kappa, number=100) for kappa in KAPPAS]
-            told = ", ".join(
+            shares = [alarms_in_runs(run, rate, kappa=kappa, number=100) for kappa in KAPPAS]
+            row = ", ".join(
                 f"kappa {kappa:g}: {_median(single)}, {_median(blocked)}"
-                for kappa, (single, blocked) in zip(KAPPAS, found, strict=True)
+                for kappa, (single, blocked) in zip(KAPPAS, shares, strict=True)
             )
-            print(f"  rate {rate}, runs of {run:2}: {told}", flush=True)
+            print(f"  rate {rate}, runs of {run:2}: {row}", flush=True)
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:] or ["tiers", "alarms"]
-    for name in asked:
+    studies = sys.argv[1:] or ["tiers", "alarms"]
+    for name in studies:
         {"tiers": tiers, "alarms": alarms}[name]()

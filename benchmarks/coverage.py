@@ -19,6 +19,7 @@ from scipy.stats import betabinom, binom
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import (
     BayesianEstimator,
+    Estimator,
     GroupedAttempts,
     HierarchicalEstimator,
     PerCaseEstimator,
@@ -34,13 +35,11 @@ from otel_agentic.stats import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from otel_agentic.stats import Estimator
-
     FloatArray = npt.NDArray[np.float64]
 
 RATES: Final = (0.5, 0.7, 0.9, 0.97)
 SIZES: Final = (10, 20, 50)
-MEANS: Final = (0.7, 0.9, 0.97)
+MEAN_RATES: Final = (0.7, 0.9, 0.97)
 KAPPAS: Final = (0.2, 0.5, 2.0, 8.0, 50.0)
 KAPPA: Final = 2.0
 LEVEL: Final = 0.95
@@ -97,8 +96,8 @@ def probabilities(design: Design, mean: float, kappa: float) -> FloatArray:
     """Return the probability of every sample of cases whose rates are Beta(mean kappa, (1 - mean) kappa)."""
     counts = samples(design)
     correct = np.arange(design.attempts + 1)
-    each = betabinom.logpmf(correct, design.attempts, mean * kappa, (1 - mean) * kappa)
-    return np.asarray(np.exp(gammaln(design.cases + 1) - gammaln(counts + 1).sum(axis=1) + counts @ each))
+    of_case = betabinom.logpmf(correct, design.attempts, mean * kappa, (1 - mean) * kappa)
+    return np.asarray(np.exp(gammaln(design.cases + 1) - gammaln(counts + 1).sum(axis=1) + counts @ of_case))
 
 
 def grouped(design: Design) -> GroupedAttempts:
@@ -109,10 +108,10 @@ def grouped(design: Design) -> GroupedAttempts:
 
 
 @lru_cache
-def estimated(place: int, design: Design) -> tuple[FloatArray, FloatArray]:
+def estimated(index: int, design: Design) -> tuple[FloatArray, FloatArray]:
     """Return the bounds of pass@k and of pass^k of every sample, (samples, K, 2) each, by ESTIMATORS[place]."""
-    found = estimate_groups(ESTIMATORS[place], grouped(design), K)
-    return found.pass_at_k[..., 1:], found.pass_pow_k[..., 1:]
+    estimates = estimate_groups(ESTIMATORS[index], grouped(design), K)
+    return estimates.pass_at_k[..., 1:], estimates.pass_pow_k[..., 1:]
 
 
 def naive(estimator: Estimator, design: Design) -> FloatArray:
@@ -135,8 +134,10 @@ def once_each(n: int) -> GroupedAttempts:
 def resampled(design: Design) -> FloatArray:
     """Return the bootstrap bounds of the pooled rate of every sample: (samples, 2)."""
     every = grouped(design)
-    found = [with_bootstrap(PluginEstimator(), every.attempts(group), [1]).pass_pow_k[1] for group in range(every.size)]
-    return np.array([(each.lower, each.upper) for each in found], dtype=np.float64)
+    estimates = [
+        with_bootstrap(PluginEstimator(), every.attempts(group), [1]).pass_pow_k[1] for group in range(every.size)
+    ]
+    return np.array([(bound.lower, bound.upper) for bound in estimates], dtype=np.float64)
 
 
 def truth(estimator: str, mean: float, kappa: float, k: int, *, at: bool) -> float:

@@ -7,6 +7,7 @@ Without an argument: exact sums over every possible sample; `--quick` skips the 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from benchmarks.coverage import (
     ESTIMATORS,
     KAPPA,
     KAPPAS,
-    MEANS,
+    MEAN_RATES,
     RATES,
     ROUNDING,
     SIZES,
@@ -37,9 +38,7 @@ from benchmarks.coverage import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from benchmarks.coverage_unequal import Cell, Found
+    from benchmarks.coverage_unequal import Cell, Covered
     from otel_agentic.stats import Estimator
 
 #: Width ratios above which a cell is counted: to the former rule if attempts are equal, to the narrowest interval otherwise.
@@ -79,11 +78,11 @@ def success_table() -> list[str]:
     """Return the coverage of the mean rate under Beta cases with kappa 2: each estimator, and intervals that ignore clusters."""
     rows = []
     for design in DESIGNS:
-        for mean in MEANS:
+        for mean in MEAN_RATES:
             chance = probabilities(design, mean, KAPPA)
-            found = [cell(estimator, design, mean, KAPPA, 1) for estimator in ESTIMATORS]
+            results = [cell(estimator, design, mean, KAPPA, 1) for estimator in ESTIMATORS]
             ignoring = [coverage(naive(estimator, design), chance, mean) for estimator in ESTIMATORS[:2]]
-            rows.append([str(design), f"{mean:g}", headline(), *map(_number, [*found, *ignoring])])
+            rows.append([str(design), f"{mean:g}", headline(), *map(_number, [*results, *ignoring])])
     return _table(["cases x attempts", "mean", "default", *_NAMES, "bayesian, naive", "plugin, naive"], rows)
 
 
@@ -91,11 +90,13 @@ def pass_pow_table() -> list[str]:
     """Return the coverage of pass^3 and pass@3 under Beta cases with kappa 2, and of pass^3 of a new case by a pooled estimator."""
     rows = []
     for design in DESIGNS:
-        for mean in MEANS:
-            power, at = ([_defined(each, design, mean, at=at) for each in ESTIMATORS] for at in (False, True))
+        for mean in MEAN_RATES:
+            power, at = ([_defined(estimator, design, mean, at=at) for estimator in ESTIMATORS] for at in (False, True))
             bounds = estimated(0, design)[1][:, K.index(3)]
             new = coverage(bounds, probabilities(design, mean, KAPPA), truth("hierarchical", mean, KAPPA, 3, at=False))
-            cells = [f"{_number(one)}, {_number(other)}" if one else "" for one, other in zip(power, at, strict=True)]
+            cells = [
+                f"{_number(first)}, {_number(other)}" if first else "" for first, other in zip(power, at, strict=True)
+            ]
             rows.append([str(design), f"{mean:g}", *cells, _number(new)])
     return _table(["cases x attempts", "mean", *_NAMES, "pass^3 of a new case by bayesian"], rows)
 
@@ -108,7 +109,7 @@ def kappa_table() -> list[str]:
             lowest = [
                 min(
                     cell(estimator, design, mean, kappa, k, at=at)
-                    for mean in MEANS
+                    for mean in MEAN_RATES
                     for k, at in ((1, False), (3, False), (3, True))
                     if k <= design.attempts or estimator.name != "per_case"
                 )
@@ -125,14 +126,14 @@ def bootstrap_table() -> list[str]:
         bounds = resampled(design)
         collapsed = bounds[:, 1] - bounds[:, 0] < ROUNDING
         default = next(estimator for estimator in ESTIMATORS if estimator.name == headline())
-        for mean in MEANS:
+        for mean in MEAN_RATES:
             chance = probabilities(design, mean, KAPPA)
-            found = [
+            results = [
                 coverage(bounds, chance, mean),
                 float(chance[collapsed].sum()),
                 cell(default, design, mean, KAPPA, 1),
             ]
-            rows.append([str(design), f"{mean:g}", *map(_number, found)])
+            rows.append([str(design), f"{mean:g}", *map(_number, results)])
     return _table(["cases x attempts", "mean", "bootstrap", "of no width", "default"], rows)
 
 
@@ -140,12 +141,12 @@ def unequal_table() -> list[str]:
     """Return the simulated coverage: of a new case by `bayesian` for each mean, and the lowest coverage of the others."""
     rows = []
     for cases, sizes, kappa, row in _simulated(coverage_unequal.study, tuple(coverage_unequal.SIZES)):
-        own = [each["bayesian"].coverage for each in row]
-        lowest = [min(each[name].coverage for each in row) for name in ("plugin", "per_case", "former bayesian")]
-        traffic = min(each["this_traffic"].coverage for each in row)
+        own = [result["bayesian"].coverage for result in row]
+        lowest = [min(result[name].coverage for result in row) for name in ("plugin", "per_case", "former bayesian")]
+        traffic = min(result["this_traffic"].coverage for result in row)
         rows.append([cases, sizes, kappa, *map(_number, [*own, *lowest, traffic])])
-    means = [f"bayesian, mean {mean:g}" for mean in coverage_unequal.MEANS]
-    heads = ["cases", "attempts", "kappa", *means, "plugin", "per_case", "bayesian until now", "this traffic"]
+    columns = [f"bayesian, mean {mean:g}" for mean in coverage_unequal.MEAN_RATES]
+    heads = ["cases", "attempts", "kappa", *columns, "plugin", "per_case", "bayesian until now", "this traffic"]
     return _table(heads, rows)
 
 
@@ -154,9 +155,9 @@ def width_table() -> list[str]:
     rows = []
     for cases, sizes, kappa, row in _simulated(coverage_unequal.study, tuple(coverage_unequal.SIZES)[1:]):
         names = ("bayesian", "plugin", "per_case", "former bayesian", "pooled CR2", "this_traffic", "naive")
-        widths = [float(np.mean([each[name].width for each in row])) for name in names]
-        former = max(each["bayesian"].width / each["former bayesian"].width for each in row)
-        best = np.nanmax([each["bayesian"].width / coverage_unequal.narrowest(each) for each in row])
+        widths = [float(np.mean([result[name].width for result in row])) for name in names]
+        former = max(result["bayesian"].width / result["former bayesian"].width for result in row)
+        best = np.nanmax([result["bayesian"].width / coverage_unequal.narrowest(result) for result in row])
         rows.append([cases, sizes, kappa, *map(_number, widths), f"{former:.2f}", f"{best:.2f}"])
     heads = ["bayesian", "plugin", "per_case", "bayesian until now", "pooled CR2", "this traffic", "naive"]
     return _table(["cases", "attempts", "kappa", *heads, "to until now", "to narrowest"], rows)
@@ -164,11 +165,11 @@ def width_table() -> list[str]:
 
 def unequal_summary() -> list[str]:
     """Return sentences on the whole grid: lowest coverage, widths, and the error of the simulation."""
-    groups, wanted = coverage_unequal.GROUPS, coverage_unequal.WANTED
-    error = coverage_unequal.monte_carlo_error(wanted, groups)
-    lines = [f"{groups:,} groups a cell; the standard error of a coverage of {wanted} is {error:.4f}."]
+    groups, target = coverage_unequal.GROUPS, coverage_unequal.TARGET
+    error = coverage_unequal.monte_carlo_error(target, groups)
+    lines = [f"{groups:,} groups a cell; the standard error of a coverage of {target} is {error:.4f}."]
     for words, sizes in (("equal", coverage_unequal.EQUAL), ("unequal", ("Zipf", "1/rank"))):
-        found = [coverage_unequal.study(cell) for cell in coverage_unequal.cells(sizes)]
+        results = [coverage_unequal.study(cell) for cell in coverage_unequal.cells(sizes)]
         for name in (
             "bayesian",
             "plugin",
@@ -178,13 +179,13 @@ def unequal_summary() -> list[str]:
             "former per_case",
             "pooled CR2",
         ):
-            covered = [each[name].coverage for each in found]
-            below = sum(each < wanted for each in covered)
+            covered = [result[name].coverage for result in results]
+            below = sum(coverage < target for coverage in covered)
             lines.append(
-                f"{words}: {name}: at least {min(covered):.3f}, {below} of {len(covered)} cells below {wanted}"
+                f"{words}: {name}: at least {min(covered):.3f}, {below} of {len(covered)} cells below {target}"
             )
-        former = np.array([each["bayesian"].width / each["former bayesian"].width for each in found])
-        best = np.array([each["bayesian"].width / coverage_unequal.narrowest(each) for each in found])
+        former = np.array([result["bayesian"].width / result["former bayesian"].width for result in results])
+        best = np.array([result["bayesian"].width / coverage_unequal.narrowest(result) for result in results])
         lines.append(f"{words}: width of bayesian to until now: mean {former.mean():.3f}, at most {former.max():.2f}")
         lines.append(f"{words}: above {_TO_FORMER} in {(former > _TO_FORMER).sum()} of {len(former)} cells")
         lines.append(
@@ -198,21 +199,21 @@ def new_case_table() -> list[str]:
     """Return the coverage of pass^3 of a new case by `hierarchical`, and by a pooled estimate read as if it were that."""
     rows = []
     for cases, sizes, kappa, row in _simulated(coverage_unequal.pass_pow_3, ("1 each", "4 each", "Zipf", "1/rank")):
-        own = [each["hierarchical"].coverage for each in row]
-        pooled = min(each["bayesian"].coverage for each in row)
-        width = float(np.mean([each["hierarchical"].width for each in row]))
+        own = [result["hierarchical"].coverage for result in row]
+        pooled = min(result["bayesian"].coverage for result in row)
+        width = float(np.mean([result["hierarchical"].width for result in row]))
         rows.append([cases, sizes, kappa, *map(_number, [*own, pooled, width])])
-    means = [f"mean {mean:g}" for mean in coverage_unequal.MEANS]
-    return _table(["cases", "attempts", "kappa", *means, "read off bayesian", "width"], rows)
+    columns = [f"mean {mean:g}" for mean in coverage_unequal.MEAN_RATES]
+    return _table(["cases", "attempts", "kappa", *columns, "read off bayesian", "width"], rows)
 
 
 def _simulated(
-    study: Callable[[Cell], dict[str, Found]], sizes: Sequence[str]
-) -> Iterator[tuple[str, str, str, list[dict[str, Found]]]]:
+    study: Callable[[Cell], dict[str, Covered]], sizes: Sequence[str]
+) -> Iterator[tuple[str, str, str, list[dict[str, Covered]]]]:
     """Yield cases, sizes and kappa with the results for each mean."""
-    rows: dict[tuple[int, str, float], list[dict[str, Found]]] = {}
-    for one in coverage_unequal.cells(sizes):
-        rows.setdefault((one.cases, one.sizes, one.kappa), []).append(study(one))
+    rows: dict[tuple[int, str, float], list[dict[str, Covered]]] = {}
+    for design in coverage_unequal.cells(sizes):
+        rows.setdefault((design.cases, design.sizes, design.kappa), []).append(study(design))
     for (cases, size, kappa), row in rows.items():
         yield str(cases), size, f"{kappa:g}", row
 

@@ -7,6 +7,7 @@ over new cases, which is `mean`, and this traffic, `sum n_i p_i / n` over the ca
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -23,11 +24,9 @@ from otel_agentic.stats import (
     PluginEstimator,
     TrafficEstimator,
 )
-from otel_agentic.stats.interval import critical_values, wilson_bounds
+from otel_agentic.stats.rates import critical_values, wilson_bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import numpy.typing as npt
 
     FloatArray = npt.NDArray[np.float64]
@@ -35,12 +34,12 @@ if TYPE_CHECKING:
 
 CASES: Final = (5, 10, 50, 200)
 KAPPAS: Final = (0.5, 2.0, 10.0)
-MEANS: Final = (0.7, 0.888, 0.95, 0.97)
+MEAN_RATES: Final = (0.7, 0.888, 0.95, 0.97)
 #: Groups per cell, and fewer if each takes milliseconds.
 GROUPS: Final = 2_000
 SLOW_GROUPS: Final = 150
 LEVEL: Final = 0.95
-WANTED: Final = 0.93
+TARGET: Final = 0.93
 _ZIPF: Final = 1.7
 _MOST: Final = 60
 _RANKED: Final = 500
@@ -66,7 +65,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Covered:
     """The performance of an interval in a cell: its coverage and its mean width."""
 
     coverage: float
@@ -75,7 +74,9 @@ class Found:
 
 def cells(sizes: Sequence[str] = tuple(SIZES)) -> list[Cell]:
     """Return the cells of the grid."""
-    return [Cell(cases, size, kappa, mean) for cases in CASES for size in sizes for kappa in KAPPAS for mean in MEANS]
+    return [
+        Cell(cases, size, kappa, mean) for cases in CASES for size in sizes for kappa in KAPPAS for mean in MEAN_RATES
+    ]
 
 
 def drawn(cell: Cell, groups: int) -> tuple[IntArray, IntArray, FloatArray]:
@@ -103,26 +104,29 @@ def grouped(n: IntArray, c: IntArray) -> GroupedAttempts:
 
 
 @cache
-def study(cell: Cell, groups: int = GROUPS) -> dict[str, Found]:
+def study(cell: Cell, groups: int = GROUPS) -> dict[str, Covered]:
     """Return coverage and width by name: current estimators and candidates for a new case, and `this_traffic` for its own target."""
     n, c, traffic = drawn(cell, groups)
     attempts = grouped(n, c)
-    found = {each.name: _found(each.estimate_groups(attempts, [1]).pass_pow_k[:, 0, 1:], cell.mean) for each in PRESENT}
-    found |= {name: _found(interval(n, c), cell.mean) for name, interval in CONTENDERS.items()}
+    results = {
+        estimator.name: _covered(estimator.estimate_groups(attempts, [1]).pass_pow_k[:, 0, 1:], cell.mean)
+        for estimator in PRESENT
+    }
+    results |= {name: _covered(interval(n, c), cell.mean) for name, interval in CONTENDERS.items()}
     own = TrafficEstimator().estimate_groups(attempts, [1]).pass_pow_k[:, 0, 1:]
     plain = wilson_bounds(c.sum(axis=1) / n.sum(axis=1), n.sum(axis=1), critical_values(LEVEL, np.nan))
-    return found | {"this_traffic": _found(own, traffic), "naive": _found(plain, traffic)}
+    return results | {"this_traffic": _covered(own, traffic), "naive": _covered(plain, traffic)}
 
 
 @cache
-def pass_pow_3(cell: Cell, groups: int = SLOW_GROUPS) -> dict[str, Found]:
+def pass_pow_3(cell: Cell, groups: int = SLOW_GROUPS) -> dict[str, Covered]:
     """Return coverage and width for pass^3 of a new case, by `hierarchical` and by a pooled estimate read as if it were that."""
     n, c, _ = drawn(cell, groups)
     attempts = grouped(n, c)
     new = float(np.prod([(cell.mean * cell.kappa + i) / (cell.kappa + i) for i in range(3)]))
     return {
-        each.name: _found(each.estimate_groups(attempts, [3]).pass_pow_k[:, 0, 1:], new)
-        for each in (HierarchicalEstimator(), BayesianEstimator())
+        estimator.name: _covered(estimator.estimate_groups(attempts, [3]).pass_pow_k[:, 0, 1:], new)
+        for estimator in (HierarchicalEstimator(), BayesianEstimator())
     }
 
 
@@ -131,13 +135,13 @@ def monte_carlo_error(coverage: float, groups: int) -> float:
     return float((coverage * (1.0 - coverage) / groups) ** 0.5)
 
 
-def narrowest(found: dict[str, Found]) -> float:
+def narrowest(results: dict[str, Covered]) -> float:
     """Return the width of the narrowest interval, current or candidate, with sufficient coverage of a new case."""
     return min(
         (
-            each.width
-            for name, each in found.items()
-            if name not in {"this_traffic", "naive"} and each.coverage >= WANTED
+            result.width
+            for name, result in results.items()
+            if name not in {"this_traffic", "naive"} and result.coverage >= TARGET
         ),
         default=np.nan,
     )
@@ -148,9 +152,9 @@ def _ranked(cases: int) -> IntArray:
     return np.asarray(np.maximum(1, np.round(_RANKED * shares / shares.sum())), dtype=np.int64)
 
 
-def _found(bounds: FloatArray, truth: FloatArray | float) -> Found:
+def _covered(bounds: FloatArray, truth: FloatArray | float) -> Covered:
     held = (bounds[:, 0] <= np.add(truth, ROUNDING)) & (np.subtract(truth, ROUNDING) <= bounds[:, 1])
-    return Found(float(held.mean()), float((bounds[:, 1] - bounds[:, 0]).mean()))
+    return Covered(float(held.mean()), float((bounds[:, 1] - bounds[:, 0]).mean()))
 
 
 def _former_bayesian(n: IntArray, c: IntArray) -> FloatArray:

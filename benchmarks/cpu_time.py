@@ -10,13 +10,11 @@ import os
 import resource
 import statistics
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 #: CPU time of this process and all its threads, seconds.
 own_s: Final = time.process_time
@@ -24,7 +22,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
-class Taken:
+class Timer:
     """The time of a block of code: CPU time of this process, and elapsed time, in seconds."""
 
     cpu_s: float = 0.0
@@ -32,30 +30,30 @@ class Taken:
 
 
 @contextmanager
-def timed() -> Iterator[Taken]:
+def timed() -> Iterator[Timer]:
     """Measure the block; the times are set when it ends."""
-    taken = Taken()
+    timer = Timer()
     elapsed_s, cpu_s = time.perf_counter(), own_s()
     try:
-        yield taken
+        yield timer
     finally:
-        taken.cpu_s, taken.elapsed_s = own_s() - cpu_s, time.perf_counter() - elapsed_s
+        timer.cpu_s, timer.elapsed_s = own_s() - cpu_s, time.perf_counter() - elapsed_s
 
 
 def cpu_of(work: Callable[[], object]) -> float:
     """Return the CPU time of the work in this process, in seconds."""
-    with timed() as taken:
+    with timed() as timer:
         work()
-    return taken.cpu_s
+    return timer.cpu_s
 
 
 def in_turns(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
     """Return the CPU time of each work in each round, seconds; a round does each work once."""
-    found: dict[str, list[float]] = {name: [] for name in works}
+    times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
-            found[name].append(cpu_of(work))
-    return found
+            times[name].append(cpu_of(work))
+    return times
 
 
 def best_s(works: Mapping[str, Callable[[], object]], rounds: int = 5) -> dict[str, float]:

@@ -18,10 +18,11 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -31,9 +32,6 @@ from benchmarks.ingest_receiver import keep_requests
 from benchmarks.ingest_requests import BATCH, as_json, recorded, requests
 from benchmarks.load import address
 from tests.shared import SHARED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 SPANS: Final = 20_480
 PHOENIX_SPANS: Final = 1_024
@@ -46,7 +44,7 @@ _EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Usage:
     """The cost of a receiver: CPU time per span in us, peak memory, and file size relative to the protobuf bytes."""
 
     name: str
@@ -64,9 +62,9 @@ def post_all(url: str, bodies: Sequence[bytes], headers: dict[str, str]) -> None
         for body in bodies[first::_SENDERS]:
             connection.request("POST", "/v1/traces", body, headers)
             answer = connection.getresponse()
-            told = answer.read()
+            text = answer.read()
             if answer.status >= http.client.BAD_REQUEST:
-                raise RuntimeError(f"{url} answers {answer.status}: {told!r}")
+                raise RuntimeError(f"{url} answers {answer.status}: {text!r}")
         connection.close()
 
     _in_threads(some)
@@ -89,47 +87,47 @@ def _in_threads(work: Callable[[int], None]) -> None:
         list(threads.map(work, range(_SENDERS)))
 
 
-def run_ours(name: str, plain: Sequence[bytes], send: Callable[[dict[str, str]], None]) -> Taken:
+def run_ours(name: str, plain: Sequence[bytes], send: Callable[[dict[str, str]], None]) -> Usage:
     """Measure our receiver with the requests that `send` sends to its endpoints."""
     with tempfile.TemporaryDirectory() as folder:
         return _run(name, "ours", Path(folder), plain, send)
 
 
-def run_bare(plain: Sequence[bytes]) -> Taken:
+def run_bare(plain: Sequence[bytes]) -> Usage:
     """Measure the bare loop with the requests of a file."""
     with tempfile.TemporaryDirectory() as folder:
         keep_requests(Path(folder) / "requests", plain)
         return _run("bare loop, no network", "bare", Path(folder), plain, lambda _: None)
 
 
-def _run(name: str, kind: str, folder: Path, plain: Sequence[bytes], send: Callable[[dict[str, str]], None]) -> Taken:
+def _run(name: str, kind: str, folder: Path, plain: Sequence[bytes], send: Callable[[dict[str, str]], None]) -> Usage:
     command = (sys.executable, "-m", "benchmarks.ingest_receiver", kind, str(folder))
     root = Path(__file__).parents[1]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root) as process:  # noqa: S603 — our own command
         assert process.stdout is not None
         send(json.loads(process.stdout.readline()))
-        told = json.loads(process.communicate(timeout=60)[0])
+        usage = json.loads(process.communicate(timeout=60)[0])
     size = sum(map(len, plain))
     spans = len(plain) * BATCH
     disk = (folder / "ingest.duckdb").stat().st_size
-    return Taken(name=name, cpu_us=told["cpu_s"] / spans * 1e6, rss_bytes=told["rss_bytes"], disk_ratio=disk / size)
+    return Usage(name=name, cpu_us=usage["cpu_s"] / spans * 1e6, rss_bytes=usage["rss_bytes"], disk_ratio=disk / size)
 
 
-def least(rounds: Sequence[Taken]) -> Taken:
+def least(rounds: Sequence[Usage]) -> Usage:
     """Return the round with the minimum CPU time; other processes slow down the other rounds."""
-    return min(rounds, key=lambda taken: taken.cpu_us)
+    return min(rounds, key=lambda usage: usage.cpu_us)
 
 
-def show(taken: Taken) -> None:
+def show(usage: Usage) -> None:
     """Print the cost of a receiver."""
     print(
-        f"{taken.name:<28} {taken.cpu_us:9.1f} us CPU a span   RSS {taken.rss_bytes / 2**20:5.0f} MiB   "
-        f"disk {taken.disk_ratio:5.2f} of protobuf",
+        f"{usage.name:<28} {usage.cpu_us:9.1f} us CPU a span   RSS {usage.rss_bytes / 2**20:5.0f} MiB   "
+        f"disk {usage.disk_ratio:5.2f} of protobuf",
         flush=True,
     )
 
 
-def show_ratios(bare: Taken, plain: Taken, zipped: Taken, as_text: Taken, _rpc: Taken) -> None:
+def show_ratios(bare: Usage, plain: Usage, zipped: Usage, as_text: Usage, _rpc: Usage) -> None:
     """Print the promised ratios."""
     print(f"spans per CPU-second relative to the bare loop: {bare.cpu_us / plain.cpu_us:.2f} (promised: at least 0.6)")
     print(f"gzip costs {zipped.cpu_us / plain.cpu_us - 1:+.0%} (promised: at most +25%)")
@@ -143,25 +141,25 @@ def main() -> None:
     parser.add_argument(
         "--recorded", metavar="FILE", type=Path, help="recorded OTLP/JSON lines (gzip), to measure the file size"
     )
-    given = parser.parse_args()
+    options = parser.parse_args()
     plain = requests(SPANS)
-    taken = _measured(plain)
-    for each in taken:
-        show(each)
-    show_ratios(*taken)
-    if given.phoenix:
-        peer = _phoenix(given.phoenix, plain)
+    measured = _measured(plain)
+    for usage in measured:
+        show(usage)
+    show_ratios(*measured)
+    if options.phoenix:
+        peer = _phoenix(options.phoenix, plain)
         show(peer)
-        print(f"Phoenix takes {peer.cpu_us / taken[1].cpu_us:.0f} times the CPU time (promised: at least 100)")
-    recording = given.recorded or SHARED / "data" / "tau-airline" / "spans.jsonl.gz"
+        print(f"Phoenix takes {peer.cpu_us / measured[1].cpu_us:.0f} times the CPU time (promised: at least 100)")
+    recording = options.recorded or SHARED / "data" / "tau-airline" / "spans.jsonl.gz"
     if recording.is_file():
         _show_recorded(recorded(recording, copies=4))
 
 
-def _measured(plain: Sequence[bytes]) -> list[Taken]:
+def _measured(plain: Sequence[bytes]) -> list[Usage]:
     zipped = [gzip.compress(body, compresslevel=6) for body in plain]
     texts = [as_json(body) for body in plain]
-    ways: list[Callable[[], Taken]] = [
+    ways: list[Callable[[], Usage]] = [
         lambda: run_bare(plain),
         lambda: run_ours("ours, HTTP protobuf", plain, lambda at: post_all(at["otlp_http"], plain, _PROTOBUF)),
         lambda: run_ours("ours, HTTP protobuf, gzip", plain, lambda at: post_all(at["otlp_http"], zipped, _GZIP)),
@@ -169,10 +167,10 @@ def _measured(plain: Sequence[bytes]) -> list[Taken]:
         lambda: run_ours("ours, gRPC", plain, lambda at: call_all(at["otlp_grpc"], plain)),
     ]
     rounds = [[way() for way in ways] for _ in range(_ROUNDS)]
-    return [least(each) for each in zip(*rounds, strict=True)]
+    return [least(same_way) for same_way in zip(*rounds, strict=True)]
 
 
-def _phoenix(python: str, plain: Sequence[bytes]) -> Taken:
+def _phoenix(python: str, plain: Sequence[bytes]) -> Usage:
     first, *rest = plain[: PHOENIX_SPANS // BATCH + 1]
 
     def warm_up(url: str) -> int:
@@ -181,15 +179,15 @@ def _phoenix(python: str, plain: Sequence[bytes]) -> Taken:
 
     cpu_s, rss_bytes, disk = run_phoenix(python, PHOENIX_SPANS, warm_up, lambda url: post_all(url, rest, _PROTOBUF))
     size = sum(map(len, (first, *rest)))
-    return Taken(name="Phoenix", cpu_us=cpu_s / PHOENIX_SPANS * 1e6, rss_bytes=rss_bytes, disk_ratio=disk / size)
+    return Usage(name="Phoenix", cpu_us=cpu_s / PHOENIX_SPANS * 1e6, rss_bytes=rss_bytes, disk_ratio=disk / size)
 
 
 def _show_recorded(plain: Sequence[bytes]) -> None:
     spans = sum(len(part.spans) for body in plain for part in _parts(body))
     with tempfile.TemporaryDirectory() as folder:
-        taken = _run("", "ours", Path(folder), plain, lambda at: post_all(at["otlp_http"], plain, _PROTOBUF))
+        usage = _run("", "ours", Path(folder), plain, lambda at: post_all(at["otlp_http"], plain, _PROTOBUF))
     print(
-        f"recorded agent text, {spans} spans in {len(plain)} requests: {taken.disk_ratio:.2f} of the protobuf bytes on disk"
+        f"recorded agent text, {spans} spans in {len(plain)} requests: {usage.disk_ratio:.2f} of the protobuf bytes on disk"
     )
 
 

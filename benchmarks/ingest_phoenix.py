@@ -9,14 +9,12 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from benchmarks.cpu_time import process_s
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _START_S: Final = 240.0
 _STORE_S: Final = 180.0
@@ -98,6 +96,6 @@ def _size(folder: Path) -> int:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -10,8 +10,9 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import duckdb
 import numpy as np
@@ -23,9 +24,6 @@ from otel_agentic import plugins
 from otel_agentic.config import ReceiveSettings, Settings, StoreSettings
 from otel_agentic.dialects import Reader
 from otel_agentic.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 _LENGTH_BYTES: Final = 4
 _TABLE: Final = """
@@ -99,7 +97,7 @@ def _columns(request: bytes) -> dict[str, Any]:
     spans = [span for span, _, _ in rows]
     attributes = [_plain(span.attributes) for span in spans]
     resources = {id(resource): _plain(resource.attributes) for _, _, resource in rows}
-    resource = [resources[id(each)] for _, _, each in rows]
+    resource = [resources[id(values)] for _, _, values in rows]
     return {
         "trace_id": _texts(span.trace_id.hex() for span in spans),
         "span_id": _texts(span.span_id.hex() for span in spans),
@@ -110,25 +108,25 @@ def _columns(request: bytes) -> dict[str, Any]:
         "end_time": _times(span.end_time_unix_nano for span in spans),
         "status": np.array([span.status.code for span in spans], dtype=np.uint8),
         "status_message": _texts(span.status.message for span in spans),
-        "service": _texts(each.get("service.name") for each in resource),
-        "environment": _texts(each.get("deployment.environment.name", "") for each in resource),
+        "service": _texts(values.get("service.name") for values in resource),
+        "environment": _texts(values.get("deployment.environment.name", "") for values in resource),
         "scope": _texts(scope.name for _, scope, _ in rows),
         "scope_version": _texts(scope.version for _, scope, _ in rows),
-        **{column: _texts(each.get(key) for each in attributes) for column, key in _PROMOTED.items()},
-        "attributes": _texts(orjson.dumps(each).decode() for each in attributes),
+        **{column: _texts(values.get(key) for values in attributes) for column, key in _PROMOTED.items()},
+        "attributes": _texts(orjson.dumps(values).decode() for values in attributes),
         "events": _texts(_listed(span.events) for span in spans),
         "links": _texts(_listed(span.links) for span in spans),
-        "resource": _texts(orjson.dumps(each).decode() for each in resource),
+        "resource": _texts(orjson.dumps(values).decode() for values in resource),
         "received_at": np.full(len(spans), time.time_ns()).view("datetime64[ns]"),
     }
 
 
 def _plain(pairs: Any) -> dict[str, Any]:
-    found = {}
+    plain = {}
     for pair in pairs:
         kind = pair.value.WhichOneof("value")
-        found[pair.key] = getattr(pair.value, kind) if kind else None
-    return found
+        plain[pair.key] = getattr(pair.value, kind) if kind else None
+    return plain
 
 
 def _listed(items: Any) -> str | None:
@@ -146,16 +144,16 @@ def _times(values: Iterable[int]) -> Any:
 def requests_of(file: Path) -> Iterable[bytes]:
     """Yield the requests that `keep_requests` wrote."""
     data = file.read_bytes()
-    place = 0
-    while place < len(data):
-        end = place + _LENGTH_BYTES + int.from_bytes(data[place : place + _LENGTH_BYTES], "big")
-        yield data[place + _LENGTH_BYTES : end]
-        place = end
+    position = 0
+    while position < len(data):
+        end = position + _LENGTH_BYTES + int.from_bytes(data[position : position + _LENGTH_BYTES], "big")
+        yield data[position + _LENGTH_BYTES : end]
+        position = end
 
 
 def keep_requests(file: Path, requests: Iterable[bytes]) -> None:
     """Write requests to a file."""
-    file.write_bytes(b"".join(len(each).to_bytes(_LENGTH_BYTES, "big") + each for each in requests))
+    file.write_bytes(b"".join(len(request).to_bytes(_LENGTH_BYTES, "big") + request for request in requests))
 
 
 def _measure(work: Callable[[], None], ready: dict[str, Any]) -> None:

@@ -6,15 +6,13 @@ import base64
 import gzip
 import json
 import random
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import orjson
 from google.protobuf.json_format import MessageToDict, ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 BATCH: Final = 512
 _BEGAN_NS: Final = 1_760_000_000_000_000_000
@@ -30,8 +28,8 @@ def requests(spans: int) -> list[bytes]:
 
 
 def _request(rng: random.Random, words: Sequence[str], first: int) -> ExportTraceServiceRequest:
-    made = ExportTraceServiceRequest()
-    block = made.resource_spans.add()
+    message = ExportTraceServiceRequest()
+    block = message.resource_spans.add()
     block.resource.attributes.add(key="service.name").value.string_value = "ingest"
     part = block.scope_spans.add()
     part.scope.name = "ingest"
@@ -51,11 +49,11 @@ def _request(rng: random.Random, words: Sequence[str], first: int) -> ExportTrac
                 held.string_value = value
             else:
                 held.int_value = value
-    return made
+    return message
 
 
 def _attributes(rng: random.Random, words: Sequence[str], number: int) -> dict[str, str | int]:
-    def said(role: str, count: int) -> str:
+    def message(role: str, count: int) -> str:
         text = " ".join(rng.choices(words, k=count))
         return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
 
@@ -65,8 +63,8 @@ def _attributes(rng: random.Random, words: Sequence[str], number: int) -> dict[s
         "gen_ai.agent.name": "clerk",
         "gen_ai.request.model": "m",
         "gen_ai.response.id": rng.randbytes(8).hex(),
-        "gen_ai.input.messages": said("user", 145),
-        "gen_ai.output.messages": said("assistant", 95),
+        "gen_ai.input.messages": message("user", 145),
+        "gen_ai.output.messages": message("assistant", 95),
         "gen_ai.usage.input_tokens": rng.randrange(1000),
         "gen_ai.usage.output_tokens": rng.randrange(1000),
     }
@@ -74,23 +72,23 @@ def _attributes(rng: random.Random, words: Sequence[str], number: int) -> dict[s
 
 def as_json(request: bytes) -> bytes:
     """Return a request as OTLP/JSON, which is protobuf's JSON with hex ids."""
-    made: dict[str, Any] = MessageToDict(ExportTraceServiceRequest.FromString(request), use_integers_for_enums=True)
+    payload: dict[str, Any] = MessageToDict(ExportTraceServiceRequest.FromString(request), use_integers_for_enums=True)
     raws = ExportTraceServiceRequest.FromString(request).resource_spans[0].scope_spans[0].spans
-    for span, raw in zip(made["resourceSpans"][0]["scopeSpans"][0]["spans"], raws, strict=True):
+    for span, raw in zip(payload["resourceSpans"][0]["scopeSpans"][0]["spans"], raws, strict=True):
         span["traceId"], span["spanId"] = raw.trace_id.hex(), raw.span_id.hex()
-    return orjson.dumps(made)
+    return orjson.dumps(payload)
 
 
 def recorded(file: Path, copies: int) -> list[bytes]:
     """Return recorded OTLP/JSON lines as protobuf requests, repeated with different ids."""
-    found = []
+    bodies = []
     for copy in range(copies):
         for line in gzip.decompress(file.read_bytes()).splitlines():
-            made = orjson.loads(line)
-            for block in made["resourceSpans"]:
+            payload = orjson.loads(line)
+            for block in payload["resourceSpans"]:
                 for span in (span for part in block["scopeSpans"] for span in part["spans"]):
                     for key in span.keys() & {"traceId", "spanId", "parentSpanId"}:
                         raw = bytes.fromhex(span[key])
                         span[key] = base64.b64encode(bytes([raw[0] ^ copy]) + raw[1:]).decode()
-            found.append(ParseDict(made, ExportTraceServiceRequest()).SerializeToString())
-    return found
+            bodies.append(ParseDict(payload, ExportTraceServiceRequest()).SerializeToString())
+    return bodies

@@ -19,10 +19,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import orjson
@@ -32,9 +33,6 @@ from benchmarks.sender import Load, Sent
 from otel_agentic.config import Settings, StoreSettings
 from otel_agentic.engine.engine import Engine
 from otel_agentic.net.server_file import server_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _START_S: Final = 30.0
 _SAMPLE_S: Final = 0.25
@@ -99,8 +97,8 @@ class Serving:
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and self.process.poll() is None:
             if server_file(self.db).is_file():
-                found: dict[str, str] = orjson.loads(server_file(self.db).read_bytes())
-                return found
+                addresses: dict[str, str] = orjson.loads(server_file(self.db).read_bytes())
+                return addresses
             time.sleep(0.02)
         raise RuntimeError(f"the collector did not start: {Path(self._log.name).read_text('utf-8')}")
 
@@ -154,10 +152,10 @@ def hold(folder: Path, load: Load, *options: str) -> Held:
         sent, sender_cpu_s = sent_by_process(Load(**{**asdict(load), "host": host, "port": port}))
         cpu_s = served.cpu_s()
         drain_s = served.stop()
-    found, twice = stored(served.db)
+    rows, twice = stored(served.db)
     return Held(
         sent=sent,
-        stored=found,
+        stored=rows,
         twice=twice,
         largest_rss_bytes=served.largest_rss_bytes,
         cpu_s=cpu_s,
@@ -204,19 +202,19 @@ def main() -> None:
         "--surplus", action="store_true", help="do not retry, and drop requests that are late at the end"
     )
     parser.add_argument("--folder", type=Path, help="folder of the file (default: the folder for temporary files)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     load = Load(
         host="",
         port=0,
-        rate=given.rate,
-        seconds=given.seconds,
-        batch=given.batch,
-        connections=given.connections,
-        span_bytes=given.bytes,
-        compressed=given.gzip,
-        retry=not given.surplus,
+        rate=options.rate,
+        seconds=options.seconds,
+        batch=options.batch,
+        connections=options.connections,
+        span_bytes=options.bytes,
+        compressed=options.gzip,
+        retry=not options.surplus,
     )
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         show(hold(Path(folder), load), load)
 
 

@@ -8,6 +8,7 @@ the request (politeness, contractions, misspellings) or alter it (a digit, a neg
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,6 @@ from tests.shared import SHARED
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping, Sequence
 
     from otel_agentic.conversations.model import Conversation
 
@@ -37,12 +37,12 @@ Queries = tuple[str, ...]
 def attempts() -> Mapping[str, Sequence[Conversation]]:
     """Return the conversations of tau-airline by case id, without ids that name a case."""
     labels = read_labels(DATA / "labels.csv").labels
-    found: dict[str, list[Conversation]] = {}
+    by_case: dict[str, list[Conversation]] = {}
     for read in read_traces(Settings(), [str(DATA / "spans.jsonl.gz")]).conversations:
-        one = read.conversation
-        case_id = labels[str(one.conversation_id)].case_id or ""
-        found.setdefault(case_id, []).append(replace(one, case_id=None))
-    return found
+        conversation = read.conversation
+        case_id = labels[str(conversation.conversation_id)].case_id or ""
+        by_case.setdefault(case_id, []).append(replace(conversation, case_id=None))
+    return by_case
 
 
 @cache
@@ -55,8 +55,8 @@ def right_cases() -> Mapping[str, Case]:
 def texts() -> Mapping[str, Sequence[Queries]]:
     """Return the users' queries, by case id and attempt."""
     return {
-        case_id: [tuple(turn.query for turn in one.turns if turn.query) for one in found]
-        for case_id, found in attempts().items()
+        case_id: [tuple(turn.query for turn in attempt.turns if turn.query) for attempt in conversations]
+        for case_id, conversations in attempts().items()
     }
 
 
@@ -64,13 +64,13 @@ def texts() -> Mapping[str, Sequence[Queries]]:
 def groups() -> Mapping[str, str]:
     """Return for each case the first case of the same user, or the case itself."""
     first: dict[str, str] = {}
-    found = {}
-    for case_id, said in texts().items():
-        users = {user for queries in said for user in _USER.findall(" ".join(queries).lower())}
+    group_of = {}
+    for case_id, queries in texts().items():
+        users = {user for queries in queries for user in _USER.findall(" ".join(queries).lower())}
         group = next((first[user] for user in sorted(users) if user in first), case_id)
         first |= dict.fromkeys(users, group)
-        found[case_id] = group
-    return found
+        group_of[case_id] = group
+    return group_of
 
 
 def case_of(case_id: str, queries: Sequence[str]) -> Case:
@@ -78,7 +78,7 @@ def case_of(case_id: str, queries: Sequence[str]) -> Case:
     return Case(case_id=case_id, dataset="tau", turns=tuple(CaseTurn(query=query) for query in queries))
 
 
-def said(queries: Sequence[str]) -> Conversation:
+def spoken_conversation(queries: Sequence[str]) -> Conversation:
     """Return a conversation with the queries."""
     return conversation(*(turn(query, "Done.") for query in queries))
 
@@ -111,10 +111,10 @@ _LIGHT: Final = (
 
 def reworded(queries: Sequence[str], rng: random.Random) -> Queries:
     """Return the queries with other contractions and other polite phrases."""
-    found = list(queries)
+    rewritten = list(queries)
     for pattern, words in _LIGHT:
-        found = [_replaced(pattern, words, query, rng) for query in found]
-    return tuple(found)
+        rewritten = [_replaced(pattern, words, query, rng) for query in rewritten]
+    return tuple(rewritten)
 
 
 def _replaced(pattern: str, words: Sequence[str], query: str, rng: random.Random) -> str:
@@ -124,19 +124,19 @@ def _replaced(pattern: str, words: Sequence[str], query: str, rng: random.Random
 def misspelt(queries: Sequence[str], rng: random.Random) -> Queries:
     """Return the queries with one misspelling in eight words: a letter dropped, doubled, or two swapped."""
 
-    def typo(word: str) -> str:
-        if len(word) < 4 or not word.isalpha() or rng.random() > 1 / 8:  # noqa: PLR2004 — short words have no typical misspelling
-            return word
-        at = rng.randrange(1, len(word) - 1)
+    def typo(text: str) -> str:
+        if len(text) < 4 or not text.isalpha() or rng.random() > 1 / 8:  # noqa: PLR2004 — short words have no typical misspelling
+            return text
+        at = rng.randrange(1, len(text) - 1)
         return rng.choice(
             (
-                word[:at] + word[at + 1 :],
-                word[:at] + word[at] + word[at:],
-                word[:at] + word[at + 1] + word[at] + word[at + 2 :],
+                text[:at] + text[at + 1 :],
+                text[:at] + text[at] + text[at:],
+                text[:at] + text[at + 1] + text[at] + text[at + 2 :],
             )
         )
 
-    return tuple(" ".join(typo(word) for word in query.split(" ")) for query in queries)
+    return tuple(" ".join(typo(token) for token in query.split(" ")) for query in queries)
 
 
 def one_digit_changed(queries: Sequence[str], rng: random.Random) -> Queries | None:
@@ -150,20 +150,20 @@ def every_digit_changed(queries: Sequence[str], rng: random.Random) -> Queries |
 
 
 def _digits_changed(queries: Sequence[str], rng: random.Random, *, every: bool) -> Queries | None:
-    found = [re.sub(r"(?m)^\s*\d{1,2}[.)]\s", "", query) for query in queries]
-    places = [(row, digit.start()) for row, query in enumerate(found) for digit in re.finditer(r"\d", query)]
-    if not places:
+    without_numbers = [re.sub(r"(?m)^\s*\d{1,2}[.)]\s", "", query) for query in queries]
+    digits = [(row, digit.start()) for row, query in enumerate(without_numbers) for digit in re.finditer(r"\d", query)]
+    if not digits:
         return None
-    for row, at in places if every else [rng.choice(places)]:
-        other = rng.choice("0123456789".replace(found[row][at], ""))
-        found[row] = found[row][:at] + other + found[row][at + 1 :]
-    return tuple(found)
+    for row, at in digits if every else [rng.choice(digits)]:
+        other = rng.choice("0123456789".replace(without_numbers[row][at], ""))
+        without_numbers[row] = without_numbers[row][:at] + other + without_numbers[row][at + 1 :]
+    return tuple(without_numbers)
 
 
 def one_negated(queries: Sequence[str], rng: random.Random) -> Queries:
     """Return the queries with a "not" somewhere in one of them."""
     row = rng.randrange(len(queries))
-    return tuple(_negated(query, rng) if place == row else query for place, query in enumerate(queries))
+    return tuple(_negated(query, rng) if index == row else query for index, query in enumerate(queries))
 
 
 def each_negated(queries: Sequence[str], rng: random.Random) -> Queries:

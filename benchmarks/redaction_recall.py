@@ -15,15 +15,13 @@ import json
 import string
 import uuid
 from collections import Counter
+from collections.abc import Callable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from benchmarks.redaction_texts import HARMLESS, PERSONAL, PERSONAL_HARMLESS, PLACES, VALUES
+from benchmarks.redaction_texts import FIELDS, HARMLESS, PERSONAL, PERSONAL_HARMLESS, VALUES
 from otel_agentic.config import RedactionSettings
-from otel_agentic.redaction.batch import BatchRedactor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from otel_agentic.redaction.engine import BatchRedactor
 
 HEX: Final = "0123456789abcdef"
 LOWER: Final = string.ascii_lowercase + string.digits
@@ -46,15 +44,15 @@ SETTINGS: Final[dict[str, Callable[[str], str]]] = {
 }
 
 
-class Found(NamedTuple):
+class Recall(NamedTuple):
     """The number of redacted cases out of all cases."""
 
-    taken: int
+    removed: int
     cases: int
 
     @property
     def share(self) -> float:
-        return self.taken / self.cases
+        return self.removed / self.cases
 
 
 def _of(random: Random, alphabet: str, length: int) -> str:
@@ -226,37 +224,37 @@ def _rows() -> Iterator[tuple[str, Callable[[Random], str]]]:  # noqa: PLR0915 �
 
 KINDS: Final = dict(_rows())
 #: The part of a secret that must not remain: URLs keep their hosts, key files their first lines.
-_KEPT: Final = 12
+_VISIBLE: Final = 12
 
 
 def is_left(secret: str, text: str) -> bool:
     """Return whether part of the secret remains: its last characters, which no marker repeats."""
     plain = secret.rstrip("=").splitlines()[-1].rsplit("@db.", 1)[0].removesuffix("%3D").removesuffix("-us14")
-    return plain[-_KEPT:] in text
+    return plain[-_VISIBLE:] in text
 
 
-def by_shape(redact: Callable[[str], str], each: int, seed: int = 1) -> dict[str, Found]:
+def by_shape(redact: Callable[[str], str], count: int, seed: int = 1) -> dict[str, Recall]:
     """Return for each kind how many secrets were redacted, over all settings."""
-    found = {}
+    recalls = {}
     for kind, make in KINDS.items():
         random = Random(f"{seed} {kind}")  # noqa: S311 — a corpus, not a secret
-        taken = 0
+        removed = 0
         for surround in SETTINGS.values():
-            secrets = [make(random) for _ in range(each)]
-            taken += sum(not is_left(secret, redact(surround(secret))) for secret in secrets)
-        found[kind] = Found(taken, each * len(SETTINGS))
-    return found
+            secrets = [make(random) for _ in range(count)]
+            removed += sum(not is_left(secret, redact(surround(secret))) for secret in secrets)
+        recalls[kind] = Recall(removed, count * len(SETTINGS))
+    return recalls
 
 
-def by_place(redact: Callable[[str], str]) -> dict[str, Found]:
+def by_field(redact: Callable[[str], str]) -> dict[str, Recall]:
     """Return for each notation of a named value how many values were redacted."""
-    found = {}
-    for name, values, text in PLACES:
-        said = VALUES[values]
-        found[f"{name}: {text}"] = Found(
-            sum(value not in redact(text.replace("§", value)) for value in said), len(said)
+    recalls = {}
+    for name, values, text in FIELDS:
+        values_of_kind = VALUES[values]
+        recalls[f"{name}: {text}"] = Recall(
+            sum(value not in redact(text.replace("§", value)) for value in values_of_kind), len(values_of_kind)
         )
-    return found
+    return recalls
 
 
 def mistaken(redact: Callable[[str], str]) -> list[str]:
@@ -264,10 +262,10 @@ def mistaken(redact: Callable[[str], str]) -> list[str]:
     return [text for text in HARMLESS if redact(text) != text]
 
 
-def personal(redact: Callable[[str], str]) -> dict[str, Found]:
+def personal(redact: Callable[[str], str]) -> dict[str, Recall]:
     """Return for each kind of personal data in how many texts it was redacted."""
     return {
-        kind: Found(sum(value not in redact(f"It is {value}, as of today.") for value in values), len(values))
+        kind: Recall(sum(value not in redact(f"It is {value}, as of today.") for value in values), len(values))
         for kind, values in PERSONAL.items()
     }
 
@@ -278,8 +276,8 @@ def redactor(**settings: Any) -> Callable[[str], str]:
     return lambda text: by.text(text, Counter())
 
 
-def total(found: dict[str, Found]) -> Found:
-    return Found(sum(one.taken for one in found.values()), sum(one.cases for one in found.values()))
+def total(recalls: dict[str, Recall]) -> Recall:
+    return Recall(sum(recall.removed for recall in recalls.values()), sum(recall.cases for recall in recalls.values()))
 
 
 def main() -> None:
@@ -290,24 +288,24 @@ def main() -> None:
     arguments = parser.parse_args()
     default = redactor()
     everything = redactor(personal=list(PERSONAL))
-    shapes, places, people = by_shape(default, arguments.each, arguments.seed), by_place(default), personal(everything)
-    wrong = mistaken(default)
+    shapes, fields, people = by_shape(default, arguments.each, arguments.seed), by_field(default), personal(everything)
+    mistakes = mistaken(default)
     print("| | found | of | share |\n|---|---:|---:|---:|")
-    for name, found in (
+    for name, recall in (
         (f"credentials by their shape, {len(shapes)} kinds in {len(SETTINGS)} settings", total(shapes)),
-        (f"named fields, {len(places)} ways to write them", total(places)),
-        ("harmless texts, changed by mistake", Found(len(wrong), len(HARMLESS))),
-        *((f"personal data: {kind}", found) for kind, found in people.items()),
+        (f"named fields, {len(fields)} ways to write them", total(fields)),
+        ("harmless texts, changed by mistake", Recall(len(mistakes), len(HARMLESS))),
+        *((f"personal data: {kind}", recall) for kind, recall in people.items()),
         (
             "harmless numbers, taken as personal data",
-            Found(sum(everything(text) != text for text in PERSONAL_HARMLESS), len(PERSONAL_HARMLESS)),
+            Recall(sum(everything(text) != text for text in PERSONAL_HARMLESS), len(PERSONAL_HARMLESS)),
         ),
     ):
-        print(f"| {name} | {found.taken:,} | {found.cases:,} | {found.share:.1%} |")
-    for name, found in (*shapes.items(), *places.items(), *people.items()):
-        if found.taken < found.cases:
-            print(f"missed: {found.cases - found.taken} of {found.cases}: {name}")
-    for text in (*wrong, *(text for text in PERSONAL_HARMLESS if everything(text) != text)):
+        print(f"| {name} | {recall.removed:,} | {recall.cases:,} | {recall.share:.1%} |")
+    for name, recall in (*shapes.items(), *fields.items(), *people.items()):
+        if recall.removed < recall.cases:
+            print(f"missed: {recall.cases - recall.removed} of {recall.cases}: {name}")
+    for text in (*mistakes, *(text for text in PERSONAL_HARMLESS if everything(text) != text)):
         print(f"by mistake: {text!r}")
 
 

@@ -27,7 +27,7 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     "cvv": ("481", "7391"),
 }
 #: A name, the kind of value, and a text with § in place of the value.
-PLACES: Final[tuple[tuple[str, str, str], ...]] = (
+FIELDS: Final[tuple[tuple[str, str, str], ...]] = (
     ("Markdown", "any", "**Password:** §"),
     ("Markdown", "any", "**Password**: §"),
     ("Markdown", "any", "Password: `§`"),

@@ -13,15 +13,13 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Number of spans in a trace; each trace is a conversation.
 SPANS_A_TRACE: Final = 8
@@ -84,13 +82,13 @@ class Template:
     """A request whose ids and times can be overwritten in its buffer."""
 
     def __init__(self, spans: int, span_bytes: int, seed: int) -> None:
-        made = _request(spans, span_bytes, np.random.default_rng(seed))
-        self._bytes = np.frombuffer(made, dtype=np.uint8).copy()
-        self._traces = _places(made, _TRACE_MARK)
-        self._names = _places(made, _TRACE_MARK.hex().encode())
-        self._spans = _places(made, _SPAN_MARK)
-        self._parents = _places(made, _PARENT_MARK)
-        self._times = _places(made, _TIME_MARK.to_bytes(8, "little"))
+        message = _request(spans, span_bytes, np.random.default_rng(seed))
+        self._bytes = np.frombuffer(message, dtype=np.uint8).copy()
+        self._traces = _offsets(message, _TRACE_MARK)
+        self._names = _offsets(message, _TRACE_MARK.hex().encode())
+        self._spans = _offsets(message, _SPAN_MARK)
+        self._parents = _offsets(message, _PARENT_MARK)
+        self._times = _offsets(message, _TIME_MARK.to_bytes(8, "little"))
         self.size = spans
 
     def stamped(self, number: int, now_ns: int) -> bytes:
@@ -102,14 +100,14 @@ class Template:
         spans = _big_endian(_mixed(first))
         roots = _big_endian(_mixed((trace_numbers - np.uint64(1)) * np.uint64(SPANS_A_TRACE) + np.uint64(1)))
         data = self._bytes
-        _put(data, self._traces, traces)
-        _put(data, self._names, _hex(traces))
-        _put(data, self._spans, spans)
-        places = np.arange(self.size) % SPANS_A_TRACE != 0
-        _put(data, self._parents, roots[places][: len(self._parents)])
+        _write(data, self._traces, traces)
+        _write(data, self._names, _hex(traces))
+        _write(data, self._spans, spans)
+        children = np.arange(self.size) % SPANS_A_TRACE != 0
+        _write(data, self._parents, roots[children][: len(self._parents)])
         starts = np.uint64(now_ns) - np.uint64(2_000_000_000) + np.arange(self.size, dtype=np.uint64) * np.uint64(1_000)
         times = np.stack([starts, starts + np.uint64(500)], axis=1).reshape(-1)
-        _put(data, self._times, times.astype("<u8").view(np.uint8).reshape(-1, 8))
+        _write(data, self._times, times.astype("<u8").view(np.uint8).reshape(-1, 8))
         return data.tobytes()
 
 
@@ -132,52 +130,52 @@ def _hex(raw: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> np.ndarray[tup
     return digits
 
 
-def _put(
+def _write(
     data: np.ndarray[tuple[int], np.dtype[np.uint8]],
-    places: np.ndarray[tuple[int], np.dtype[np.int64]],
+    offsets: np.ndarray[tuple[int], np.dtype[np.int64]],
     values: np.ndarray[tuple[int, int], np.dtype[np.uint8]],
 ) -> None:
-    data[places[:, None] + np.arange(values.shape[1])] = values
+    data[offsets[:, None] + np.arange(values.shape[1])] = values
 
 
-def _places(data: bytes, mark: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    found = []
+def _offsets(data: bytes, mark: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    offsets = []
     at = data.find(mark)
     while at >= 0:
-        found.append(at)
+        offsets.append(at)
         at = data.find(mark, at + len(mark))
-    return np.array(found, dtype=np.int64)
+    return np.array(offsets, dtype=np.int64)
 
 
 def _request(spans: int, span_bytes: int, rng: np.random.Generator) -> bytes:
-    made = ExportTraceServiceRequest()
-    block = made.resource_spans.add()
+    message = ExportTraceServiceRequest()
+    block = message.resource_spans.add()
     block.resource.attributes.add(key="service.name").value.string_value = "load"
     scope = block.scope_spans.add()
     scope.scope.name = "load"
     words = ["".join(chr(97 + letter) for letter in rng.integers(0, 26, rng.integers(2, 10))) for _ in range(500)]
-    for place in range(spans):
+    for index in range(spans):
         span = scope.spans.add(trace_id=_TRACE_MARK, span_id=_SPAN_MARK, kind=1)
         span.start_time_unix_nano = span.end_time_unix_nano = _TIME_MARK
-        if place % SPANS_A_TRACE:
+        if index % SPANS_A_TRACE:
             span.parent_span_id = _PARENT_MARK
-        for key, value in _attributes(place % SPANS_A_TRACE, _text(words, span_bytes, rng)).items():
+        for key, value in _attributes(index % SPANS_A_TRACE, _text(words, span_bytes, rng)).items():
             span.attributes.add(key=key).value.string_value = value
         span.name = span.attributes[0].value.string_value
         span.attributes.add(key="gen_ai.usage.input_tokens").value.int_value = int(rng.integers(1, 1000))
-    return made.SerializeToString()
+    return message.SerializeToString()
 
 
-def _attributes(place: int, text: str) -> dict[str, str]:
+def _attributes(index: int, text: str) -> dict[str, str]:
     """Return the attributes of a run (place 0), or alternately of a model call and a tool call."""
     own = {"gen_ai.conversation.id": _TRACE_MARK.hex(), "gen_ai.agent.name": "loaded"}
     message = json.dumps([{"role": "user", "parts": [{"type": "text", "content": text[: len(text) // 2]}]}])
     answer = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": text[len(text) // 2 :]}]}])
-    if place and place % 2 == 0:
-        tool = {"gen_ai.tool.name": "find", "gen_ai.tool.call.id": f"call-{place}"}
-        given = {"gen_ai.tool.call.arguments": json.dumps({"about": text[:200]}), "gen_ai.tool.call.result": text[200:]}
-        return {"gen_ai.operation.name": "execute_tool", **own, **tool, **given}
-    operation = "chat" if place else "invoke_agent"
+    if index and index % 2 == 0:
+        tool = {"gen_ai.tool.name": "find", "gen_ai.tool.call.id": f"call-{index}"}
+        call = {"gen_ai.tool.call.arguments": json.dumps({"about": text[:200]}), "gen_ai.tool.call.result": text[200:]}
+        return {"gen_ai.operation.name": "execute_tool", **own, **tool, **call}
+    operation = "chat" if index else "invoke_agent"
     return {
         "gen_ai.operation.name": operation,
         **own,
@@ -189,8 +187,8 @@ def _attributes(place: int, text: str) -> dict[str, str]:
 
 def _text(words: list[str], span_bytes: int, rng: np.random.Generator) -> str:
     overhead = 520  # size of ids, times, keys and the JSON around the messages
-    wanted = max(span_bytes - overhead, 50)
-    return " ".join(words[place] for place in rng.integers(0, len(words), wanted // 4))[:wanted]
+    characters = max(span_bytes - overhead, 50)
+    return " ".join(words[index] for index in rng.integers(0, len(words), characters // 4))[:characters]
 
 
 class _Connection:
@@ -226,9 +224,9 @@ class _Connection:
 
     def _head(self, size: int) -> bytes:
         coding = "content-encoding: gzip\r\n" if self._load.compressed else ""
-        shown = f"authorization: Bearer {self._load.token}\r\n" if self._load.token else ""
+        credentials = f"authorization: Bearer {self._load.token}\r\n" if self._load.token else ""
         return (
-            f"POST /v1/traces HTTP/1.1\r\nhost: {self._load.host}:{self._load.port}\r\n{coding}{shown}"
+            f"POST /v1/traces HTTP/1.1\r\nhost: {self._load.host}:{self._load.port}\r\n{coding}{credentials}"
             f"content-type: application/x-protobuf\r\ncontent-length: {size}\r\n\r\n"
         ).encode()
 
@@ -253,25 +251,25 @@ class _Connection:
 class _Stream(threading.Thread):
     """Sends every n-th request of the schedule over one connection."""
 
-    def __init__(self, load: Load, place: int, begins: float, templates: list[Template]) -> None:
+    def __init__(self, load: Load, index: int, begins: float, templates: list[Template]) -> None:
         super().__init__(daemon=True)
         self._load = load
-        self._place = place
+        self._index = index
         self._begins = begins
         self._templates = templates
         self._connection = _Connection(load)
         self.sent = Sent()
 
     def run(self) -> None:
-        for number, due in self._schedule():
+        for number, due_s in self._schedule():
             if not self._load.retry and time.monotonic() > self._begins + self._load.seconds:
                 break  # the receiver accepted less than was scheduled: drop the surplus
             body = self._body(number)
-            time.sleep(max(0.0, due - time.monotonic()))
+            time.sleep(max(0.0, due_s - time.monotonic()))
             self.sent.spans_sent += self._load.batch
             if self._deliver(body):
                 self.sent.spans_acknowledged += self._load.batch
-                self.sent.delays_ms.append((time.monotonic() - due) * 1e3)
+                self.sent.delays_ms.append((time.monotonic() - due_s) * 1e3)
             else:
                 self.sent.spans_given_up += self._load.batch
         self._connection.close()
@@ -279,7 +277,7 @@ class _Stream(threading.Thread):
     def _schedule(self) -> Iterator[tuple[int, float]]:
         load = self._load
         every_s = load.batch / load.rate
-        for number in range(self._place, int(load.seconds / every_s), load.connections):
+        for number in range(self._index, int(load.seconds / every_s), load.connections):
             yield number, self._begins + number * every_s
 
     def _body(self, number: int) -> bytes:
@@ -293,11 +291,11 @@ class _Stream(threading.Thread):
         while True:
             try:
                 status, hinted = self._connection.post(body)
-                told = str(status)
+                outcome = str(status)
             except OSError as error:
-                told, hinted = type(error).__name__, True
-            self.sent.statuses[told] = self.sent.statuses.get(told, 0) + 1
-            if told == "200":
+                outcome, hinted = type(error).__name__, True
+            self.sent.statuses[outcome] = self.sent.statuses.get(outcome, 0) + 1
+            if outcome == "200":
                 return True
             self.sent.refusals_without_hint += not hinted
             if not self._load.retry or time.monotonic() > give_up:
@@ -309,7 +307,7 @@ def send(load: Load) -> Sent:
     """Send the load; return the result."""
     templates = [Template(load.batch, load.span_bytes, seed) for seed in range(_TEMPLATES)]
     begins = time.monotonic() + 0.5
-    streams = [_Stream(load, place, begins, deepcopy(templates)) for place in range(load.connections)]
+    streams = [_Stream(load, index, begins, deepcopy(templates)) for index in range(load.connections)]
     for stream in streams:
         stream.start()
     total = Sent()

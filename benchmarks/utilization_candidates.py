@@ -7,23 +7,22 @@ failures.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.recovery import Recovery
-from otel_agentic.scoring.model import effect_of, scope_of
+from otel_agentic.scoring.scope import effect_of, scope_of
 from otel_agentic.scoring.utilization import use_of
 from otel_agentic.scoring.values import Texts, values_of
 from otel_agentic.truth.values import leaves, normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from otel_agentic.conversations.model import Conversation, ToolCall
     from otel_agentic.evaluators.base import Subject
     from otel_agentic.truth.model import Case
 
 #: A value that rarely occurs by chance: a word that contains a digit, or a number of two or more digits.
-_TELLING: Final = re.compile(r"\b\w*\d\w*\b(?:[.,]\d+)*")
+_SPECIFIC: Final = re.compile(r"\b\w*\d\w*\b(?:[.,]\d+)*")
 _LEAST_CHARACTERS: Final = 2
 #: Computed from the expected arguments, as the dimension `parameters` is.
 FROM_EXPECTED: Final = "expected arguments that a result held and that were passed on / all"
@@ -37,10 +36,10 @@ def candidates(subject: Subject, case: Case) -> dict[str, float | None]:
     conversation = subject.conversation
     scope = scope_of(conversation.turns, turn_index=None)
     texts = Texts(scope)
-    worked = [one for one in scope.calls if one.call.error is None]
-    uses = [use_of(one, [other for other in worked if other.place > one.place], texts) for one in worked]
+    worked = [call for call in scope.calls if call.call.error is None]
+    uses = [use_of(call, [other for other in worked if other.location > call.location], texts) for call in worked]
     reads = [
-        use.score for one, use in zip(worked, uses, strict=True) if effect_of(one.call.name, [case.effects]) == "read"
+        use.score for call, use in zip(worked, uses, strict=True) if effect_of(call.call.name, [case.effects]) == "read"
     ]
     calls = [call for turn in conversation.turns for call in turn.calls]
     failures = [
@@ -64,29 +63,29 @@ def candidates(subject: Subject, case: Case) -> dict[str, float | None]:
 
 
 def _mean(values: Iterable[float | bool]) -> float | None:
-    found = [float(value) for value in values]
-    return sum(found) / len(found) if found else None
+    numbers = [float(value) for value in values]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
-def _telling(*texts: str | None) -> set[str]:
-    found = (match.replace(",", "") for text in texts for match in _TELLING.findall(normalise(text or "")))
-    return {value for value in found if len(value) >= _LEAST_CHARACTERS}
+def _specific_values(*texts: str | None) -> set[str]:
+    values = (match.replace(",", "") for text in texts for match in _SPECIFIC.findall(normalise(text or "")))
+    return {value for value in values if len(value) >= _LEAST_CHARACTERS}
 
 
 def _inside(value: Any) -> set[str]:
     """Return the distinctive values in a result or in arguments."""
-    return _telling(*(str(leaf) for _, leaf in leaves(value, limit=5_000)))
+    return _specific_values(*(str(leaf) for _, leaf in leaves(value, limit=5_000)))
 
 
 def _after(conversation: Conversation, call: ToolCall, turn_index: int) -> set[str]:
     """Return the values in answers, and in arguments of calls, after a call."""
     turns = [turn for turn in conversation.turns if turn.index >= turn_index]
-    found = _telling(*(turn.answer for turn in turns))
+    later_values = _specific_values(*(turn.answer for turn in turns))
     for turn in turns:
         for later in turn.calls:
             if (turn.index, later.position) > (turn_index, call.position) and later.error is None:
-                found |= _inside(later.arguments)
-    return found
+                later_values |= _inside(later.arguments)
+    return later_values
 
 
 def _values_used(conversation: Conversation) -> float | None:
@@ -103,12 +102,12 @@ def _values_grounded(conversation: Conversation) -> float | None:
     known: set[str] = set()
     grounded: list[bool] = []
     for turn in conversation.turns:
-        known |= _telling(turn.query)
+        known |= _specific_values(turn.query)
         for call in turn.calls:
-            known |= _inside(call.arguments) | _inside(call.result) | _telling(call.error)
-        said = _telling(turn.answer)
-        grounded += [value in known for value in said]
-        known |= said
+            known |= _inside(call.arguments) | _inside(call.result) | _specific_values(call.error)
+        stated = _specific_values(turn.answer)
+        grounded += [value in known for value in stated]
+        known |= stated
     return _mean(grounded)
 
 
@@ -116,31 +115,31 @@ def _needed_used(conversation: Conversation, case: Case) -> float | None:
     """Return the share of expected arguments passed on to a later call, among those that only a result contains."""
     tools = [case.tools, *(turn.tools for turn in case.turns)]
     expected = [call.parameters for expectation in tools if expectation is not None for call in expectation.calls]
-    wanted: set[str] = set().union(*map(_whole, expected))
+    expected_values: set[str] = set().union(*map(_values_in, expected))
     used: list[bool] = []
     queries = ""
     for turn in conversation.turns:
         queries += f" {normalise(turn.query or '')}"
         for call in turn.calls:
             if call.error is None:
-                only_here = (_whole(call.result) & wanted) - _whole(call.arguments)
+                only_here = (_values_in(call.result) & expected_values) - _values_in(call.arguments)
                 needed = {value for value in only_here if value not in queries}
                 passed = _passed_on(conversation, call, turn.index) if needed else set()
                 used += [value in passed for value in needed]
-                wanted -= needed  # counted once
+                expected_values -= needed  # counted once
     return _mean(used)
 
 
-def _whole(value: Any) -> set[str]:
+def _values_in(value: Any) -> set[str]:
     """Return the values in a result or in arguments, each as one text."""
-    found = (each.plain for each in values_of(value).values if not each.in_sentence)
-    return {plain for plain in found if len(plain) > _LEAST_CHARACTERS}
+    values = (nested.plain for nested in values_of(value).values if not nested.in_sentence)
+    return {plain for plain in values if len(plain) > _LEAST_CHARACTERS}
 
 
 def _passed_on(conversation: Conversation, call: ToolCall, turn_index: int) -> set[str]:
-    found: set[str] = set()
+    passed: set[str] = set()
     for turn in conversation.turns:
         for later in turn.calls:
             if (turn.index, later.position) > (turn_index, call.position) and later.error is None:
-                found |= _whole(later.arguments)
-    return found
+                passed |= _values_in(later.arguments)
+    return passed

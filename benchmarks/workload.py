@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 
 SPANS_A_CONVERSATION: Final = 4
@@ -19,27 +18,27 @@ _SECOND_NS: Final = 1_000_000_000
 
 def request(first: int, conversations: int) -> ExportTraceServiceRequest:
     """Return conversations, numbered from `first`, with four spans each: a run, two model calls and a tool call."""
-    made = ExportTraceServiceRequest()
-    block = made.resource_spans.add()
+    message = ExportTraceServiceRequest()
+    block = message.resource_spans.add()
     block.resource.attributes.add(key="service.name").value.string_value = "benchmark"
     scope = block.scope_spans.add()
     scope.scope.name = "benchmark"
     for number in range(first, first + conversations):
         _conversation(scope, number)
-    return made
+    return message
 
 
 def _conversation(scope: ScopeSpans, number: int) -> None:
     name = f"conversation-{number}"
-    asked = {"role": "user", "parts": [{"type": "text", "content": f"Where is order {number}?"}]}
+    question = {"role": "user", "parts": [{"type": "text", "content": f"Where is order {number}?"}]}
     call = {"type": "tool_call", "id": f"call-{number}", "name": "find_order", "arguments": {"order": number}}
-    told = {"type": "tool_call_response", "id": f"call-{number}", "response": "in the post"}
+    result = {"type": "tool_call_response", "id": f"call-{number}", "response": "in the post"}
     answer = {"role": "assistant", "parts": [{"type": "text", "content": "It is in the post."}]}
     wish = {"role": "assistant", "parts": [call]}
     run = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "clerk", "gen_ai.conversation.id": name}
-    first = {"gen_ai.input.messages": json.dumps([asked]), "gen_ai.output.messages": json.dumps([wish])}
+    first = {"gen_ai.input.messages": json.dumps([question]), "gen_ai.output.messages": json.dumps([wish])}
     second = {
-        "gen_ai.input.messages": json.dumps([asked, wish, {"role": "tool", "parts": [told]}]),
+        "gen_ai.input.messages": json.dumps([question, wish, {"role": "tool", "parts": [result]}]),
         "gen_ai.output.messages": json.dumps([answer]),
     }
     tool = {
@@ -55,17 +54,17 @@ def _conversation(scope: ScopeSpans, number: int) -> None:
     _span(scope, number, 3, "chat m", {"gen_ai.operation.name": "chat", **second})
 
 
-def _span(scope: ScopeSpans, number: int, place: int, name: str, attributes: Mapping[str, str]) -> None:
-    begins_ns = _BEGAN_NS + (number * SPANS_A_CONVERSATION + place) * _SECOND_NS
+def _span(scope: ScopeSpans, number: int, index: int, name: str, attributes: Mapping[str, str]) -> None:
+    begins_ns = _BEGAN_NS + (number * SPANS_A_CONVERSATION + index) * _SECOND_NS
     span = scope.spans.add(
         trace_id=(number + 1).to_bytes(16, "big"),
-        span_id=(place + 1).to_bytes(8, "big"),
+        span_id=(index + 1).to_bytes(8, "big"),
         name=name,
         kind=1,
         start_time_unix_nano=begins_ns,
         end_time_unix_nano=begins_ns + _SECOND_NS // 2,
     )
-    if place:
+    if index:
         span.parent_span_id = (1).to_bytes(8, "big")
     for key, value in attributes.items():
         span.attributes.add(key=key).value.string_value = value
@@ -74,5 +73,5 @@ def _span(scope: ScopeSpans, number: int, place: int, name: str, attributes: Map
 def show(times_s: Mapping[str, float], spans: int) -> None:
     """Print each CPU time per span and its ratio to the first."""
     base = next(iter(times_s.values()))
-    for name, taken in times_s.items():
-        print(f"{name:<48} {taken / spans * 1e6:8.2f} us CPU a span   x {taken / base:5.2f}")
+    for name, spent_s in times_s.items():
+        print(f"{name:<48} {spent_s / spans * 1e6:8.2f} us CPU a span   x {spent_s / base:5.2f}")

@@ -5,27 +5,23 @@ Each is imported on first use, so that reading files does not import gRPC.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from otel_agentic.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
-    from collectors.files import FileChunk, FileReader
-    from collectors.in_process import AgenticSpanProcessor
-    from collectors.otlp_grpc import OtlpGrpcCollector
-    from collectors.otlp_http import OtlpHttpCollector
+    from collectors.files import FileChunk as FileChunk
+    from collectors.files import FileReader as FileReader
+    from collectors.in_process import AgenticSpanProcessor as AgenticSpanProcessor
+    from collectors.otlp_grpc import OtlpGrpcCollector as OtlpGrpcCollector
+    from collectors.otlp_http import OtlpHttpCollector as OtlpHttpCollector
 
-__all__ = ["AgenticSpanProcessor", "FileChunk", "FileReader", "OtlpGrpcCollector", "OtlpHttpCollector"]
-
-_MODULES: Final = {
-    "AgenticSpanProcessor": "collectors.in_process",
-    "FileChunk": "collectors.files",
-    "FileReader": "collectors.files",
-    "OtlpGrpcCollector": "collectors.otlp_grpc",
-    "OtlpHttpCollector": "collectors.otlp_http",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}")
-    return getattr(import_module(_MODULES[name]), name)
+__all__, __getattr__ = lazy_imports(
+    __name__,
+    {
+        "files": "FileChunk FileReader",
+        "in_process": "AgenticSpanProcessor",
+        "otlp_grpc": "OtlpGrpcCollector",
+        "otlp_http": "OtlpHttpCollector",
+    },
+)

@@ -7,23 +7,20 @@ import os
 import re
 import stat
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NoReturn
 
-from collectors._inflate import GZIP_MAGIC, ZSTD_MAGIC, Gunzip, Identity, Unzstd
+from collectors._http import GZIP_MAGIC, ZSTD_MAGIC, Gunzip, Identity, Inflater, Unzstd
 from otel_agentic import regular_files
 from otel_agentic.errors import BadInputError, DecodeError, TooLargeError
 from otel_agentic.spans import Limits, SpanBatch, decode_document, decode_message, merge_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from contextlib import AbstractContextManager
-
     from _typeshed import WriteableBuffer
 
-    from collectors._inflate import Inflater
     from otel_agentic.config import Settings
 
 _READ_BYTES: Final = 256 * 1024
@@ -294,6 +291,7 @@ def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[InputFile]:
     """Return the files that the paths name; directories are walked in sorted order.
 
     Hidden entries and links to directories are left out of a walk. `-` is standard input, of unknown size.
+    Other kinds of files (pipes, devices) are refused, because reading one could block for ever.
 
     Raises:
         BadInputError: a path does not exist, or is neither a regular file nor a directory; names it.

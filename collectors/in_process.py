@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context as otel_context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.sdk.trace import Span as SdkSpan
 
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.errors import OverloadedError, StoreError
-from otel_agentic.spans import Limits, Resource, Scope, SpanBatch, SpanEvent, SpanLink
-from otel_agentic.spans.records import OWN_SCOPE, OWN_TELEMETRY, Tally, build_span
+from otel_agentic.spans import Limits, Receipt, Resource, Scope, Sink, Span, SpanBatch, SpanEvent, SpanLink
+from otel_agentic.spans.model import OWN_SCOPE, OWN_TELEMETRY, Tally, build_span
 from otel_agentic.spans.sanitize import (
     CUT_ATTRIBUTES,
     CUT_EVENTS,
@@ -29,16 +31,10 @@ from otel_agentic.spans.sanitize import (
 )
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable, Mapping
-
     from opentelemetry.context import Context
     from opentelemetry.sdk.resources import Resource as SdkResource
-    from opentelemetry.sdk.trace import Span as SdkSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext
-
-    from otel_agentic.spans import Receipt, Sink, Span
 
 
 class SpanReader:

@@ -1,4 +1,7 @@
-"""OTLP over HTTP: `POST /v1/traces` and `/v1/logs`, protobuf and JSON, gzip, zstd, deflate or plain."""
+"""OTLP over HTTP: `POST /v1/traces` and `/v1/logs`, protobuf and JSON, gzip, zstd, deflate or plain.
+
+A request is handled from its head to its response, never with a 500.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,32 @@ import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
+import orjson
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from collectors._answers import credentials_of, require_protected, retry_after_s, tls_of
-from collectors._http_app import ExportApp, refusal
-from otel_agentic.errors import UsageError
+from collectors._admission import (
+    SMALL_BYTES,
+    Admission,
+    RefusedError,
+    credentials_of,
+    decoding,
+    deliver,
+    new_status,
+    refusals_of,
+    rejection_message,
+    require_protected,
+    retry_after_s,
+    status_of,
+    tls_of,
+    unauthorized,
+)
+from collectors._http import FALLBACK_WIRE, WIRES, Head, inflate, too_large
+from otel_agentic.errors import OverloadedError, UsageError, codes_of
 from otel_agentic.net import (
     Address,
     Bounds,
@@ -24,12 +45,204 @@ from otel_agentic.net import (
     listen_bounded,
     parse_address,
 )
+from otel_agentic.spans import Limits, Submits
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Awaitable, Callable, MutableMapping
+    from concurrent.futures import Executor, Future
 
+    from collectors._admission import Holding
+    from collectors._http import Encoding, Signal, Wire
     from otel_agentic.config import AdminSettings, ReceiveSettings, Settings
-    from otel_agentic.spans import Sink
+    from otel_agentic.net import Credentials
+    from otel_agentic.spans import Receipt, Sink, SpanBatch
+
+if TYPE_CHECKING:
+    Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+    Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_HTTP_TIMEOUT: Final = 408
+_HTTP_UNAVAILABLE: Final = 503
+#: A refused body of up to this size is read to its end and discarded, and the connection stays open.
+_WORTH_READING_BYTES: Final = 1024 * 1024
+#: A longer body is read for this time: a client that is disconnected while it sends never sees the response.
+_LINGER_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    status: int
+    body: bytes
+    content_type: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class _SenderGoneError(Exception):
+    """The sender disconnected before the response."""
+
+
+class ExportApp:
+    """Reads, decodes, delivers and responds to export requests."""
+
+    def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor, credentials: Credentials) -> None:
+        """Create the app.
+
+        Args:
+            sink: the destination of batches.
+            settings: the limits of requests.
+            executor: the threads on which requests are decoded.
+            credentials: the tokens of senders.
+        """
+        self._sink = sink
+        self._at_once = isinstance(sink, Submits)  # any other may block the event loop
+        self._limits = Limits.from_settings(settings)
+        self._executor = executor
+        self._credentials = credentials
+        self._admission = Admission(settings)
+        self._refused = refusals_of(sink, "otlp_http")
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        head = Head.of(scope)
+        body = _Body(receive)
+        try:
+            answer = await self._answer(head, body)
+        except _SenderGoneError:
+            return
+        except asyncio.CancelledError:
+            # Stopping, and the grace period is over. uvicorn would respond with 500, for which exporters drop the batch.
+            answer = self._failed(OverloadedError("the collector is stopping: try again"), head)
+        except Exception as error:  # noqa: BLE001 — a 500 makes exporters drop the batch, so every error is mapped
+            answer = self._failed(error, head)
+        await _send(answer, head, body, send, self._limits.max_request_bytes)
+
+    def _failed(self, error: Exception, head: Head) -> _Answer:
+        self._refused(error)
+        return _failure(error, head)
+
+    async def _answer(self, head: Head, body: _Body) -> _Answer:
+        if head.is_health:
+            return _HEALTHY
+        signal = head.signal()
+        self._require_sender(head)
+        wire, encoding = head.wire(), head.encoding()
+        if (head.length or 0) > self._limits.max_request_bytes:
+            raise too_large(self._limits.max_request_bytes)
+        self._admission.check(head.length or 0)
+        with self._admission.holding() as holding:
+            raw = await body.read(self._limits.max_request_bytes, holding)
+            begin = partial(self._begin, raw, encoding, wire, signal, holding)
+            at_once = self._at_once and encoding == "identity" and len(raw) <= SMALL_BYTES
+            batch, receipt = await self._admission.run(None if at_once else self._executor, begin, holding)
+        answer = wire.success(signal, receipt.rejected, rejection_message(receipt, batch))
+        return _Answer(status=200, body=answer, content_type=wire.content_type)
+
+    def _require_sender(self, head: Head) -> None:
+        if not self._credentials.guards("ingest"):
+            head.require_no_web_page()
+            return
+        role = self._credentials.role_of(head.headers.get(b"authorization", ()))
+        if role not in {"ingest", "admin"}:
+            raise unauthorized(known=role is not None)
+
+    def _begin(
+        self, raw: bytes, encoding: Encoding, wire: Wire, signal: Signal, holding: Holding
+    ) -> tuple[SpanBatch, Future[Receipt]]:
+        data = inflate(raw, encoding, self._limits.max_request_bytes, holding.add)
+        with decoding(len(data)):
+            batch = wire.decode(signal, data, self._limits)
+        return batch, deliver(self._sink, batch)
+
+
+class _Body:
+    """The body of one request while it is received. Its deadline and minimum rate are those of the connection."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.is_over = False
+
+    async def read(self, max_bytes: int, holding: Holding) -> bytes:
+        """Return the body as sent (still compressed), bounded regardless of its declared length.
+
+        Raises:
+            TooLargeError: it is longer.
+            OverloadedError: all requests together hold too many bytes.
+        """
+        first = await self.next()
+        if self.is_over and len(first) <= max_bytes:
+            holding.add(len(first))
+            return first
+        body = bytearray()
+        chunk = first
+        while True:
+            if len(body) + len(chunk) > max_bytes:
+                raise too_large(max_bytes)
+            holding.add(len(chunk))
+            body += chunk
+            if self.is_over:
+                return bytes(body)
+            chunk = await self.next()
+
+    async def discard(self, max_bytes: int) -> None:
+        """Read and discard the rest, at most about `max_bytes`."""
+        discarded = 0
+        while not self.is_over and discarded <= max_bytes:
+            discarded += len(await self.next())
+
+    async def next(self) -> bytes:
+        """Return the next part of the body."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise _SenderGoneError
+        self.is_over = not message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
+
+
+async def _send(answer: _Answer, head: Head, body: _Body, send: Send, linger_bytes: int) -> None:
+    """Send the response, and then read the rest of the body, so that the client sees the response."""
+    unread = head.has_body and not body.is_over
+    stays = not unread or (0 < (head.length or 0) <= _WORTH_READING_BYTES and not head.awaits_go_ahead)
+    headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+    if not stays and "connection" not in answer.headers:
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": unread})
+    if unread:
+        try:
+            async with asyncio.timeout(_LINGER_S):
+                if not head.awaits_go_ahead:
+                    await body.discard(linger_bytes)
+        except (TimeoutError, _SenderGoneError, asyncio.CancelledError):
+            pass  # timeout, disconnect or stop: the response has been sent in any case
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _failure(error: Exception, head: Head) -> _Answer:
+    wire = head.answer_wire
+    http, headers = (error.http, dict(error.headers)) if isinstance(error, RefusedError) else (codes_of(error).http, {})
+    if http == _HTTP_UNAVAILABLE:
+        headers["retry-after"] = str(retry_after_s(error))
+    return _Answer(status=http, body=wire.failure(status_of(error)), content_type=wire.content_type, headers=headers)
+
+
+_HEALTHY: Final = _Answer(
+    status=200,
+    body=orjson.dumps({"status": "ok", "receives": ["/v1/traces", "/v1/logs"], "content_types": list(WIRES)}),
+    content_type=FALLBACK_WIRE.content_type,
+)
+
+
+def refusal(status: int, message: str, content_type: str) -> tuple[str, bytes]:
+    """Return content type and body of the response to a request that did not reach the app."""
+    wire = WIRES.get(content_type.partition(";")[0].strip().lower(), FALLBACK_WIRE)
+    if status == _HTTP_UNAVAILABLE:
+        return wire.content_type, wire.failure(status_of(OverloadedError(message)))
+    code = "DEADLINE_EXCEEDED" if status == _HTTP_TIMEOUT else "INVALID_ARGUMENT"
+    return wire.content_type, wire.failure(new_status(code, message))
+
 
 #: uvicorn reads a head up to this size; we refuse it at half of it, with our own message.
 _UVICORN_HEAD_BYTES: Final = 128 * 1024

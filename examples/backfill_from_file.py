@@ -32,15 +32,15 @@ def main(folder: Path) -> None:
         print(f"once more: {again.receipt.duplicate} duplicates, nothing changes")
 
         commands = Commands(engine)
-        told = list(commands.backfill(cases=[("cases.jsonl", CASES)], windows=["24h"], step_ns=3_600 * 10**9))
-        filled = told[-1]["result"]  # before it: how far it was
+        events = list(commands.backfill(cases=[("cases.jsonl", CASES)], windows=["24h"], step_ns=3_600 * 10**9))
+        filled = events[-1]["result"]  # before it: how far it was
         print(f"{filled['scoring']['scored']} conversations scored: {filled['scoring']['outcomes']}")
         print(f"{filled['windows']['rows_changed']} rows of the table windows are new")
 
         (group,) = commands.report(k=[1, 3])["groups"]
-        found = group["pooled"]
+        pooled = group["pooled"]
         for name, key in (("pass@3", "pass_at_k"), ("pass^3", "pass_pow_k")):
-            estimate = found[key]["3"]
+            estimate = pooled[key]["3"]
             print(f"{name}: {estimate['value']:.3f}, 95 % in [{estimate['lower']:.3f}, {estimate['upper']:.3f}]")
         print(f"tier: {group['tier']}")
         for row in commands.tools_failing():

@@ -12,14 +12,13 @@ See docs/plugins.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic import Metric, MetricScore, evaluate, evaluator
 from otel_agentic.judges import JudgeFailure, ReplyForm, Rubric, Verdict, rubric_question
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
-
     from otel_agentic import Subject, Turn
     from otel_agentic.config import EvaluatorSettings, JudgeSettings
     from otel_agentic.evaluators import Need
@@ -83,10 +82,10 @@ class Promises:
         """Return the number of broken promises, and their turns."""
         turns = subject.conversation.turns
         broken = [turn.index + 1 for turn in turns if re.search(r"\bI will\b", turn.answer or "") and not turn.calls]
-        told = (
+        explanation = (
             f"promised and not done in turn {', '.join(map(str, broken))}" if broken else "nothing was promised in vain"
         )
-        return [MetricScore(name="desk.promises", value=float(len(broken)), explanation=told)]
+        return [MetricScore(name="desk.promises", value=float(len(broken)), explanation=explanation)]
 
 
 TONE = Rubric(
@@ -103,8 +102,8 @@ TONE = Rubric(
 )
 def tone(turn: Turn) -> Generator[list[Question], list[Verdict | JudgeFailure], str | JudgeFailure | None]:
     """In which tone the agent answers."""
-    (said,) = yield [rubric_question(TONE, answer=turn.answer or "")]
-    return said if isinstance(said, JudgeFailure) else said.label
+    (verdict,) = yield [rubric_question(TONE, answer=turn.answer or "")]
+    return verdict if isinstance(verdict, JudgeFailure) else verdict.label
 
 
 class StandIn:
@@ -127,8 +126,8 @@ class StandIn:
 
 
 if __name__ == "__main__":
-    found = evaluate(RECORDS, CASE, judge=StandIn(), metrics="none", evaluators=[brief, Promises(), tone])
-    for row in found.metrics:
+    evaluation = evaluate(RECORDS, CASE, judge=StandIn(), metrics="none", evaluators=[brief, Promises(), tone])
+    for row in evaluation.metrics:
         turn = "" if row["turn_index"] is None else f", turn {row['turn_index'] + 1}"
-        said = row["label"] or row["value"] if row["reason"] is None else f"no score, {row['reason']}"
-        print(f"{row['conversation_id']}{turn}: {row['metric']}: {said}")
+        result = row["label"] or row["value"] if row["reason"] is None else f"no score, {row['reason']}"
+        print(f"{row['conversation_id']}{turn}: {row['metric']}: {result}")

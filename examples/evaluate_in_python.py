@@ -55,18 +55,18 @@ REFUND = {
 
 def from_spans() -> None:
     """Score the spans of an agent: eight attempts at one case."""
-    found = evaluate(requests(), Case.model_validate_json(CASES), k=[1, 3])
-    print(found)
-    always = found.pass_pow_k[3]
+    evaluation = evaluate(requests(), Case.model_validate_json(CASES), k=[1, 3])
+    print(evaluation)
+    always = evaluation.pass_pow_k[3]
     print(f"right three times in a row: {always.value:.3f}, 95 % in [{always.lower:.3f}, {always.upper:.3f}]")
 
 
 def from_records() -> None:
     """Score records, read the tables of results, and use a custom judge."""
-    found = evaluate(RECORDS, REFUND, turn_rule="both")
-    for row in found.table("turns"):
+    evaluation = evaluate(RECORDS, REFUND, turn_rule="both")
+    for row in evaluation.table("turns"):
         print(f"{row['conversation_id']}: {row['outcome']}, answer score {row['answer_score']:.2f}")
-    for fault in found.failing_tools():
+    for fault in evaluation.failing_tools():
         print(f"fault: {fault.tool}, {fault.parameter}: expected {fault.expected!r}, actual {fault.actual!r}")
 
     def says_the_refund(question: Question) -> bool:

@@ -28,7 +28,7 @@ def answer(tracer: trace.Tracer, conversation_id: str, query: str) -> str:
         run.set_attribute("gen_ai.conversation.id", conversation_id)
         run.set_attribute("gen_ai.input.messages", message("user", query))
         with tracer.start_as_current_span("execute_tool add") as call:
-            numbers = [int(word) for word in query.split() if word.isdecimal()]
+            numbers = [int(token) for token in query.split() if token.isdecimal()]
             call.set_attribute("gen_ai.operation.name", "execute_tool")
             call.set_attribute("gen_ai.tool.name", "add")
             call.set_attribute("gen_ai.tool.call.arguments", json.dumps({"numbers": numbers}))
@@ -55,9 +55,9 @@ def main(folder: Path) -> None:
         provider.shutdown()  # returns when every span is in the file
 
         rebuild_pending(engine, lambda *_: None)  # spans -> conversations; this is the end of the input
-        found = Commands(engine).conversations_show(conversation_id="sums-1")["conversation"]
-    print(f"{found['agent_name']}, {found['conversation_id']}: {len(found['turns'])} turns")
-    for turn in found["turns"]:
+        conversation = Commands(engine).conversations_show(conversation_id="sums-1")["conversation"]
+    print(f"{conversation['agent_name']}, {conversation['conversation_id']}: {len(conversation['turns'])} turns")
+    for turn in conversation["turns"]:
         (call,) = turn["tools"]
         print(f"  {turn['query']} -> {call['name']} {json.dumps(call['arguments'])} -> {turn['answer']}")
 

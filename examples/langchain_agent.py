@@ -53,8 +53,8 @@ def run_agent(endpoint: str) -> None:
     LangChainInstrumentor().instrument(tracer_provider=provider)
 
     call = {"name": "find_table", "args": {"guests": 2, "time": "19:30"}, "id": "call_1"}
-    said = [AIMessage("", tool_calls=[call]), AIMessage("Table 7 is yours at 19:30.")]
-    agent = create_agent(ScriptedModel(messages=iter(said)), [find_table], name="host")
+    replies = [AIMessage("", tool_calls=[call]), AIMessage("Table 7 is yours at 19:30.")]
+    agent = create_agent(ScriptedModel(messages=iter(replies)), [find_table], name="host")
     # The thread id becomes the conversation id: the turns of one chat share it.
     query = HumanMessage("A table for two at 19:30, please.")
     agent.invoke({"messages": [query]}, {"configurable": {"thread_id": CONVERSATION}})
@@ -76,10 +76,10 @@ def run_with_own_collector(folder: Path) -> None:
         until = time.monotonic() + LONGEST_S
         while time.monotonic() < until and not any(row["closed_by"] for row in collector.run("conversations_list", {})):
             time.sleep(0.1)
-        found = collector.run("conversations_show", {"conversation_id": CONVERSATION})
+        conversation = collector.run("conversations_show", {"conversation_id": CONVERSATION})
     finally:
         collector.stop()
-    print_conversation(found["conversation"])
+    print_conversation(conversation["conversation"])
 
 
 def print_conversation(conversation: dict[str, Any]) -> None:
@@ -95,9 +95,9 @@ def print_conversation(conversation: dict[str, Any]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--endpoint", help="OTLP/HTTP address of a running collector, such as http://127.0.0.1:4318")
-    given = parser.parse_args()
-    if given.endpoint:
-        run_agent(given.endpoint)
+    options = parser.parse_args()
+    if options.endpoint:
+        run_agent(options.endpoint)
         print(f"sent; now try: otel-agentic conversations show {CONVERSATION}")
     else:
         with tempfile.TemporaryDirectory() as folder:

@@ -28,7 +28,7 @@ def scrape(admin: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith(SERIES)]
 
 
-def judged(lines: list[str]) -> float:
+def evaluated_conversations(lines: list[str]) -> float:
     """Return the number of conversations in the window."""
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("agentic_window_conversations"))
 
@@ -49,7 +49,7 @@ def main(folder: Path) -> None:
         for request in requests():
             httpx.post(f"{addresses.http}/v1/traces", json=request, trust_env=False).raise_for_status()
         until = time.monotonic() + LONGEST_S
-        while time.monotonic() < until and judged(scrape(addresses.admin)) < ATTEMPTS:
+        while time.monotonic() < until and evaluated_conversations(scrape(addresses.admin)) < ATTEMPTS:
             time.sleep(0.1)
         print("\n".join(scrape(addresses.admin)))
     finally:

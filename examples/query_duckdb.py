@@ -54,6 +54,6 @@ if __name__ == "__main__":
         ask(Path(sys.argv[1]))
     else:
         with tempfile.TemporaryDirectory() as temporary:
-            made = Path(temporary) / "example.duckdb"
-            make_store(made)
-            ask(made)
+            database = Path(temporary) / "example.duckdb"
+            make_store(database)
+            ask(database)

@@ -28,12 +28,12 @@ CASES = json.dumps(
 
 
 #: The number of attempts at the case, and how many of the first ones are wrong.
-ATTEMPTS, WRONG = 8, 3
+ATTEMPTS, FAILED = 8, 3
 
 
 def requests() -> list[dict[str, Any]]:
     """Return the attempts, each as one OTLP `ExportTraceServiceRequest`."""
-    return [_attempt(number, right=number > WRONG) for number in range(1, ATTEMPTS + 1)]
+    return [_attempt(number, right=number > FAILED) for number in range(1, ATTEMPTS + 1)]
 
 
 def _attempt(number: int, *, right: bool) -> dict[str, Any]:

@@ -5,68 +5,45 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from otel_agentic.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
-    from otel_agentic.api.evaluate import evaluate
-    from otel_agentic.api.evaluation import Evaluation
-    from otel_agentic.commands.registry import Commands
-    from otel_agentic.config import Settings, load_settings
-    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
-    from otel_agentic.engine.engine import Engine
-    from otel_agentic.errors import OtelAgenticError
-    from otel_agentic.evaluation.judge_runs import MemoryCache
-    from otel_agentic.evaluators.base import Metric, MetricScore, Subject
-    from otel_agentic.evaluators.custom import evaluator
-    from otel_agentic.live.collector import LiveCollector
-    from otel_agentic.store.store import Store
-    from otel_agentic.truth.model import Case
+    from otel_agentic.api.evaluate import evaluate as evaluate
+    from otel_agentic.api.evaluation import Evaluation as Evaluation
+    from otel_agentic.commands.registry import Commands as Commands
+    from otel_agentic.config import Settings as Settings
+    from otel_agentic.config import load_settings as load_settings
+    from otel_agentic.conversations.model import Conversation as Conversation
+    from otel_agentic.conversations.model import ToolCall as ToolCall
+    from otel_agentic.conversations.model import Turn as Turn
+    from otel_agentic.engine.engine import Engine as Engine
+    from otel_agentic.errors import OtelAgenticError as OtelAgenticError
+    from otel_agentic.evaluation.judge_runs import MemoryCache as MemoryCache
+    from otel_agentic.evaluators.base import Metric as Metric
+    from otel_agentic.evaluators.base import MetricScore as MetricScore
+    from otel_agentic.evaluators.base import Subject as Subject
+    from otel_agentic.evaluators.custom import evaluator as evaluator
+    from otel_agentic.live.collector import LiveCollector as LiveCollector
+    from otel_agentic.store.store import Store as Store
+    from otel_agentic.truth.model import Case as Case
 
-__all__ = [
-    "Case",
-    "Commands",
-    "Conversation",
-    "Engine",
-    "Evaluation",
-    "LiveCollector",
-    "MemoryCache",
-    "Metric",
-    "MetricScore",
-    "OtelAgenticError",
-    "Settings",
-    "Store",
-    "Subject",
-    "ToolCall",
-    "Turn",
-    "evaluate",
-    "evaluator",
-    "load_settings",
-]
-
-_HOMES = {
-    "Case": "truth.model",
-    "Commands": "commands.registry",
-    "Conversation": "conversations.model",
-    "Engine": "engine.engine",
-    "Evaluation": "api.evaluation",
-    "LiveCollector": "live.collector",
-    "MemoryCache": "evaluation.judge_runs",
-    "Metric": "evaluators.base",
-    "MetricScore": "evaluators.base",
-    "OtelAgenticError": "errors",
-    "Settings": "config",
-    "Store": "store.store",
-    "Subject": "evaluators.base",
-    "ToolCall": "conversations.model",
-    "Turn": "conversations.model",
-    "evaluate": "api.evaluate",
-    "evaluator": "evaluators.custom",
-    "load_settings": "config",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__all__, __getattr__ = lazy_imports(
+    __name__,
+    {
+        "api.evaluate": "evaluate",
+        "api.evaluation": "Evaluation",
+        "commands.registry": "Commands",
+        "config": "Settings load_settings",
+        "conversations.model": "Conversation ToolCall Turn",
+        "engine.engine": "Engine",
+        "errors": "OtelAgenticError",
+        "evaluation.judge_runs": "MemoryCache",
+        "evaluators.base": "Metric MetricScore Subject",
+        "evaluators.custom": "evaluator",
+        "live.collector": "LiveCollector",
+        "store.store": "Store",
+        "truth.model": "Case",
+    },
+)

@@ -1,41 +1,39 @@
 """Rows, conversations and stores for tests, on top of `otel_agentic.testing`.
 
-Whatever names the columns of a table is here, so that a new column is added to the tests in one file.
+All code of the tests that names the columns of a table is here, so that a new column changes one file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import rebuild_pending
-from otel_agentic.evaluation.truth import TruthFile
-from otel_agentic.scoring.model import DIMENSIONS, ConversationScore, ToolScore
+from otel_agentic.evaluation.scope import TruthFile
+from otel_agentic.scoring.model import ConversationScore, ToolScore
+from otel_agentic.scoring.scope import DIMENSIONS, Outcome
 from otel_agentic.store.conversations import Built, load_conversations, save_conversations
 from otel_agentic.store.scores import save_scores
-from otel_agentic.store.selection import Scored
-from otel_agentic.store.table import Table
+from otel_agentic.store.table import Scored, Table
 from otel_agentic.testing import NOON_NS, AgentRunScript, batch, scripted_call, speak_genai
 from otel_agentic.truth.match import Match
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.engine.engine import Engine
     from otel_agentic.engine.rebuild import RebuildResult
-    from otel_agentic.scoring.model import Outcome
     from otel_agentic.spans.model import LogRecord, Span, SpanBatch
     from otel_agentic.store import Store
     from otel_agentic.truth import Case
     from otel_agentic.windows import ScoredConversation
 
 
-def save_revisions(store: Store, *found: Conversation) -> None:
+def save_revisions(store: Store, *conversations: Conversation) -> None:
     """Write revisions of conversations."""
-    built = [Built(conversation=each, ambiguous_link=False) for each in found]
+    built = [Built(conversation=conversation, ambiguous_link=False) for conversation in conversations]
     store.write(lambda con: save_conversations(con, built, 1))
 
 
@@ -45,24 +43,24 @@ def save_scored(store: Store, *scored: Scored) -> None:
 
 
 def scored_as(
-    found: Conversation, outcome: Outcome = "pass", case: Case | None = None, *, ratio: float = 1.0
+    conversation: Conversation, outcome: Outcome = "pass", case: Case | None = None, *, ratio: float = 1.0
 ) -> Scored:
     """Return a conversation with a score; with a case it has two expectations of tools, of selection .5 and 1."""
     tools = [
         ToolScore(
-            turn_index=place,
+            turn_index=turn_index,
             outcome="pass",
             reason=None,
             overall=1.0,
             dimensions={"selection": selection, "parameters": None, "sequence": None, "utilization": None},
             faults=(),
         )
-        for place, selection in enumerate((0.5, 1.0))
+        for turn_index, selection in enumerate((0.5, 1.0))
     ]
     score = ConversationScore(
-        environment=found.environment,
-        conversation_id=str(found.conversation_id),
-        revision=found.revision,
+        environment=conversation.environment,
+        conversation_id=str(conversation.conversation_id),
+        revision=conversation.revision,
         case_id=None if case is None else case.case_id,
         dataset=None if case is None else case.dataset,
         case_version=None if case is None else case.version,
@@ -83,7 +81,7 @@ def scored_as(
         explanation="It was so.",
     )
     match = Match(case=case, method=None, confidence=None, candidates=(), warning=None, reason=None)
-    return Scored(conversation=found, match=match, score=score, sample_ratio=ratio)
+    return Scored(conversation=conversation, match=match, score=score, sample_ratio=ratio)
 
 
 def save_results(con: DuckDBPyConnection, scored: Sequence[ScoredConversation]) -> None:
@@ -91,7 +89,7 @@ def save_results(con: DuckDBPyConnection, scored: Sequence[ScoredConversation]) 
     for table in ("results", "subjects", "result_cases", "removed_attempts"):
         con.execute(f"DELETE FROM {table}")  # noqa: S608 — our own table names
     subjects = {key: number for number, key in enumerate(dict.fromkeys(map(_subject, scored)), 1)}
-    cases = {key: number for number, key in enumerate(dict.fromkeys(each.case_key for each in scored), 1)}
+    cases = {key: number for number, key in enumerate(dict.fromkeys(item.case_key for item in scored), 1)}
     if not scored:
         return
     Table(con, "subjects").insert(
@@ -99,13 +97,13 @@ def save_results(con: DuckDBPyConnection, scored: Sequence[ScoredConversation]) 
         {
             "subject": list(subjects.values()),
             **{
-                name: [key[place] for key in subjects]
-                for place, name in enumerate(("agent", "agent_version", "environment", "service"))
+                name: [key[number] for key in subjects]
+                for number, name in enumerate(("agent", "agent_version", "environment", "service"))
             },
         },
     )
     named = [
-        (number, *key) for key, number in cases.items() if key in {each.case_key for each in scored if each.case_id}
+        (number, *key) for key, number in cases.items() if key in {item.case_key for item in scored if item.case_id}
     ]
     columns = list(zip(*named, strict=True)) or [(), (), ()]
     Table(con, "result_cases").insert(
@@ -115,20 +113,20 @@ def save_results(con: DuckDBPyConnection, scored: Sequence[ScoredConversation]) 
         con,
         {
             **{
-                name: [getattr(each, name) for each in scored]
+                name: [getattr(item, name) for item in scored]
                 for name in (
                     "environment", "conversation_id", "revision", "agent", "agent_version", "service", "dataset",
                     "case_id", "outcome", "reason", "pass_probability",
                 )
             },
             "evaluation_id": ["e"] * len(scored),
-            "subject": [subjects[_subject(each)] for each in scored],
-            "ended_at": [each.ended_ns for each in scored],
-            "window_time": [each.ended_ns for each in scored],
-            "case_no": [None if each.case_id is None else cases[each.case_key] for each in scored],
-            "tags": [list(each.tags) for each in scored],
-            **{name: [each.dimensions.get(name) for each in scored] for name in DIMENSIONS},
-            "sample_ratio": [1.0 / each.weight for each in scored],
+            "subject": [subjects[_subject(item)] for item in scored],
+            "ended_at": [item.ended_ns for item in scored],
+            "window_time": [item.ended_ns for item in scored],
+            "case_no": [None if item.case_id is None else cases[item.case_key] for item in scored],
+            "tags": [list(item.tags) for item in scored],
+            **{name: [item.dimensions.get(name) for item in scored] for name in DIMENSIONS},
+            "sample_ratio": [1.0 / item.weight for item in scored],
         },
     )  # fmt: skip
 
@@ -161,8 +159,8 @@ def save_outcomes(
         name: what the conversation ids begin with; later results replace earlier ones of the same id.
         cases: number of the case of each; () for none.
     """
-    ended_ns = [first_ns + place * 1_000 for place in range(len(outcomes))]
-    ids = [f"{name}-{place:06}" for place in range(len(outcomes))]
+    ended_ns = [first_ns + number * 1_000 for number in range(len(outcomes))]
+    ids = [f"{name}-{number:06}" for number in range(len(outcomes))]
 
     def write(con: DuckDBPyConnection) -> None:
         con.execute(_SUBJECT, {"number": subject, "agent": agent, "version": str(subject)})
@@ -287,7 +285,10 @@ def stored_conversations(engine: Engine) -> dict[tuple[str, str], Conversation]:
         for environment, name in rows(engine, "SELECT environment, conversation_id FROM conversations")
     ]
     with engine.store.read() as con:
-        return {(found.environment, str(found.conversation_id)): found for found in load_conversations(con, keys)}
+        return {
+            (conversation.environment, str(conversation.conversation_id)): conversation
+            for conversation in load_conversations(con, keys)
+        }
 
 
 def revisions(engine: Engine) -> list[tuple[str, int, bool]]:
@@ -307,7 +308,7 @@ def contents(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
 
 
 DAY_NS = 24 * HOUR_NS
-#: Long after everything that is told here.
+#: Long after every event here.
 LATER_NS = NOON_NS + 100 * DAY_NS
 CASES = [("cases.jsonl", CASE)]
 #: Windows of a day, an end an hour.
@@ -315,7 +316,7 @@ HOURLY: dict[str, Any] = {"windows": ["6h", "24h"], "step_ns": HOUR_NS, "k": [1,
 
 
 def hotel_conversation(number: int, *, name: str | None = None, right: bool | None = None) -> SpanBatch:
-    """Return a conversation that began so many times five hours after noon; every third is wrong unless it is said."""
+    """Return a conversation that starts `number` times five hours after noon; by default every third is wrong."""
     right = number % 3 > 0 if right is None else right
     script = ask_hotel(name or f"c-{number}")
     return speak_genai(script if right else script.answers("The Savoy."), start_ns=NOON_NS + number * 5 * HOUR_NS)
@@ -324,16 +325,16 @@ def hotel_conversation(number: int, *, name: str | None = None, right: bool | No
 def fill_days(engine: Engine, count: int = 12) -> None:
     """Store and rebuild conversations over some days, and remember their case."""
     feed(engine, *[hotel_conversation(number) for number in range(count)])
-    engine.evaluating.remember([TruthFile(name=name, text=text) for name, text in CASES], [])
+    engine.runner.remember([TruthFile(name=name, text=text) for name, text in CASES], [])
 
 
 def backfill_events(engine: Engine, **arguments: Any) -> list[dict[str, Any]]:
-    """Return everything that a backfill tells."""
+    """Return the events of a backfill."""
     return list(Commands(engine).backfill(**{**HOURLY, **arguments}))
 
 
 def run_backfill(engine: Engine, **arguments: Any) -> dict[str, Any]:
-    """Return what a backfill did."""
+    """Return the result of a backfill."""
     result: dict[str, Any] = backfill_events(engine, **arguments)[-1]["result"]
     return result
 
@@ -345,10 +346,10 @@ def window_rows(engine: Engine, *without: str) -> list[tuple[Any, ...]]:
 
 
 def window_values(engine: Engine) -> list[tuple[Any, ...]]:
-    """Return what the rows say: all but revision and time of computation."""
+    """Return the rows of the table windows without revision and time of computation."""
     return window_rows(engine, "revision", "computed_at")
 
 
-def ends_of(found: Sequence[tuple[Any, ...]]) -> list[Any]:
+def ends_of(window: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Return the distinct ends of rows of `window_rows`."""
-    return sorted({row[6] for row in found})
+    return sorted({row[6] for row in window})

@@ -8,10 +8,10 @@ from typing import Final
 
 VARIABLE: Final = "OTEL_AGENTIC_SHARED"
 
-#: The shared folder, whether it is there or not: `OTEL_AGENTIC_SHARED`, else `shared` beside the checkout.
+#: The shared folder, present or not: `OTEL_AGENTIC_SHARED`, else `shared` next to the checkout.
 SHARED: Final = Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / "shared")
 
 
 def why_absent(folder: Path) -> str | None:
-    """Return the reason to skip a test that reads `folder`, or None where it is there."""
+    """Return the reason to skip a test that reads `folder`, or None if it exists."""
     return None if folder.is_dir() else f"no folder {folder}; {VARIABLE} names the folder of shared data"

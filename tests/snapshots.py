@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
 _Source = str | BaseException | pytest.ExceptionInfo[Any]
 E = TypeVar("E", bound=BaseException)
-_Position = Literal["anywhere", "start", "end", "whole", "item"]
+_Position = Literal["anywhere", "start", "end", "exact", "item"]
 _LEAST_RATIO = 0.3  # a passage that is less similar is not the recorded text in other words
 
 
@@ -23,7 +21,7 @@ def passage(text: _Source, /, **values: object) -> Any:
     """Return an object equal to every text that occurs in `text`: a string, an exception, or an `ExceptionInfo`.
 
     White space counts as one space, unless the recorded text has a line break or two spaces in a row. `<name>` in a
-    recorded text stands for the value of that name.
+    recorded text represents the value of the argument `name`.
     """
     return Text(_string(text), values, "anywhere")
 
@@ -38,9 +36,9 @@ def ending(text: _Source, /, **values: object) -> Any:
     return Text(_string(text), values, "end")
 
 
-def whole(text: _Source, /, **values: object) -> Any:
+def exactly(text: _Source, /, **values: object) -> Any:
     """Return an object equal to `text` only, white space included; see `passage`."""
-    return Text(_string(text), values, "whole")
+    return Text(_string(text), values, "exact")
 
 
 def item(texts: Iterable[str], /, **values: object) -> Any:
@@ -97,7 +95,7 @@ class Text:
 
     def _matches(self, recorded: str) -> bool:
         expected = self._filled(recorded)
-        if self.position in {"whole", "item"}:
+        if self.position in {"exact", "item"}:
             return expected in self.items
         if not expected.strip():
             return False  # an empty text occurs everywhere
@@ -122,7 +120,7 @@ class Text:
 
     def _passages(self, max_words: int) -> Iterator[str]:
         """Yield what could be recorded instead: all runs of clauses at the position."""
-        if self.position in {"whole", "item"}:
+        if self.position in {"exact", "item"}:
             yield from self.items
             return
         lines = map(_one_spaced, self.text.splitlines())

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any, Final
 
 #: The largest growth of linear work, logarithms included. Quadratic work grows by nearly 4.
 LINEAR: Final = 2.6
@@ -34,8 +32,8 @@ def growth(prepared: Callable[[int], Callable[[], object]], size: int) -> float:
     """Return by which factor the steps grow when the input doubles: about 2 where they are linear, 4 where quadratic.
 
     Args:
-        prepared: returns the work for an input of some size; what it does itself is not counted.
-        size: of the smaller input; large enough that what is done once hardly counts.
+        prepared: returns the work for an input of some size; its own steps are not counted.
+        size: of the smaller input; large enough that one-time work hardly counts.
     """
-    prepared(max(1, size // 8))()  # what is imported and cached on first use is not counted
+    prepared(max(1, size // 8))()  # imports and caches of the first use are not counted
     return steps_of(prepared(2 * size)) / steps_of(prepared(size))

@@ -1,9 +1,11 @@
-"""A new store as a copy of one that the migrations made: to run them anew is most of what a small store costs."""
+"""New stores as copies of an empty one: running the migrations is most of the cost of a small store."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -12,28 +14,25 @@ from otel_agentic.store.connection import open_database
 from otel_agentic.store.maintenance.migrations import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from duckdb import DuckDBPyConnection
 
 
 def copying(folder: Path) -> Callable[..., DuckDBPyConnection]:
-    """Return an `open_database` that makes no new file: a copy of an empty store is there before it opens.
+    """Return an `open_database` that places a copy of an empty store at a new path before it opens it.
 
-    That store is made in `folder` when it is first needed.
+    The empty store is created in `folder` on first use.
     """
 
     def opened(path: Path, settings: StoreSettings, *, create: bool, **more: Any) -> DuckDBPyConnection:
         if create and not path.exists():
-            with suppress(OSError):  # what is wrong with the place is told by what opens the file
-                _copy(_made(folder / "template.duckdb"), path)
+            with suppress(OSError):  # opening the file reports a bad path
+                _copy(_template(folder / "template.duckdb"), path)
         return open_database(path, settings, create=create, **more)
 
     return opened
 
 
-def _made(template: Path) -> Path:
+def _template(template: Path) -> Path:
     if not template.exists():
         draft = template.with_suffix(".draft")
         con = open_database(draft, StoreSettings(db=draft), create=True)
@@ -45,7 +44,7 @@ def _made(template: Path) -> Path:
 
 
 def _copy(template: Path, path: Path) -> None:
-    """Lay a copy where no file is; whoever looks finds it whole or not at all."""
+    """Place a copy at a free path; other processes see a complete file or none."""
     draft = path.with_name(f".{uuid4().hex}")
     try:
         shutil.copyfile(template, draft)

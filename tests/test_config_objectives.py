@@ -1,4 +1,4 @@
-"""Objectives in the settings: what is allowed, and what is said otherwise."""
+"""Objectives in the settings: accepted ones, and the messages about others."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_two_objectives_of_one_name_for_agents_that_may_be_the_same_are_refused_
 
 
 @pytest.mark.parametrize(("agent", "target"), [("sales", 0.7), ("support-eu", 0.75)])
-def test_objectives_that_can_be_told_apart_are_taken(file: Path, agent: str, target: float) -> None:
+def test_objectives_that_can_be_distinguished_are_accepted(file: Path, agent: str, target: float) -> None:
     file.write_text(TWO.format(agent=agent, target=target), "utf-8")
-    assert ["pass^3>=0.7", f"pass^3>={target}"] == [each.label for each in load_settings(file).slo.objectives]
+    assert ["pass^3>=0.7", f"pass^3>={target}"] == [objective.label for objective in load_settings(file).slo.objectives]
 
 
 def test_a_name_of_its_own_is_the_label(file: Path) -> None:
     file.write_text('[[slo.objectives]]\nname = "gold"\ntarget = 0.9\n', "utf-8")
-    assert ["gold"] == [each.label for each in load_settings(file).slo.objectives]
+    assert ["gold"] == [objective.label for objective in load_settings(file).slo.objectives]
 
 
 @pytest.mark.parametrize(
@@ -89,16 +89,16 @@ def test_what_cannot_be_is_refused_by_name(file: Path, line: str) -> None:
 def test_the_objectives_of_the_guide_are_taken(file: Path) -> None:
     (toml,) = _TOML.findall((Path(__file__).parents[1] / "docs" / "monitoring.md").read_text("utf-8"))
     file.write_text(toml, "utf-8")
-    assert ["pass^3>=0.7", "checkout works"] == [each.label for each in load_settings(file).slo.objectives]
+    assert ["pass^3>=0.7", "checkout works"] == [objective.label for objective in load_settings(file).slo.objectives]
 
 
 GLOBS = st.text("ab*?", max_size=4)
 
 
 @given(GLOBS, GLOBS, st.text("ab", max_size=8))
-def test_globs_that_fit_one_name_may_meet(one: str, other: str, name: str) -> None:
-    assert globs_overlap(one, other) == globs_overlap(other, one)
-    assert globs_overlap(one, other) or not (fnmatchcase(name, one) and fnmatchcase(name, other))
+def test_globs_that_fit_one_name_may_meet(first: str, other: str, name: str) -> None:
+    assert globs_overlap(first, other) == globs_overlap(other, first)
+    assert globs_overlap(first, other) or not (fnmatchcase(name, first) and fnmatchcase(name, other))
 
 
 @given(GLOBS, st.text("ab", max_size=6))

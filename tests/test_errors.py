@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import pytest
@@ -10,9 +10,6 @@ from inline_snapshot import snapshot
 
 from otel_agentic import errors
 from otel_agentic.errors import ERROR_CODES, UNFORESEEN, OtelAgenticError, codes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: The contract of architecture.md, section 5.
 EXIT_CODES = {
@@ -70,7 +67,7 @@ def test_no_line_of_the_table_hides_a_later_one() -> None:
     ]
 
 
-def test_an_error_nobody_foresaw_asks_senders_to_try_again() -> None:
+def test_an_unexpected_error_asks_senders_to_retry() -> None:
     assert (503, "UNAVAILABLE") == (codes_of(ZeroDivisionError()).http, codes_of(ZeroDivisionError()).grpc)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
@@ -14,9 +14,6 @@ from otel_agentic import plugins
 from otel_agentic.errors import PluginError
 from otel_agentic.plugins import GROUPS
 from tests.snapshots import passage, raises
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PYPROJECT = """
 [build-system]
@@ -64,7 +61,7 @@ def python(program: str, *folders: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def third_party(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return where a package with one good judge and two broken ones is installed."""
     modules = {
         "good": "class Always:\n    name = 'always'\n",
@@ -81,25 +78,25 @@ def doubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(tmp_path_factory.mktemp("doubled"), "rival-judge", modules, {"exact": "judge:Mine"})
 
 
-def test_a_plug_in_of_a_stranger_is_found_and_loads(strangers: Path) -> None:
+def test_a_third_party_plug_in_is_found_and_loads(third_party: Path) -> None:
     ran = python(
         "from otel_agentic import plugins\n"
         "found = plugins.get('judges', 'always')\n"
         "print(found.distribution, found.version, found.value, found.load()().name)",
-        strangers,
+        third_party,
     )
 
     assert (ran.stderr, ran.stdout) == snapshot(("", "strange-judges 1.2 strange_judges.good:Always always\n"))
 
 
-def test_it_stands_among_the_built_in_ones_sorted_by_name(strangers: Path) -> None:
-    ran = python("from otel_agentic import plugins\nprint(*plugins.find('judges'))", strangers)
+def test_third_party_and_built_in_plug_ins_are_sorted_by_name(third_party: Path) -> None:
+    ran = python("from otel_agentic import plugins\nprint(*plugins.find('judges'))", third_party)
 
     assert ["always", "broken", "exact", "langchain", "vanished"] == ran.stdout.split()
 
 
-def test_finding_a_broken_plug_in_does_not_import_it(strangers: Path) -> None:
-    ran = python("from otel_agentic import plugins\nprint(plugins.get('judges', 'broken').name)", strangers)
+def test_finding_a_broken_plug_in_does_not_import_it(third_party: Path) -> None:
+    ran = python("from otel_agentic import plugins\nprint(plugins.get('judges', 'broken').name)", third_party)
 
     assert "broken\n" == ran.stdout
 
@@ -112,9 +109,9 @@ def test_finding_a_broken_plug_in_does_not_import_it(strangers: Path) -> None:
     ],
 )
 def test_a_plug_in_that_does_not_load_is_named_with_distribution_and_reason(
-    strangers: Path, name: str, reason: str
+    third_party: Path, name: str, reason: str
 ) -> None:
-    ran = python(f"from otel_agentic import plugins\nplugins.get('judges', '{name}').load()", strangers)
+    ran = python(f"from otel_agentic import plugins\nplugins.get('judges', '{name}').load()", third_party)
 
     assert 0 != ran.returncode
     assert passage(ran.stderr, name=name, reason=reason) == snapshot(
@@ -131,14 +128,14 @@ def test_a_name_offered_twice_names_both_distributions(doubled: Path) -> None:
     assert {"otel-agentic", "rival-judge"} <= set(line.replace(";", "").split())
 
 
-def test_the_same_distribution_seen_twice_is_one(strangers: Path) -> None:
+def test_a_distribution_found_twice_counts_once(third_party: Path) -> None:
     again = "import sys\nsys.path.append(sys.path[1])\n"
-    ran = python(f"{again}from otel_agentic import plugins\nprint(*plugins.find('judges'))", strangers)
+    ran = python(f"{again}from otel_agentic import plugins\nprint(*plugins.find('judges'))", third_party)
 
     assert ["always", "broken", "exact", "langchain", "vanished"] == ran.stdout.split()
 
 
-def test_a_name_that_nobody_offers_is_answered_with_those_there_are() -> None:
+def test_an_unknown_name_is_answered_with_the_known_names() -> None:
     with raises(
         PluginError,
         snapshot("no estimators plug-in 'guess'; installed: bayesian, hierarchical, per_case, plugin, unbiased"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -15,13 +15,10 @@ from otel_agentic.config import load_settings
 from otel_agentic.errors import ConfigError
 from otel_agentic.regular_files import open_regular, read_regular
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Path:
-    """A named pipe that nobody writes to."""
+    """A named pipe without a writer."""
     path = tmp_path / "pipe.jsonl"
     os.mkfifo(path)
     return path
@@ -31,15 +28,19 @@ def test_a_regular_file_is_read_and_a_folder_a_device_and_a_pipe_are_not(tmp_pat
     file = tmp_path / "a"
     file.write_bytes(b"abc")
     assert (b"abc", b"ab") == (read_regular(file), read_regular(file, 2))
-    for bad, said in ((tmp_path, "Is a directory"), (pipe, "is a named pipe, not"), ("/dev/zero", "is a device, not")):
-        with pytest.raises(OSError, match=said):
+    for bad, reason in (
+        (tmp_path, "Is a directory"),
+        (pipe, "is a named pipe, not"),
+        ("/dev/zero", "is a device, not"),
+    ):
+        with pytest.raises(OSError, match=reason):
             open_regular(bad)
 
 
 def test_standard_input_may_be_a_pipe() -> None:
     code = "from otel_agentic.regular_files import read_regular; print(read_regular('/dev/stdin'))"
-    told = subprocess.run([sys.executable, "-c", code], input=b"x", capture_output=True, check=True)
-    assert b"b'x'" == told.stdout.strip()
+    process = subprocess.run([sys.executable, "-c", code], input=b"x", capture_output=True, check=True)
+    assert b"b'x'" == process.stdout.strip()
 
 
 @pytest.mark.parametrize(
@@ -60,9 +61,9 @@ def test_standard_input_may_be_a_pipe() -> None:
 )
 def test_a_command_refuses_a_pipe_at_once(command: list[str], pipe: Path, tmp_path: Path) -> None:
     given = [part.replace("PIPE", str(pipe)).replace("DB", str(tmp_path / "t.duckdb")) for part in command]
-    found = CliRunner().invoke(cli, given)
-    assert found.exit_code != 0
-    assert "named pipe" in f"{found.output}{found.exception}"
+    result = CliRunner().invoke(cli, given)
+    assert result.exit_code != 0
+    assert "named pipe" in f"{result.output}{result.exception}"
 
 
 def test_settings_name_the_pattern_that_cannot_be_used() -> None:

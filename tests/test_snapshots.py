@@ -1,4 +1,4 @@
-"""Recorded texts: compared in a plain run, replaced by a run that is told to, and never otherwise."""
+"""Recorded texts: compared in a plain run, replaced only by a run with the flag."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from tests.snapshots import ending, item, opening, passage, raises, whole
+from tests.snapshots import ending, exactly, item, opening, passage, raises
 
 _ROOT = Path(__file__).parent.parent
 _OUTPUT = """\
@@ -23,7 +23,7 @@ _TEST = """\
 import pytest
 from inline_snapshot import snapshot
 
-from tests.snapshots import ending, item, opening, passage, raises, whole
+from tests.snapshots import ending, item, opening, passage, raises, exactly
 
 OUTPUT = {output!r}
 
@@ -31,9 +31,9 @@ OUTPUT = {output!r}
 @pytest.mark.parametrize(("path", "expected"), [("runs/one.jsonl", snapshot("now reading <path>"))])
 def test_output(path, expected):
     assert opening(OUTPUT, path=path) == expected
-    assert passage(OUTPUT) == snapshot("warning: 2 labels are left out, for no such conversation is in the store: c9")
+    assert passage(OUTPUT) == snapshot("warning: 2 labels are skipped, because no such conversation is in the store: c9")
     assert ending(OUTPUT) == snapshot("done after 3 s")
-    assert [whole(line) for line in OUTPUT.splitlines()[-1:]] == snapshot(["done"])
+    assert [exactly(line) for line in OUTPUT.splitlines()[-1:]] == snapshot(["done"])
     assert item(OUTPUT.splitlines()) == snapshot("done after 4 s")
     with raises(ValueError, snapshot("invalid literal for int() with base ten: 'x'")):
         int("x")
@@ -41,7 +41,7 @@ def test_output(path, expected):
 
 
 def run(path: Path, *options: str) -> tuple[str, str]:
-    """Return what pytest prints on a file under the settings of the project, and what the file holds then."""
+    """Run pytest on a file with the settings of the project; return the output and the new content of the file."""
     shutil.copy(_ROOT / "pyproject.toml", path.parent)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
     ran = subprocess.run(
@@ -72,7 +72,7 @@ def test_a_wrong_text_fails_a_plain_run_and_is_replaced_by_a_run_with_the_flag(t
     assert "1 passed" in printed
 
 
-def test_a_passage_occurs_whatever_its_white_space_and_an_opening_and_ending_have_their_position() -> None:
+def test_a_passage_ignores_white_space_and_an_opening_and_ending_have_their_position() -> None:
     assert passage(_OUTPUT) == snapshot("no such conversation in the store")
     assert passage(_OUTPUT) != "no such conversation in this store"
     assert passage(_OUTPUT) == snapshot("(no such\n    conversation in the store)")
@@ -82,25 +82,25 @@ def test_a_passage_occurs_whatever_its_white_space_and_an_opening_and_ending_hav
     assert opening(_OUTPUT) != "warning: 2 labels"
     assert ending(_OUTPUT) == snapshot("c10 done in 3 s")
     assert ending(_OUTPUT) != "warning: 2 labels"
-    assert whole("done\n") != "done"
+    assert exactly("done\n") != "done"
     assert item(["a b", "c"]) == "a b"
     assert item(["a b", "c"]) != "a"
     with pytest.raises(TypeError):
         passage(["a"])  # type: ignore[arg-type]  # what occurs in a list is not what occurs in its items
 
 
-def test_what_an_exception_says_is_its_text() -> None:
+def test_the_text_of_an_exception_is_its_message() -> None:
     with raises(KeyError, snapshot("'<name>'"), name="x") as refused:
         {"a": 1}["x"]
-    assert whole(refused) == whole(refused.value) == snapshot("'x'")
+    assert exactly(refused) == exactly(refused.value) == snapshot("'x'")
     with pytest.raises(AssertionError), raises(KeyError, "another"):
         {"a": 1}["x"]
 
 
-def test_a_failure_shows_the_closest_passage_or_all_where_nothing_is_alike() -> None:
-    shown = passage(_OUTPUT)
-    assert shown != "finished in 4 s"
-    assert repr(shown) == snapshot("'done in 3 s'")
-    shown = passage("nothing")
-    assert shown != "finished in 4 s"
-    assert repr(shown) == snapshot("'nothing'")
+def test_a_failure_shows_the_closest_passage_or_all_if_nothing_is_similar() -> None:
+    recorded = passage(_OUTPUT)
+    assert recorded != "finished in 4 s"
+    assert repr(recorded) == snapshot("'done in 3 s'")
+    recorded = passage("nothing")
+    assert recorded != "finished in 4 s"
+    assert repr(recorded) == snapshot("'nothing'")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import pytest
 from inline_snapshot import snapshot
@@ -11,7 +12,7 @@ from otel_agentic.config import ConversationSettings
 from otel_agentic.conversations import assemble, link_segments, read_segments
 from otel_agentic.dialects import AgentEvent, AgentRun, ModelCall, Reader, Table, TableDialect
 from otel_agentic.dialects.messages import read_messages
-from otel_agentic.spans.model import StatusCode
+from otel_agentic.spans.model import LogRecord, Span, StatusCode
 from otel_agentic.testing import (
     NOON_NS,
     SECOND_NS,
@@ -32,11 +33,6 @@ from otel_agentic.testing import (
 )
 from tests.snapshots import raises
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.spans.model import LogRecord, Span
-
 SETTINGS: Final = ConversationSettings()
 SCRIPT: Final = (
     AgentRunScript(agent_name="travel")
@@ -50,22 +46,22 @@ SCRIPT: Final = (
 )
 
 
-def test_the_same_arguments_build_the_same_span_and_others_another() -> None:
+def test_equal_arguments_build_equal_spans_and_different_ones_do_not() -> None:
     assert span("a", attributes={"x": 1}) == span("a", attributes={"x": 1})
     assert 4 == len(
-        {found.span_id for found in (span("a"), span("b"), span("a", start_ns=1), span("a", attributes={"x": 1}))}
+        {item.span_id for item in (span("a"), span("b"), span("a", start_ns=1), span("a", attributes={"x": 1}))}
     )
     assert (32, 16) == (len(span().trace_id), len(span().span_id))
 
 
-def test_ids_may_be_given_as_hex_or_as_any_text() -> None:
+def test_ids_are_hex_or_any_text() -> None:
     trace, own = "ab" * 16, "cd" * 8
 
     assert (trace, own) == (span(trace=trace, span_id=own).trace_id, span(trace=trace, span_id=own).span_id)
     assert span(trace="one").trace_id == span(trace="one").trace_id != span(trace="two").trace_id
 
 
-def test_a_child_takes_over_trace_and_resource() -> None:
+def test_a_child_inherits_trace_and_resource() -> None:
     root = span("root", trace="t", service="mesa", environment="staging")
     child = span("child", parent=root)
 
@@ -76,20 +72,20 @@ def test_a_child_takes_over_trace_and_resource() -> None:
 def test_a_batch_holds_spans_log_records_and_other_batches() -> None:
     root = span("root", events=[event("e")], links=[link_to(span(trace="other"))])
     log = log_record(root, "gen_ai.choice", {"a": 1})
-    found = batch(batch(root), log)
+    item = batch(batch(root), log)
 
-    assert ((root,), (log,)) == (found.spans, found.logs)
+    assert ((root,), (log,)) == (item.spans, item.logs)
     assert (root.end_ns, root.span_id) == (log.time_ns, log.span_id)
 
 
 def test_a_turn_numbers_its_calls_and_a_conversation_its_turns() -> None:
-    found = conversation(turn("q", "a", tool_call("x"), tool_call("y", step=1), tool_call("z")), turn())
+    item = conversation(turn("q", "a", tool_call("x"), tool_call("y", step=1), tool_call("z")), turn())
 
-    assert [0, 1] == [item.index for item in found.turns]
+    assert [0, 1] == [item.index for item in item.turns]
     assert [("x", 1, 0), ("y", 1, 1), ("z", 2, 2)] == [
-        (call.name, call.step, call.position) for call in found.turns[0].calls
+        (call.name, call.step, call.position) for call in item.turns[0].calls
     ]
-    assert NOON_NS + SECOND_NS == found.ended_ns
+    assert NOON_NS + SECOND_NS == item.ended_ns
 
 
 def test_a_script_grows_without_changing_the_one_it_came_from() -> None:
@@ -98,7 +94,7 @@ def test_a_script_grows_without_changing_the_one_it_came_from() -> None:
     assert (None, "Hello!") == (begun.exchanges[0].answer, begun.answers("Hello!").exchanges[0].answer)
 
 
-def test_a_script_is_rebuilt_from_what_it_speaks() -> None:
+def test_a_script_is_rebuilt_from_its_spans() -> None:
     reader = Reader.from_settings(SETTINGS)
 
     for spoken in (speak_genai(SCRIPT), speak_genai(SCRIPT, "logs"), speak_openinference(SCRIPT)):
@@ -109,20 +105,20 @@ def test_a_script_is_rebuilt_from_what_it_speaks() -> None:
 def test_speaking_twice_gives_the_same_spans_and_later_gives_other_traces() -> None:
     assert speak_genai(SCRIPT) == speak_genai(SCRIPT)
     later = speak_genai(SCRIPT, start_ns=NOON_NS + SECOND_NS)
-    assert not {found.trace_id for found in speak_genai(SCRIPT).spans} & {found.trace_id for found in later.spans}
+    assert not {item.trace_id for item in speak_genai(SCRIPT).spans} & {item.trace_id for item in later.spans}
 
 
 def test_the_style_none_holds_no_content() -> None:
-    said = repr(speak_genai(SCRIPT, "none"))
+    text = repr(speak_genai(SCRIPT, "none"))
 
-    assert not any(word in said for word in ("Ritz", "hotels", "Sure"))
-    assert "search" in said
+    assert not any(fragment in text for fragment in ("Ritz", "hotels", "Sure"))
+    assert "search" in text
 
 
 def test_a_failed_call_has_a_failed_span() -> None:
-    failed = [found for found in speak_openinference(SCRIPT).spans if found.status == StatusCode.ERROR]
+    failed = [item for item in speak_openinference(SCRIPT).spans if item.status == StatusCode.ERROR]
 
-    assert [("weather", "exception")] == [(found.name, found.events[0].name) for found in failed]
+    assert [("weather", "exception")] == [(item.name, item.events[0].name) for item in failed]
 
 
 class Mine(TableDialect):
@@ -148,7 +144,7 @@ SAMPLES: Final = (
 
 
 class Raising(Mine):
-    """It takes for granted that a query is text."""
+    """It assumes that a query is text."""
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
         str.strip(span.attributes.get("mine.query", ""))
@@ -156,14 +152,14 @@ class Raising(Mine):
 
 
 class Inventing(Mine):
-    """It says that there was nothing where nothing was captured."""
+    """It returns an empty value for content that was not captured."""
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[()]:  # noqa: ARG002 — the signature is the base class's
         return ()
 
 
 class Fickle(Mine):
-    """It takes the conversation id from whichever attribute comes first."""
+    """It takes the conversation id from the first attribute, no matter which."""
 
     def agent_run(self, header: object, span: Span, logs: object, *, certain: bool) -> AgentRun:  # noqa: ARG002 — same
         first = str(next(iter(span.attributes.values())))
@@ -202,13 +198,13 @@ def test_a_sound_dialect_conforms() -> None:
         (Swapping, "the event of span 'llm' has a header of another span"),
     ],
 )
-def test_each_broken_rule_is_told_with_its_span(broken: type[TableDialect], complaint: str) -> None:
-    with pytest.raises(AssertionError) as told:
+def test_a_broken_rule_is_reported_with_its_span(broken: type[TableDialect], complaint: str) -> None:
+    with pytest.raises(AssertionError) as error:
         check_dialect(broken(SETTINGS), *SAMPLES)
 
-    assert complaint in str(told.value)
+    assert complaint in str(error.value)
 
 
-def test_a_check_without_samples_is_no_check() -> None:
+def test_a_check_without_samples_is_rejected() -> None:
     with raises(AssertionError, snapshot("no sample span given")):
         check_dialect(Mine(SETTINGS))

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from tools.generated import ROOT
 from tools.shown_commands import problem_of, shown_commands
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _PAGES: Final = ("*.md", "docs/**/*.md", "examples/**/*.md")
 _FENCE: Final = re.compile(r"^(`{3,}|~{3,}).*?^\1", re.MULTILINE | re.DOTALL)
@@ -40,7 +38,7 @@ def broken_links(page: Path) -> Iterator[str]:
         if not aimed.exists():
             yield f"link to {match[1]}: no such file"
         elif anchor and aimed.suffix == ".md" and anchor not in anchors(aimed.read_text(encoding="utf-8")):
-            yield f"link to {match[1]}: no heading of that name"
+            yield f"link to {match[1]}: no such heading"
 
 
 def anchors(text: str) -> set[str]:
@@ -63,14 +61,14 @@ def refused_commands(page: Path) -> Iterator[str]:
 
 def main() -> int:
     """Print the problems; return the exit code."""
-    found = [
+    problems = [
         f"{page.relative_to(ROOT)}: {problem}"
         for page in pages(ROOT)
         for problem in (*broken_links(page), *refused_commands(page))
     ]
-    for problem in found:
+    for problem in problems:
         print(problem)
-    return 1 if found else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

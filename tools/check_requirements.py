@@ -8,16 +8,14 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tools.generated import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 _CONTINUED: Final = re.compile(r"\\\n\s*")
 _PIN: Final = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)( ; [^-]+)?(\s+--hash=sha256:[0-9a-f]{64})+")
@@ -27,12 +25,12 @@ def problems(root: Path) -> list[str]:
     """Return the problems of the files under `root`/requirements, one readable line each."""
     folder = root / "requirements"
     texts = {name: (folder / f"{name}.txt").read_text(encoding="utf-8") for name in ("runtime", "test", "check")}
-    found = [problem for name, text in texts.items() for problem in _shape(name, text)]
+    collected = [problem for name, text in texts.items() for problem in _shape(name, text)]
     pins = {name: _pins(text) for name, text in texts.items()}
-    for name, wanted in _asked_for(root).items():
-        found += _coverage(name, wanted, pins[name])
-    found += [*_agreement("test", pins["test"], pins["runtime"]), *_agreement("check", pins["check"], pins["test"])]
-    return found
+    for name, requirements in _asked_for(root).items():
+        collected += _coverage(name, requirements, pins[name])
+    collected += [*_agreement("test", pins["test"], pins["runtime"]), *_agreement("check", pins["check"], pins["test"])]
+    return collected
 
 
 def _lines(text: str) -> list[str]:
@@ -41,10 +39,10 @@ def _lines(text: str) -> list[str]:
 
 def _shape(name: str, text: str) -> list[str]:
     lines = _lines(text)
-    found = [
+    malformed = [
         f"{name}.txt: not one pinned and hashed release: {line[:80]}" for line in lines if not _PIN.fullmatch(line)
     ]
-    return [*found, *([f"{name}.txt: holds an address"] if "://" in text else [])]
+    return [*malformed, *([f"{name}.txt: holds an address"] if "://" in text else [])]
 
 
 def _pins(text: str) -> dict[str, str]:
@@ -66,13 +64,13 @@ def _asked_for(root: Path) -> dict[str, list[Requirement]]:
     }
 
 
-def _coverage(name: str, wanted: Iterable[Requirement], pins: dict[str, str]) -> list[str]:
-    found = []
-    for requirement in wanted:
+def _coverage(name: str, requirements: Iterable[Requirement], pins: dict[str, str]) -> list[str]:
+    uncovered = []
+    for requirement in requirements:
         pinned = pins.get(canonicalize_name(requirement.name))
         if pinned is None or not requirement.specifier.contains(pinned, prereleases=True):
-            found.append(f"{name}.txt: pyproject.toml asks for {requirement}, pinned is {pinned}; run `make lock`")
-    return found
+            uncovered.append(f"{name}.txt: pyproject.toml asks for {requirement}, pinned is {pinned}; run `make lock`")
+    return uncovered
 
 
 def _agreement(name: str, pins: dict[str, str], base: dict[str, str]) -> list[str]:
@@ -86,10 +84,10 @@ def _agreement(name: str, pins: dict[str, str], base: dict[str, str]) -> list[st
 
 def main() -> int:
     """Print the problems; return the exit code."""
-    found = problems(ROOT)
-    for problem in found:
+    collected = problems(ROOT)
+    for problem in collected:
         print(problem)
-    return 1 if found else 0
+    return 1 if collected else 0
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Python files are checked in their docstrings, comments, string literals of several words, and in the names that they
 define; Markdown pages in their prose, without code. Each finding is printed as `file:line: word -> suggestion`.
 
-Run it as `python -m tools.check_words [--count] [PATH ...]`. Tests are checked only if they are passed as paths.
+Run it as `python -m tools.check_words [--count] [PATH ...]`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,18 @@ import sys
 import tokenize
 import tomllib
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tools.generated import ROOT
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 WORDS: Final = ROOT / "tools" / "words.toml"
 CHECKED: Final = (
-    "otel_agentic", "collectors", "tools", "benchmarks", "examples", "docs", "deploy", "README.md", "CONTRIBUTING.md",
-    "CHANGELOG.md", "SECURITY.md",
+    "otel_agentic", "collectors", "tests", "tools", "benchmarks", "examples", "docs", "deploy", "README.md",
+    "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
 )  # fmt: skip
 _FENCE: Final = re.compile(r"^ *(`{3,}|~{3,}).*?^ *\1", re.MULTILINE | re.DOTALL)
 _CODE: Final = re.compile(r"`[^`\n]+`")

@@ -5,14 +5,12 @@ Run it as `python -m tools.cli_reference [--check]`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import click
 
 from tools.generated import ROOT, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PAGE: Final = ROOT / "docs" / "cli.md"
 PROGRAM: Final = "otel-agentic"

@@ -5,15 +5,11 @@ Run it as `python -m tools.conformance_reference [--check]`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
-from collectors.conformance import CHECKS
+from collectors.conformance import CHECKS, Check
 from tools.generated import ROOT, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from collectors.conformance import Check
 
 PAGE: Final = ROOT / "docs" / "conformance.md"
 BEGIN: Final = "<!-- checks: written by `make docs` -->\n"

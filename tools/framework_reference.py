@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from otel_agentic import plugins
 from otel_agentic.dialects import Table
-from otel_agentic.dialects.frameworks import frameworks
+from otel_agentic.dialects.frameworks import Framework, frameworks
 from tools.generated import ROOT, stale
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from otel_agentic.dialects.frameworks import Framework
 
 FOLDER: Final = ROOT / "docs" / "frameworks"
 

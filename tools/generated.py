@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -27,12 +25,14 @@ def publish(page: Path, write: Callable[[], str]) -> int:
     return 1 if problem else 0
 
 
-def stale(page: Path, wanted: str) -> str | None:
+def stale(page: Path, generated: str) -> str | None:
     """Return the diff between a page and the generated text, or None if the page is current."""
-    found = page.read_text(encoding="utf-8") if page.is_file() else ""
-    if found == wanted:
+    current = page.read_text(encoding="utf-8") if page.is_file() else ""
+    if current == generated:
         return None
-    lines = difflib.unified_diff(found.splitlines(), wanted.splitlines(), "on disk", "from the code", lineterm="", n=1)
+    lines = difflib.unified_diff(
+        current.splitlines(), generated.splitlines(), "on disk", "from the code", lineterm="", n=1
+    )
     return "\n".join([f"{page.relative_to(ROOT)} is not current; run `make docs`", *list(lines)[:40]])
 
 

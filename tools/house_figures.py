@@ -23,14 +23,12 @@ import time
 import tokenize
 import urllib.request
 from collections import Counter
+from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import FrameType
+from typing import Final
 
 from tools.generated import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
-    from types import FrameType
 
 PACKAGES: Final = ("otel_agentic", "collectors")
 _NO_CODE: Final = {

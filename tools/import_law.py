@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 PACKAGES: Final = ("otel_agentic", "collectors")
 
@@ -92,10 +90,10 @@ def _module(path: Path, root: Path) -> str:
 def main() -> int:
     """Print the imports that break a rule; return the exit code."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1]
-    found = violations(root)
-    for violation in found:
+    broken = violations(root)
+    for violation in broken:
         print(violation)
-    return 1 if found else 0
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

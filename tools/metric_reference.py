@@ -5,18 +5,16 @@ Run it as `python -m tools.metric_reference [--check]`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic import plugins
-from otel_agentic.config import EvaluatorSettings
-from otel_agentic.evaluators.failures import threshold_of
+from otel_agentic.config import EvaluatorSettings, Threshold
 from otel_agentic.evaluators.registry import family_of, require_evaluator
+from otel_agentic.evaluators.run import threshold_of
 from tools.generated import ROOT, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from otel_agentic.config import Threshold
     from otel_agentic.evaluators.base import AnyEvaluator, Metric, Need, Target
 
 PAGE: Final = ROOT / "docs" / "metrics.md"
@@ -169,34 +167,34 @@ bands: perfect 1.0, good from .75, moderate from .50, poor below.
 
 def evaluators() -> list[AnyEvaluator]:
     """Return the built-in evaluators, by family and name."""
-    found = [
+    built_in = [
         require_evaluator(plugin.load().from_settings(EvaluatorSettings()), plugin.name, plugin.name)
         for plugin in plugins.find("evaluators").values()
         if plugin.distribution == _OWN
     ]
     ranks = {family: rank for rank, family in enumerate(FAMILIES)}
-    return sorted(found, key=lambda one: (ranks.get(_family(one), len(ranks)), _family(one), one.name))
+    return sorted(built_in, key=lambda item: (ranks.get(_family(item), len(ranks)), _family(item), item.name))
 
 
 def reference(built_in: Sequence[AnyEvaluator]) -> str:
     """Return the page: an introduction, a table of all metrics, then a section for each metric."""
     families = dict.fromkeys(map(_family, built_in))
-    parts = [_section(family, [one for one in built_in if _family(one) == family]) for family in families]
+    parts = [_section(family, [item for item in built_in if _family(item) == family]) for family in families]
     return "\n".join([_INTRODUCTION, *_overview(built_in), *parts])
 
 
-def _family(one: AnyEvaluator) -> str:
-    return family_of(one.name) or "others"
+def _family(item: AnyEvaluator) -> str:
+    return family_of(item.name) or "others"
 
 
 def _overview(built_in: Sequence[AnyEvaluator]) -> Iterator[str]:
     yield "## All metrics\n"
     yield "| metric | description | range | scores | |"
     yield "|---|---|---|---|---|"
-    for one in built_in:
-        for metric in one.metrics:
-            chosen = ["default"] if one.default else []
-            marks = ", ".join([*chosen, *(["judged"] if _judged(one) else [])])
+    for item in built_in:
+        for metric in item.metrics:
+            chosen = ["default"] if item.default else []
+            marks = ", ".join([*chosen, *(["judged"] if _needs_judge(item) else [])])
             cells = [f"[`{_short(metric)}`](#{_anchor(metric)})", metric.title, _range(metric), TARGETS[metric.target]]
             yield f"| {' | '.join(map(_cell, [*cells, marks]))} |"
     yield ""
@@ -204,11 +202,11 @@ def _overview(built_in: Sequence[AnyEvaluator]) -> Iterator[str]:
 
 def _section(family: str, members: Sequence[AnyEvaluator]) -> str:
     title, about = FAMILIES.get(family, (family, ""))
-    told = [f"## {title}\n", *([f"{about}\n"] if about else [])]
-    return "\n".join([*told, *(_metric(one, metric) for one in members for metric in one.metrics)])
+    heading = [f"## {title}\n", *([f"{about}\n"] if about else [])]
+    return "\n".join([*heading, *(_metric(item, metric) for item in members for metric in item.metrics)])
 
 
-def _metric(one: AnyEvaluator, metric: Metric) -> str:
+def _metric(item: AnyEvaluator, metric: Metric) -> str:
     rows = [
         ("title", metric.title),
         ("range", _range(metric)),
@@ -217,9 +215,9 @@ def _metric(one: AnyEvaluator, metric: Metric) -> str:
         ("labels", _labels(metric)),
         ("threshold", _threshold(threshold_of(metric))),
         ("severity of a value that is not good", _severity(metric)),
-        ("needs", _needs(one, metric)),
-        ("computed", _computed(one)),
-        ("evaluator", f"`{one.name}`, version {one.version}"),
+        ("needs", _needs(item, metric)),
+        ("computed", _computed(item)),
+        ("evaluator", f"`{item.name}`, version {item.version}"),
         ("source", metric.source),
         ("known limits", metric.limits),
     ]
@@ -231,8 +229,8 @@ def _range(metric: Metric) -> str:
     """Return the values that a metric may have.
 
     >>> from otel_agentic.evaluators.base import Metric
-    >>> told = {"title": "", "definition": "", "source": "", "target": "turn"}
-    >>> _range(Metric(name="a", low=1.0, high=5.0, **told)), _range(Metric(name="b", unit="s", high=None, **told))
+    >>> texts = {"title": "", "definition": "", "source": "", "target": "turn"}
+    >>> _range(Metric(name="a", low=1.0, high=5.0, **texts)), _range(Metric(name="b", unit="s", high=None, **texts))
     ('1 to 5', '0 or more, `s`')
     """
     unit = "" if metric.unit == "1" else f", `{metric.unit}`"
@@ -251,11 +249,11 @@ def _range(metric: Metric) -> str:
 
 def _labels(metric: Metric) -> str:
     """Return the labels, each failing one with its severity."""
-    told = []
+    descriptions = []
     for label in metric.labels:
         severity = metric.severities.get(label, metric.severity)
-        told.append(f"**`{label}`** ({severity})" if label in metric.failing else f"`{label}`")
-    return ", ".join(told) + (" (failing in bold, with severity)" if metric.failing else "")
+        descriptions.append(f"**`{label}`** ({severity})" if label in metric.failing else f"`{label}`")
+    return ", ".join(descriptions) + (" (failing in bold, with severity)" if metric.failing else "")
 
 
 def _threshold(threshold: Threshold | None) -> str:
@@ -268,21 +266,21 @@ def _severity(metric: Metric) -> str:
     return "" if _range(metric) == "a label" else metric.severity
 
 
-def _needs(one: AnyEvaluator, metric: Metric) -> str:
-    reads: Sequence[str] = getattr(one, "reads", ())
+def _needs(item: AnyEvaluator, metric: Metric) -> str:
+    reads: Sequence[str] = getattr(item, "reads", ())
     if reads and not metric.needs:
         return "scores of " + ", ".join(f"`{name}`" for name in reads)
-    needs = metric.needs.union(getattr(one, "needs", ()))
+    needs = metric.needs.union(getattr(item, "needs", ()))
     return "; ".join(words for need, words in NEEDS.items() if need in needs) or "nothing beyond a conversation"
 
 
-def _computed(one: AnyEvaluator) -> str:
-    how = "a judge is asked" if _judged(one) else "by rule, without a model"
-    return f"{how}; {'by default' if one.default else 'when chosen by name'}"
+def _computed(item: AnyEvaluator) -> str:
+    how = "a judge is asked" if _needs_judge(item) else "by rule, without a model"
+    return f"{how}; {'by default' if item.default else 'when chosen by name'}"
 
 
-def _judged(one: AnyEvaluator) -> bool:
-    return hasattr(one, "ask")
+def _needs_judge(item: AnyEvaluator) -> bool:
+    return hasattr(item, "ask")
 
 
 def _short(metric: Metric) -> str:

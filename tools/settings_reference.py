@@ -50,8 +50,8 @@ def _section(name: str, field: FieldInfo) -> str:
     if not (isinstance(section, type) and issubclass(section, BaseModel)):
         raise TypeError(f"setting {name} is no section; settings are two levels deep")
     rows = [
-        f"| `{inner}` | {_default(found)} | {_cell(found.description or '')} |"
-        for inner, found in section.model_fields.items()
+        f"| `{inner}` | {_default(inner_field)} | {_cell(inner_field.description or '')} |"
+        for inner, inner_field in section.model_fields.items()
     ]
     head = ["| setting | default | description |", "|---|---|---|"]
     return "\n".join([f"## {name}\n", f"{(section.__doc__ or '').strip()}\n", *head, *rows, ""])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import click
 
 from tools.generated import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _CONSOLE: Final = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SHELL: Final = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "<", "2>"})
@@ -64,9 +62,9 @@ def _words(command: str) -> list[str]:
 
 
 def _make_problem(words: Sequence[str]) -> str | None:
-    targets = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
-    asked = [word for word in words if "=" not in word and not word.startswith("-")]
-    unknown = [word for word in asked if word not in targets]
+    known = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+    targets = [word for word in words if "=" not in word and not word.startswith("-")]
+    unknown = [word for word in targets if word not in known]
     return f"the Makefile has no target {', '.join(unknown)}" if unknown else None
 
 

@@ -6,17 +6,15 @@ Run it as `python -m tools.store_reference [--check]`.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from otel_agentic.config import ConversationSettings, StoreSettings
 from otel_agentic.dialects import Reader
 from otel_agentic.store import Store
 from tools.generated import ROOT, run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PAGE: Final = ROOT / "docs" / "store.md"
 

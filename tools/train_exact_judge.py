@@ -19,6 +19,7 @@ import json
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,12 +28,10 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from otel_agentic.judges.exact import fixed_score
-from otel_agentic.judges.exact.checks import Candidate, Query, Sides, expected_text
 from otel_agentic.judges.exact.features import FEATURES, FILE, Model, measure, wording
+from otel_agentic.judges.exact.judge import Candidate, Query, Sides, expected_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
 ROOT: Final = Path(__file__).parents[1]
@@ -107,11 +106,11 @@ class Measured:
 
 def read_pairs(path: Path) -> list[HumanPair]:
     """Return the pairs of a file."""
-    found = []
+    pairs = []
     for line in path.read_text(encoding="utf-8").strip().split("\n"):
         row = json.loads(line)
         group, _, system = row["id"].rpartition("-")
-        found.append(
+        pairs.append(
             HumanPair(
                 group=group,
                 system=system,
@@ -121,7 +120,7 @@ def read_pairs(path: Path) -> list[HumanPair]:
                 right=row["human"],
             )
         )
-    return found
+    return pairs
 
 
 def measured(pairs: Sequence[HumanPair], model: Model) -> Measured:
@@ -184,17 +183,17 @@ def fit(data: Measured, regularisation: float = REGULARISATION) -> tuple[NDArray
     undecided = np.maximum.reduceat(np.concatenate([part.fixed for part, _ in parts]), _starts(pair)) < 0
     limits = np.log(caps) - np.log1p(-np.minimum(caps, 1 - 1e-12))
     logits = raw[:, [list(FEATURES).index(name) for name in _FIRST_CHOICE]].sum(axis=1)
-    found = np.zeros(len(FEATURES) + 1)
+    coefficients = np.zeros(len(FEATURES) + 1)
     previous: NDArray[np.int64] | None = None
     for _ in range(_ROUNDS):
         best = _best_rows(np.minimum(logits, limits), pair)[undecided]
         if previous is not None and np.array_equal(best, previous):
             break
         previous = best
-        found = _minimum(values[best], right[best], weight[best], regularisation, found)
-        logits = values @ found[:-1] + found[-1]
-    weights = found[:-1] / spread
-    return weights, float(found[-1] - (weights * mean).sum())
+        coefficients = _minimum(values[best], right[best], weight[best], regularisation, coefficients)
+        logits = values @ coefficients[:-1] + coefficients[-1]
+    weights = coefficients[:-1] / spread
+    return weights, float(coefficients[-1] - (weights * mean).sum())
 
 
 def _minimum(
@@ -260,11 +259,11 @@ def trained(path: Path) -> dict[str, Any]:
     }
 
 
-def same(one: dict[str, Any], other: dict[str, Any], tolerance: float = 0.02) -> bool:
+def same(left: dict[str, Any], right: dict[str, Any], tolerance: float = 0.02) -> bool:
     """Return whether two models are equal, except for rounding on different processors."""
-    numbers, others = ([model["intercept"], *model["weights"].values()] for model in (one, other))
+    numbers, others = ([model["intercept"], *model["weights"].values()] for model in (left, right))
     plain = [
-        {key: value for key, value in model.items() if key not in {"intercept", "weights"}} for model in (one, other)
+        {key: value for key, value in model.items() if key not in {"intercept", "weights"}} for model in (left, right)
     ]
     return plain[0] == plain[1] and bool(np.allclose(numbers, others, atol=tolerance))
 
@@ -277,13 +276,13 @@ def main() -> int:
     arguments = parser.parse_args()
     if not arguments.pairs.is_file():
         parser.error(f"no file {arguments.pairs}; pass the pairs, or set OTEL_AGENTIC_SHARED to the shared folder")
-    found = trained(arguments.pairs)
+    model = trained(arguments.pairs)
     if arguments.check:
-        if same(found, json.loads(SHIPPED.read_text(encoding="utf-8"))):
+        if same(model, json.loads(SHIPPED.read_text(encoding="utf-8"))):
             return 0
         print(f"{SHIPPED} differs from the result for {arguments.pairs}; run python -m tools.train_exact_judge")
         return 1
-    SHIPPED.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    SHIPPED.write_text(json.dumps(model, indent=2) + "\n", encoding="utf-8")
     return 0
 
 

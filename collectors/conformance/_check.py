@@ -1,10 +1,14 @@
-"""Checks, the answers of a receiver, and the expectations that turn an answer into a fault."""
+"""Checks, the expectations that turn an answer into a fault, and the conditions under which a check does not apply."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+import tomllib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]  # ships no py.typed
@@ -12,16 +16,8 @@ from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ship
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+from collectors.conformance._receiver import JSON, PROTOBUF, Answer, Call, Receiver, Signal
 
-    from collectors.conformance._receiver import Receiver
-
-Signal = Literal["traces", "logs"]
-
-PROTOBUF: Final = "application/x-protobuf"
-JSON: Final = "application/json"
-_SHOWN_BYTES: Final = 200
 _REJECTED: Final[Mapping[Signal, str]] = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
 
 
@@ -32,67 +28,6 @@ class Success:
     rejected: int = 0
     message: str = ""
     partial: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The HTTP response to the request described by `sent`; without a response, `status` is 0 and `error` is the reason.
-
-    `unanswered` is whether nothing was received before the timeout.
-    """
-
-    sent: str
-    status: int = 0
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    error: str = ""
-    unanswered: bool = False
-    informed: tuple[int, ...] = ()
-
-    @property
-    def type(self) -> str:
-        """The media type, in lower case, without parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-    @property
-    def summary(self) -> str:
-        """The response in one line that is safe to print."""
-        if self.error:
-            return self.error
-        return f"HTTP {self.status}, {self.type or 'no content type'}, {printable(self.body)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """The gRPC response to the request described by `sent`; `code` is the name of the status code."""
-
-    sent: str
-    code: str
-    details: str = ""
-    body: bytes = b""
-    trailers: Mapping[str, str | bytes] = field(default_factory=dict)
-
-    @property
-    def summary(self) -> str:
-        """The response in one line that is safe to print."""
-        return f"OK, {printable(self.body)}" if self.code == "OK" else f"{self.code} {self.details[:_SHOWN_BYTES]!a}"
-
-    @property
-    def status(self) -> Status | None:
-        """The `google.rpc.Status` of the trailers, None if it is missing or cannot be read."""
-        raw = self.trailers.get("grpc-status-details-bin")
-        try:
-            return Status.FromString(raw) if isinstance(raw, bytes) else None
-        except ProtobufDecodeError:
-            return None
-
-
-def printable(body: bytes) -> str:
-    """Return a body as text that is safe for terminals, cut to a length."""
-    if not body:
-        return "an empty body"
-    rest = f" and {len(body) - _SHOWN_BYTES} bytes more" if len(body) > _SHOWN_BYTES else ""
-    return ascii(body[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")) + rest
 
 
 def read_protobuf(body: bytes, signal: Signal) -> Success | str:
@@ -187,15 +122,19 @@ class Check:
         return "grpc" if self.id.startswith("grpc.") else "http"
 
 
-def check(
-    name: str, severity: Severity, holds: str, *, spec: str, fix: str, waits: bool = False
-) -> Callable[[Callable[[Receiver], Verdict]], Check]:
-    """Return a decorator that turns a function into a `Check`."""
+@cache
+def catalog() -> Mapping[str, Mapping[str, Any]]:
+    """Return the fields of each check of `checks.toml` except `run`, by its id, in the order in which they run."""
+    text = files(__package__).joinpath("checks.toml").read_text("utf-8")
+    by_id: dict[str, Mapping[str, Any]] = {}
+    for entry in tomllib.loads(text)["check"]:
+        by_id[entry["id"]] = {**by_id.get(entry.pop("like", ""), {}), **entry}
+    return by_id
 
-    def decorate(run: Callable[[Receiver], Verdict]) -> Check:
-        return Check(id=name, severity=severity, holds=holds, spec=spec, fix=fix, run=run, waits=waits)
 
-    return decorate
+def check(name: str) -> Callable[[Callable[[Receiver], Verdict]], Check]:
+    """Return a decorator that turns a function into the check of that id in `checks.toml`."""
+    return lambda run: Check(**catalog()[name], run=run)
 
 
 _OK: Final = 200
@@ -312,3 +251,30 @@ def not_to_be_retried(call: Call) -> Fault | None:
 def bad_data(answer: Answer | Call) -> Fault | None:
     """Expect that the request is refused as bad data."""
     return code_in(answer, ("INVALID_ARGUMENT",)) if isinstance(answer, Call) else status_in(answer, (400,))
+
+
+def no_json(receiver: Receiver) -> Skip | None:
+    """Skip if JSON is not supported; `http.json.accepted` reports that."""
+    return None if receiver.reads(JSON, "traces") else Skip(reason="the receiver reads no JSON: see http.json.accepted")
+
+
+def no_logs(receiver: Receiver, kind: str = PROTOBUF) -> Skip | None:
+    """Skip where no logs are received: no signal is obligatory."""
+    return None if receiver.reads(kind, "logs") else Skip(reason=f"the receiver takes no logs as {kind} at /v1/logs")
+
+
+def no_such_service(call: Call) -> Skip | None:
+    """Skip if the receiver has no service for a signal; `grpc.traces.accepted` reports a missing one for traces."""
+    return Skip(reason="the receiver does not take this signal over gRPC") if call.code == "UNIMPLEMENTED" else None
+
+
+def no_token(receiver: Receiver) -> Skip | None:
+    """Skip where no token was given, so none can be left out."""
+    return None if receiver.target.token is not None else Skip(reason="no token was given (--token)")
+
+
+def no_size(receiver: Receiver) -> Skip | None:
+    """Skip if the largest request of the receiver is unknown."""
+    if receiver.target.max_bytes:
+        return None
+    return Skip(reason="the receiver's limit is not known (--max-bytes)")

@@ -1,4 +1,4 @@
-"""The receiver under test, as checks use it: HTTP clients, raw connections and gRPC channels."""
+"""The receiver under test, as checks use it: HTTP clients, raw connections and gRPC channels, and the answers they return."""
 
 from __future__ import annotations
 
@@ -8,26 +8,96 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import h11
 import httpx
+from google.protobuf.message import DecodeError as ProtobufDecodeError
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
 
 from collectors.conformance import _requests
-from collectors.conformance._check import JSON, PROTOBUF, Answer, Call
 from otel_agentic.errors import BackendError, UsageError
 from otel_agentic.net import parse_address
 from otel_agentic.regular_files import read_regular
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-    from types import TracebackType
+Signal = Literal["traces", "logs"]
 
-    from collectors.conformance._check import Signal
+
+PROTOBUF: Final = "application/x-protobuf"
+
+
+JSON: Final = "application/json"
+
+
+_SHOWN_BYTES: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The HTTP response to the request described by `sent`; without a response, `status` is 0 and `error` is the reason.
+
+    `unanswered` is whether nothing was received before the timeout.
+    """
+
+    sent: str
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    error: str = ""
+    unanswered: bool = False
+    informed: tuple[int, ...] = ()
+
+    @property
+    def type(self) -> str:
+        """The media type, in lower case, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def summary(self) -> str:
+        """The response in one line that is safe to print."""
+        if self.error:
+            return self.error
+        return f"HTTP {self.status}, {self.type or 'no content type'}, {printable(self.body)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The gRPC response to the request described by `sent`; `code` is the name of the status code."""
+
+    sent: str
+    code: str
+    details: str = ""
+    body: bytes = b""
+    trailers: Mapping[str, str | bytes] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """The response in one line that is safe to print."""
+        return f"OK, {printable(self.body)}" if self.code == "OK" else f"{self.code} {self.details[:_SHOWN_BYTES]!a}"
+
+    @property
+    def status(self) -> Status | None:
+        """The `google.rpc.Status` of the trailers, None if it is missing or cannot be read."""
+        raw = self.trailers.get("grpc-status-details-bin")
+        try:
+            return Status.FromString(raw) if isinstance(raw, bytes) else None
+        except ProtobufDecodeError:
+            return None
+
+
+def printable(body: bytes) -> str:
+    """Return a body as text that is safe for terminals, cut to a length."""
+    if not body:
+        return "an empty body"
+    rest = f" and {len(body) - _SHOWN_BYTES} bytes more" if len(body) > _SHOWN_BYTES else ""
+    return ascii(body[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")) + rest
+
 
 #: The largest response that is read: a response message contains a count and a sentence.
 _MOST_BYTES: Final = 1024 * 1024
@@ -83,7 +153,7 @@ _CLOSED: Final = "closed the connection without an answer"
 
 
 class Wire:
-    """One raw connection; `answer` reads the next response from it."""
+    """One raw connection, for bytes that an HTTP client would never send; `answer` reads the next response from it."""
 
     def __init__(self, host: str, port: int, *, tls: ssl.SSLContext | None, timeout_s: float) -> None:
         """Connect.

@@ -1,4 +1,7 @@
-"""Requests to send, with fresh ids each time; legal but rare, wrong and hostile requests."""
+"""Requests to send: ordinary ones, and legal but rare, wrong and hostile ones.
+
+Ids are new each time, so that no receiver takes a request for a copy of an earlier one.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,13 @@ import json
 import math
 import os
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from opentelemetry.proto.trace.v1.trace_pb2 import Status
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 SERVICE: Final = "otlp-conformance"
 NAME: Final = "conformance check"

@@ -6,11 +6,12 @@ import io
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 from xml.etree import ElementTree as ET
 
 import click
@@ -19,15 +20,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from collectors.conformance._check import SEVERITIES, Check, Fault, Skip
+from collectors.conformance._check import SEVERITIES, Check, Fault, Skip, Verdict
 from collectors.conformance._receiver import Receiver, Target
 from collectors.conformance.checks import CHECKS
 from otel_agentic.errors import OtelAgenticError, UsageError, codes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from collectors.conformance._check import Verdict
 
 Result = Literal["pass", "fail", "skip"]
 

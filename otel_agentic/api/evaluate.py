@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from otel_agentic import plugins
 from otel_agentic.api.evaluation import Evaluation, chosen_k
 from otel_agentic.api.frames import ScoredAttempt
 from otel_agentic.api.inputs import read_cases, read_conversations, read_labels
 from otel_agentic.compat import scorer
-from otel_agentic.config import Settings
+from otel_agentic.config import EvaluatorSettings, ScoringSettings, Settings
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluation.counts import Tally
-from otel_agentic.evaluation.judge_runs import RunBudget, answers_to, score_asking
-from otel_agentic.evaluation.metrics import require_judge, subject_of, unasked_note
-from otel_agentic.evaluation.sampling import position_of
+from otel_agentic.evaluation.judge_runs import (
+    RunBudget,
+    answers_to,
+    require_judge,
+    score_asking,
+    subject_of,
+    unasked_note,
+)
+from otel_agentic.evaluation.scope import Tally, position_of
 from otel_agentic.evaluators.registry import Chosen, chosen, of_files
+from otel_agentic.evaluators.run import Ask
 from otel_agentic.evaluators.run import evaluate as run_evaluators
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.registry import judge_of
-from otel_agentic.redaction.batch import CountingRedactor
-from otel_agentic.scoring import MatchedConversation, score_conversations
+from otel_agentic.redaction.engine import CountingRedactor
+from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversations
 from otel_agentic.scoring.outcome import BATCH
 from otel_agentic.truth import CaseIndex
 from otel_agentic.truth.load import redacted_case, redacted_labels
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pydantic import BaseModel
-
-    from otel_agentic.api.inputs import CaseLike, ConversationLike, LabelLike
-    from otel_agentic.config import EvaluatorSettings, ScoringSettings
+    from otel_agentic.api.inputs import CaseLike, ConversationLike, Inputs, LabelLike
     from otel_agentic.evaluators.base import AnyEvaluator, MetricScore
-    from otel_agentic.evaluators.run import Ask
     from otel_agentic.judges import Budget, Judge, JudgeCache
     from otel_agentic.judges.registry import JudgeLike
-    from otel_agentic.scoring import ConversationScore
-    from otel_agentic.truth import Label
 
     #: An evaluator; a function, which becomes one metric named after it; or `path.py:name`.
     EvaluatorLike = AnyEvaluator | Callable[..., Any] | str
@@ -97,7 +97,7 @@ def with_metrics(
     scores_of: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
     faults: Counter[str] = Counter()
     for ran in run_evaluators(selected.evaluators, subjects, _ask(judge, cache, budget, tally)):
-        scores_of[order[ran.place]][ran.evaluator.name] = ran.scores
+        scores_of[order[ran.subject_index]][ran.evaluator.name] = ran.scores
         faults.update(ran.faults)
     names = [evaluator.name for evaluator in selected.evaluators]
     scored = [
@@ -180,17 +180,7 @@ def evaluate(
     if effective.stats.estimator is not None:
         plugins.get("estimators", effective.stats.estimator)  # otherwise an unknown name would be ignored silently
     inputs = read_conversations(conversations, effective)
-    redacting = CountingRedactor(effective.redaction)
-    known = [redacted_case(case, redacting) for case in (inputs.cases if cases is None else read_cases(cases))]
-    verdicts = redacted_labels(read_labels(labels, effective.scoring), redacting)
-    if not known and not verdicts:
-        raise UsageError("no ground truth; pass cases, or labels by conversation id")
-    index = CaseIndex(known, effective.matching)
-    matched = []
-    for conversation in map(redacting.record, inputs.conversations):
-        label = verdicts.get(str(conversation.conversation_id))
-        match = index.match(conversation, label)
-        matched.append(MatchedConversation(conversation=conversation, match=match, label=label))
+    matched, index, unused = _matched(inputs, cases, labels, effective)
     tally = Tally()
     active_judge = judge_of(effective.scoring.judge if judge is None else judge, effective.judge)
     budget = RunBudget(effective.judge)
@@ -216,15 +206,34 @@ def evaluate(
         judge_name=active_judge.name,
         judge_version=active_judge.version,
         judge_use=tally,
-        unused_labels=_unused(verdicts, matched),
+        unused_labels=unused,
         problems=(*inputs.problems, *faults),
     )
 
 
-def _unused(labels: Mapping[str, Label], matched: Sequence[MatchedConversation]) -> tuple[str, ...]:
-    """Return the conversation ids of labels that match no conversation."""
-    known = {str(pair.conversation.conversation_id) for pair in matched}
-    return tuple(name for name in labels if name not in known)
+def _matched(
+    inputs: Inputs,
+    cases: CaseLike | Iterable[CaseLike] | None,
+    labels: Mapping[str, LabelLike] | str | os.PathLike[str] | None,
+    settings: Settings,
+) -> tuple[list[MatchedConversation], CaseIndex, tuple[str, ...]]:
+    """Return the conversations with their cases and labels, all cases, and the ids of labels without a conversation.
+
+    Everything is redacted, under a key used for this call only.
+    """
+    redacting = CountingRedactor(settings.redaction)
+    known = [redacted_case(case, redacting) for case in (inputs.cases if cases is None else read_cases(cases))]
+    verdicts = redacted_labels(read_labels(labels, settings.scoring), redacting)
+    if not known and not verdicts:
+        raise UsageError("no ground truth; pass cases, or labels by conversation id")
+    index = CaseIndex(known, settings.matching)
+    matched = []
+    for conversation in map(redacting.record, inputs.conversations):
+        label = verdicts.get(str(conversation.conversation_id))
+        match = index.match(conversation, label)
+        matched.append(MatchedConversation(conversation=conversation, match=match, label=label))
+    ids = {str(pair.conversation.conversation_id) for pair in matched}
+    return matched, index, tuple(name for name in verdicts if name not in ids)
 
 
 def _scores(
@@ -246,12 +255,8 @@ def _scores(
             scores |= enumerate(score(matched[start : start + BATCH], judge=judge), start)
             progress(len(scores), len(matched))
     else:
-        cautious_judge = AskingJudge(judge, cache=cache, budget=budget)
-
-        def score_with(part: Sequence[MatchedConversation], answered: Judge) -> list[ConversationScore]:
-            return score(part, judge=answered)
-
-        for index, result in score_asking(matched, cautious_judge, score_with, tally=tally):
+        asking_judge = AskingJudge(judge, cache=cache, budget=budget)
+        for index, result in score_asking(matched, asking_judge, score, tally=tally):
             scores[index] = result
             progress(len(scores), len(matched))
     return [scores[index] for index in range(len(matched))]

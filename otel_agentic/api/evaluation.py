@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -12,24 +12,38 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
 
 from otel_agentic import plugins
 from otel_agentic.api import frames
-from otel_agentic.api.frames import COLUMNS, failing_tools, rows_of
-from otel_agentic.evaluation.counts import Tally
-from otel_agentic.stats import PerCaseEstimator, pooled_estimator, rate_name, shown_estimators, validate_k
-from otel_agentic.windows import GroupKey, group_by, scored_conversation, summarise
+from otel_agentic.api.frames import COLUMNS, FailingTool, Row, ScoredAttempt, TableName, failing_tools, rows_of
+from otel_agentic.evaluation.scope import Tally
+from otel_agentic.stats import (
+    Estimate,
+    Estimates,
+    Estimator,
+    PerCaseEstimator,
+    Targets,
+    Tier,
+    pooled_estimator,
+    rate_name,
+    shown_estimators,
+    validate_k,
+)
+from otel_agentic.windows import (
+    GroupBy,
+    GroupKey,
+    GroupSummary,
+    ScoredConversation,
+    group_by,
+    scored_conversation,
+    summarise,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import pandas as pd
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 
-    from otel_agentic.api.frames import FailingTool, Row, ScoredAttempt, TableName
     from otel_agentic.config import Settings, StatsSettings
     from otel_agentic.scoring import ConversationScore
-    from otel_agentic.scoring.model import Outcome
-    from otel_agentic.stats import Estimate, Estimates, Estimator, Targets, Tier
+    from otel_agentic.scoring.scope import Outcome
     from otel_agentic.truth import Case
-    from otel_agentic.windows import GroupBy, GroupSummary, ScoredConversation
 
 
 @dataclass(frozen=True, kw_only=True)

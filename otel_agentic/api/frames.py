@@ -1,8 +1,12 @@
-"""Scored conversations as tables of plain values, with tool faults; as pandas and Arrow tables where these are installed."""
+"""Scored conversations as tables of plain values, with tool faults; as pandas and Arrow tables where these are installed.
+
+Tool faults have the rows and columns that `v_tool_faults` and `tools failing` give for a store; a test compares them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -12,20 +16,18 @@ import orjson
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import target_of
 from otel_agentic.scoring.dimensions import tool_counts
-from otel_agentic.scoring.model import DIMENSIONS, impacts_of
+from otel_agentic.scoring.model import Impact, impacts_of
+from otel_agentic.scoring.scope import DIMENSIONS, Dimension
 from otel_agentic.store.scores import FAULT_DIMENSION  # one table for all; it opens no store
 from otel_agentic.windows import scored_conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     import pandas as pd
     import pyarrow as pa  # type: ignore[import-untyped]  # it has no stubs
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.evaluators.base import MetricScore
     from otel_agentic.scoring import ConversationScore, ToolFault
-    from otel_agentic.scoring.model import Dimension, Impact
     from otel_agentic.truth.match import Match
 
 #: Sorts faults without a turn or call before the others.
@@ -201,7 +203,7 @@ def _values(fault: ToolFault) -> dict[str, Any]:
     """Return the expected and the actual value of a parameter; None for other faults."""
     return {
         "expected": fault.expected if fault.parameter is not None and fault.mode is not None else None,
-        "actual": fault.actual if fault.parameter is not None and fault.given else None,
+        "actual": fault.actual if fault.parameter is not None and fault.provided else None,
     }
 
 

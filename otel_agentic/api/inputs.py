@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol, TypeAlias, cast, runtime_checkable
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -33,12 +33,19 @@ from otel_agentic.truth.formats import read_document
 from otel_agentic.truth.load import read_labels as read_label_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pydantic_core import ErrorDetails
 
     from otel_agentic.config import ScoringSettings, Settings
     from otel_agentic.truth.formats import Document
+
+    #: One conversation, spans of conversations, or a file of these.
+    ConversationLike: TypeAlias = (
+        "Conversation | Mapping[str, Any] | str | os.PathLike[str] | Span | LogRecord | SpanBatch | FinishedSpan"
+    )
+
+    CaseLike = Case | Mapping[str, Any] | str | os.PathLike[str]
+    #: A verdict, a reward, or a case id with or without one of these.
+    LabelLike = bool | float | str | Label | Mapping[str, Any] | None
 
 _LogKey = tuple[str, str, int, str, str]
 
@@ -139,7 +146,10 @@ class CallRecord(_Record):
 
 
 class TurnRecord(_Record):
-    """One query, its tool calls, and the answer; turns are numbered by their position in the list, `index` is ignored."""
+    """One query, its tool calls, and the answer; turns are numbered by their position in the list, `index` is ignored.
+
+    A missing answer counts as not recorded, unless `answer_captured` is true: then the agent gave no answer.
+    """
 
     index: int | None = None
     query: str | None = None
@@ -153,7 +163,11 @@ class TurnRecord(_Record):
 
 
 class ConversationRecord(_Record):
-    """A conversation; `outcome` and `reason` of an export belong to an earlier evaluation and are ignored."""
+    """A conversation: a line of `conversations export`, or a shorter record written by hand.
+
+    Only `conversation_id` and `turns` are required; absent fields are unknown. `outcome` and `reason` of an export
+    belong to an earlier evaluation and are ignored.
+    """
 
     conversation_id: Annotated[str, Field(min_length=1)]
     turns: Annotated[tuple[TurnRecord, ...], Field(strict=False)]
@@ -285,12 +299,6 @@ class FinishedSpan(Protocol):
         """Return its ids."""
         ...
 
-
-if TYPE_CHECKING:
-    #: One conversation, spans of conversations, or a file of these.
-    ConversationLike = (
-        Conversation | Mapping[str, Any] | str | os.PathLike[str] | Span | LogRecord | SpanBatch | FinishedSpan
-    )
 
 ALLOWED: Final = (
     "a Conversation, a record in the shape of a line of `conversations export`, a record or file of Fair Forge or RAGAS, "
@@ -475,11 +483,6 @@ def _distinct(conversations: Iterable[Conversation]) -> Iterator[Conversation]:
                 "use a different id for each attempt"
             )
 
-
-if TYPE_CHECKING:
-    CaseLike = Case | Mapping[str, Any] | str | os.PathLike[str]
-    #: A verdict, a reward, or a case id with or without one of these.
-    LabelLike = bool | float | str | Label | Mapping[str, Any] | None
 
 _CASES: Final = "a Case, a record of one, or the path of a file of cases"
 _LABEL: Final = 'True, False, "pass", "fail", a reward (a number), or {"case_id": …, "verdict" or "reward": …} with any of these keys'

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.conversations.model import ConversationId
+from otel_agentic.conversations.model import Conversation, ConversationId
 from otel_agentic.errors import CaseError
 from otel_agentic.evaluation.case_files import read_attempts_file
-from otel_agentic.evaluation.counts import MetricTally, Tally
-from otel_agentic.evaluation.judge_runs import RunBudget, answers_to, score_asking
-from otel_agentic.evaluation.metrics import require_judge
+from otel_agentic.evaluation.judge_runs import RunBudget, answers_to, require_judge, score_asking
 from otel_agentic.evaluation.run import judge_models
-from otel_agentic.evaluation.truth import TruthFile
-from otel_agentic.evaluators.base import Subject
-from otel_agentic.evaluators.registry import asks, chosen, chosen_of
+from otel_agentic.evaluation.scope import MetricTally, Tally, TruthFile
+from otel_agentic.evaluators.base import MetricScore, Subject, asks
+from otel_agentic.evaluators.registry import Chosen, chosen, chosen_of
 from otel_agentic.evaluators.run import Ran, abstentions, evaluate
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.base import kinds_of
 from otel_agentic.judges.registry import judge_named
-from otel_agentic.redaction.batch import CountingRedactor
+from otel_agentic.redaction.engine import CountingRedactor
 from otel_agentic.scoring import MatchedConversation, score_conversations
-from otel_agentic.scoring.outcome import align_turns
+from otel_agentic.scoring.outcome import aligned_turns
 from otel_agentic.store.conversations import (
     Built,
     content_hash,
@@ -38,14 +38,8 @@ from otel_agentic.truth.load import redacted_case
 from otel_agentic.truth.match import Match
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from otel_agentic.config import ScoringSettings, Settings
-    from otel_agentic.conversations.model import Conversation
     from otel_agentic.engine.engine import Engine
-    from otel_agentic.evaluators.base import MetricScore
-    from otel_agentic.evaluators.registry import Chosen
     from otel_agentic.judges import Judge
     from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.store.connection import Connection
@@ -149,10 +143,10 @@ def _evaluated(
     scores: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in clean]
     done = 0
     for run in _run(clean, selected, AskingJudge(judge, budget=budget), tally, settings.scoring):
-        metrics.add([_measured(run, clean[run.place])])
+        metrics.add([_measured(run, clean[run.subject_index])])
         metrics.faults.update(run.faults)
-        scores[run.place][run.evaluator.name] = run.scores
-        done += len(scores[run.place]) == len(selected.evaluators)
+        scores[run.subject_index][run.evaluator.name] = run.scores
+        done += len(scores[run.subject_index]) == len(selected.evaluators)
         progress(done, len(clean))
     return RowsEvaluated(
         rows=tuple(
@@ -188,7 +182,7 @@ def _redacted(row: Attempt, redacting: CountingRedactor) -> Attempt:
 def _run(
     rows: Sequence[Attempt], selected: Chosen, judge: AskingJudge, tally: Tally, settings: ScoringSettings
 ) -> Iterator[Ran]:
-    """Yield the result of each evaluator for each row; `place` is the index of the row."""
+    """Yield the result of each evaluator for each row; `subject_index` is the index of the row."""
     with_output: list[tuple[int, Attempt, Conversation]] = []
     for index, row in enumerate(rows):
         if row.conversation is not None:
@@ -199,7 +193,7 @@ def _run(
     pairs = [(row, conversation) for _, row, conversation in with_output]
     subjects = _subjects(pairs, selected, judge, tally, settings)
     for run in evaluate(selected.evaluators, subjects, lambda questions: answers_to(questions, judge, tally=tally)):
-        yield run._replace(place=with_output[run.place][0])
+        yield run._replace(subject_index=with_output[run.subject_index][0])
 
 
 def _subjects(
@@ -213,7 +207,7 @@ def _subjects(
     matched = [MatchedConversation(conversation=conversation, match=_match(row)) for row, conversation in pairs]
     scores: list[ConversationScore | None] = [None] * len(matched)
     if any("score" in evaluator.needs for evaluator in selected.evaluators):
-        score = partial(_core_scores, settings=settings)
+        score = partial(score_conversations, settings=settings)
         for index, result in score_asking(matched, judge, score, tally=tally):
             scores[index] = result
     return [
@@ -221,17 +215,11 @@ def _subjects(
             conversation=conversation,
             case=row.case,
             score=score,
-            aligned=_aligned(row, conversation),
+            aligned=aligned_turns(row.case, conversation.turns),
             settings=settings,
         )
         for (row, conversation), score in zip(pairs, scores, strict=True)
     ]
-
-
-def _core_scores(
-    matched: Sequence[MatchedConversation], judge: Judge, settings: ScoringSettings
-) -> list[ConversationScore]:
-    return score_conversations(matched, judge=judge, settings=settings)
 
 
 def _match(row: Attempt) -> Match:
@@ -239,11 +227,6 @@ def _match(row: Attempt) -> Match:
     return Match(
         case=row.case, method="case_id", confidence=1.0, candidates=(row.case.case_id,), warning=None, reason=None
     )
-
-
-def _aligned(row: Attempt, conversation: Conversation) -> Mapping[int, int]:
-    aligned = align_turns([turn.query for turn in row.case.turns], [turn.query for turn in conversation.turns])
-    return {conversation.turns[position].index: index for position, index in aligned.items()}
 
 
 def _measured(run: Ran, row: Attempt) -> Measured:
@@ -276,15 +259,7 @@ def rows_json(result: RowsEvaluated) -> dict[str, Any]:
             "name": result.judge.name,
             "version": result.judge.version,
             "models": judge_models(result.judge, use),
-            "calls": use.calls,
-            "judged": use.verdicts,
-            "cached": use.cached,
-            "failed": use.failed,
-            "failure": use.failure,
-            "refused": use.refused,
-            "input_tokens": use.input_tokens,
-            "output_tokens": use.output_tokens,
-            "cost_usd": use.cost_usd,
+            **use.to_json(),
             "used_up": result.used_up,
         },
     }
@@ -342,7 +317,7 @@ def store_rows(engine: Engine, rows: Sequence[Attempt]) -> StoredRows:
         by_dataset.setdefault(case.dataset, {})[case.case_id] = case
         if row.conversation is not None:
             conversations.append(_as_stored(redacting.record(row.conversation), case, _name_of(row), now_ns))
-    engine.evaluating.remember(
+    engine.runner.remember(
         [TruthFile(name=name, text=native_lines(list(cases.values()))) for name, cases in by_dataset.items()], []
     )
     fresh: list[Conversation] = []

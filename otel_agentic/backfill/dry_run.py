@@ -1,38 +1,48 @@
-"""The dry run of a backfill: conversations, windows and judge questions counted in advance, with cost; results as JSON."""
+"""The dry run of a backfill: conversations, windows and judge questions counted in advance, with cost; results as JSON.
+
+A dry run scores, computes, sends and writes nothing.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from otel_agentic.backfill.plan import duration, moment, plan_of
-from otel_agentic.backfill.run import selection_of, unscored_in
-from otel_agentic.engine.engine import stored_estimator_names
-from otel_agentic.evaluation.judge_runs import scorer_of
-from otel_agentic.evaluation.sampling import sample_of
-from otel_agentic.evaluation.truth import cases_of, labels_of
-from otel_agentic.judges import ExactJudge, JudgeFailure, kinds_of
+from otel_agentic.backfill.plan import BackfillRequest, Plan, duration, moment, plan_of
+from otel_agentic.backfill.run import Backfilled, selection_of, unscored_in
+from otel_agentic.engine.engine import Engine, Progress, stored_estimator_names
+from otel_agentic.evaluation.judge_runs import StandInJudge, scorer_of
+from otel_agentic.evaluation.scope import Truth, TruthFile, cases_of, labels_of, sample_of
+from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.base import BudgetAwareJudge
+from otel_agentic.results import from_json
+from otel_agentic.results.evaluation import (
+    BackfillDryRun,
+    BackfillResult,
+    BackfillScoring,
+    ComputedWindows,
+    ConversationsToScore,
+    CountedWindows,
+    EmitTarget,
+    Emitted,
+    JudgeQuestions,
+    JudgeUse,
+)
+from otel_agentic.store.backfills import conversation_range, ended_by_group
+from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.judges import known_verdicts
-from otel_agentic.store.maintenance.retention import retention_state
-from otel_agentic.store.queries.windows import conversation_range, ended_by_group
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
-from otel_agentic.windows.rolling import parse_windows, widest_ns
+from otel_agentic.windows.model import parse_windows, widest_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     import numpy.typing as npt
 
-    from otel_agentic.backfill.plan import BackfillRequest, Plan
-    from otel_agentic.backfill.run import Backfilled
     from otel_agentic.config import JudgeSettings
-    from otel_agentic.engine.engine import Engine, Progress
-    from otel_agentic.evaluation.truth import Truth, TruthFile
-    from otel_agentic.judges import Judge, Question, Verdict
+    from otel_agentic.judges import Judge, Question
     from otel_agentic.scoring import MatchedConversation
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
@@ -84,72 +94,30 @@ def _covered(first: IntArray, last: IntArray, same: npt.NDArray[np.bool_]) -> in
 _TOKENS_A_PRICE: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeEstimate:
-    """The judge questions of a scoring run: distinct questions, and those with a cached verdict.
-
-    Every question counts as one call; retries, votes and canaries are not included. `tokens` and `cost_usd` are None if the
-    judge gives no estimate or no price is set. `over` names the limit of the budget that would be exceeded, or is None.
-    """
-
-    judge: str
-    asks_a_model: bool
-    questions: int = 0
-    cached: int = 0
-    tokens: int | None = None
-    cost_usd: float | None = None
-    over: str | None = None
-
-    @property
-    def calls(self) -> int:
-        """Questions without a cached verdict."""
-        return self.questions - self.cached
-
-
-class QuestionRecorder:
-    """A judge that records its questions and answers none."""
-
-    def __init__(self, judge: Judge) -> None:
-        self.name: str = judge.name
-        self.version: str = judge.version
-        self.kinds = kinds_of(judge)
-        self.questions: dict[Question, None] = {}
-
-    @classmethod
-    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:
-        """Raise NotImplementedError: this is not a plug-in."""
-        raise NotImplementedError
-
-    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
-        """Return a failure for each question."""
-        self.questions |= dict.fromkeys(questions)
-        return [JudgeFailure(reason="judge_error", message="not sent: this is a dry run") for _ in questions]
-
-
-def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]]) -> JudgeEstimate:
+def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]]) -> JudgeQuestions:
     """Return the judge questions that scoring conversations would need, without sending any.
 
-    Questions that depend on the verdict of another question are not counted.
+    Every question without a cached verdict counts as one call; retries, votes and canaries are not included. Questions that depend on the verdict of another question are not counted.
     """
-    judge = engine.evaluating.judge
+    judge = engine.runner.judge
     if isinstance(judge, ExactJudge):
-        return JudgeEstimate(judge=judge.name, asks_a_model=False)
-    recorder = QuestionRecorder(judge)
+        return JudgeQuestions(judge=judge.name, asks_a_model=False)
+    stand_in = StandInJudge(judge)
     settings = engine.settings.scoring
     score = scorer_of(settings)
     for matched in parts:
-        score(matched, judge=recorder, settings=settings)
-    return _estimate(engine, judge, list(recorder.questions))
+        score(matched, judge=stand_in, settings=settings)
+    return _estimate(engine, judge, list(stand_in.missing))
 
 
-def _estimate(engine: Engine, judge: Judge, questions: Sequence[Question]) -> JudgeEstimate:
+def _estimate(engine: Engine, judge: Judge, questions: Sequence[Question]) -> JudgeQuestions:
     cautious_judge = AskingJudge(judge)
     keys = {cautious_judge.key(question): question for question in questions}
     with engine.store.read() as con:
         known = known_verdicts(con, list(keys)) if engine.settings.judge.cache else {}
     missing = [question for key, question in keys.items() if key not in known]
     tokens = sum(map(judge.estimated_tokens, missing)) if isinstance(judge, BudgetAwareJudge) else None
-    return JudgeEstimate(
+    return JudgeQuestions(
         judge=judge.name,
         asks_a_model=True,
         questions=len(keys),
@@ -157,6 +125,7 @@ def _estimate(engine: Engine, judge: Judge, questions: Sequence[Question]) -> Ju
         tokens=tokens,
         cost_usd=_cost_usd(engine.settings.judge, tokens),
         over=_over(engine, len(missing), tokens or 0),
+        calls=len(missing),
     )
 
 
@@ -167,7 +136,7 @@ def _cost_usd(settings: JudgeSettings, tokens: int | None) -> float | None:
 
 
 def _over(engine: Engine, calls: int, tokens: int) -> str | None:
-    budget = engine.evaluating.budget
+    budget = engine.runner.budget
     return None if budget.allows(calls=calls, tokens=tokens) else budget.used_up
 
 
@@ -175,29 +144,12 @@ def _over(engine: Engine, calls: int, tokens: int) -> str | None:
 _PORTION: Final = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackfillEstimate:
-    """The work of a backfill, counted in advance.
-
-    `conversations` are in the windows of the plan; `to_score` of them have no score, or an incomplete one because the judge
-    failed, and `not_sampled` of these are not in the sample. `points` are pairs of an agent and a window with a conversation,
-    without windows of case tags; `rows` are the rows for these. `spans` are all spans in the store.
-    """
-
-    plan: Plan
-    spans: int
-    conversations: int
-    to_score: int
-    not_sampled: int
-    points: int
-    rows: int
-    judge: JudgeEstimate
-
-
 def estimate_backfill(
     engine: Engine, request: BackfillRequest, *, truth: Truth, live: bool, progress: Progress
-) -> BackfillEstimate | None:
-    """Return the work of a backfill, or None if no conversation is closed.
+) -> BackfillDryRun:
+    """Return the work of a backfill, all 0 if no conversation is closed.
+
+    Counted are windows with a conversation of an agent, without windows of case tags, and their rows.
 
     Args:
         engine: the opened store.
@@ -212,26 +164,41 @@ def estimate_backfill(
     with engine.store.read() as con:
         stored, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
     if stored is None:
-        return None
+        return _preview(request, None)
     plan = plan_of(request, stored, engine.clock(), removed_until_ns)
     chosen = selection_of(plan)
     with engine.store.read() as con:
         group, ended_ns = ended_by_group(con, chosen.since_ns, plan.last_ns + 1)
         ((spans,),) = con.execute("SELECT count(*) FROM spans").fetchall()
-    unscored = unscored_in(engine.evaluating, truth, plan, live=live).keys
+    unscored = unscored_in(engine.runner, truth, plan, live=live).keys
     with engine.store.read() as con:
         sample = sample_of(con, engine.settings.sampling, truth.evaluation.evaluation_id, unscored)
     sampled, not_sampled = sample.parted(unscored)
     points = count_points(group, ended_ns, request.windows, plan.ends)
-    return BackfillEstimate(
-        plan=plan,
+    return replace(
+        _preview(request, plan),
         spans=int(spans),
-        conversations=len(ended_ns),
-        to_score=len(unscored),
-        not_sampled=len(not_sampled),
-        points=points,
-        rows=points * len(request.k) * len(stored_estimator_names(engine.settings)),
+        conversations=ConversationsToScore(
+            in_windows=len(ended_ns), to_score=len(unscored), left_out_by_sampling=len(not_sampled)
+        ),
+        windows=CountedWindows(
+            **_ends(plan, request),
+            points=points,
+            rows=points * len(request.k) * len(stored_estimator_names(engine.settings)),
+        ),
         judge=judge_estimate(engine, _matched(engine, truth, sampled, progress)),
+    )
+
+
+def _preview(request: BackfillRequest, plan: Plan | None) -> BackfillDryRun:
+    """Return a dry run of nothing."""
+    return BackfillDryRun(
+        notes=list(plan.notes) if plan else [],
+        spans=0,
+        conversations=ConversationsToScore(in_windows=0, to_score=0, left_out_by_sampling=0),
+        windows=CountedWindows(**_ends(plan, request), points=0, rows=0),
+        judge=None,
+        emit=EmitTarget(to=request.emit),
     )
 
 
@@ -239,7 +206,7 @@ def _matched(
     engine: Engine, truth: Truth, keys: Sequence[Key], progress: Progress
 ) -> Iterator[Sequence[MatchedConversation]]:
     for start in range(0, len(keys), _PORTION):
-        yield engine.evaluating.match(truth, keys[start : start + _PORTION])
+        yield engine.runner.match(truth, keys[start : start + _PORTION])
         progress("matching", min(start + _PORTION, len(keys)), len(keys))
 
 
@@ -259,7 +226,7 @@ def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[Trut
         CaseError: a file is malformed; the message lists all problems.
     """
     if not cases and not labels:
-        return engine.evaluating.truth()
+        return engine.runner.truth()
     redacting, threshold = engine.store.redacting, engine.settings.scoring.reward_threshold
     read_cases = [(file.name, cases_of(file, redacting)) for file in cases]
     read_labels = [(file.name, labels_of(file, redacting, threshold)) for file in labels]
@@ -274,69 +241,48 @@ def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[Trut
     try:
         engine.store.write(write)
     except _Rollback as result:
-        return engine.evaluating.truth_of(result.cases, result.labels)
+        return engine.runner.truth_of(result.cases, result.labels)
     raise AssertionError  # `write` always raises
 
 
-def done_json(done: Backfilled, request: BackfillRequest) -> dict[str, Any]:
-    """Return the result of a backfill as a JSON object."""
+def backfill_result(done: Backfilled, request: BackfillRequest, problems: Sequence[str]) -> BackfillResult:
+    """Return the result of a backfill; `problems` are those of its worker processes."""
     newest, scoring = done.newest, done.scoring
-    return {
-        "dry_run": False,
-        "run_id": newest.run_id if newest else None,
-        "finished": newest is not None and newest.finished and not done.stopped,
-        "stopped": done.stopped,
-        "again": done.repeated,
-        "resumed_after": moment(done.resumed_ns) if done.resumed_ns is not None else None,
-        "notes": list(done.plan.notes) if done.plan else [],
-        "scoring": {
-            "to_score": scoring.to_score,
-            "scored": scoring.scored,
-            "unchanged": scoring.unchanged,
-            "outcomes": dict(scoring.outcomes),
-            "reasons": dict(scoring.reasons),
-            "warnings": sorted(scoring.warnings),
-            "judge": dict(done.judge) if done.judge is not None else None,
-        },
-        "windows": {
-            **_windows(done.plan, request),
-            "rows_changed": newest.rows_changed if newest else 0,
-            "pass": newest.number if newest else 0,
-            "done_up_to": moment(newest.position_ns) if newest and newest.position_ns is not None else None,
-        },
-        "emit": {
-            "to": request.emit,
-            "points": newest.points_sent if newest else 0,
-            "events": done.events.sent,
-            "events_lost": done.events.lost,
-            "events_problem": done.events.problem,
-        },
-    }
+    ends = _ends(done.plan, request)
+    return BackfillResult(
+        run_id=newest.run_id if newest else None,
+        finished=newest is not None and newest.finished and not done.stopped,
+        stopped=done.stopped,
+        again=done.repeated,
+        resumed_after=moment(done.resumed_ns) if done.resumed_ns is not None else None,
+        notes=list(done.plan.notes) if done.plan else [],
+        scoring=BackfillScoring(
+            to_score=done.to_score,
+            scored=scoring.scored,
+            unchanged=scoring.unchanged,
+            outcomes=dict(scoring.outcomes),
+            reasons=dict(scoring.reasons),
+            warnings=sorted(scoring.warnings),
+            judge=from_json(JudgeUse, done.judge) if done.judge is not None else None,
+        ),
+        windows=ComputedWindows(
+            **ends,
+            rows_changed=newest.rows_changed if newest else 0,
+            number=newest.number if newest else 0,
+            done_up_to=moment(newest.position_ns) if newest and newest.position_ns is not None else None,
+        ),
+        emit=Emitted(
+            to=request.emit,
+            points=newest.points_sent if newest else 0,
+            events=done.events.sent,
+            events_lost=done.events.lost,
+            events_problem=done.events.problem,
+        ),
+        problems=list(problems),
+    )
 
 
-def estimate_json(estimate: BackfillEstimate | None, request: BackfillRequest) -> dict[str, Any]:
-    """Return the estimate of a dry run as a JSON object."""
-    plan = estimate.plan if estimate else None
-    return {
-        "dry_run": True,
-        "notes": list(plan.notes) if plan else [],
-        "spans": estimate.spans if estimate else 0,
-        "conversations": {
-            "in_windows": estimate.conversations if estimate else 0,
-            "to_score": estimate.to_score if estimate else 0,
-            "left_out_by_sampling": estimate.not_sampled if estimate else 0,
-        },
-        "windows": {
-            **_windows(plan, request),
-            "points": estimate.points if estimate else 0,
-            "rows": estimate.rows if estimate else 0,
-        },
-        "judge": {**asdict(estimate.judge), "calls": estimate.judge.calls} if estimate else None,
-        "emit": {"to": request.emit},
-    }
-
-
-def _windows(plan: Plan | None, request: BackfillRequest) -> dict[str, Any]:
+def _ends(plan: Plan | None, request: BackfillRequest) -> dict[str, Any]:
     return {
         "windows": list(request.windows),
         "step": duration(request.step_ns),

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import orjson
 
 from otel_agentic.errors import UsageError
 from otel_agentic.stats import validate_k
 from otel_agentic.windows import window_ends
-from otel_agentic.windows.rolling import Window, most_newest, parse_windows, widest_ns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from otel_agentic.windows.model import Window, most_newest, parse_windows, widest_ns
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 #: Prometheus reserves `__`; the others are used by this project.

@@ -1,24 +1,29 @@
-"""A backfill: read files, score conversations without a score, compute and emit every window of a time range; resumable."""
+"""A backfill: read files, score conversations without a score, compute and emit every window of a time range; resumable.
+
+Destinations of points and events are OTLP, an OpenMetrics file, or none.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from otel_agentic.backfill.plan import BackfillRequest, Plan, parts_of, plan_of
-from otel_agentic.backfill.sinks import events_of, identity_of, sink_of
-from otel_agentic.engine.engine import stored_estimators
-from otel_agentic.evaluation.counts import Tally
-from otel_agentic.evaluation.run import judge_json
-from otel_agentic.store.maintenance.retention import retention_state
-from otel_agentic.store.queries.windows import (
+from otel_agentic.backfill.plan import BackfillRequest, Plan, parts_of, plan_of, run_id_of
+from otel_agentic.engine.engine import Engine, Progress, stored_estimator_names, stored_estimators
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluation.judge_runs import evaluator_of
+from otel_agentic.evaluation.run import EvaluationRequest, EvaluationRunner, OnScored, judge_json
+from otel_agentic.evaluation.scope import EvaluationSummary, Truth
+from otel_agentic.store.backfills import (
     Pass,
     advance_pass,
     begin_pass,
     changed_since,
-    claims_at,
     computed_since,
     conversation_range,
     count_groups,
@@ -27,53 +32,111 @@ from otel_agentic.store.queries.windows import (
     finish_pass,
     rewritten_since,
 )
+from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.results import results_for
-from otel_agentic.store.selection import Selection
-from otel_agentic.store.windows import save_windows
-from otel_agentic.telemetry import SentEvents
+from otel_agentic.store.table import Scored, Selection
+from otel_agentic.store.windows import claims_at, save_windows
+from otel_agentic.telemetry import EventHistory, OpenMetricsHistory, OtlpHistory, SentEvents
+from otel_agentic.telemetry.delivery import loggable
 from otel_agentic.windows import roll
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from otel_agentic.backfill.sinks import PointSink
-    from otel_agentic.engine.engine import Engine, Progress
-    from otel_agentic.evaluation.counts import EvaluationSummary
-    from otel_agentic.evaluation.run import EvaluationRequest, EvaluationRunner, OnScored
-    from otel_agentic.evaluation.truth import Truth
+    from otel_agentic.config import EmitSettings
     from otel_agentic.store.connection import Connection
-    from otel_agentic.store.selection import Scored
     from otel_agentic.store.table import Key
     from otel_agentic.windows.columns import WindowTable
+
+
+class PointSink(Protocol):
+    """Receives the points of window ends, in order of time."""
+
+    @property
+    def needs_all_ends(self) -> bool:
+        """Whether every run must send every end, as for a file; a backend keeps the points of earlier runs."""
+        ...
+
+    def send(self, points: WindowTable, /) -> int:
+        """Send points and return how many were accepted.
+
+        Raises:
+            BackendError: the backend did not accept them.
+        """
+        ...
+
+    def finish(self) -> object:
+        """Finish after the last points."""
+        ...
+
+
+@contextmanager
+def sink_of(request: BackfillRequest, emit: EmitSettings, out: Path | None) -> Iterator[PointSink | None]:
+    """Yield the sink of a backfill, and close it at the end; None if only the rows of the store are computed.
+
+    Raises:
+        UsageError: the endpoint or file is missing.
+        ConfigError: the endpoint is not http(s)://host:port.
+    """
+    if request.emit == "none":
+        yield None
+    elif request.emit == "otlp":
+        with closing(OtlpHistory(emit, endpoint_of(request, emit))) as history:
+            yield history
+    else:
+        if out is None:
+            raise UsageError("emit openmetrics: name the file to write")
+        with closing(OpenMetricsHistory(out, emit, labels=request.labels)) as file:
+            yield file
+
+
+def endpoint_of(request: BackfillRequest, emit: EmitSettings) -> str:
+    """Return the OTLP endpoint of a backfill.
+
+    Raises:
+        UsageError: no endpoint is configured.
+    """
+    endpoint = request.endpoint or emit.endpoint
+    if endpoint is None:
+        raise UsageError("--emit otlp: pass --endpoint http(s)://host:port, or set emit.endpoint")
+    return endpoint
+
+
+def identity_of(engine: Engine, request: BackfillRequest) -> tuple[str, str]:
+    """Return the id of a backfill of a store, and everything that determines its rows, as JSON.
+
+    Equal backfills have the same id, so that one continues where another was stopped.
+    """
+    settings = engine.settings
+    target = endpoint_of(request, settings.emit) if request.emit == "otlp" else ""
+    # Equal backends have equal ids, and so have equal last ends: `until` given as an age differs in every run.
+    normalised = replace(request, endpoint=loggable(target) if target else None, until_ns=request.last_end_ns)
+    return run_id_of(
+        normalised,
+        {
+            "target": hashlib.blake2b(target.encode(), digest_size=8).hexdigest(),
+            "estimators": stored_estimator_names(settings),
+            "stats": settings.stats.model_dump(mode="json"),
+            "since": settings.slo.since_ns,
+            "tags": settings.windows.tags,
+            "evaluation_id": engine.runner.truth().evaluation.evaluation_id,
+        },
+    )
+
+
+@contextmanager
+def events_of(engine: Engine, request: BackfillRequest) -> Iterator[EventHistory | None]:
+    """Yield the sender of a backfill's events: over OTLP; None if the settings turn events off."""
+    emit = engine.emit
+    if request.emit != "otlp" or emit.events == "none":
+        yield None
+        return
+    run_id, _ = identity_of(engine, request)
+    with closing(EventHistory(emit, endpoint_of(request, emit), run_id=run_id)) as history:
+        yield history
+
 
 #: Conversations that are scored while the lock is held: between portions, a running collector scores newly closed ones.
 #: It is the number that is sent to a judge together.
 _PORTION: Final = 2000
-
-
-@dataclass(slots=True, kw_only=True)
-class Scoring:
-    """The result of scoring; see `EvaluationSummary`. `to_score` conversations had no score, or an incomplete one."""
-
-    to_score: int = 0
-    scored: int = 0
-    unchanged: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    warnings: set[str] = field(default_factory=set)
-    tally: Tally = field(default_factory=Tally)
-
-    def add(self, part: EvaluationSummary) -> None:
-        """Add the counts of a part."""
-        self.scored += part.scored
-        self.unchanged += part.unchanged
-        self.outcomes.update(part.outcomes)
-        self.reasons.update(part.reasons)
-        self.warnings.update(part.warnings)
-        self.tally = total(self.tally, part.tally)
 
 
 def selection_of(plan: Plan) -> Selection:
@@ -82,87 +145,61 @@ def selection_of(plan: Plan) -> Selection:
     return Selection(since_ns=since_ns, until_ns=plan.last_ns + 1)
 
 
-def unscored_in(evaluating: EvaluationRunner, truth: Truth, plan: Plan, *, live: bool) -> EvaluationRequest:
+def unscored_in(runner: EvaluationRunner, truth: Truth, plan: Plan, *, live: bool) -> EvaluationRequest:
     """Return the conversations of a plan without a score under the active truth, or with an incomplete one.
 
     In a running collector, newly closed conversations are excluded: its own loop scores them, emits their events and restates
     windows.
     """
-    request = evaluating.select(truth, selection_of(plan))
+    request = runner.select(truth, selection_of(plan))
     if not live:
         return request
-    new = set(evaluating.never_scored().keys)
+    new = set(runner.never_scored().keys)
     return replace(request, keys=[key for key in request.keys if key not in new])
 
 
 def score_missing(
-    engine: Engine,
-    evaluating: EvaluationRunner,
-    plan: Plan,
-    *,
-    live: bool,
-    lock: AbstractContextManager[Any],
-    on_scored: OnScored,
-    progress: Progress,
-    stop: Callable[[], bool],
-) -> tuple[Scoring, Mapping[str, Any]]:
+    engine: Engine, runner: EvaluationRunner, plan: Plan, context: BackfillContext, events: EventHistory | None
+) -> Backfilled:
     """Match and score conversations without a score under the active truth; return the counts and the use of the judge.
 
     Args:
         engine: the opened store.
-        evaluating: the runner: that of the engine, or one with worker processes.
+        runner: the runner: that of the engine, or one with worker processes.
         plan: the plan with the conversations.
-        live: whether this is a running collector; see `unscored_in`.
-        lock: held while a portion is scored.
-        on_scored: called with scores after they are stored.
-        progress: called with the progress.
-        stop: as soon as it returns true, no new portion is started.
+        context: see `BackfillContext`.
+        events: receives the scores after they are stored.
     """
-    truth = evaluating.truth()
-    request = unscored_in(evaluating, truth, plan, live=live)
-    request = replace(request, keys=evaluating.in_order(request.keys, request.chosen))
-    done = Scoring(to_score=len(request.keys))
+    truth = runner.truth()
+    request = unscored_in(runner, truth, plan, live=context.live)
+    request = replace(request, keys=runner.in_order(request.keys, request.chosen))
+    summary = EvaluationSummary(evaluation_id=truth.evaluation.evaluation_id)
     counted = 0
 
     def step(scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
         nonlocal counted
         counted += len(scored)
-        progress("scoring", counted, len(request.keys))
-        on_scored(scored, restated)
+        context.progress("scoring", counted, len(request.keys))
+        context.on_scored(scored, restated)
+        if events is not None:
+            now = runner.current_truth or runner.truth()
+            settings = engine.settings.scoring
+            events.send((row.conversation, row.score, evaluator_of(row, now, settings)) for row in scored)
 
     for start in range(0, len(request.keys), _PORTION):
-        if stop():
+        if context.stop():
             break
-        with lock:
+        with context.lock:
             part = replace(request, keys=request.keys[start : start + _PORTION])
-            done.add(evaluating.evaluate(truth, part, step, stop))
-        progress("scoring", min(start + _PORTION, len(request.keys)), len(request.keys))
-    return done, judge_json(engine.evaluating, done.tally, request.keys)
-
-
-def total(first: Tally, second: Tally) -> Tally:
-    """Return the sum of the judge calls of two runs.
-
-    >>> total(Tally(calls=2, cost_usd=0.5), Tally(calls=1, failure="timeout")).calls
-    3
-    """
-    own: dict[str, Any] = {part.name: getattr(first, part.name) for part in fields(Tally)}
-    for name, value in own.items():
-        other = getattr(second, name)
-        if isinstance(value, int):
-            own[name] = value + other
-    return Tally(
-        **{
-            **own,
-            "models": first.models | second.models,
-            "failure": second.failure or first.failure,
-            "cost_usd": _sum(first.cost_usd, second.cost_usd),
-        }
+            summary.merge(runner.evaluate(truth, part, step, context.stop))
+        context.progress("scoring", min(start + _PORTION, len(request.keys)), len(request.keys))
+    return Backfilled(
+        plan=plan,
+        to_score=len(request.keys),
+        scoring=summary,
+        judge=judge_json(engine.runner, summary.tally, request.keys),
+        events=SentEvents() if events is None else events.outcome,
     )
-
-
-def _sum(first: float | None, second: float | None) -> float | None:
-    return second if first is None else first + (second or 0.0)
 
 
 #: Approximate rows of `windows` in one write: a running collector stores spans between two of these writes.
@@ -219,14 +256,14 @@ class PartWriter:
     Attributes:
         engine: the opened store.
         rolling: computes windows.
-        sink: receives points.
+        sink: receives points; None if nothing does.
         begun: the current pass. Its start is the computation time of all its rows, so a later pass knows which were sent.
         lock: held while windows are computed and stored.
     """
 
     engine: Engine
     rolling: Rolling
-    sink: PointSink
+    sink: PointSink | None
     begun: Pass
     lock: AbstractContextManager[Any]
 
@@ -244,18 +281,18 @@ class PartWriter:
 
     def emit(self, part: range, table: WindowTable) -> None:
         """Send the points of a stored part, and store its position."""
-        ends = self._to_send(part) if self.sink.wants_points else ()
-        sent = 0
-        if ends:
-            sent = self.sink.send(table if len(ends) == len(part) else self.rolling.table(ends))
+        sink, sent = self.sink, 0
+        ends = () if sink is None else self._to_send(part, all_ends=sink.needs_all_ends)
+        if sink is not None and ends:
+            sent = sink.send(table if len(ends) == len(part) else self.rolling.table(ends))
         run_id, now_ns = self.begun.run_id, self.engine.clock()
         self.engine.store.write(lambda con: advance_pass(con, run_id, part[-1], points=sent, now_ns=now_ns))
 
-    def _to_send(self, part: range) -> Sequence[int]:
+    def _to_send(self, part: range, *, all_ends: bool) -> Sequence[int]:
         """Return the ends whose points are sent: past ends with new or changed rows since the last pass."""
         now_ns, sent_ns = self.engine.clock(), self.begun.sent_ns
         past = [end_ns for end_ns in part if end_ns <= now_ns]
-        if self.sink.needs_all_ends or sent_ns is None:
+        if all_ends or sent_ns is None:
             return past
         with self.engine.store.read() as con:
             restated = computed_since(con, past, sent_ns)
@@ -290,12 +327,14 @@ class BackfillContext:
 class Backfilled:
     """The result of a backfill. `plan` is None if no conversation is closed; `judge` is the use of the judge.
 
+    `to_score` conversations had no score, or an incomplete one; `scoring` is the result of scoring them.
     `events` are the events of its scores; `resumed_ns` is the end after which an interrupted run was resumed; `repeated`
     means that an earlier run was complete.
     """
 
     plan: Plan | None = None
-    scoring: Scoring = field(default_factory=Scoring)
+    to_score: int = 0
+    scoring: EvaluationSummary = field(default_factory=lambda: EvaluationSummary(evaluation_id=""))
     judge: Mapping[str, Any] | None = None
     newest: Pass | None = None
     events: SentEvents = field(default_factory=SentEvents)
@@ -308,7 +347,7 @@ def backfill(
     engine: Engine,
     request: BackfillRequest,
     *,
-    evaluating: EvaluationRunner | None = None,
+    runner: EvaluationRunner | None = None,
     out: Path | None = None,
     context: BackfillContext | None = None,
 ) -> Backfilled:
@@ -317,7 +356,7 @@ def backfill(
     Args:
         engine: the opened store.
         request: the checked request.
-        evaluating: the runner that scores; None for that of the engine.
+        runner: the runner that scores; None for that of the engine.
         out: the file to write for OpenMetrics.
         context: locks, listeners and limits of the caller.
 
@@ -326,32 +365,24 @@ def backfill(
         BackendError: the backend does not accept points; completed parts are kept, and the same call resumes.
         StoreError: the store cannot be written.
     """
-    context, evaluating = context or BackfillContext(), evaluating or engine.evaluating
-    with sink_of(request, engine.emit, out) as sink, events_of(engine, request, evaluating) as events:
+    context, runner = context or BackfillContext(), runner or engine.runner
+    with sink_of(request, engine.emit, out) as sink, events_of(engine, request) as events:
         with engine.store.read() as con:
             stored, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
         if stored is None:
             return Backfilled()
         plan = plan_of(request, stored, engine.clock(), removed_until_ns)
-        scoring, judge = score_missing(
-            engine,
-            evaluating,
-            plan,
-            live=context.live,
-            lock=context.lock,
-            on_scored=events.after(context.on_scored),
-            progress=context.progress,
-            stop=context.stop,
-        )
-        done = Backfilled(plan=plan, scoring=scoring, judge=judge, events=events.sent)
+        done = score_missing(engine, runner, plan, context, events)
         if context.stop():
             return replace(done, stopped=True)
         return _computed(engine, done, plan, sink, context)
 
 
-def _computed(engine: Engine, done: Backfilled, plan: Plan, sink: PointSink, context: BackfillContext) -> Backfilled:
+def _computed(
+    engine: Engine, done: Backfilled, plan: Plan, sink: PointSink | None, context: BackfillContext
+) -> Backfilled:
     """Compute, store and emit the windows of a plan."""
-    begun, before = _begin_or_resume(engine, plan, needs_all_ends=sink.needs_all_ends)
+    begun, before = _begin_or_resume(engine, plan, needs_all_ends=sink is not None and sink.needs_all_ends)
     rolling = Rolling(engine, plan)
     remaining = plan.ends if begun.position_ns is None else _after(plan.ends, begun.position_ns)
     writer = PartWriter(engine=engine, rolling=rolling, sink=sink, begun=begun, lock=context.windows_lock)
@@ -364,10 +395,11 @@ def _computed(engine: Engine, done: Backfilled, plan: Plan, sink: PointSink, con
         finished += len(part)
         context.progress("windows", finished, len(plan.ends))
         writer.emit(part, table)
-        if sink.wants_points:
+        if sink is not None:
             context.progress("emitting", finished, len(plan.ends))
     if not stopped:
-        sink.finish()
+        if sink is not None:
+            sink.finish()
         now_ns = engine.clock()
         engine.store.write(lambda con: finish_pass(con, begun.run_id, now_ns))
     with engine.store.read() as con:

@@ -1,4 +1,4 @@
-"""The command line: one file a command, each loaded when it is called."""
+"""The command line. Each command has its own module, which is imported when the command is called."""
 
 from __future__ import annotations
 
@@ -10,51 +10,52 @@ from typing import Any, Final
 
 import click
 
-from otel_agentic.cli.errors import told, was_interrupted
+from otel_agentic.cli.errors import INTERRUPTED, error_lines, was_interrupted
 from otel_agentic.cli.render.text import printable
 from otel_agentic.errors import codes_of
 
 __all__ = ["cli", "main"]
 
-#: Each command with its short help: its module and its function have its name. With these `--help` imports no command.
+#: Commands and their short help. A module and a function are named after each command. `--help` reads this table and
+#: imports no command.
 _COMMANDS: Final = {
     "serve": "Receive spans, rebuild and score, emit metrics.",
     "ingest": "Read files of spans into the store.",
     "evaluate": "Match conversations to cases and score them.",
-    "backfill": "Compute windows of the past, and emit them.",
-    "report": "Tell how reliable each agent is.",
+    "backfill": "Compute and emit windows of a past time range.",
+    "report": "Report how reliable each agent is.",
     "gate": "Fail a CI run unless agents are good enough.",
-    "suite": "Ask about suites of cases.",
-    "tools": "Ask which tools fail, and how.",
-    "failures": "List what goes wrong, grouped by cause.",
+    "suite": "List suites of cases, and show their trends.",
+    "tools": "List failing tools, with causes and examples.",
+    "failures": "List failures, grouped by cause.",
     "query": "Run SQL on the store, read-only.",
-    "conversations": "List, show and export what was rebuilt.",
+    "conversations": "List, show and export conversations.",
     "truth": "Import, export, list and check cases and labels.",
-    "judge": "Hold a judge against people; look into its memory.",
-    "prompts": "Show what a judge's model is told.",
-    "alerts": "Print Prometheus rules, a Grafana dashboard.",
-    "store": "Look after the store: size, age, export, import, backup, upgrade.",
+    "judge": "Compare a judge with human labels; manage its cache.",
+    "prompts": "Show the judge prompts.",
+    "alerts": "Print Prometheus rules and a Grafana dashboard.",
+    "store": "Manage the store: size, retention, export, import, backup, upgrade.",
     "doctor": "Show how spans are read; check a collector or the installation.",
-    "plugins": "List what is installed, and whether it loads.",
-    "config": "Show the settings in force.",
-    "demo": "Watch it work: agents, spans, scores, in a minute.",
+    "plugins": "List installed plug-ins, and whether they load.",
+    "config": "Show the effective settings.",
+    "demo": "Run a demo: agents, spans and scores, in a minute.",
 }
-_INTERRUPTED: Final = 130
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when it is called: `--help` imports none."""
+    """A group that imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 — click's signature
-        """Return the commands in the order of a first day's work."""
+        """Return the commands in the order in which a new user needs them."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 — click's signature
-        """Return a command, None when there is none of that name."""
+        """Return a command, or None if the name is unknown."""
         if cmd_name not in _COMMANDS:
             return None
-        found: click.Command = getattr(import_module(f"otel_agentic.cli.{cmd_name}"), cmd_name)
-        return found
+        command: click.Command = getattr(import_module(f"otel_agentic.cli.{cmd_name}"), cmd_name)
+        command.short_help = _COMMANDS[cmd_name]
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 — click's signature
         """List the commands without importing them, which click itself would do."""
@@ -62,54 +63,54 @@ class _LazyGroup(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Where the reader of its output went away (`| head`), that is its end, and a good one.
+        """Run the command; if the reader of its output closes the pipe (`| head`), end it with exit code 0.
 
-        click itself would end with 1, which to us says that a gate failed.
+        click would exit with 1, which in this project means that a gate failed.
         """
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # The last flush of the process goes nowhere, without a complaint.
+            # The flush at exit must not raise BrokenPipeError again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="otel-agentic")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error; may stand anywhere.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error; accepted at any position.")
 def cli(*, debug: bool) -> None:
-    """Tell how reliable production AI agents are: pass@K and pass^K from OpenTelemetry spans."""
+    """Measure how reliable production AI agents are: pass@K and pass^K from OpenTelemetry spans."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 ok, 1 gate failed, 2 usage, 3 bad input, 4 store busy, 5 backend unreachable."""
-    given, debug = _without_debug(sys.argv[1:] if arguments is None else arguments)
+    words, debug = _without_debug(sys.argv[1:] if arguments is None else arguments)
     try:
-        result: Any = cli.main(args=given, prog_name="otel-agentic", standalone_mode=False)
+        result: Any = cli.main(args=words, prog_name="otel-agentic", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
-        sys.exit(_INTERRUPTED)
-    except Exception as error:  # noqa: BLE001 — whatever it is, it is told in a readable line
+        sys.exit(INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 — every error is printed as one readable line
         sys.exit(_failed(error, debug=debug))
     sys.exit(result if isinstance(result, int) else 0)
 
 
-def _without_debug(given: list[str]) -> tuple[list[str], bool]:
-    """Return the arguments without `--debug`, and whether it was there; what follows a lone `--` is not an option."""
-    end = given.index("--") if "--" in given else len(given)
-    kept = [word for word in given[:end] if word != "--debug"]
-    return [*kept, *given[end:]], len(kept) < end
+def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
+    """Return the arguments without `--debug`, and whether it was present; arguments after `--` are not options."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    others = [argument for argument in arguments[:end] if argument != "--debug"]
+    return [*others, *arguments[end:]], len(others) < end
 
 
 def _failed(error: Exception, *, debug: bool) -> int:
-    """Tell an error on standard error; return the exit code."""
+    """Print an error to standard error; return the exit code."""
     if was_interrupted(error):
-        return _INTERRUPTED
+        return INTERRUPTED
     if debug:
         click.echo(printable("".join(traceback.format_exception(error))), nl=False, err=True)
     else:
-        for line in told(error):
+        for line in error_lines(error):
             click.echo(f"otel-agentic: {line}", err=True)
     return error.exit_code if isinstance(error, click.ClickException) else codes_of(error).exit

@@ -1,7 +1,8 @@
-"""`otel-agentic alerts`: what a Prometheus and a Grafana load to watch agents by what we emit."""
+"""`otel-agentic alerts`: Prometheus rules and a Grafana dashboard for the emitted metrics."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,25 +11,23 @@ from otel_agentic.cli.options import config_option, settings_of
 from otel_agentic.cli.render.terminal import print_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.config import Settings
 
 
-@click.group(short_help="Print Prometheus rules, a Grafana dashboard.")
+@click.group()
 def alerts() -> None:
-    """Print what Prometheus and Grafana load to watch your agents."""
+    """Print Prometheus rules and a Grafana dashboard that monitor your agents."""
 
 
 @alerts.command(short_help="Print Prometheus rules for your objectives.")
 @config_option
 def rules(config_file: Path | None) -> None:
-    """Print a Prometheus rule file for the objectives (slo.objectives) and windows of the settings.
+    """Print a Prometheus rule file for the configured objectives (slo.objectives) and windows.
 
-    It records the pass rate and how fast an error budget burns, and alerts on objectives, coverage, tiers and silence.
-    Without an objective, 90 % of conversations right stands in.
+    The rules record the pass rate and the burn rate of the error budget, and alert on objectives, coverage, tiers and
+    missing data. If no objective is set, the objective is that 90 % of conversations are correct.
     """
-    from otel_agentic.telemetry.alerts import rules_text  # noqa: PLC0415 — it reads YAML's whole library
+    from otel_agentic.telemetry.alerts import rules_text  # noqa: PLC0415 — it imports the YAML library
 
     settings = settings_of(config_file)
     sampled = min(settings.sampling.ratio, *settings.sampling.agents.values(), 1.0)
@@ -38,14 +37,14 @@ def rules(config_file: Path | None) -> None:
 
 @alerts.command(short_help="Print the Grafana dashboard.")
 def dashboard() -> None:
-    """Print the Grafana dashboard, JSON to be imported; it asks for its Prometheus data source."""
+    """Print the Grafana dashboard as JSON. Grafana asks for the Prometheus data source on import."""
     from otel_agentic.telemetry.alerts import dashboard_text  # noqa: PLC0415 — as above
 
     print_text(dashboard_text(), escapes=True)
 
 
 def _warn(settings: Settings) -> None:
-    """Say which objectives are about a k that is not emitted."""
+    """Warn about objectives whose k is not emitted."""
     emitted = ", ".join(map(str, settings.stats.k))
     for objective in settings.slo.objectives:
         if objective.k not in settings.stats.k:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from otel_agentic.cli.options import (
+    Selection,
+    Target,
     evaluation_option,
     format_option,
-    opened,
-    selection_of,
     selection_options,
     target_options,
 )
@@ -20,6 +21,7 @@ from otel_agentic.cli.render.terminal import (
     Column,
     console,
     differing_and_shared,
+    numbers,
     print_json,
     print_line,
     print_table,
@@ -39,9 +41,6 @@ from otel_agentic.results.conversations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from rich.console import Console
 
     from otel_agentic.results import JsonObject
@@ -53,7 +52,7 @@ _COLUMNS: Final = (
     Column(name="metric", least=20),
     Column(name="of", least=16),
     Column(name="score", least=12),
-    Column(name=_FAILURE, whole=True),
+    Column(name=_FAILURE, unfolded=True),
     Column(name="why", least=30),
 )
 
@@ -65,34 +64,34 @@ def print_metrics(out: Console, metrics: Sequence[MetricScoreRow]) -> None:
         click.echo()
         rows = [_cells(metric) for metric in scored]
         failing = any(metric.severity for metric in scored)
-        kept = [place for place, column in enumerate(_COLUMNS) if failing or column.name != _FAILURE]
-        print_table(out, [_COLUMNS[place] for place in kept], [[row[place] for place in kept] for row in rows])
+        indices = [index for index, column in enumerate(_COLUMNS) if failing or column.name != _FAILURE]
+        print_table(out, [_COLUMNS[index] for index in indices], [[row[index] for index in indices] for row in rows])
     reasons = Counter(metric.reason for metric in metrics if metric.reason is not None)
     if reasons:
-        told = ", ".join(f"{count:,} {safe(reason)}" for reason, count in reasons.most_common())
-        say(out, f"nothing to score: {told}; --format json says why", style="dim")
+        summary = ", ".join(f"{count:,} {safe(reason)}" for reason, count in reasons.most_common())
+        say(out, f"not scored: {summary}; --format json shows the reasons", style="dim")
 
 
 def _cells(metric: MetricScoreRow) -> list[str]:
     return [
         shown_name(metric),
-        _place(metric),
+        _subject(metric),
         _score(metric),
         metric.severity or "",
         short(metric.explanation or "", _EXPLANATION),
     ]
 
 
-def _place(metric: MetricScoreRow) -> str:
-    """Return what a score is about.
+def _subject(metric: MetricScoreRow) -> str:
+    """Return the part of the conversation that a score applies to.
 
     >>> from types import SimpleNamespace as Metric
-    >>> _place(Metric(turn_index=0, position=1, tool_name="search", parameter="city"))
+    >>> _subject(Metric(turn_index=0, position=1, tool_name="search", parameter="city"))
     'turn 1, call 2: search city'
     """
     turn, position = metric.turn_index, metric.position
-    whole = "the conversation" if turn is None else f"turn {turn + 1}"
-    where = whole if position is None else f"{whole}, call {position + 1}"
+    part = "the conversation" if turn is None else f"turn {turn + 1}"
+    where = part if position is None else f"{part}, call {position + 1}"
     named = " ".join(short(name, _NAME) for name in (metric.tool_name, metric.parameter) if name)
     return f"{where}: {named}" if named else where
 
@@ -110,9 +109,9 @@ _ARGUMENTS: Final = 160
 _RESULT: Final = 80
 
 
-def print_conversation(out: Console, found: ConversationDetails) -> None:
-    """Print one conversation, given as the command `conversations_show` returns it."""
-    conversation, score = found.conversation, found.score
+def print_conversation(out: Console, details: ConversationDetails) -> None:
+    """Print a conversation returned by the command `conversations_show`."""
+    conversation, score = details.conversation, details.score
     _print_head(out, conversation, score)
     case = (score.case if score is not None else None) or {}
     expected = _aligned(case, score)
@@ -123,7 +122,7 @@ def print_conversation(out: Console, found: ConversationDetails) -> None:
         _print_expected(out, case, score)
         _print_faults(out, score)
         _print_evidence(out, score)
-    print_metrics(out, found.metrics or [])
+    print_metrics(out, details.metrics or [])
 
 
 def _print_head(out: Console, conversation: ShownConversation, score: ConversationScore | None) -> None:
@@ -132,7 +131,7 @@ def _print_head(out: Console, conversation: ShownConversation, score: Conversati
     environment = f" in {conversation.environment}" if conversation.environment else ""
     say(out, f"agent {agent or 'unknown'}{environment}, ended {moment(conversation.ended_at, 19)} UTC")
     if conversation.revision > 1:
-        say(out, f"revision {conversation.revision}: spans came after it was closed")
+        say(out, f"revision {conversation.revision}: spans arrived after it was closed")
     if score is None:
         say(out, "not evaluated yet")
         return
@@ -145,16 +144,16 @@ def _print_head(out: Console, conversation: ShownConversation, score: Conversati
 
 
 def _warnings(score: ConversationScore) -> Iterator[str]:
-    """Yield what speaks against the outcome."""
+    """Yield the reasons to doubt the outcome."""
     if score.warning:
         yield score.warning
-    own, given = score.computed_outcome, score.outcome
-    if score.outcome_source != "computed" and own in {"pass", "fail"} and own != given:
-        yield f"the given verdict says {given}, turns and tools say {own}"
-    if score.known_failure and given == "not_evaluated":
-        yield f"fails all the same, by {score.known_failure}: it counts in the bounds of the pass rate, not in the rate"
+    own, recorded = score.computed_outcome, score.outcome
+    if score.outcome_source != "computed" and own in {"pass", "fail"} and own != recorded:
+        yield f"the recorded verdict is {recorded}, but turns and tools result in {own}"
+    if score.known_failure and recorded == "not_evaluated":
+        yield f"known to fail because of {score.known_failure}: it counts in the bounds of the pass rate, not in the rate"
     elif score.partial:
-        yield "decided although other needed parts could not be evaluated"
+        yield "decided although other required parts could not be evaluated"
 
 
 def _aligned(case: JsonObject, score: ConversationScore | None) -> dict[int, JsonObject]:
@@ -166,8 +165,8 @@ def _aligned(case: JsonObject, score: ConversationScore | None) -> dict[int, Jso
 
 def _print_turn(out: Console, turn: ShownTurn, expected: JsonObject | None) -> None:
     rows = _turn_rows(turn, expected or {})
-    columns = [Column(name=f"turn {turn.index + 1}", whole=True), *text("made", "expected")]
-    # The third column would be empty where nothing is annotated.
+    columns = [Column(name=f"turn {turn.index + 1}", unfolded=True), *text("actual", "expected")]
+    # Without annotations the third column would be empty.
     print_table(out, columns if expected else columns[:2], rows if expected else [row[:2] for row in rows])
 
 
@@ -216,7 +215,7 @@ def _fit(call: ShownCall, record: JsonObject) -> tuple[bool, bool]:
 
 
 def _kind(call: ShownCall) -> str:
-    """Return what kind of call it is, `call` for a tool."""
+    """Return the kind of a call, `call` for a tool."""
     return "call" if call.kind == "tool" else str(call.kind)
 
 
@@ -237,14 +236,14 @@ def _text(value: str | None, limit: int) -> str:
 
 
 def _print_expected(out: Console, case: JsonObject, score: ConversationScore) -> None:
-    """Print what may fall in any turn: calls, each with what became of it, and outputs."""
+    """Print expectations that any turn may meet: calls and outputs, with their results."""
     tools = case.get("tools") or {}
     calls = tools.get("calls") or []
     if calls:
         click.echo()
         rows = [(_expected(record), _result(score, index, record)) for index, record in enumerate(calls)]
-        columns = text("expected in any turn", "made")
-        # The faults may be those of an alternative, or of a turn's own calls: then they stand below only.
+        columns = text("expected in any turn", "result")
+        # The faults may belong to an alternative, or to the calls of a turn. Then they are only listed below.
         others = tools.get("alternatives") or any(turn.get("tools") for turn in case.get("turns") or [])
         alone = 1 if others else 2
         print_table(out, columns[:alone], [row[:alone] for row in rows])
@@ -252,13 +251,13 @@ def _print_expected(out: Console, case: JsonObject, score: ConversationScore) ->
         missing = score.missing_outputs or []
         click.echo()
         rows = [(output, "no" if str(output) in map(str, missing) else "yes") for output in case["outputs"]]
-        print_table(out, text("to be said", "said"), rows)
+        print_table(out, text("expected output", "found"), rows)
 
 
 def _result(score: ConversationScore, index: int, record: JsonObject) -> str:
     """Return the result of an expected call according to the score."""
-    whole = [tools for tools in score.tool_scores if tools.turn_index is None]
-    if not whole or whole[0].outcome == "not_evaluated":
+    overall = [tools for tools in score.tool_scores if tools.turn_index is None]
+    if not overall or overall[0].outcome == "not_evaluated":
         return "not evaluated"
     faults = [
         " ".join(filter(None, (fault.fault, fault.parameter)))
@@ -267,11 +266,11 @@ def _result(score: ConversationScore, index: int, record: JsonObject) -> str:
     ]
     if faults:
         return ", ".join(faults)
-    return "as expected" if record.get("required", True) else "as expected, or not needed"
+    return "as expected" if record.get("required", True) else "as expected, or not required"
 
 
 def _print_faults(out: Console, score: ConversationScore) -> None:
-    # What decided stands first: an error is there to explain it, or for the record.
+    # Deciding faults come first; errors only explain them, or are informational.
     faults = sorted(score.tool_faults, key=lambda fault: (not fault.failed, fault.fault == "errored"))
     if faults:
         click.echo()
@@ -293,83 +292,83 @@ def _print_faults(out: Console, score: ConversationScore) -> None:
 
 
 def _print_evidence(out: Console, score: ConversationScore) -> None:
-    """Print what shows that results were used, or not, and what a judge said of parameters."""
-    found = [
+    """Print the evidence for the use of results, and the explanations of a judge about parameters."""
+    evidence = [
         record
         for tools in score.tool_scores
         for records in (tools.evidence or {}).values()
         for record in records
-        # Written by an earlier release, it is a sentence.
+        # Earlier releases stored a sentence.
         if isinstance(record, dict)
     ]
-    if found:
+    if evidence:
         click.echo()
         columns = [
             Column(name="result of", least=16),
-            Column(name="used", whole=True),
+            Column(name="used", unfolded=True),
             Column(name="shown by", least=30),
         ]
-        print_table(out, columns, [_evidence(record) for record in found])
+        print_table(out, columns, [_evidence(record) for record in evidence])
 
 
 def _evidence(record: JsonObject) -> tuple[str, str, str]:
-    place = f"{record['tool']}, turn {record['turn_index'] + 1}"
-    told = str(record["explanation"])
+    position = f"{record['tool']}, turn {record['turn_index'] + 1}"
+    explanation = str(record["explanation"])
     if "parameter" in record:
         agrees = "agrees" if record["agrees"] else "differs"
         return (
-            f"{place}, parameter {record['parameter']}",
+            f"{position}, parameter {record['parameter']}",
             "\u2014",
-            f"judge: {agrees} ({ratio(record['score'])}): {told}",
+            f"judge: {agrees} ({ratio(record['score'])}): {explanation}",
         )
-    return place, "yes" if record["score"] else "no", told
+    return position, "yes" if record["score"] else "no", explanation
 
 
 _SUBJECT: Final = ("agent", "agent_version", "environment")
 
 
-@click.group(short_help="List, show and export what was rebuilt.")
+@click.group()
 def conversations() -> None:
-    """Look at rebuilt conversations."""
+    """List, show and export conversations."""
 
 
 @conversations.command(name="list", short_help="List conversations, newest first.")
 @target_options
 @selection_options
-@evaluation_option
-@click.option("--outcome", type=click.Choice(["pass", "fail", "not_evaluated"]), help="Only with this outcome.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", default=50, show_default=True, help="Only the newest so many."
+    "--outcome", type=click.Choice(["pass", "fail", "not_evaluated"]), help="Only conversations with this outcome."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="Only the newest N conversations.",
 )
 @format_option
 def list_(
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
-    since: str | None,
-    until: str | None,
-    agent: str | None,
-    evaluation: str | None,
+    target: Target,
+    selection: Selection,
     outcome: str | None,
     limit: int,
     output: str,
 ) -> None:
-    """List conversations, newest first, with the case that each was held against and its outcome."""
-    chosen = selection_of(since, until, agent, evaluation)
-    if outcome is not None:
-        chosen["outcome"] = outcome
-    with opened(db, server, config_file) as client:
-        rows = client.get(list[ConversationRow], "conversations_list", **chosen, limit=limit)
+    """List conversations, newest first, with their case and outcome."""
+    with target.open() as client:
+        rows = client.get(
+            list[ConversationRow], "conversations_list", **selection.arguments, outcome=outcome, limit=limit
+        )
     if output == "json":
         print_json(rows)
     else:
-        say_evaluation(console(), evaluation)
+        say_evaluation(console(), selection.evaluation)
         _print(rows, limit)
 
 
-@conversations.command(short_help="Show one conversation, expected beside made.")
+@conversations.command(short_help="Show a conversation with expected and actual tool calls.")
 @click.argument("conversation_id")
-@click.option("--environment", help="Deployment environment, where the id exists in several.")
+@click.option("--environment", help="Deployment environment, if the id exists in several.")
 @evaluation_option
 @target_options
 @format_option
@@ -377,39 +376,30 @@ def show(
     conversation_id: str,
     environment: str | None,
     evaluation: str | None,
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
+    target: Target,
     output: str,
 ) -> None:
-    """Show one conversation: its turns and calls with what was expected, its outcome, and what is wrong with its tools."""
-    given = {"conversation_id": conversation_id, "environment": environment, "evaluation": evaluation}
-    arguments = {name: value for name, value in given.items() if value is not None}
-    with opened(db, server, config_file) as client:
-        found = client.get(ConversationDetails, "conversations_show", **arguments)
+    """Show a conversation: its turns, actual and expected tool calls, outcome and tool faults."""
+    options = {"conversation_id": conversation_id, "environment": environment, "evaluation": evaluation}
+    with target.open() as client:
+        details = client.get(ConversationDetails, "conversations_show", **options)
     if output == "json":
-        print_json(found)
+        print_json(details)
         return
     say_evaluation(console(), evaluation)
-    print_conversation(console(), found)
+    print_conversation(console(), details)
 
 
 @conversations.command(short_help="Print conversations as JSON lines.")
 @target_options
 @selection_options
-@evaluation_option
 def export(
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
-    since: str | None,
-    until: str | None,
-    agent: str | None,
-    evaluation: str | None,
+    target: Target,
+    selection: Selection,
 ) -> None:
     """Print every conversation as one line of JSON."""
-    with opened(db, server, config_file) as client:
-        for line in client.stream("conversations_export", **selection_of(since, until, agent, evaluation)):
+    with target.open() as client:
+        for line in client.stream("conversations_export", **selection.arguments):
             print_line(line)
 
 
@@ -420,14 +410,13 @@ def _print(rows: list[ConversationRow], limit: int) -> None:
         return
     names, same = differing_and_shared(rows, _SUBJECT)
     columns = [
-        Column(name="conversation", whole=True),
+        Column(name="conversation", unfolded=True),
         *text(*(name.replace("agent_", "") for name in names)),
-        Column(name="ended", whole=True, spare=1),
-        Column(name="turns", right=True),
-        Column(name="calls", right=True),
+        Column(name="ended", unfolded=True, spare=1),
+        *numbers("turns", "calls"),
         *text("case", "outcome"),
     ]
-    shown = [
+    cells = [
         (
             row.conversation_id,
             *(getattr(row, name) for name in names),
@@ -440,7 +429,7 @@ def _print(rows: list[ConversationRow], limit: int) -> None:
         for row in rows
     ]
     subject = " ".join(str(value) for value in same.values())
-    print_table(out, columns, shown, f"Conversations of {subject}" if subject else "Conversations")
+    print_table(out, columns, cells, f"Conversations of {subject}" if subject else "Conversations")
     if len(rows) == limit:
         say(out, f"(the newest {plural(limit, 'conversation')}; --limit shows more)", style="dim")
 

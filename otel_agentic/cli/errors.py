@@ -1,4 +1,4 @@
-"""What an error says on standard error: one readable line; several problems, a line each."""
+"""Error messages on standard error: one readable line, or one line per problem."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import click
 from otel_agentic.cli.render.text import printable
 from otel_agentic.errors import BadInputError, OtelAgenticError, QueryError
 
-#: How DuckDB points into a statement: a line of SQL with a caret below.
+#: DuckDB's pointer into a statement: a line of SQL with a caret below.
 _POINTER: Final = re.compile(r"\s*\bLINE (\d+): .*\Z", re.DOTALL)
-#: DuckDB takes Ctrl-C for itself while a statement runs, and says so in these words.
+#: DuckDB handles Ctrl-C itself while a statement runs, and raises an error with this message.
 _DUCKDB_INTERRUPTED: Final = "Query interrupted"
+#: The exit code that shells report for a process that Ctrl-C ended.
+INTERRUPTED: Final = 130
 
 
-def told(error: Exception) -> list[str]:
-    r"""Return the lines that tell a person about an error.
+def error_lines(error: Exception) -> list[str]:
+    r"""Return the message lines for an error.
 
-    >>> told(QueryError("the query failed: no column x\n\nLINE 1: SELECT x\n               ^"))
+    >>> error_lines(QueryError("the query failed: no column x\n\nLINE 1: SELECT x\n               ^"))
     ['the query failed: no column x (line 1)']
     """
     if isinstance(error, click.ClickException):
@@ -31,11 +33,13 @@ def told(error: Exception) -> list[str]:
     if isinstance(error, OtelAgenticError):
         return [_one_line(str(error))]
     kind = type(error).__name__
-    return [f"unexpected {kind}: {_one_line(str(error))}; --debug shows where, and is what a bug report needs"]
+    return [
+        f"unexpected {kind}: {_one_line(str(error))}; run with --debug for the traceback, and include it in a bug report"
+    ]
 
 
 def was_interrupted(error: Exception) -> bool:
-    """Return whether an error is Ctrl-C in disguise."""
+    """Return whether Ctrl-C caused an error."""
     return isinstance(error, RuntimeError) and str(error) == _DUCKDB_INTERRUPTED
 
 

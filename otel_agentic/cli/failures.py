@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from otel_agentic.cli.options import (
     JUDGE_HELP,
-    evaluation_option,
-    opened,
+    Selection,
+    Target,
+    output_option,
+    present,
     require_own_file,
-    selection_of,
     selection_options,
     target_options,
 )
 from otel_agentic.cli.render.terminal import (
     Column,
     console,
+    numbers,
     print_csv,
     print_json,
     print_table,
@@ -31,59 +34,58 @@ from otel_agentic.results import to_json
 from otel_agentic.results.failures import Cause, FailureGroup, FailureRecord, FailureReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from rich.console import Console
 
 _SECONDS: Final = 19
 _TITLE: Final = 90
-_TOLD: Final = 200
+_TEXT: Final = 200
 _EXAMPLE: Final = 600
-#: Places of one group that are listed.
-_PLACES: Final = 10
+#: The number of failures listed for a group.
+_MAX_LISTED: Final = 10
 _VERSIONS: Final = 6
 
 
-def print_groups(out: Console, found: FailureReport, *, severity: str) -> None:
-    """Print groups as a table, and under it what they were found in."""
-    groups = found.groups
+def print_groups(out: Console, report: FailureReport, *, severity: str) -> None:
+    """Print groups as a table, followed by the totals."""
+    groups = report.groups
     if not groups:
-        say(out, _why_none(found, severity))
+        say(out, _why_none(report, severity))
         return
     agents = {", ".join(group.agents) for group in groups}
     several = len(agents) > 1
     subject = "" if several or agents == {""} else f" of {short(agents.pop())}"
-    headline = f"{found.failed:,} of {_scored(found)} failed"
-    if found.scored == found.not_evaluated:
-        headline = f"found in {plural(found.scored, 'conversation')}, none of which a case or label decides"
+    headline = f"{report.failed:,} of {_scored(report)} failed"
+    if report.scored == report.not_evaluated:
+        headline = f"found in {plural(report.scored, 'conversation')} without an applicable case or label"
     say(out, f"Failures{subject}: {headline}", style="bold")
     rows = [_cells(number, group, several=several) for number, group in enumerate(groups, 1)]
     print_table(out, _columns(several=several), rows)
-    say(out, f"({_counts_of(found)}; --show N shows one)", style="dim")
+    say(out, f"({_counts_of(report)}; --show N shows one)", style="dim")
 
 
 def print_group(out: Console, group: FailureGroup) -> None:
-    """Print one group: how often, in which versions, and where it happened last."""
-    say(out, f"{group.severity}: {short(group.title, _TOLD)}", style="bold")
+    """Print a group: its counts, versions, times, and newest failures."""
+    say(out, f"{group.severity}: {short(group.title, _TEXT)}", style="bold")
     often = f"{plural(group.count, 'failure')} in {plural(group.conversations, 'conversation')}"
     say(out, f"{often}, {percent(group.share)} of all failures listed")
     first, last = (moment(time, _SECONDS) for time in (group.first_seen, group.last_seen))
     say(out, f"first seen {first} UTC, last seen {last} UTC")
-    if any(each.agent_version for each in group.agent_versions):
+    if any(version.agent_version for version in group.agent_versions):
         say(out, f"in version {_versions(group)}")
     for cause in group.causes if len(group.causes) > 1 else ():
-        say(out, f"joined of: {_cause(cause)}")
+        say(out, f"merged from: {_cause(cause)}")
     click.echo()
     example = group.example
     say(out, f"for example: {_where(example)}", style="bold")
     say(out, short(example.explanation, _EXAMPLE))
     click.echo()
-    places = group.failures[:_PLACES]
-    rows = [(moment(one.ended_at), one.conversation_id, _turn(one), _explained(one)) for one in places]
-    columns = [Column(name="ended", whole=True, spare=1), Column(name="conversation", whole=True)]
+    newest = group.failures[:_MAX_LISTED]
+    rows = [
+        (moment(failure.ended_at), failure.conversation_id, _turn(failure), _explained(failure)) for failure in newest
+    ]
+    columns = [Column(name="ended", unfolded=True, spare=1), Column(name="conversation", unfolded=True)]
     print_table(out, [*columns, Column(name="turn", right=True), *text("what happened")], rows)
-    more = group.count - len(places)
+    more = group.count - len(newest)
     if more:
         say(out, f"({more:,} more; --format json lists all)", style="dim")
     say(out, f"(otel-agentic conversations show {safe(example.conversation_id)} shows all of it)", style="dim")
@@ -92,15 +94,14 @@ def print_group(out: Console, group: FailureGroup) -> None:
 def _columns(*, several: bool) -> list[Column]:
     return [
         Column(name="#", right=True),
-        Column(name="severity", whole=True),
+        Column(name="severity", unfolded=True),
         *(text("agent") if several else []),
         Column(name="what goes wrong", least=28),
-        Column(name="failures", right=True),
-        Column(name="conversations", right=True),
+        *numbers("failures", "conversations"),
         Column(name="share", right=True, spare=3),
-        Column(name="first seen", whole=True, spare=4),
-        Column(name="last seen", whole=True, spare=2),
-        Column(name="look at", whole=True, spare=1),
+        Column(name="first seen", unfolded=True, spare=4),
+        Column(name="last seen", unfolded=True, spare=2),
+        Column(name="look at", unfolded=True, spare=1),
     ]
 
 
@@ -115,51 +116,51 @@ def _cells(number: int, group: FailureGroup, *, several: bool) -> tuple[object, 
         percent(group.share),
         moment(group.first_seen),
         moment(group.last_seen),
-        _place(group.example),
+        _location(group.example),
     )
 
 
-def _counts_of(found: FailureReport) -> str:
-    counted = [f"{number:,} {severity}" for severity, number in found.by_severity.items() if number]
-    told = f"{plural(found.failures, 'failure')} in {plural(found.failing_conversations, 'conversation')}"
-    told = f"{told}: {', '.join(counted)}"
-    hidden = found.group_count - len(found.groups)
+def _counts_of(report: FailureReport) -> str:
+    counted = [f"{number:,} {severity}" for severity, number in report.by_severity.items() if number]
+    counts = f"{plural(report.failures, 'failure')} in {plural(report.failing_conversations, 'conversation')}"
+    counts = f"{counts}: {', '.join(counted)}"
+    hidden = report.group_count - len(report.groups)
     if hidden:
-        told += f"; {plural(hidden, 'group')} more, --limit lists them"
-    return told + _unjudged(found)
+        counts += f"; {plural(hidden, 'more group')}, --limit lists them"
+    return counts + _unjudged(report)
 
 
-def _why_none(found: FailureReport, severity: str) -> str:
-    """Return what there was to look at, where no failure is shown."""
-    if not found.conversations:
+def _why_none(report: FailureReport, severity: str) -> str:
+    """Return the reason why no failure is listed."""
+    if not report.conversations:
         return "no failures: no closed conversations in this selection"
-    if not found.scored:
-        return f"no failures: none of {plural(found.conversations, 'closed conversation')} is scored; run evaluate"
+    if not report.scored:
+        return f"no failures: none of {plural(report.conversations, 'closed conversation')} is scored; run evaluate"
     what = "failures" if severity == "low" else f"failures of severity {severity} or worse"
-    return f"no {what} in {_scored(found)}{_unjudged(found)}"
+    return f"no {what} in {_scored(report)}{_unjudged(report)}"
 
 
-def _scored(found: FailureReport) -> str:
-    """Return how many conversations have a score; those that could not be evaluated neither failed nor passed.
+def _scored(report: FailureReport) -> str:
+    """Return the number of scored conversations; those not evaluated neither failed nor passed.
 
-    Where the judge is unsure, some of these are known to fail by something else, and their failures are listed.
+    If the judge is unsure, a conversation may still be known to fail for another reason. Its failures are listed.
     """
-    told = plural(found.scored, "scored conversation")
-    known = f", {found.known_failures:,} of them known to fail" if found.known_failures else ""
-    return f"{told} ({found.not_evaluated:,} not evaluated{known})" if found.not_evaluated else told
+    scored = plural(report.scored, "scored conversation")
+    known = f", {report.known_failures:,} of them known to fail" if report.known_failures else ""
+    return f"{scored} ({report.not_evaluated:,} not evaluated{known})" if report.not_evaluated else scored
 
 
-def _unjudged(found: FailureReport) -> str:
-    if not found.judge_errors:
+def _unjudged(report: FailureReport) -> str:
+    if not report.judge_errors:
         return ""
-    return f"; {plural(found.judge_errors, 'score')} could not be judged, which is no failure of the agent"
+    return f"; {plural(report.judge_errors, 'score')} could not be judged (not a failure of the agent)"
 
 
 def _explained(failure: FailureRecord) -> str:
-    told = short(failure.explanation, _TOLD)
+    explanation = short(failure.explanation, _TEXT)
     if failure.value is None or failure.label is not None:
-        return told
-    return f"{failure.value:g}: {told}" if told else f"{failure.value:g}"
+        return explanation
+    return f"{failure.value:g}: {explanation}" if explanation else f"{failure.value:g}"
 
 
 def _where(failure: FailureRecord) -> str:
@@ -169,7 +170,7 @@ def _where(failure: FailureRecord) -> str:
     return f"conversation {safe(failure.conversation_id)}{turn}" + (f" of {whose}" if whose else "")
 
 
-def _place(failure: FailureRecord) -> str:
+def _location(failure: FailureRecord) -> str:
     turn = "" if failure.turn_index is None else f" turn {failure.turn_index + 1}"
     return f"{failure.conversation_id}{turn}"
 
@@ -179,10 +180,10 @@ def _turn(failure: FailureRecord) -> int | None:
 
 
 def _versions(group: FailureGroup) -> str:
-    told = [f"{safe(each.agent_version)}: {each.count:,}" for each in group.agent_versions]
-    if len(told) > _VERSIONS:
-        told = [*told[:2], f"… {len(told) - 4} more …", *told[-2:]]
-    return ", ".join(told)
+    counts = [f"{safe(version.agent_version)}: {version.count:,}" for version in group.agent_versions]
+    if len(counts) > _VERSIONS:
+        counts = [*counts[:2], f"… {len(counts) - 4} more …", *counts[-2:]]
+    return ", ".join(counts)
 
 
 def _cause(cause: Cause) -> str:
@@ -191,8 +192,8 @@ def _cause(cause: Cause) -> str:
 
 
 _SEVERITIES: Final = ("low", "medium", "high", "critical")
-#: Groups in a table unless told otherwise.
-_SHOWN: Final = 20
+#: The default number of groups in a table.
+_DEFAULT_LIMIT: Final = 20
 _GROUP_COLUMNS: Final = (
     "severity", "title", "metric", "label", "tool_name", "parameter", "count", "conversations", "share", "agents",
     "first_seen", "last_seen", "example_conversation", "example_environment", "example_turn_index", "example",
@@ -203,28 +204,25 @@ _FAILURE_COLUMNS: Final = (
 )  # fmt: skip
 
 
-@click.command(short_help="List what goes wrong, grouped by cause.")
+@click.command()
 @target_options
 @selection_options
-@evaluation_option
 @click.option(
     "--severity",
     type=click.Choice(_SEVERITIES),
     default="low",
     show_default=True,
-    help="Only failures as bad as this, or worse.",
+    help="Only failures of at least this severity.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"List the first N groups. Unless given, a table has {_SHOWN}, JSON and CSV have all.",
+    help=f"List the first N groups. Default: {_DEFAULT_LIMIT} in a table, all in JSON and CSV.",
 )
-@click.option(
-    "--show", type=click.IntRange(min=1), metavar="N", help="Show group N: its versions, and where it happened last."
-)
-@click.option("--merge", is_flag=True, help="Have the judge say which groups have one root cause, and join these.")
-@click.option("--judge", "name", metavar="NAME", help=f"With --merge: who says it. {JUDGE_HELP}")
+@click.option("--show", type=click.IntRange(min=1), metavar="N", help="Show group N: its versions and newest failures.")
+@click.option("--merge", is_flag=True, help="Merge groups that have the same root cause according to the judge.")
+@click.option("--judge", "name", metavar="NAME", help=f"The judge for --merge. {JUDGE_HELP}")
 @click.option(
     "--by",
     type=click.Choice(["group", "failure"]),
@@ -232,22 +230,10 @@ _FAILURE_COLUMNS: Final = (
     show_default=True,
     help="For CSV: a row for each group, or for each failure in it.",
 )
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
+@output_option("table", "json", "csv")
 def failures(
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
-    since: str | None,
-    until: str | None,
-    agent: str | None,
-    evaluation: str | None,
+    target: Target,
+    selection: Selection,
     severity: str,
     limit: int | None,
     show: int | None,
@@ -256,55 +242,54 @@ def failures(
     by: str,
     output: str,
 ) -> None:
-    """List what goes wrong, grouped by cause, the worst first.
+    """List failures, grouped by cause, the most severe first.
 
-    A failure is a score of an evaluator whose label is a failing one, or whose value does not meet its threshold; and each
-    thing found wrong in a conversation that failed: a tool fault, a wrong answer, a missing turn or output. What could not
-    be evaluated is none. Each failure is in exactly one group: those of one metric, label, tool and parameter. Severities
-    and thresholds are those of the settings, see `otel-agentic config show`.
+    A failure is a score of an evaluator with a failing label, or with a value that does not meet its threshold. Each tool
+    fault, wrong answer, missing turn and missing output of a failed conversation is a failure, too. A score that could not be
+    evaluated is not a failure. Each failure is in exactly one group: the failures with the same metric, label, tool and
+    parameter. `otel-agentic config show` lists the severities and thresholds.
     """
     if name and not merge:
-        raise UsageError("--judge says who joins groups; give --merge, too")
+        raise UsageError("--judge selects the judge that merges groups: add --merge")
     if by == "failure" and output != "csv":
-        raise UsageError("--by failure is for --format csv; JSON holds the failures of each group anyway")
+        raise UsageError("--by failure needs --format csv; JSON always contains the failures of each group")
     if limit is not None and show is not None:
         raise UsageError("give --limit or --show, not both")
-    most = limit or (max(show or 0, _SHOWN) if output == "table" else None)
-    asked = {"severity": severity, **({} if most is None else {"limit": most})}
-    judge = {"judge": name} if name else {}
-    with opened(db, server, config_file, scoring=judge) as client:
+    most = limit or (max(show or 0, _DEFAULT_LIMIT) if output == "table" else None)
+    judge = present(judge=name)
+    with target.open(scoring=judge) as client:
         require_own_file(client, "failures", judge)
         command = "failures_merged" if merge else "failures"
-        found = client.get(FailureReport, command, **selection_of(since, until, agent, evaluation), **asked)
+        report = client.get(FailureReport, command, **selection.arguments, severity=severity, limit=most)
     if show is not None:
-        _print_one(found, show, output)
+        _print_selected(report, show, output)
     elif output == "json":
-        print_json(found)
+        print_json(report)
     elif output == "csv":
         columns, rows = (_GROUP_COLUMNS, _group_rows) if by == "group" else (_FAILURE_COLUMNS, _failure_rows)
-        print_csv(columns, ([row[column] for column in columns] for row in rows(found)))
+        print_csv(columns, ([row[column] for column in columns] for row in rows(report)))
     else:
-        say_evaluation(console(), found.evaluation)
-        print_groups(console(), found, severity=severity)
-    if found.note is not None:
-        say(console(stderr=True), found.note)
+        say_evaluation(console(), report.evaluation)
+        print_groups(console(), report, severity=severity)
+    if report.note is not None:
+        say(console(stderr=True), report.note)
 
 
-def _print_one(found: FailureReport, show: int, output: str) -> None:
-    if show > len(found.groups):
-        raise UsageError(f"--show {show}: there is no such group; the last one is {len(found.groups)}")
-    group = found.groups[show - 1]
+def _print_selected(report: FailureReport, show: int, output: str) -> None:
+    if show > len(report.groups):
+        raise UsageError(f"--show {show}: no such group; the last group is {len(report.groups)}")
+    group = report.groups[show - 1]
     if output == "table":
-        say_evaluation(console(), found.evaluation)
+        say_evaluation(console(), report.evaluation)
         print_group(console(), group)
     elif output == "json":
-        print_json({"evaluation": found.evaluation, **to_json(group)})
+        print_json({"evaluation": report.evaluation, **to_json(group)})
     else:
-        raise UsageError("--show is for --format table and json")
+        raise UsageError("--show needs --format table or json")
 
 
-def _group_rows(found: FailureReport) -> Iterator[Mapping[str, object]]:
-    for group in found.groups:
+def _group_rows(report: FailureReport) -> Iterator[Mapping[str, object]]:
+    for group in report.groups:
         cause = group.causes[0] if len(group.causes) == 1 else None
         example = group.example
         yield {
@@ -317,7 +302,7 @@ def _group_rows(found: FailureReport) -> Iterator[Mapping[str, object]]:
         }
 
 
-def _failure_rows(found: FailureReport) -> Iterator[Mapping[str, object]]:
-    for group in found.groups:
+def _failure_rows(report: FailureReport) -> Iterator[Mapping[str, object]]:
+    for group in report.groups:
         for failure in group.failures:
             yield {**to_json(failure), "title": group.title}

@@ -1,8 +1,9 @@
-"""`otel-agentic ingest`: files into the store."""
+"""`otel-agentic ingest`: read span files into the store."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,19 +18,15 @@ from otel_agentic.cli.options import (
 )
 from otel_agentic.cli.progress import progress_bar
 from otel_agentic.cli.render.coverage import print_coverage
-from otel_agentic.cli.render.terminal import console, print_json, say
+from otel_agentic.cli.render.terminal import console, print_result, say
 from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import DecodeError
-from otel_agentic.results import from_json
-from otel_agentic.results.store import Coverage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from otel_agentic.commands.ingest import IngestResult
+    from otel_agentic.results.store import Ingested
 
 
-@click.command(short_help="Read files of spans into the store.")
+@click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @db_option
 @format_option
@@ -42,10 +39,10 @@ def ingest(
     quiet: bool,
     config_file: Path | None,
 ) -> None:
-    """Read OTLP files (JSON lines, protobuf, gzip, zstd), directories or `-` into the store; conversations close.
+    """Read OTLP files (JSON lines, protobuf, gzip, zstd), directories or `-` into the store, and close conversations.
 
-    A part that cannot be read is reported with file and line, counted as rejected, and loses nothing else. Spans that
-    are stored already are counted as duplicate: to read a file twice changes nothing.
+    A part that cannot be read is reported with file and line and counted as rejected; the rest is stored. Spans that are
+    already stored are counted as duplicates: reading a file twice changes nothing.
     """
     settings = settings_of(config_file, db)
     require_paths(paths)
@@ -55,62 +52,34 @@ def ingest(
         from otel_agentic.engine.engine import Engine  # noqa: PLC0415
 
         with Engine(settings, create=True, upgrade=True) as engine:
-            done = ingest_files(engine, paths, progress)
-    summary = summary_json(done)
-    if output == "json":
-        print_json(summary)
-    elif not quiet:
-        _print(summary)
-    if done.problems:
-        raise DecodeError("\n".join(done.problems))
+            ingested = ingest_files(engine, paths, progress).summary
+    print_result(ingested, output, _print, quiet=quiet)
+    if ingested.problems:
+        raise DecodeError("\n".join(ingested.problems))
 
 
-def summary_json(done: IngestResult) -> dict[str, Any]:
-    """Return what an ingest did as JSON can say it."""
-    receipt, saved = done.receipt, done.rebuilt.saved
-    return {
-        "spans": {
-            "stored": receipt.accepted,
-            "duplicate": receipt.duplicate,
-            "rejected": receipt.rejected,
-            "ignored": receipt.ignored,
-        },
-        "reasons": dict(receipt.reasons),
-        "altered": dict(receipt.altered),
-        "conversations": len(saved),
-        "revised": sum(item.revision > 1 for item in saved),
-        "turns": sum(item.turn_count for item in saved),
-        "tool_calls": sum(item.call_count for item in saved),
-        "coverage": list(done.coverage),
-        "problems": list(done.problems),
-    }
-
-
-def _print(summary: dict[str, Any]) -> None:
+def _print(ingested: Ingested) -> None:
     out = console()
-    spans = summary["spans"]
+    spans = ingested.spans
     say(
         out,
-        f"{spans['stored']:,} spans and log records stored, {spans['duplicate']:,} duplicate, "
-        f"{spans['rejected']:,} rejected, {spans['ignored']:,} ignored",
+        f"{spans.stored:,} spans and log records stored, {spans.duplicate:,} duplicate, "
+        f"{spans.rejected:,} rejected, {spans.ignored:,} ignored",
         style="bold",
     )
-    for reason, count in sorted(summary["reasons"].items()):
+    for reason, count in sorted(ingested.reasons.items()):
         say(out, f"  {count:,} x {reason}")
-    if summary["altered"]:
-        say(out, "mended, cut or redacted in what was read:")
-    for reason, count in sorted(summary["altered"].items()):
+    if ingested.altered:
+        say(out, "repaired, truncated or redacted:")
+    for reason, count in sorted(ingested.altered.items()):
         say(out, f"  {count:,} x {reason}")
-    if summary["conversations"]:
-        revised = f" ({plural(summary['revised'], 'new revision')})" if summary["revised"] else ""
-        turns, calls = plural(summary["turns"], "turn"), plural(summary["tool_calls"], "tool call")
-        say(out, f"{plural(summary['conversations'], 'conversation')} new or changed{revised}: {turns}, {calls}")
+    if ingested.conversations:
+        revised = f" ({plural(ingested.revised, 'new revision')})" if ingested.revised else ""
+        turns, calls = plural(ingested.turns, "turn"), plural(ingested.tool_calls, "tool call")
+        say(out, f"{plural(ingested.conversations, 'conversation')} new or changed{revised}: {turns}, {calls}")
     else:
-        say(out, "no conversation is new or changed")
-    if summary["coverage"]:
+        say(out, "no conversations new or changed")
+    if ingested.coverage:
         click.echo()
-        print_coverage(
-            out,
-            from_json(list[Coverage], summary["coverage"]),
-            "Content captured in the store, share of turns or calls that have it",
-        )
+        title = "Content captured in the store, share of turns or calls that have it"
+        print_coverage(out, ingested.coverage, title)

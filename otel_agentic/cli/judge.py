@@ -1,16 +1,27 @@
-"""`otel-agentic judge`: agreement of a judge with people, its cache and its cost."""
+"""`otel-agentic judge`: agreement of a judge with human labels, its cache and its cost."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.options import format_option, opened, require_own_file, target_options, texts_of, time_ns
+from otel_agentic.cli.errors import INTERRUPTED
+from otel_agentic.cli.options import (
+    FILE,
+    Target,
+    format_option,
+    present,
+    require_own_file,
+    target_options,
+    texts_of,
+    time_ns,
+)
 from otel_agentic.cli.progress import progress_bar
 from otel_agentic.cli.render.notes import judge_notes
-from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, say, text
+from otel_agentic.cli.render.terminal import Column, console, fixed, numbers, print_result, print_table, say, text
 from otel_agentic.cli.render.text import NOTHING, interval, moment, percent, plural, ratio, short
 from otel_agentic.errors import UsageError
 from otel_agentic.results.evaluation import (
@@ -27,17 +38,15 @@ from otel_agentic.results.evaluation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.console import Console
 
 _MEANING: Final = {
-    "agreement": "of all verdicts are the same",
+    "agreement": "share of equal verdicts",
     "kappa": "agreement beyond chance (1 perfect, 0 chance)",
-    "sensitivity": "of what people pass, scored as a pass",
-    "specificity": "of what people fail, scored as a fail",
+    "sensitivity": "share of human passes scored as a pass",
+    "specificity": "share of human failures scored as a fail",
 }
-#: Thresholds shown at most; JSON has all.
+#: The number of thresholds printed; JSON has all.
 _THRESHOLDS: Final = 12
 _TEXT: Final = 160
 _TEXTS: Final = {
@@ -48,51 +57,50 @@ _TEXTS: Final = {
 }
 
 
-def print_target(out: Console, target: str, found: TargetCalibration) -> None:
-    """Print how far the judge agrees with people on turns, or on conversations."""
-    rows = [(name, interval(getattr(found, name)), meaning) for name, meaning in _MEANING.items()]
+def print_target(out: Console, target: str, calibration: TargetCalibration) -> None:
+    """Print the agreement of the judge with human labels on turns, or on conversations."""
+    rows = [(name, interval(getattr(calibration, name)), meaning) for name, meaning in _MEANING.items()]
     columns = [
-        Column(name="", whole=True),
-        Column(name=f"{found.level:.0%} interval", whole=True),
-        *text("what it is"),
+        *fixed("", f"{calibration.level:.0%} interval"),
+        *text("meaning"),
     ]
-    print_table(out, columns, rows, f"On {plural(found.n, target)} ({found.interval_method} intervals)")
+    print_table(out, columns, rows, f"On {plural(calibration.n, target)} ({calibration.interval_method} intervals)")
     click.echo()
-    _print_deciders(out, target, found.deciders)
-    _print_confusion(out, found.confusion)
+    _print_deciders(out, target, calibration.deciders)
+    _print_confusion(out, calibration.confusion)
     click.echo()
-    for line in _notes(target, found):
+    for line in _notes(target, calibration):
         say(out, line)
-    if len(found.curve) > 1:
+    if len(calibration.curve) > 1:
         click.echo()
-        _print_curve(out, found)
+        _print_curve(out, calibration)
     for human in ("fail", "pass"):
-        _print_examples(out, target, [one for one in found.examples if one.human == human])
-    if found.warnings:
+        _print_examples(out, target, [example for example in calibration.examples if example.human == human])
+    if calibration.warnings:
         click.echo()
-    for warning in found.warnings:
+    for warning in calibration.warnings:
         say(out, f"warning: {warning}", style="yellow")
 
 
 def _print_deciders(out: Console, target: str, deciders: Sequence[Decider]) -> None:
-    """Print which judge decided how many, and what no judge decided: that agreement is none of a judge."""
+    """Print the decisions of each judge, and those without a judge, whose agreement does not measure a judge."""
     if not deciders:
         return
     rows = [
         (
-            "no judge (tool calls, outputs, missing turns)" if one.judge is None else f"{one.judge} {one.version}",
-            f"{one.n:,}",
-            f"{one.unsure:,}" if one.judge is not None else "",
-            *(interval(rate) if one.n else "" for rate in (one.agreement, one.kappa)),
+            "no judge (tool calls, outputs, missing turns)"
+            if decider.judge is None
+            else f"{decider.judge} {decider.version}",
+            f"{decider.n:,}",
+            f"{decider.unsure:,}" if decider.judge is not None else "",
+            *(interval(rate) if decider.n else "" for rate in (decider.agreement, decider.kappa)),
         )
-        for one in deciders
+        for decider in deciders
     ]
     columns = [
         *text("decided by"),
-        Column(name=f"{target}s", right=True),
-        Column(name="unsure", right=True),
-        Column(name="agreement", whole=True),
-        Column(name="kappa", whole=True),
+        *numbers(f"{target}s", "unsure"),
+        *fixed("agreement", "kappa"),
     ]
     print_table(out, columns, rows)
     click.echo()
@@ -100,9 +108,8 @@ def _print_deciders(out: Console, target: str, deciders: Sequence[Decider]) -> N
 
 def _print_confusion(out: Console, counts: Confusion) -> None:
     columns = [
-        Column(name="people", whole=True),
-        Column(name="scored pass", right=True),
-        Column(name="scored fail", right=True),
+        Column(name="people", unfolded=True),
+        *numbers("scored pass", "scored fail"),
     ]
     rows = [
         ("pass", f"{counts.both_pass:,}", f"{counts.false_fail:,}"),
@@ -111,25 +118,25 @@ def _print_confusion(out: Console, counts: Confusion) -> None:
     print_table(out, columns, rows)
 
 
-def _notes(target: str, found: TargetCalibration) -> Iterator[str]:
-    reasons = found.not_judged
+def _notes(target: str, calibration: TargetCalibration) -> Iterator[str]:
+    reasons = calibration.not_judged
     if reasons:
-        told = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-        yield f"labelled, but not judged and in no number: {told}"
-    best = found.best_threshold
+        counts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+        yield f"labelled, but not judged and not counted: {counts}"
+    best = calibration.best_threshold
     if best is not None:
         yield (
-            f"best threshold on these labels: {best.threshold:g} (agreement {percent(best.agreement)}), in force is "
-            f"{found.threshold:g}; chosen on the labels that it is measured on, it will do worse on others"
+            f"best threshold on these labels: {best.threshold:g} (agreement {percent(best.agreement)}); active: "
+            f"{calibration.threshold:g}; it is chosen and measured on the same labels, so expect less agreement on others"
         )
-    if found.n and found.curve_n < found.n:
-        left = found.n - found.curve_n
-        yield f"{plural(left, target)} decided by something else than answers: not in the thresholds"
+    if calibration.n and calibration.curve_n < calibration.n:
+        left = calibration.n - calibration.curve_n
+        yield f"{plural(left, target)} not decided by answers: excluded from the thresholds"
 
 
-def _print_curve(out: Console, found: TargetCalibration) -> None:
-    best = found.best_threshold
-    chosen = _thinned(found.curve, None if best is None else best.threshold)
+def _print_curve(out: Console, calibration: TargetCalibration) -> None:
+    best = calibration.best_threshold
+    chosen = _thinned(calibration.curve, None if best is None else best.threshold)
     rows = [
         (
             f"{point.threshold:g}",
@@ -144,19 +151,19 @@ def _print_curve(out: Console, found: TargetCalibration) -> None:
     columns = [
         Column(name=name, right=True) for name in ("threshold", "agreement", "sensitivity", "specificity", "Youden")
     ]
-    print_table(out, [*columns, Column(name="", whole=True)], rows)
+    print_table(out, [*columns, Column(name="", unfolded=True)], rows)
 
 
 def _thinned(curve: Sequence[CurvePoint], best: float | None) -> list[CurvePoint]:
-    """Return so many points of a curve as a person reads, evenly spread, with the best among them."""
+    """Return a readable number of points of a curve, evenly spaced, including the best."""
     if len(curve) <= _THRESHOLDS:
         return list(curve)
-    places = {round(step * (len(curve) - 1) / (_THRESHOLDS - 1)) for step in range(_THRESHOLDS)}
-    return [point for place, point in enumerate(curve) if place in places or point.threshold == best]
+    indices = {round(step * (len(curve) - 1) / (_THRESHOLDS - 1)) for step in range(_THRESHOLDS)}
+    return [point for index, point in enumerate(curve) if index in indices or point.threshold == best]
 
 
 def _print_examples(out: Console, target: str, examples: Sequence[Disagreement]) -> None:
-    """Print disagreements of one kind; a column that none of them fills is left out."""
+    """Print disagreements of one kind, without empty columns."""
     if not examples:
         return
     verdict = (
@@ -167,48 +174,47 @@ def _print_examples(out: Console, target: str, examples: Sequence[Disagreement])
         for name in _TEXTS
         if any(getattr(example, name) for example in examples)
     }
-    numbers = [
-        *([("turn", [one.turn for one in examples])] if target == "turn" else []),
+    numeric = [
+        *([("turn", [example.turn for example in examples])] if target == "turn" else []),
         *(
-            [("score", [ratio(one.score) for one in examples])]
-            if any(one.score is not None for one in examples)
+            [("score", [ratio(example.score) for example in examples])]
+            if any(example.score is not None for example in examples)
             else []
         ),
     ]
     columns = [
-        Column(name="conversation", whole=True),
-        *(Column(name=name, right=True) for name, _ in numbers),
+        Column(name="conversation", unfolded=True),
+        *(Column(name=name, right=True) for name, _ in numeric),
         *(_TEXTS[name] for name in texts),
     ]
-    cells = [[one.conversation_id for one in examples], *(values for _, values in numbers), *texts.values()]
+    cells = [[example.conversation_id for example in examples], *(values for _, values in numeric), *texts.values()]
     click.echo()
     print_table(out, columns, list(zip(*cells, strict=True)), verdict)
 
 
-_INTERRUPTED: Final = 130
-_JUDGE_HELP: Final = "The judge, by plug-in name as for `evaluate`; unless given, the one of the settings."
+_JUDGE_HELP: Final = "The judge, by plug-in name as for `evaluate`. Default: the configured judge."
 
 
-@click.group(short_help="Hold a judge against people; look into its memory.")
+@click.group()
 def judge() -> None:
-    """Ask how far a judge can be trusted, and what it costs."""
+    """Compare a judge with human labels, and manage its cache and cost."""
 
 
-@judge.command(short_help="Compare a judge's verdicts with people's.")
+@judge.command(short_help="Compare the verdicts of a judge with human labels.")
 @target_options
 @click.option(
     "--labels",
     multiple=True,
     required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A CSV of people's verdicts: conversation_id[,turn][,verdict|reward][,environment]. Turns count from 1; a row "
-    "without a turn is about the whole conversation.",
+    type=FILE,
+    help="A CSV of human verdicts: conversation_id[,turn][,verdict|reward][,environment]. Turns count from 1; a row "
+    "without a turn applies to the whole conversation.",
 )
 @click.option("--judge", "name", metavar="NAME", help=_JUDGE_HELP)
 @click.option(
     "--random-sample",
     is_flag=True,
-    help="The labelled conversations were drawn at random: rates may be corrected by them.",
+    help="The labelled conversations are a random sample: use them to correct rates.",
 )
 @click.option(
     "--examples",
@@ -216,134 +222,135 @@ def judge() -> None:
     type=click.IntRange(min=0),
     default=5,
     show_default=True,
-    help="Disagreements shown at most, of each kind.",
+    help="Show at most N disagreements of each kind.",
 )
 @format_option
 def calibrate(
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
+    target: Target,
     labels: tuple[Path, ...],
     name: str | None,
     random_sample: bool,
     examples: int,
     output: str,
 ) -> int:
-    """Compare a judge's verdicts with people's, on turns and on conversations.
+    """Compare the verdicts of a judge with human labels, on turns and on conversations.
 
-    Scores that are stored are taken as they are; what is missing is judged now, from the cache where it can be, within the
-    budget. The result is stored and stands beside every rate that the judge had a part in.
+    Stored scores are used; missing ones are judged now, from the cache if possible, within the budget. The result is stored
+    and reported next to every rate that depends on the judge.
     """
-    given = {"judge": name} if name else {}
-    with progress_bar(quiet=False) as progress, opened(db, server, config_file, progress, scoring=given) as client:
-        require_own_file(client, "judge calibrate", given)
-        found = client.get(
+    scoring = present(judge=name)
+    with progress_bar(quiet=False) as progress, target.open(progress, scoring=scoring) as client:
+        require_own_file(client, "judge calibrate", scoring)
+        calibration = client.get(
             Calibration,
             "judge_calibrate",
             labels=texts_of(labels, "labels"),
             random_sample=random_sample,
             examples=examples,
         )
-    if output == "json":
-        print_json(found)
-    else:
-        _print_calibration(found)
-    return _INTERRUPTED if found.stopped else 0
+    print_result(calibration, output, _print_calibration)
+    return INTERRUPTED if calibration.stopped else 0
 
 
-@judge.command(short_help="Show what judges remember and cost; forget it.")
+@judge.command(short_help="Show cached verdicts and their cost, or clear the cache.")
 @target_options
-@click.option("--clear", is_flag=True, help="Forget verdicts: they are asked for anew. What was spent stays counted.")
-@click.option("--judge", "name", metavar="NAME", help="With --clear: those of this judge only.")
 @click.option(
-    "--before", metavar="TIME", help="With --clear: those from before this time, ISO 8601 or an age such as 7d."
+    "--clear",
+    is_flag=True,
+    help="Delete cached verdicts, so that the judge is asked again. Spent budget stays counted.",
+)
+@click.option("--judge", "name", metavar="NAME", help="With --clear: only verdicts of this judge.")
+@click.option(
+    "--before", metavar="TIME", help="With --clear: only verdicts before this time, ISO 8601 or an age such as 7d."
 )
 @format_option
 def cache(
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
+    target: Target,
     clear: bool,
     name: str | None,
     before: str | None,
     output: str,
 ) -> None:
-    """Show how many verdicts of each judge, version and model are remembered, and what they cost.
+    """Show the number of cached verdicts of each judge, version and model, and their cost.
 
-    A verdict is found again by judge, version and everything that was asked. A judge of another version (another model,
-    another prompt) asks anew.
+    The cache key consists of the judge, its version and the complete question. Another version of a judge (another model or
+    prompt) asks again.
     """
     if not clear and (name or before):
-        raise UsageError("--judge and --before say what --clear forgets; give --clear, too")
-    with opened(db, server, config_file) as client:
+        raise UsageError("--judge and --before select what --clear deletes: add --clear")
+    with target.open() as client:
         if clear:
-            own_name = name.partition(":")[0] if name else None  # behind the colon stands what the judge asks
+            own_name = name.partition(":")[0] if name else None  # the model follows the colon
             cleared = client.get(Cleared, "judge_clear", judge=own_name, before_ns=time_ns(before, "--before"))
-            if output == "json":
-                print_json(cleared)
-            else:
-                say(console(), f"{plural(cleared.cleared, 'verdict')} forgotten")
+            print_result(cleared, output, _print_cleared)
             return
         contents = client.get(JudgeCache, "judge_cache")
-    if output == "json":
-        print_json(contents)
-    else:
-        _print_cache(console(), contents)
+    print_result(contents, output, _print_cache)
 
 
-def _print_calibration(found: Calibration) -> None:
+def _print_calibration(calibration: Calibration) -> None:
     out = console()
-    if found.stopped:
-        say(out, "stopped: what was judged is kept; the same command goes on from here")
+    if calibration.stopped:
+        say(out, "stopped: verdicts so far are kept; run the same command to continue")
         return
-    asked = found.judge
-    model = f" ({asked.model})" if asked.model else ""
+    use = calibration.judge
+    model = f" ({use.model})" if use.model else ""
     decided, unsure = (
-        sum(getattr(decider, name) for decider in _deciders(found) if decider.judge is not None)
+        sum(getattr(decider, name) for decider in _deciders(calibration) if decider.judge is not None)
         for name in ("n", "unsure")
     )
     say(
         out,
-        f"Judge {asked.name}{model}, version {asked.version}: held against {plural(found.labels, 'label')}, decided "
+        f"Judge {use.name}{model}, version {use.version}: compared with {plural(calibration.labels, 'label')}, decided "
         f"{decided:,}, unsure about {unsure:,}",
     )
     if not decided:
-        without = any(one.n for one in _deciders(found))
-        why = "tool calls, outputs and missing turns did, so these numbers say nothing about a judge"
+        without = any(decider.n for decider in _deciders(calibration))
+        why = "tool calls, outputs and missing turns did, so these numbers do not measure a judge"
         say(out, f"no judge decided any of them{f': {why}' if without else ''}", style="yellow")
-    if found.blank:
-        say(out, f"{plural(found.blank, 'row')} without a verdict left out")
-    for line in judge_notes(asked):
+    if calibration.blank:
+        say(out, f"{plural(calibration.blank, 'row')} without a verdict skipped")
+    for line in judge_notes(use):
         say(out, line)
-    for target, calibration in (("turn", found.turn), ("conversation", found.conversation)):
-        if calibration is not None:
+    for target, comparison in (("turn", calibration.turn), ("conversation", calibration.conversation)):
+        if comparison is not None:
             click.echo()
-            print_target(out, target, calibration)
-    if found.turn is None and found.conversation is None:
-        say(out, "nothing to compare: no label leads to a conversation of this store")
-    elif found.warnings:
+            print_target(out, target, comparison)
+    if calibration.turn is None and calibration.conversation is None:
+        say(out, "nothing to compare: no label matches a conversation in this store")
+    elif calibration.warnings:
         click.echo()
-    for warning in found.warnings:
+    for warning in calibration.warnings:
         say(out, f"warning: {warning}", style="yellow")
 
 
-def _deciders(found: Calibration) -> list[Decider]:
-    """Return the judges that decided, of turns and of conversations."""
-    return [decider for target in (found.turn, found.conversation) if target is not None for decider in target.deciders]
+def _deciders(calibration: Calibration) -> list[Decider]:
+    """Return the deciding judges of turns and of conversations."""
+    return [
+        decider
+        for target in (calibration.turn, calibration.conversation)
+        if target is not None
+        for decider in target.deciders
+    ]
 
 
-def _print_cache(out: Console, found: JudgeCache) -> None:
-    if found.judges:
+def _print_cleared(cleared: Cleared) -> None:
+    say(console(), f"{plural(cleared.cleared, 'verdict')} deleted")
+
+
+def _print_cache(cache: JudgeCache) -> None:
+    out = console()
+    if cache.judges:
         columns = [
             *text("judge", "model"),
-            Column(name="version", whole=True, spare=1),
+            Column(name="version", unfolded=True, spare=1),
             *(Column(name=name, right=True) for name in ("verdicts", "failures", "calls", "tokens", "cost")),
-            Column(name="last asked", whole=True, spare=2),
+            Column(name="last asked", unfolded=True, spare=2),
         ]
-        print_table(out, columns, [_cache_row(row) for row in found.judges], "Verdicts remembered")
+        print_table(out, columns, [_cache_row(row) for row in cache.judges], "Cached verdicts")
     else:
-        say(out, "no verdicts are remembered; the exact judge needs none")
-    for line in _budget(found.budget):
+        say(out, "no cached verdicts; the exact judge needs none")
+    for line in _budget(cache.budget):
         say(out, line)
 
 
@@ -356,16 +363,16 @@ def _cache_row(row: CachedJudge) -> tuple[Any, ...]:
 
 
 def _budget(budget: BudgetUse) -> list[str]:
-    """Return a line with the use of each limit that is set."""
+    """Return a line with the use of each configured limit."""
     limits = (
         ("max_calls", budget.calls, budget.max_calls),
         ("max_tokens", budget.tokens, budget.max_tokens),
         ("max_cost_usd", budget.cost_usd, budget.max_cost_usd),
     )
-    told = [f"{used:,.6g} of {limit:,} (judge.{name})" for name, used, limit in limits if limit is not None]
+    uses = [f"{used:,.6g} of {limit:,} (judge.{name})" for name, used, limit in limits if limit is not None]
     window = budget.window
-    if not told:
+    if not uses:
         return [
             f"no budget is set (judge.max_calls, judge.max_tokens, judge.max_cost_usd); {budget.calls:,} calls in {window}"
         ]
-    return [f"spent in the last {window}: {', '.join(told)}"]
+    return [f"spent in the last {window}: {', '.join(uses)}"]

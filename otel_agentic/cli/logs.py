@@ -1,7 +1,7 @@
-"""What a collector writes to standard error: lines for people, or one JSON object a line. Never content of spans.
+"""Logging of a collector to standard error: readable lines, or one JSON object per line. Logs never contain span content.
 
-Libraries quote what they choke on: DuckDB's conversion errors show the value, a parser's the text. So of an exception that
-is not ours only its class and where it was raised are written, unless debugging is asked for.
+Errors of libraries quote their input: DuckDB's conversion errors contain the value, those of a parser the text. Only the
+class and the stack locations of such an exception are logged, unless the log level is debug.
 """
 
 from __future__ import annotations
@@ -11,27 +11,25 @@ import logging
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from otel_agentic.cli.render.text import compact, printable
 from otel_agentic.errors import OtelAgenticError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import TextIO
-
     from otel_agentic.config import LogSettings
 
 _OWN: Final = ("otel_agentic", "collectors")
-#: uvicorn, gRPC and HTTP clients greet and trace at INFO and below.
+#: uvicorn, gRPC and HTTP clients log startup messages and traces at INFO and below.
 _FOREIGN_LEVEL: Final = logging.WARNING
-#: It shows below its message the task that failed, and so the text of the exception.
+#: Its messages include the failed task, and therefore the text of the exception.
 _SHOWS_ERRORS: Final = "asyncio"
 
 
 def log_to(stream: TextIO, settings: LogSettings) -> None:
-    """Write what we log at the settings' level and above, and what libraries log from WARNING on."""
+    """Log our records at the configured level and above, and records of libraries at WARNING and above."""
     handler = logging.StreamHandler(stream)
     debugging = settings.level == "debug"
     handler.setFormatter(JsonLines(debugging=debugging) if settings.format == "json" else Lines(debugging=debugging))
@@ -45,7 +43,7 @@ def log_to(stream: TextIO, settings: LogSettings) -> None:
 
 
 def log_to_stderr(settings: LogSettings) -> None:
-    """Write logs to standard error, see `log_to`; an exception that ends a thread is one of them."""
+    """Log to standard error, see `log_to`, including exceptions that end a thread."""
     log_to(sys.stderr, settings)
     threading.excepthook = _thread_ended
 
@@ -57,7 +55,7 @@ def _thread_ended(ended: threading.ExceptHookArgs) -> None:
 
 
 class Lines(logging.Formatter):
-    """One line for each thing told, and the places of an exception below it."""
+    """One line for each record, followed by the stack locations of an exception."""
 
     def __init__(self, *, debugging: bool) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -65,27 +63,27 @@ class Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines."""
-        # What another handler wrote of the exception is kept on the record: it is neither taken over nor left changed.
+        # Another handler may have cached its text of the exception in the record: ignore it, and restore it afterwards.
         cached, record.exc_text = record.exc_text, None
         try:
             return printable(super().format(record))
         finally:
             record.exc_text = cached
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 — as below
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 — the name in logging.Formatter
         """Return the line itself."""
         record.message = _message(record, debugging=self._debugging)
         return super().formatMessage(record)
 
-    def formatException(self, ei: Any) -> str:  # noqa: N802 — the name that logging gives it
-        """Return class and places of an exception; its text only where it is ours, or debugging is asked for."""
+    def formatException(self, ei: Any) -> str:  # noqa: N802 — the name in logging.Formatter
+        """Return the class and stack locations of an exception; its text only if it is ours, or when debugging."""
         if self._debugging or ei[1] is None:
             return super().formatException(ei)
-        return "\n".join(line for error in _chain(ei[1]) for line in (_said(error), *_places(error)))
+        return "\n".join(line for error in _chain(ei[1]) for line in (_describe(error), *_locations(error)))
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: `time`, `level`, `logger`, `message`, and of an exception `error` and `places`."""
+    """One JSON object per line: `time`, `level`, `logger`, `message`, and for an exception `error` and `places`."""
 
     def __init__(self, *, debugging: bool) -> None:
         super().__init__()
@@ -93,7 +91,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the object."""
-        told: dict[str, Any] = {
+        payload: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -101,12 +99,12 @@ class JsonLines(logging.Formatter):
         }
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            told["error"] = str(error) if self._debugging else _said(error)
-            told["places"] = [place.strip() for each in _chain(error) for place in _places(each)]
+            payload["error"] = str(error) if self._debugging else _describe(error)
+            payload["places"] = [location.strip() for cause in _chain(error) for location in _locations(cause)]
         try:
-            return compact(told)
-        except TypeError:  # half a character, as in the name of a file that is not UTF-8
-            return json.dumps(told, default=str)
+            return compact(payload)
+        except TypeError:  # a lone surrogate, as in a file name that is not UTF-8
+            return json.dumps(payload, default=str)
 
 
 def _message(record: logging.LogRecord, *, debugging: bool) -> str:
@@ -114,22 +112,22 @@ def _message(record: logging.LogRecord, *, debugging: bool) -> str:
     return text.partition("\n")[0] if record.name == _SHOWS_ERRORS and not debugging else text
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     name = type(error).__name__
     return f"{name}: {error}" if isinstance(error, OtelAgenticError) else name
 
 
-def _places(error: BaseException) -> list[str]:
-    """Return where an error passed by, outermost first."""
+def _locations(error: BaseException) -> list[str]:
+    """Return the stack locations of an error, outermost first."""
     frames = traceback.extract_tb(error.__traceback__)
     return [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what caused it, each once."""
-    seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        seen.add(id(found))
-        yield found
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+    """Yield an error and its causes, each once."""
+    visited: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in visited:
+        visited.add(id(current))
+        yield current
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)

@@ -1,13 +1,15 @@
-"""Options that several commands share, the values that they become, and the checks on them."""
+"""Options shared by several commands, their conversion to values, and their checks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
@@ -16,16 +18,14 @@ from otel_agentic.errors import BadInputError, StoreBusyError, UsageError
 from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from otel_agentic.commands import Client
 
 
 def require_paths(paths: Sequence[str]) -> None:
-    """Refuse paths that are not there; `-` is standard input.
+    """Reject paths that do not exist; `-` is standard input.
 
     Raises:
-        BadInputError: names each of them.
+        BadInputError: paths are missing; names all of them.
     """
     missing = [path for path in paths if path != "-" and not Path(path).exists()]
     if missing:
@@ -34,11 +34,11 @@ def require_paths(paths: Sequence[str]) -> None:
 
 
 def refuse_live(settings: Settings, then: str) -> None:
-    """Refuse a store that a collector holds.
+    """Reject a store that a collector holds.
 
     Args:
-        settings: they name the store.
-        then: what to do once the spans were sent to the collector instead.
+        settings: the settings with the path of the store.
+        then: the instruction that follows "send the spans to it" in the message.
 
     Raises:
         StoreBusyError: names the collector's process and address.
@@ -54,7 +54,7 @@ def refuse_live(settings: Settings, then: str) -> None:
 
 
 def refuse_second(settings: Settings) -> None:
-    """Refuse to start a collector on a file that another one holds: sooner than DuckDB, which is not loaded yet, would.
+    """Refuse to start a collector on a file that another one holds, before DuckDB is loaded.
 
     Raises:
         StoreBusyError: names the collector's process and address.
@@ -62,140 +62,197 @@ def refuse_second(settings: Settings) -> None:
     from otel_agentic.net.server_file import find_live_server  # noqa: PLC0415 — not needed for --help
 
     live = find_live_server(settings.store.db)
-    if live is not None and live.pid != os.getpid():  # in a container the one before had the same id
+    if live is not None and live.pid != os.getpid():  # in a container the previous collector had the same id
         raise StoreBusyError(
-            f"{settings.store.db} is held by process {live.pid}, a collector at {live.admin}: one file has one collector; "
-            "stop that one, or give another --db"
+            f"{settings.store.db} is held by process {live.pid}, a collector at {live.admin}: a file can have only one "
+            "collector; stop that one, or give another --db"
         )
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: Progress of a long command: the stage, how much of it is done, and the total if it is known.
+Progress = Callable[[str, int, int | None], None]
+#: Values of settings by name, given as flags.
+Section = dict[str, object]
 
-config_option = click.option(
-    "--config", "config_file", type=click.Path(path_type=Path, dir_okay=False), help="A TOML settings file."
-)
-db_option = click.option(
-    "--db",
-    type=click.Path(path_type=Path),
-    help="The DuckDB file; unless given, the one of the settings.",
-)
-format_option = click.option(
-    "--format",
-    "output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
-quiet_option = click.option("--quiet", is_flag=True, help="Print nothing but errors and what --format json asks for.")
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
+FOLDER: Final = click.Path(path_type=Path, file_okay=False)
+
+config_option = click.option("--config", "config_file", type=FILE, help="A TOML settings file.")
+db_option = click.option("--db", type=click.Path(path_type=Path), help="The DuckDB file. Default: the configured one.")
+quiet_option = click.option("--quiet", is_flag=True, help="Print only errors and the output of --format json.")
 cases_option = click.option(
-    "--cases",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A file of cases, in any format of `truth import`; remembered in the store.",
+    "--cases", multiple=True, type=FILE, help="A file of cases, in any format of `truth import`; kept in the store."
 )
 labels_option = click.option(
     "--labels",
     multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A CSV of labels: conversation_id[,case_id][,verdict|reward]; remembered in the store.",
+    type=FILE,
+    help="A CSV of labels: conversation_id[,case_id][,verdict|reward]; kept in the store.",
 )
-
-
 evaluation_option = click.option(
     "--evaluation",
     metavar="NAME",
-    help="Show the scores of this evaluation, such as compat:agentest; unless given, default.",
+    help="Show the scores of this evaluation, such as compat:agentest. Default: `default`.",
 )
+JUDGE_HELP: Final = "Answer judge, by plug-in name; its argument follows a colon, as in langchain:openai:gpt-5-mini."
+judge_option = click.option("--judge", metavar="NAME", help=JUDGE_HELP)
+
+
+def output_option(*formats: str, note: str = "") -> Callable[[F], F]:
+    """Return the option `--format` with these formats, the first of which is the default.
+
+    Args:
+        formats: the names.
+        note: the end of the help text.
+    """
+    return click.option(
+        "--format",
+        "output",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help=f"Output format{note}.",
+    )
+
+
+format_option = output_option("table", "json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The store of a command: a file, or the one that a running collector holds."""
+
+    db: Path | None
+    server: str | None
+    config_file: Path | None
+
+    def settings(self, **sections: Section) -> Settings:
+        """Return the effective settings, with the values of flags applied.
+
+        Raises:
+            ConfigError: a setting is invalid.
+        """
+        return settings_of(self.config_file, self.db, **sections)
+
+    @contextmanager
+    def open(self, progress: Progress = lambda *_: None, **sections: Section) -> Iterator[Client]:
+        """Open a client for the store, and close it on exit.
+
+        Raises:
+            UsageError: both `--db` and `--server` are given.
+            StoreError: the file cannot be used.
+        """
+        from otel_agentic.commands import open_client  # noqa: PLC0415 — only commands on a store need it
+
+        if self.db is not None and self.server is not None:
+            raise UsageError("give --db or --server, not both: a server has its own file")
+        client = open_client(self.settings(**sections), server=self.server, progress=progress)
+        try:
+            yield client
+        finally:
+            client.close()
 
 
 def target_options(command: F) -> F:
-    """Add `--db`, `--server` and `--config`."""
+    """Add `--db`, `--server` and `--config`; the command receives them as `target`."""
     server = click.option("--server", metavar="URL", help="The admin address of a running collector.")
-    found: F = db_option(server(config_option(command)))
-    return found
+    return db_option(server(config_option(_grouped(command, Target, "target"))))
 
 
-def selection_options(command: F) -> F:
-    """Add `--since`, `--until` and `--agent`."""
-    since = click.option(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The conversations that a command considers, as text."""
+
+    since: str | None
+    until: str | None
+    agent: str | None
+    evaluation: str | None = None
+
+    @property
+    def arguments(self) -> Section:
+        """The arguments of a command of `otel_agentic.commands`; None for options that are not given.
+
+        Raises:
+            UsageError: a time cannot be read.
+        """
+        since_ns, until_ns = time_ns(self.since, "--since"), time_ns(self.until, "--until")
+        return {"since_ns": since_ns, "until_ns": until_ns, "agent": self.agent, "evaluation": self.evaluation}
+
+
+_SELECTION_OPTIONS: Final = (
+    click.option("--agent", metavar="GLOB", help="Agents whose name matches, such as 'support-*'."),
+    click.option("--until", metavar="TIME", help="Conversations that ended before this time."),
+    click.option(
         "--since",
         metavar="TIME",
         help="Conversations that ended at or after this time: ISO 8601, or an age such as 7d.",
-    )
-    until = click.option("--until", metavar="TIME", help="Conversations that ended before this time.")
-    agent = click.option("--agent", metavar="GLOB", help="Agents whose name fits, such as 'support-*'.")
-    found: F = since(until(agent(command)))
-    return found
+    ),
+)
 
 
-@contextmanager
-def opened(
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
-    progress: Callable[[str, int, int | None], None] = lambda *_: None,
-    **sections: dict[str, Any],
-) -> Iterator[Client]:
-    """Lend a client for the store that the options name, and close it.
-
-    Raises:
-        UsageError: both `--db` and `--server` are given.
-        StoreError: the file cannot be used.
-    """
-    from otel_agentic.commands import open_client  # noqa: PLC0415 — only commands on a store pay for it
-
-    if db is not None and server is not None:
-        raise UsageError("give --db or --server, not both: a server knows its own file")
-    client = open_client(settings_of(config_file, db, **sections), server=server, progress=progress)
-    try:
-        yield client
-    finally:
-        client.close()
+def conversation_options(command: F) -> F:
+    """Add `--since`, `--until` and `--agent`; the command receives them as `selection`."""
+    decorated = _grouped(command, Selection, "selection", without=("evaluation",))
+    for option in _SELECTION_OPTIONS:
+        decorated = option(decorated)
+    return decorated
 
 
-def make_store(settings: Settings) -> None:
-    """Make the file of the store that the settings name, where there is none.
+def selection_options(command: F) -> F:
+    """Add `--since`, `--until`, `--agent` and `--evaluation`; the command receives them as `selection`."""
+    decorated = evaluation_option(_grouped(command, Selection, "selection"))
+    for option in _SELECTION_OPTIONS:
+        decorated = option(decorated)
+    return decorated
+
+
+def _grouped(command: F, kind: type[Any], name: str, without: Sequence[str] = ()) -> F:
+    """Return a command that receives the options that are fields of a dataclass as one argument."""
+    members = [field.name for field in fields(kind) if field.name not in without]
+
+    @wraps(command)
+    def grouped(**options: Any) -> Any:
+        group = kind(**{member: options.pop(member) for member in members})
+        return command(**{name: group}, **options)
+
+    return cast("F", grouped)
+
+
+def present(**values: object) -> Section:
+    """Return the values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def create_store(settings: Settings) -> None:
+    """Create the configured store if its file does not exist.
 
     Raises:
         StoreError: its folder is missing, or the file cannot be written.
     """
     if settings.store.db.exists():
         return
-    from otel_agentic.engine.engine import Engine  # noqa: PLC0415 — only commands on a store pay for it
+    from otel_agentic.engine.engine import Engine  # noqa: PLC0415 — only commands on a store need it
 
     Engine(settings, create=True).close()
 
 
-def settings_of(config_file: Path | None, db: Path | None = None, **sections: dict[str, Any]) -> Settings:
-    """Return the settings in force, with what the flags say on top.
+def settings_of(config_file: Path | None, db: Path | None = None, **sections: Section) -> Settings:
+    """Return the effective settings, with the values of flags applied.
 
     Raises:
-        ConfigError: a setting is not allowed.
+        ConfigError: a setting is invalid.
     """
     if db is not None:
         sections["store"] = {**sections.get("store", {}), "db": db}
     return load_settings(config_file, **sections)
 
 
-def selection_of(
-    since: str | None, until: str | None, agent: str | None, evaluation: str | None = None
-) -> dict[str, Any]:
-    """Return `--since`, `--until`, `--agent` and `--evaluation` as command arguments; what was not given is left out.
-
-    Raises:
-        UsageError: a time cannot be read.
-    """
-    found = {"since_ns": time_ns(since, "--since"), "until_ns": time_ns(until, "--until"), "agent": agent}
-    found["evaluation"] = evaluation
-    return {name: value for name, value in found.items() if value is not None}
-
-
 def time_ns(text: str | None, option: str) -> int | None:
-    """Return a time given as ISO 8601 text (UTC unless it says otherwise) or as an age such as 24h, in ns.
+    """Return a time in ns, from ISO 8601 text (UTC unless it has an offset) or an age such as 24h.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the text is neither.
     """
     if text is None:
         return None
@@ -216,11 +273,11 @@ def time_ns(text: str | None, option: str) -> int | None:
 
 
 def texts_of(paths: tuple[Path, ...], what: str, file_format: str | None = None) -> list[tuple[str, str]]:
-    """Return (name, text) of files of ground truth: of labels as they are, of cases as native JSON lines.
+    """Return (name, text) of ground truth files: labels unchanged, cases as native JSON lines.
 
     Raises:
-        UsageError: a file cannot be read; names it.
-        CaseError: a file is not text, or holds cases with problems; lists them all.
+        UsageError: a file cannot be read; the message names it.
+        CaseError: a file is not text, or contains invalid cases; lists all problems.
     """
     if not paths:
         return []
@@ -250,31 +307,22 @@ def numbers_of(text: str | None, option: str) -> list[int] | None:
         raise UsageError(f"{option} {text!r}: give whole numbers such as 1,3,5") from error
 
 
-JUDGE_HELP: Final = "Answer judge, by plug-in name; after a colon what it takes, as in langchain:openai:gpt-5-mini."
-
-
-#: The settings of flags that are not settings of scoring.
+#: Flags whose setting is not in the section `scoring`.
 _SETTINGS: Final = {"match-text": "matching.text"}
 
 
-def require_own_file(client: Client, command: str, scoring: Mapping[str, Any]) -> None:
-    """Refuse flags that would be ignored: a collector scores under one evaluator version, its own.
+def require_own_file(client: Client, command: str, scoring: Section) -> None:
+    """Reject flags that a collector would ignore, since it scores under its own evaluator version only.
 
     Raises:
         UsageError: a flag is given and the command runs in a collector.
     """
-    from otel_agentic.commands import RemoteClient  # noqa: PLC0415 — not needed for --help
-
-    if not scoring or not isinstance(client, RemoteClient):
+    if not scoring or not client.is_remote:
         return
-    flags = " ".join(_flag(name, value) for name, value in scoring.items())
+    flags = " ".join(f"--{name} {value}" for name, value in scoring.items())
     names = ", ".join(_SETTINGS.get(name, f"scoring.{name}") for name in scoring if name != "judge")
     do = [f"start it with `otel-agentic serve --judge {scoring['judge']}`"] if "judge" in scoring else []
-    do += [f"set {names} in its settings and start it again"] if names else []
+    do += [f"set {names} in its settings and restart it"] if names else []
     raise UsageError(
-        f"{command} {flags}: a running collector holds this file and scores as it was started; {', and '.join(do)}"
+        f"{command} {flags}: a running collector holds the store and scores with its own settings; {', and '.join(do)}"
     )
-
-
-def _flag(name: str, value: Any) -> str:
-    return f"--{name} {value}"

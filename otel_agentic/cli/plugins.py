@@ -1,19 +1,19 @@
-"""`otel-agentic plugins`: what is installed."""
+"""`otel-agentic plugins`: list installed plug-ins."""
 
 from __future__ import annotations
 
 import click
 
 from otel_agentic.cli.options import format_option
-from otel_agentic.cli.render.terminal import Column, console, print_json, print_table
+from otel_agentic.cli.render.terminal import Column, console, fixed, print_json, print_table
 from otel_agentic.errors import PluginError
 
 
-@click.command(short_help="List what is installed, and whether it loads.")
+@click.command()
 @format_option
 def plugins(output: str) -> None:
     """List collectors, dialects, judges, evaluators and estimators, and whether each loads."""
-    from otel_agentic.plugins import GROUPS, find  # noqa: PLC0415 — the name is this command's too
+    from otel_agentic.plugins import GROUPS, find  # noqa: PLC0415 — the module has the same name as this command
 
     rows = []
     for group in GROUPS:
@@ -29,8 +29,7 @@ def plugins(output: str) -> None:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
     columns = [
-        Column(name="group", whole=True),
-        Column(name="name", whole=True),
+        *fixed("group", "name"),
         Column(name="distribution", least=18),
         Column(name="object", least=20, spare=1),
         Column(name="state", least=20),

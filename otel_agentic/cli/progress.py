@@ -1,33 +1,32 @@
-"""Progress of a long command: a bar with rate and time left, and messages while nothing arrives."""
+"""Progress of a long command: a bar with rate and time left, and messages while there is no progress."""
 
 from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from otel_agentic.cli.render.terminal import console, print_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-#: What a stage counts, where that is not conversations or window ends.
+#: The unit of each stage that does not count conversations.
 _UNITS: Final = {"reading": "bytes", "linking": "traces", "windows": "ends", "emitting": "ends"}
-#: A rate below this is told with a digit behind the point, things a second.
+#: A rate below this, in units per second, is shown with one decimal.
 _SLOW: Final = 10
 
 
 @contextmanager
 def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Lend a function that shows a stage, what is done of it, how fast, and the time left; nothing in a pipe or when quiet."""
+    """Yield a function that shows the progress, rate and time left of a stage; it does nothing in a pipe or when quiet."""
     if quiet or not sys.stderr.isatty():
         yield lambda *_: None
         return
-    from rich.progress import (  # noqa: PLC0415 — only a long command on a terminal pays for it
+    from rich.progress import (  # noqa: PLC0415 — only a long command on a terminal needs it
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        TaskID,
         TextColumn,
         TimeRemainingColumn,
     )
@@ -39,21 +38,21 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int | None], No
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
-        tasks: dict[str, Any] = {}
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        tasks: dict[str, TaskID] = {}
 
         def step(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
-                tasks[stage] = shown.add_task(stage, total=total, rate="")
-            shown.update(tasks[stage], completed=done, total=total)
-            own = next(task for task in shown.tasks if task.id == tasks[stage])
-            shown.update(own.id, rate=rate_text(stage, own.finished_speed or own.speed))
+                tasks[stage] = bar.add_task(stage, total=total, rate="")
+            bar.update(tasks[stage], completed=done, total=total)
+            own = next(task for task in bar.tasks if task.id == tasks[stage])
+            bar.update(own.id, rate=rate_text(stage, own.finished_speed or own.speed))
 
         yield step
 
 
 def rate_text(stage: str, speed: float | None) -> str:
-    """Return how fast a stage is, in words.
+    """Return the rate of a stage as text.
 
     >>> rate_text("linking", 1234.5), rate_text("scoring", None)
     ('1,234 traces/s', '')
@@ -64,37 +63,37 @@ def rate_text(stage: str, speed: float | None) -> str:
     return f"{speed:,.1f} {unit}/s" if speed < _SLOW else f"{speed:,.0f} {unit}/s"
 
 
-#: When a wait is told of, seconds since anything was heard; then after as long again, and so on.
+#: Seconds without progress until the first message. The total wait doubles from message to message.
 FIRST_S: Final = 10.0
 
 
 @contextmanager
-def telling_waits(
+def reporting_waits(
     message: str,
     progress: Callable[[str, int, int | None], None],
     *,
     quiet: bool,
     first_s: float = FIRST_S,
 ) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Lend a function to hand on progress; while it hears of none, say on standard error what is waited for.
+    """Yield a function that forwards progress; while it is not called, print messages to standard error.
 
     Args:
-        message: what is waited for, told after "still waiting after 10 s: ".
-        progress: where progress goes.
-        quiet: say nothing.
-        first_s: the first wait that is told of, seconds; the next ones are twice as long each.
+        message: the explanation, printed after "still waiting after 10 s: ".
+        progress: the function that receives the progress.
+        quiet: print nothing.
+        first_s: seconds without progress until the first message; the total wait doubles from message to message.
     """
-    heard, done = threading.Event(), threading.Event()
+    progressed, done = threading.Event(), threading.Event()
 
     def step(stage: str, count: int, total: int | None) -> None:
-        heard.set()
+        progressed.set()
         progress(stage, count, total)
 
     def watch() -> None:
         waited_s, next_s = 0.0, first_s
         while not done.wait(next_s):
-            if heard.is_set():
-                heard.clear()
+            if progressed.is_set():
+                progressed.clear()
                 waited_s, next_s = 0.0, first_s
                 continue
             waited_s += next_s

@@ -1,57 +1,60 @@
-"""`otel-agentic prompts`: what a model is told when it judges."""
+"""`otel-agentic prompts`: the prompts of judges that call a model."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from otel_agentic.cli.options import config_option, format_option, settings_of
 from otel_agentic.cli.render.terminal import console, print_json, say
+from otel_agentic.results.evaluation import JudgePrompt, PromptReply
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.config import Settings
     from otel_agentic.evaluators.prompts import Prompted
 
 
-@click.group(short_help="Show what a judge's model is told.")
+@click.group()
 def prompts() -> None:
-    """Look at the prompts of judges that ask a model."""
+    """Show the prompts of judges that call a model."""
 
 
-@prompts.command(short_help="Show the prompts in force.")
+@prompts.command(short_help="Show the active prompts.")
 @click.option(
     "--metric",
     metavar="NAME",
-    help="Only what this asks with: a metric, an evaluator or a family, a prompt, or a kind of question (answer, parameter, "
+    help="Only the prompts of a metric, an evaluator, a family, a prompt name, or a kind of question (answer, parameter, "
     "utilization).",
 )
 @click.option(
-    "--evaluator", "files", multiple=True, metavar="FILE:NAME", help="Show the prompts of this evaluator of yours, too."
+    "--evaluator",
+    "files",
+    multiple=True,
+    metavar="FILE:NAME",
+    help="Also show the prompts of your own evaluator; repeatable.",
 )
-@click.option("--full", is_flag=True, help="Show each message word for word, and the schema of its reply.")
+@click.option("--full", is_flag=True, help="Show each complete message, and the schema of its reply.")
 @config_option
 @format_option
 def show(metric: str | None, files: tuple[str, ...], full: bool, config_file: Path | None, output: str) -> None:
-    """Show the prompts in force, with their versions: the built-in ones, or the file of judge.prompt in their place.
+    """Show the active prompts with their versions: the built-in prompts, or those of the file judge.prompt.
 
-    What is judged is not in them: it is shown to the model before them, as JSON between marks that nobody can guess.
+    Prompts do not contain the judged content. The model receives it before the prompt, as JSON between unpredictable marks.
     """
-    found = _prompts(settings_of(config_file), metric, files)
+    selected = _prompts(settings_of(config_file), metric, files)
     if output == "json":
-        print_json([_as_json(one, full=full) for one in found])
+        print_json([_prompt_result(prompt, full=full) for prompt in selected])
         return
-    for one in found:
-        _show(one, full=full)
+    for prompt in selected:
+        _show(prompt, full=full)
     if not full:
         _show_around()
 
 
 def _prompts(settings: Settings, name: str | None, files: tuple[str, ...]) -> list[Prompted]:
-    """Return the prompts that are wanted; evaluators are loaded only where theirs may be among them."""
+    """Return the selected prompts; evaluators are loaded only if the selection may include theirs."""
     from otel_agentic.evaluators.prompts import built_in_prompts, merge_prompt, prompts_named, prompts_of  # noqa: PLC0415
     from otel_agentic.evaluators.registry import all_evaluators, of_files  # noqa: PLC0415 — the same
     from otel_agentic.judges.prompts import KINDS, prompt_texts  # noqa: PLC0415 — the same
@@ -65,77 +68,80 @@ def _prompts(settings: Settings, name: str | None, files: tuple[str, ...]) -> li
     return [*built_in_prompts(own), *prompts_of(evaluators, own), merge_prompt(own)]
 
 
-def _as_json(one: Prompted, *, full: bool) -> dict[str, Any]:
-    told = {
-        "metric": one.name,
-        "metrics": one.metrics,
-        "version": one.version,
-        "digest": one.digest,
-        "source": one.source,
-        "text": one.text,
-        "reply": _reply(one),
-    }
-    if not full:
-        return told
+def _prompt_result(prompt: Prompted, *, full: bool) -> JudgePrompt:
     from otel_agentic.evaluators.prompts import SYSTEM_MESSAGE  # noqa: PLC0415 — as above
 
-    return {**told, "system": SYSTEM_MESSAGE, "ways": one.ways}
+    return JudgePrompt(
+        metric=prompt.name,
+        metrics=list(prompt.metrics),
+        version=prompt.version,
+        digest=prompt.digest,
+        source=prompt.source,
+        text=prompt.text,
+        reply=_reply(prompt),
+        system=SYSTEM_MESSAGE if full else None,
+        ways={str(method): message for method, message in prompt.ways.items()} if full else None,
+    )
 
 
-def _reply(one: Prompted) -> dict[str, Any]:
-    if one.form is None:
-        return {"kind": "score", "low": 0.0, "high": 1.0}
-    used = {"score": ("kind", "low", "high"), "label": ("kind", "labels"), "texts": ("kind", "most")}[one.form.kind]
-    return {name: value for name, value in asdict(one.form).items() if name in used}
+def _reply(prompt: Prompted) -> PromptReply:
+    form = prompt.form
+    if form is None:
+        return PromptReply(kind="score", low=0.0, high=1.0)
+    if form.kind == "score":
+        return PromptReply(kind="score", low=form.low, high=form.high)
+    if form.kind == "label":
+        return PromptReply(kind="label", labels=list(form.labels))
+    return PromptReply(kind=form.kind, most=form.most)
 
 
-def _show(one: Prompted, *, full: bool) -> None:
+def _show(prompt: Prompted, *, full: bool) -> None:
     out = console()
-    say(out, f"{one.name}, version {one.version}, digest {one.digest}, {one.source}", style="bold")
-    if one.metrics:
-        say(out, f"metrics: {', '.join(one.metrics)}")
-    say(out, f"reply: {_reply_told(one)}")
+    say(out, f"{prompt.name}, version {prompt.version}, digest {prompt.digest}, {prompt.source}", style="bold")
+    if prompt.metrics:
+        say(out, f"metrics: {', '.join(prompt.metrics)}")
+    say(out, f"reply: {_reply_description(prompt)}")
     click.echo()
     if full:
-        _show_messages(one)
+        _show_messages(prompt)
     else:
-        say(out, one.text)
+        say(out, prompt.text)
         click.echo()
 
 
-def _reply_told(one: Prompted) -> str:
-    reply = _reply(one)
-    if reply["kind"] == "label":
-        return f"one of the labels {', '.join(reply['labels'])}"
-    if reply["kind"] == "texts":
-        return f"at most {reply['most']} texts"
-    return f"a score from {reply['low']:g} to {reply['high']:g}"
+def _reply_description(prompt: Prompted) -> str:
+    reply = _reply(prompt)
+    if reply.labels is not None:
+        return f"one of the labels {', '.join(reply.labels)}"
+    if reply.most is not None:
+        return f"at most {reply.most} texts"
+    return f"a score from {reply.low:g} to {reply.high:g}"
 
 
-def _show_messages(one: Prompted) -> None:
-    """Print what is sent in each way, and the schema that goes with it."""
+def _show_messages(prompt: Prompted) -> None:
+    """Print the message of each method, with its schema."""
     from otel_agentic.evaluators.prompts import SYSTEM_MESSAGE  # noqa: PLC0415 — as above
 
     out = console()
     say(out, "system:", style="bold")
     say(out, SYSTEM_MESSAGE)
-    for way, told in one.ways.items():
+    for method, message in prompt.ways.items():
         click.echo()
-        say(out, f"human, judge.method {way}:", style="bold")
-        say(out, told["human"])
-        if told["schema"] is not None:
+        say(out, f"human, judge.method {method}:", style="bold")
+        say(out, message["human"])
+        if message["schema"] is not None:
             click.echo()
-            say(out, f"schema, judge.method {way}:", style="bold")
-            print_json(told["schema"])
+            say(out, f"schema, judge.method {method}:", style="bold")
+            print_json(message["schema"])
     click.echo()
 
 
 def _show_around() -> None:
-    """Print what is said around each prompt."""
+    """Print the messages that surround each prompt."""
     from otel_agentic.evaluators.prompts import MATERIAL, NONCE, SYSTEM_MESSAGE  # noqa: PLC0415 — as above
 
     out = console()
-    say(out, "around each of them (--full shows each message word for word)", style="bold")
+    say(out, "around each prompt (--full shows the complete messages)", style="bold")
     say(out, "system:")
     say(out, SYSTEM_MESSAGE)
     click.echo()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,40 +12,38 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from otel_agentic.cli.options import evaluation_option, opened, target_options
+from otel_agentic.cli.errors import INTERRUPTED
+from otel_agentic.cli.options import Target, evaluation_option, output_option, target_options
 from otel_agentic.cli.render.terminal import Column, console, fits, print_csv, print_json, print_table, say, show
 from otel_agentic.cli.render.text import plural, safe
 from otel_agentic.errors import UsageError
+from otel_agentic.results.store import QueryResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from rich.console import Console
 
     from otel_agentic.commands import Client
 
-#: Characters of one value, and rows, that a table shows.
+#: The number of characters of a value, and of rows, in a table.
 _LONGEST_VALUE: Final = 400
 _MOST_ROWS: Final = 1000
-_INTERRUPTED: Final = 130
 _NUMBERS: Final = frozenset(
     {"DOUBLE", "FLOAT", "BIGINT", "INTEGER", "HUGEINT", "UBIGINT", "UINTEGER", "SMALLINT", "TINYINT"}
 )
 
 
 class _SqlCommand(click.Command):
-    """A command whose SQL may begin with a comment: `-- …` is no option."""
+    """A command whose SQL may begin with a comment: `-- …` is not an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments, with such SQL set where click takes nothing for an option."""
-        sql = [] if "--" in args else [each for each in args if _begins_with_comment(each)]
-        options = [each for each in args if each not in sql]
+        """Parse the arguments, with such SQL moved behind `--`, where click looks for no options."""
+        sql = [] if "--" in args else [argument for argument in args if _begins_with_comment(argument)]
+        options = [argument for argument in args if argument not in sql]
         return super().parse_args(ctx, [*options, "--", *sql] if sql else args)
 
 
 def _begins_with_comment(argument: str) -> bool:
-    r"""Return whether an argument is SQL under a comment: no option has a line break, or a space after its dashes.
+    r"""Return whether an argument is SQL after a comment: no option has a line break, or a space after its dashes.
 
     >>> [_begins_with_comment(each) for each in ("-- all\nSELECT 1", "--all\nSELECT 1", "--db", "--db=my file")]
     [True, True, False, False]
@@ -52,26 +51,15 @@ def _begins_with_comment(argument: str) -> bool:
     return argument.startswith("--") and (argument[2:3].isspace() or "\n" in argument)
 
 
-@click.command(cls=_SqlCommand, short_help="Run SQL on the store, read-only.")
+@click.command(cls=_SqlCommand)
 @click.argument("sql")
 @target_options
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(["table", "json", "csv", "parquet"]),
-    default="table",
-    show_default=True,
-    help="What to print; parquet is for a file or a pipe.",
-)
-@click.option(
-    "--fresh", is_flag=True, help="Of a running collector: ask everything stored until now, not its last snapshot."
-)
+@output_option("table", "json", "csv", "parquet", note="; parquet is for a file or a pipe")
+@click.option("--fresh", is_flag=True, help="Query the current data of a running collector, not its last snapshot.")
 @evaluation_option
 def query(
     sql: str,
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
+    target: Target,
     output: str,
     evaluation: str | None,
     *,
@@ -79,62 +67,57 @@ def query(
 ) -> None:
     """Run one read-only SQL statement.
 
-    A running collector answers from a snapshot, at most a minute old unless set otherwise, and prints its time. Start with
+    A running collector answers from a snapshot, by default at most a minute old, and the command prints its time. Start with
     the views v_reliability, v_failing_tools, v_conversations and v_coverage, which show one evaluation; `DESCRIBE v_coverage`
-    and `SHOW TABLES` list more. Where the rows are wider than the terminal, each is printed as a list.
+    and `SHOW TABLES` list more. If the rows are wider than the terminal, each row is printed as a list.
     """
     if output == "parquet" and sys.stdout.isatty():
-        raise UsageError(
-            "--format parquet is no text for a terminal; send it to a file: … --format parquet > answer.parquet"
-        )
-    from otel_agentic.commands.client import RemoteClient  # noqa: PLC0415 — not needed for --help
-
-    with opened(db, server, config_file) as client:
-        found = _asked(client, sql, fresh=fresh or None, evaluation=evaluation)
-        is_live = isinstance(client, RemoteClient)
+        raise UsageError("--format parquet is binary; redirect it to a file: … --format parquet > answer.parquet")
+    with target.open() as client:
+        answer = _run_query(client, sql, fresh=fresh or None, evaluation=evaluation)
+        is_live = client.is_remote
     if output == "parquet":
-        from otel_agentic.store.queries.parquet import parquet_of  # noqa: PLC0415 — DuckDB, which only this format needs here
+        from otel_agentic.store.queries.parquet import parquet_of  # noqa: PLC0415 — only this format needs DuckDB here
 
-        click.echo(parquet_of(found["columns"], found["types"], found["rows"]), nl=False)
+        click.echo(parquet_of(answer.columns, answer.types, answer.rows), nl=False)
     elif output == "json":
-        print_json([dict(zip(found["columns"], row, strict=True)) for row in found["rows"]])
+        print_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
     elif output == "csv":
-        print_csv(found["columns"], found["rows"])
+        print_csv(answer.columns, answer.rows)
     else:
-        _print(console(), found)
-    if found["truncated"]:
-        click.echo(f"cut after {plural(len(found['rows']), 'row')} ({found['cut_by']})", err=True)
+        _print(console(), answer)
+    if answer.truncated:
+        click.echo(f"truncated after {plural(len(answer.rows), 'row')} ({answer.cut_by})", err=True)
     if evaluation is not None and evaluation != "default":
         click.echo(f"evaluation {evaluation} (not the default evaluation)", err=True)
     if is_live:
-        click.echo(f"as of {found['as_of']}", err=True)
+        click.echo(f"as of {answer.as_of}", err=True)
 
 
-def _asked(client: Client, sql: str, **options: Any) -> dict[str, Any]:
-    """Return the answer to a query. Ctrl-C ends the process at once: a query writes nothing that could be half done.
+def _run_query(client: Client, sql: str, **options: Any) -> QueryResult:
+    """Return the result of a query. Ctrl-C ends the process at once, which is safe because a query writes nothing.
 
-    DuckDB looks for signals so rarely that the main thread would wait for the end of the query instead.
+    DuckDB checks for signals so rarely that the main thread would wait for the end of the query instead.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="otel-agentic-query") as pool:
         try:
-            found: dict[str, Any] = dict(pool.submit(client.call, "query", sql=sql, **options).result())
+            return pool.submit(lambda: client.get(QueryResult, "query", sql=sql, **options)).result()
         except KeyboardInterrupt:
-            os._exit(_INTERRUPTED)
-    return found
+            os._exit(INTERRUPTED)
 
 
-def _print(out: Console, found: dict[str, Any]) -> None:
-    types, total = found["types"], len(found["rows"])
+def _print(out: Console, answer: QueryResult) -> None:
+    types, total = answer.types, len(answer.rows)
     columns = [
-        Column(name=safe(name), right=kind in _NUMBERS, whole=kind.startswith("TIMESTAMP"))
-        for name, kind in zip(found["columns"], types, strict=True)
+        Column(name=safe(name), right=kind in _NUMBERS, unfolded=kind.startswith("TIMESTAMP"))
+        for name, kind in zip(answer.columns, types, strict=True)
     ]
-    rows = [[_shown(value, kind) for value, kind in zip(row, types, strict=True)] for row in found["rows"][:_MOST_ROWS]]
+    rows = [[_display(value, kind) for value, kind in zip(row, types, strict=True)] for row in answer.rows[:_MOST_ROWS]]
     if len(columns) == 1 or fits(columns, rows, out.width):
         print_table(out, columns, rows)
     else:
-        _print_records(out, found["columns"], rows)
-    more = f"; the first {_MOST_ROWS:,} are shown, --format json and csv give all" if total > _MOST_ROWS else ""
+        _print_records(out, answer.columns, rows)
+    more = f"; the first {_MOST_ROWS:,} are shown, --format json and csv print all" if total > _MOST_ROWS else ""
     say(out, f"({plural(total, 'row')}{more})", style="dim")
 
 
@@ -150,8 +133,8 @@ def _print_records(out: Console, names: Sequence[str], rows: Sequence[Sequence[s
         show(out, record)
 
 
-def _shown(value: Any, kind: str) -> str:
-    """Return a value for people: numbers to six digits, times in UTC without saying so, long text cut."""
+def _display(value: Any, kind: str) -> str:
+    """Return a value as text: numbers with six digits, times in UTC without offset, long text truncated."""
     if kind.startswith("TIMESTAMP") and isinstance(value, str):
         return value.removesuffix("+00:00").replace("T", " ")
     text = f"{value:.6g}" if isinstance(value, float) else safe(value)

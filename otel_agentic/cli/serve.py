@@ -1,4 +1,4 @@
-"""`otel-agentic serve`: run a collector until it is told to stop."""
+"""`otel-agentic serve`: run a collector until a signal stops it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from otel_agentic.cli.logs import log_to_stderr
 from otel_agentic.cli.options import (
-    JUDGE_HELP,
     cases_option,
     config_option,
     db_option,
+    judge_option,
     labels_option,
+    present,
     refuse_second,
     settings_of,
     texts_of,
@@ -26,35 +28,41 @@ from otel_agentic.cli.options import (
 from otel_agentic.cli.render.terminal import print_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.config import Settings
     from otel_agentic.net.server_file import LiveServer
 
 _log = logging.getLogger(__name__)
-#: How often the main thread looks for signals, seconds.
+#: The interval at which the main thread checks for signals, seconds.
 _SIGNAL_S = 0.5
 
 
-@click.command(short_help="Receive spans, rebuild and score, emit metrics.")
+@click.command()
 @db_option
-@click.option("--grpc", metavar="ADDR", help="OTLP/gRPC address, host:port; port 0 takes a free one.")
-@click.option("--http", metavar="ADDR", help="OTLP/HTTP address, host:port; port 0 takes a free one.")
+@click.option("--grpc", metavar="ADDR", help="OTLP/gRPC address, host:port; port 0 selects a free one.")
+@click.option("--http", metavar="ADDR", help="OTLP/HTTP address, host:port; port 0 selects a free one.")
 @click.option("--admin", metavar="ADDR", help="Admin address (queries, health, /metrics), host:port.")
 @cases_option
 @labels_option
-@click.option("--judge", metavar="NAME", help=JUDGE_HELP)
-@click.option("--emit", metavar="URL", help="OTLP endpoint that metrics and events are sent to.")
+@judge_option
+@click.option("--emit", metavar="URL", help="Send metrics and events to this OTLP endpoint.")
 @click.option(
     "--keep",
     metavar="AGE",
-    help="Remove conversations and spans that are older: a time such as 12h or 30d; unset: all is kept.",
+    help="Remove conversations and spans older than this age, such as 12h or 30d. Default: keep all.",
 )
 @click.option(
-    "--export", metavar="FOLDER", help="Write closed hours as Parquet files into this folder, readable while this runs."
+    "--export",
+    metavar="FOLDER",
+    help="Write closed hours as Parquet files into this folder, readable while the collector runs.",
 )
 @click.option("--insecure", is_flag=True, help="Allow a public address without a token.")
-@click.option("--collector", "collectors", metavar="NAME", multiple=True, help="A way in beside OTLP, by plug-in name.")
+@click.option(
+    "--collector",
+    "collectors",
+    metavar="NAME",
+    multiple=True,
+    help="A collector in addition to OTLP, by plug-in name; repeatable.",
+)
 @config_option
 def serve(
     db: Path | None,
@@ -73,17 +81,17 @@ def serve(
 ) -> None:
     """Receive spans over OTLP, rebuild and score conversations, and emit pass@K and pass^K.
 
-    Runs until Ctrl-C or SIGTERM, and then writes what it accepted. While it runs, every other command on the same --db
-    asks it by itself.
+    Runs until Ctrl-C or SIGTERM, and then writes the spans that it accepted. While it runs, every other command on the
+    same --db connects to it automatically.
     """
     settings = settings_of(
         config_file,
         db,
-        receive=_given(grpc=grpc, http=http, insecure=insecure or None),
-        admin=_given(address=admin),
-        scoring=_given(judge=judge),
-        emit=_given(endpoint=emit),
-        retention=_given(keep=keep, export=True if export else None, export_folder=export),
+        receive=present(grpc=grpc, http=http, insecure=insecure or None),
+        admin=present(address=admin),
+        scoring=present(judge=judge),
+        emit=present(endpoint=emit),
+        retention=present(keep=keep, export=True if export else None, export_folder=export),
     )
     refuse_second(settings)
     truth = {"cases": texts_of(cases, "cases"), "labels": texts_of(labels, "labels")}
@@ -104,35 +112,35 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
     try:
         if any(truth.values()):
             live.run("truth_import", truth)
-        found = live.start()
-        gc.freeze()  # else each full collection looks through all that is loaded: a third of the time of OTLP/JSON
-        say(settings, *addresses(settings, found))
-        while not stop.wait(_SIGNAL_S):  # where the system gave a signal to another thread, nothing ends a longer wait
+        server = live.start()
+        gc.freeze()  # otherwise each full collection scans all loaded objects: a third of the time of OTLP/JSON
+        say(settings, *addresses(settings, server))
+        while not stop.wait(_SIGNAL_S):  # if the system delivers a signal to another thread, nothing ends a longer wait
             pass
-        say(settings, "stopping: writing what was accepted")
+        say(settings, "stopping: writing accepted spans")
     finally:
         gc.unfreeze()
         ended = live.stop()
-    if not ended:  # a thread is inside DuckDB or a judge: Python would abort the process for it, instead of leaving it
+    if not ended:  # a thread is still inside DuckDB or a judge: a normal exit of Python would abort the process
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
-def addresses(settings: Settings, found: LiveServer) -> tuple[str, ...]:
-    """Return the lines that tell where a collector listens, and where it writes."""
+def addresses(settings: Settings, server: LiveServer) -> tuple[str, ...]:
+    """Return the lines with the addresses and the output of a collector."""
     return (
         f"collecting into {settings.store.db}; Ctrl-C stops",
-        f"  OTLP/gRPC  {found.grpc}",
-        f"  OTLP/HTTP  {found.http}",
-        f"  admin      {found.admin}  (queries, /metrics, /healthz)",
-        f"  telemetry  {settings.emit.endpoint or 'not sent (--emit URL); /metrics is there'}",
+        f"  OTLP/gRPC  {server.grpc}",
+        f"  OTLP/HTTP  {server.http}",
+        f"  admin      {server.admin}  (queries, /metrics, /healthz)",
+        f"  telemetry  {settings.emit.endpoint or 'not sent (--emit URL); /metrics is available'}",
     )
 
 
 def say(settings: Settings, *lines: str) -> None:
-    """Tell whoever started the collector; as entries of the log where that is read by a machine."""
+    """Print lines to the user; if the log format is JSON, log them instead."""
     for line in lines:
         if settings.log.format == "json":
             _log.info("%s", " ".join(line.split()))
@@ -141,7 +149,7 @@ def say(settings: Settings, *lines: str) -> None:
 
 
 def warn_of_export(settings: Settings) -> None:
-    """Say at once where nothing can be exported: until the first hour is closed nobody else would notice."""
+    """Warn at startup if the export folder cannot be written; otherwise this shows only after the first closed hour."""
     from otel_agentic.store.maintenance.export import export_folder_of  # noqa: PLC0415 — not needed for --help
 
     if not settings.retention.export:
@@ -150,10 +158,4 @@ def warn_of_export(settings: Settings) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        _log.warning(
-            "%s: %s: nothing can be exported there (--export, retention.export_folder)", folder, error.strerror
-        )
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+        _log.warning("%s: %s: cannot export to this folder (--export, retention.export_folder)", folder, error.strerror)

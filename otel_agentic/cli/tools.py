@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from otel_agentic.cli.options import evaluation_option, opened, selection_of, selection_options, target_options
+from otel_agentic.cli.options import Selection, Target, output_option, selection_options, target_options
 from otel_agentic.cli.render.terminal import (
     Column,
     console,
     differing_and_shared,
+    numbers,
     print_csv,
     print_json,
     print_table,
@@ -23,10 +25,9 @@ from otel_agentic.results import to_json
 from otel_agentic.results.failures import FailingTool, FailingTools, ToolFaultExample
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from rich.console import Console
+
+    from otel_agentic.results import JsonObject
 
 _SECONDS: Final = 19
 #: The result of `tools_failing`: all rows, or one row with its newest fault.
@@ -41,16 +42,16 @@ _VERSIONS: Final = 4
 def print_example(out: Console, row: FailingTool) -> None:
     """Print a row of `tools_failing` with its newest fault, given as `example`."""
     example = row.example
-    hurts = f"(hurts {row.dimension})" if row.dimension else "(hurts no dimension by itself)"
-    say(out, " ".join(filter(None, (row.tool, row.fault, row.parameter, hurts))), style="bold")
+    effect = f"(affects {row.dimension})" if row.dimension else "(affects no dimension by itself)"
+    say(out, " ".join(filter(None, (row.tool, row.fault, row.parameter, effect))), style="bold")
     say(out, _often(row))
     say(out, _when(row))
     if row.wrong_values and row.faults > 1:
         click.echo()
         columns = [Column(name="times", right=True), *text("actual", "expected")]
         values = [
-            (each.count, short(each.actual, _VALUE), short(each.expected, _VALUE))
-            for each in row.wrong_values[:_WRONG_VALUES]
+            (value.count, short(value.actual, _VALUE), short(value.expected, _VALUE))
+            for value in row.wrong_values[:_WRONG_VALUES]
         ]
         print_table(out, columns, values)
     click.echo()
@@ -59,45 +60,45 @@ def print_example(out: Console, row: FailingTool) -> None:
 
 
 def _often(row: FailingTool) -> str:
-    told = plural(row.faults, "fault")
+    message = plural(row.faults, "fault")
     if row.calls:
-        of = {"missing": "expected", "errored": "made", "spurious": "made", "forbidden": "made"}
-        what = of.get(row.fault, "expected and made")
-        told += f" in {plural(row.calls, 'call')} {what} ({percent(row.rate)})"
-    failed = "failed, and it was not made good" if row.fault == "errored" else "failed with it"
-    told += f", in {plural(row.conversations, 'conversation')}; the tools of {row.failed:,} {failed}"
+        of = {"missing": "expected", "errored": "actual", "spurious": "actual", "forbidden": "actual"}
+        kind = of.get(row.fault, "matched")
+        message += f" in {plural(row.calls, f'{kind} call')} ({percent(row.rate)})"
+    failed = "failed, without a later successful call" if row.fault == "errored" else "failed with it"
+    message += f", in {plural(row.conversations, 'conversation')}; the tools of {row.failed:,} {failed}"
     if row.tried:
-        told += f"\n{row.tried:,} of the missing calls stand beside errors of the tool: see --fault errored"
+        message += f"\n{row.tried:,} of the missing calls come with errors of the tool: see --fault errored"
     expecting = row.expected_conversations
-    return told if expecting is None else f"{told}\n{plural(expecting, 'scored conversation')} expected the tool"
+    return message if expecting is None else f"{message}\n{plural(expecting, 'scored conversation')} expected the tool"
 
 
 def _when(row: FailingTool) -> str:
-    told = f"first seen {moment(row.since, _DAY)}"
+    message = f"first seen {moment(row.since, _DAY)}"
     if row.clean_before:
-        told += f", after {plural(row.clean_before, 'conversation')} with the tool and without this"
-    told += f"; last seen {moment(row.last_seen, _DAY)}"
+        message += f", after {plural(row.clean_before, 'conversation')} with the tool and without this fault"
+    message += f"; last seen {moment(row.last_seen, _DAY)}"
     if len(row.versions) > 1 or row.is_new:
-        told += f"\nin version {versions_of(row)}"
-    return f"{told}: an earlier version used the tool without this" if row.is_new else told
+        message += f"\nin version {versions_of(row)}"
+    return f"{message}: an earlier version used the tool without this fault" if row.is_new else message
 
 
 def versions_of(row: FailingTool) -> str:
-    """Return the agent versions that have a fault, with how often; the one that brought it is marked.
+    """Return the agent versions with a fault and their counts; the version that introduced it is marked.
 
-    Of many, the first, the newest and the most affected one are told, and how many more there are.
+    If there are many, only the first, the newest and the most affected one are listed, with the number of others.
     """
-    told = [f"{safe(each.agent_version)}: {each.faults:,}" for each in row.versions]
+    texts = [f"{safe(version.agent_version)}: {version.faults:,}" for version in row.versions]
     if row.is_new and row.agent_version in {None, row.introduced_in}:
-        told = [
-            f"{each} (new)" if version.agent_version == row.introduced_in else each
-            for each, version in zip(told, row.versions, strict=True)
+        texts = [
+            f"{entry} (new)" if version.agent_version == row.introduced_in else entry
+            for entry, version in zip(texts, row.versions, strict=True)
         ]
-    if len(told) > _VERSIONS:
-        worst = max(range(len(told)), key=lambda place: row.versions[place].faults)
-        kept = sorted({0, worst, len(told) - 1})
-        told = [*(told[place] for place in kept), f"+{len(told) - len(kept)} more"]
-    return ", ".join(told)
+    if len(texts) > _VERSIONS:
+        worst = max(range(len(texts)), key=lambda index: row.versions[index].faults)
+        indices = sorted({0, worst, len(texts) - 1})
+        texts = [*(texts[index] for index in indices), f"+{len(texts) - len(indices)} more"]
+    return ", ".join(texts)
 
 
 def _print_newest(out: Console, example: ToolFaultExample) -> None:
@@ -116,7 +117,7 @@ def _print_newest(out: Console, example: ToolFaultExample) -> None:
 
 
 def _print_calls(out: Console, example: ToolFaultExample) -> None:
-    """Print the parameters of both calls, those that differ marked, or of the one call that there is."""
+    """Print the parameters of both calls, with differences marked, or of the only call."""
     both = {"expected": example.expected_call, "actual": example.actual_call}
     calls = {name: call for name, call in both.items() if call is not None}
     keys = list(dict.fromkeys(key for call in calls.values() for key in call))
@@ -133,11 +134,11 @@ def _print_calls(out: Console, example: ToolFaultExample) -> None:
     click.echo()
 
 
-def _value(call: Mapping[str, Any], key: str) -> str:
-    return short(call[key], _VALUE) if key in call else "not given"
+def _value(call: JsonObject, key: str) -> str:
+    return short(call[key], _VALUE) if key in call else "missing"
 
 
-def _mark(calls: Mapping[str, Mapping[str, Any]], key: str, example: ToolFaultExample) -> str:
+def _mark(calls: Mapping[str, JsonObject], key: str, example: ToolFaultExample) -> str:
     if key == example.parameter:
         return "<-"
     same = (
@@ -147,25 +148,25 @@ def _mark(calls: Mapping[str, Mapping[str, Any]], key: str, example: ToolFaultEx
     return "" if same else "differs"
 
 
-def told_difference(expected: Any, made: Any, limit: int) -> str:
-    """Return what was given instead of what: of two objects or lists the first place where they differ.
+def describe_difference(expected: Any, actual: Any, limit: int) -> str:
+    """Return the first difference of two values, with its path in objects and lists.
 
-    >>> told_difference([{"id": 1, "sum": 2}], [{"id": 1, "sum": 3}], 20)
+    >>> describe_difference([{"id": 1, "sum": 2}], [{"id": 1, "sum": 3}], 20)
     '[0].sum 3 instead of 2'
     """
     path = ""
-    while (step := _step(expected, made)) is not None:
+    while (step := _step(expected, actual)) is not None:
         path += f"[{step}]" if isinstance(step, int) else f".{step}" if path else str(step)
-        expected, made = expected[step], made[step]
-    return f"{path} {short(made, limit)} instead of {short(expected, limit)}".lstrip()
+        expected, actual = expected[step], actual[step]
+    return f"{path} {short(actual, limit)} instead of {short(expected, limit)}".lstrip()
 
 
-def _step(expected: Any, made: Any) -> int | str | None:
-    """Return the key or index under which two objects or lists alike in shape first differ."""
-    if isinstance(expected, dict) and isinstance(made, dict) and expected.keys() == made.keys():
-        return next((key for key in expected if expected[key] != made[key]), None)
-    if isinstance(expected, list) and isinstance(made, list) and len(expected) == len(made):
-        return next((place for place, value in enumerate(expected) if value != made[place]), None)
+def _step(expected: Any, actual: Any) -> int | str | None:
+    """Return the key or index at which two objects or lists of the same shape first differ, or None."""
+    if isinstance(expected, dict) and isinstance(actual, dict) and expected.keys() == actual.keys():
+        return next((key for key in expected if expected[key] != actual[key]), None)
+    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        return next((index for index, value in enumerate(expected) if value != actual[index]), None)
     return None
 
 
@@ -181,47 +182,37 @@ _FAULTS: Final = (
     "missing", "spurious", "forbidden", "wrong_parameters", "wrong_order", "unused_result", "errored",
 )  # fmt: skip
 _VALUE_IN_TABLE: Final = 30
-_TOLD: Final = 70
+_TEXT: Final = 70
 
 
-@click.group(short_help="Ask which tools fail, and how.")
+@click.group()
 def tools() -> None:
-    """Ask about tool calls."""
+    """List failing tools."""
 
 
-@tools.command(short_help="List what is wrong with which tool, or show one.")
+@tools.command(short_help="List tool faults, or show one.")
 @target_options
 @selection_options
-@evaluation_option
-@click.option("--tool", metavar="GLOB", help="Only tools whose name fits, such as 'book_*'.")
-@click.option("--dimension", type=click.Choice(_DIMENSIONS), help="Only faults that hurt this dimension.")
+@click.option("--tool", metavar="GLOB", help="Only tools whose name matches, such as 'book_*'.")
+@click.option("--dimension", type=click.Choice(_DIMENSIONS), help="Only faults that affect this dimension.")
 @click.option("--fault", type=click.Choice(_FAULTS), help="Only this kind of fault.")
 @click.option("--parameter", metavar="NAME", help="Only wrong values of this parameter.")
 @click.option(
     "--by",
     type=click.Choice(["problem", "version"]),
-    help="A row for all versions of an agent, or one for each. Unless given, tables have one for all, JSON and CSV one "
-    "for each version, as the view v_failing_tools.",
+    help="One row for all versions of an agent, or one per version. Default: tables have one for all, JSON and CSV one per "
+    "version, like the view v_failing_tools.",
 )
 @click.option(
-    "--show", type=click.IntRange(min=1), metavar="N", help="Show the newest example of row N: both calls side by side."
+    "--show",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show the newest example of row N: expected and actual call side by side.",
 )
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
+@output_option("table", "json", "csv")
 def failing(
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
-    since: str | None,
-    until: str | None,
-    agent: str | None,
-    evaluation: str | None,
+    target: Target,
+    selection: Selection,
     tool: str | None,
     dimension: str | None,
     fault: str | None,
@@ -230,69 +221,66 @@ def failing(
     show: int | None,
     output: str,
 ) -> None:
-    """List what is wrong with which tool: how often, since when, in which version, for example.
+    """List the faults of tools, with their counts, first occurrence, versions and an example.
 
-    First stands what most conversations failed by: `failed` counts those whose tools failed and where the fault was not
-    made good, as an error is by a later call of the tool that worked. The rate is of the calls that could have the fault: for a missing call the expected ones, for a call that nobody
-    asked for or that answered with an error the made ones, else the expected ones that were made. The share is of all
-    tool faults of the agent. `since` looks beyond --since: it is when a fault was first seen at all, and a fault is new
-    when an earlier version of the agent used the tool without it. JSON and CSV hold more: the most frequent wrong
-    values, the versions with their counts, an explanation, the span.
+    Rows are sorted by `failed`, the number of conversations whose tools failed and whose fault was not corrected; a later
+    successful call of the tool corrects an error. The rate is relative to the calls that can have the fault: the expected
+    calls for a missing call, the actual calls for an unexpected call or an error, else the expected calls that the agent made.
+    The share is relative to all tool faults of the agent. `since` is the first occurrence of a fault, even before --since. A
+    fault is new if an earlier version of the agent used the tool without it. JSON and CSV contain more: the most frequent
+    wrong values, the versions with their counts, an explanation, the span.
     """
-    given = {"tool": tool, "dimension": dimension, "fault": fault, "parameter": parameter, "show": show}
-    only = {name: value for name, value in given.items() if value is not None}
+    only = {"tool": tool, "dimension": dimension, "fault": fault, "parameter": parameter}
     by = by or ("problem" if output == "table" else "version")
-    with opened(db, server, config_file) as client:
-        selected = {**selection_of(since, until, agent, evaluation), **only, "by": by, "counted": True}
-        found: FailingTools | FailingTool = client.get(_RESULT, "tools_failing", **selected)
-    rows = [found] if isinstance(found, FailingTool) else found.rows
+    with target.open() as client:
+        result: FailingTools | FailingTool = client.get(
+            _RESULT, "tools_failing", **selection.arguments, **only, show=show, by=by, counted=True
+        )
+    rows = [result] if isinstance(result, FailingTool) else result.rows
     if output == "json":
-        print_json(to_json(found if isinstance(found, FailingTool) else rows))
+        print_json(to_json(result if isinstance(result, FailingTool) else rows))
     elif output == "csv":
         objects = (to_json(row) for row in rows)
         print_csv(_CSV_COLUMNS, ([row[name] for name in _CSV_COLUMNS] for row in objects))
-    elif isinstance(found, FailingTool):
-        say_evaluation(console(), found.evaluation)
-        print_example(console(), found)
+    elif isinstance(result, FailingTool):
+        say_evaluation(console(), result.evaluation)
+        print_example(console(), result)
     else:
-        say_evaluation(console(), found.evaluation)
-        only.pop("show", None)
-        _print(console(), found, filtered=bool(only))
+        say_evaluation(console(), result.evaluation)
+        _print(console(), result, filtered=any(only.values()))
 
 
-def _print(out: Console, found: FailingTools, *, filtered: bool) -> None:
-    rows = found.rows
+def _print(out: Console, result: FailingTools, *, filtered: bool) -> None:
+    rows = result.rows
     if not rows:
-        say(out, _why_none(found, filtered=filtered))
+        say(out, _why_none(result, filtered=filtered))
         return
     names, same = differing_and_shared(rows, _SUBJECT)
-    versions = {each.agent_version for row in rows for each in row.versions}
+    versions = {version.agent_version for row in rows for version in row.versions}
     if len(versions) == 1 and "agent_version" not in names:
         (same["agent_version"],) = versions
     subject = " ".join(str(same[name]) for name in _SUBJECT if same.get(name))
     several = len(versions) > 1
-    shown = [_cells(number, row, names, several=several) for number, row in enumerate(rows, 1)]
+    cells = [_cells(number, row, names, several=several) for number, row in enumerate(rows, 1)]
     title = f"Failing tools of {subject}" if subject else "Failing tools"
-    print_table(out, _columns(names, several=several), shown, title)
-    say(out, f"({_counts_of(found)}; --show N shows one)", style="dim")
+    print_table(out, _columns(names, several=several), cells, title)
+    say(out, f"({_counts_of(result)}; --show N shows one)", style="dim")
 
 
 def _columns(names: Sequence[str], *, several: bool) -> list[Column]:
-    """Return the columns; `names` tell the rows apart, `several`: there is more than one version to tell of."""
+    """Return the columns; `names` distinguish the rows, and `several` is set for more than one version."""
     return [
         Column(name="#", right=True),
         *text(*(name.replace("agent_", "") for name in names)),
         Column(name="tool", least=16),
-        Column(name="dimension", whole=True, spare=2),
+        Column(name="dimension", unfolded=True, spare=2),
         Column(name="fault", least=16),
-        Column(name="failed", right=True),
-        Column(name="faults", right=True),
-        Column(name="rate", right=True),
+        *numbers("failed", "faults", "rate"),
         Column(name="share", right=True, spare=4),
-        Column(name="since", whole=True),
+        Column(name="since", unfolded=True),
         *([Column(name="versions", least=10)] if several else []),
         Column(name="for example", least=24, spare=1),
-        Column(name="conversation", whole=True, spare=3),
+        Column(name="conversation", unfolded=True, spare=3),
     ]
 
 
@@ -314,49 +302,49 @@ def _cells(number: int, row: FailingTool, names: Sequence[str], *, several: bool
     )
 
 
-def _counts_of(found: FailingTools) -> str:
-    expecting = f"{found.with_tools:,} of {plural(found.scored, 'scored conversation')} expected tools"
-    unknown = found.unknown_tools
-    told = f"{plural(found.faults, 'tool fault')}; {expecting}"
-    return f"{told}; those of {unknown:,} could not be evaluated" if unknown else told
+def _counts_of(result: FailingTools) -> str:
+    expecting = f"{result.with_tools:,} of {plural(result.scored, 'scored conversation')} expected tools"
+    unknown = result.unknown_tools
+    faults = f"{plural(result.faults, 'tool fault')}; {expecting}"
+    return f"{faults}; those of {unknown:,} could not be evaluated" if unknown else faults
 
 
-def _why_none(found: FailingTools, *, filtered: bool) -> str:
-    """Return what there was to look at, where no fault is shown."""
-    if not found.conversations:
+def _why_none(result: FailingTools, *, filtered: bool) -> str:
+    """Return the reason why no fault is listed."""
+    if not result.conversations:
         return "no tool faults: no closed conversations in this selection"
-    if not found.scored:
-        return f"no tool faults: none of {plural(found.conversations, 'closed conversation')} is scored; run evaluate"
-    scored = plural(found.scored, "scored conversation")
-    if not found.with_tools:
+    if not result.scored:
+        return f"no tool faults: none of {plural(result.conversations, 'closed conversation')} is scored; run evaluate"
+    scored = plural(result.scored, "scored conversation")
+    if not result.with_tools:
         return f"no tool faults: none of {scored} has a case that expects tools"
-    if filtered and found.faults:
-        return f"no such fault: the {plural(found.faults, 'tool fault')} of this selection are others"
-    if found.failed_tools:
-        failed = f"{found.failed_tools:,} of {scored} failed by their tools"
-        return f"{failed}, and evaluation {found.evaluation} names no single fault"
-    return f"no tool faults: {found.with_tools:,} of {scored} had expected tools, and none went wrong"
+    if filtered and result.faults:
+        return f"no matching fault: the selection has {plural(result.faults, 'other tool fault')}"
+    if result.failed_tools:
+        failed = f"{result.failed_tools:,} of {scored} failed because of their tools"
+        return f"{failed}, but evaluation {result.evaluation} does not record single faults"
+    return f"no tool faults: {result.with_tools:,} of {scored} expected tools, without a fault"
 
 
 def _example(row: FailingTool) -> str:
-    """Return what happened in the newest conversation, without what the other columns say."""
+    """Return the fault in the newest conversation, without the content of other columns."""
     if row.parameter:
-        return told_difference(row.expected, row.actual, _VALUE_IN_TABLE)
+        return describe_difference(row.expected, row.actual, _VALUE_IN_TABLE)
     if row.fault == "missing":
         tried = f"({row.tried:,} of {row.faults:,} after errors of it) " if row.tried else ""
         return tried + _call(row.expected_call)
     if row.fault in {"spurious", "forbidden"}:
         return _call(row.actual_call)
     if row.fault == "errored":
-        return short(row.error, _TOLD)
-    return short(str(row.example or "").replace(f"{row.tool} in ", "", 1), _TOLD)
+        return short(row.error, _TEXT)
+    return short(str(row.example or "").replace(f"{row.tool} in ", "", 1), _TEXT)
 
 
-def _call(arguments: dict[str, Any] | None) -> str:
-    """Return the arguments of a call on a line."""
+def _call(arguments: JsonObject | None) -> str:
+    """Return the arguments of a call on one line."""
     if arguments is None:
         return NOTHING
     return (
-        short(", ".join(f"{key} {short(value, _VALUE_IN_TABLE)}" for key, value in arguments.items()), _TOLD)
+        short(", ".join(f"{key} {short(value, _VALUE_IN_TABLE)}" for key, value in arguments.items()), _TEXT)
         or "no parameters"
     )

@@ -5,28 +5,21 @@ A function decorated with `command` in a module of this package is a command: it
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from otel_agentic.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
-    from otel_agentic.commands.client import Client, LocalClient, RemoteClient, open_client
-    from otel_agentic.commands.registry import Command, Commands, Context, command, registered
+    from otel_agentic.commands.client import Client as Client
+    from otel_agentic.commands.client import LocalClient as LocalClient
+    from otel_agentic.commands.client import RemoteClient as RemoteClient
+    from otel_agentic.commands.client import open_client as open_client
+    from otel_agentic.commands.registry import Commands as Commands
 
-__all__ = [
-    "Client",
-    "Command",
-    "Commands",
-    "Context",
-    "LocalClient",
-    "RemoteClient",
-    "command",
-    "open_client",
-    "registered",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "client" if name.lower().endswith("client") else "registry"
-    return getattr(import_module(f"{__name__}.{home}"), name)
+__all__, __getattr__ = lazy_imports(
+    __name__,
+    {
+        "client": "Client LocalClient RemoteClient open_client",
+        "registry": "Commands",
+    },
+)

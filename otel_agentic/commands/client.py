@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,7 +20,6 @@ from otel_agentic.results import from_json
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator
 
     from otel_agentic.config import AdminSettings, Settings
     from otel_agentic.engine.engine import Engine
@@ -32,18 +32,21 @@ _FAILURE: Final = {"error", "message", "exit_code"}
 
 
 class Client(ABC):
-    """Runs commands by name; see `otel_agentic.commands`."""
+    """Runs commands by name; see `otel_agentic.commands`. An argument of None is left to the default of the command."""
+
+    #: Whether a running collector runs the commands, with its own settings.
+    is_remote: ClassVar[bool] = False
 
     @abstractmethod
     def call(self, name: str, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value.
 
         Raises:
-            OtelAgenticError: whatever the command raises, of the same class here as there.
+            OtelAgenticError: any error of the command, of the same class as in the process that ran it.
         """
 
     @abstractmethod
-    def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
+    def stream(self, name: str, **arguments: Any) -> Generator[Any]:
         """Yield the JSON values of a command that streams."""
 
     def get(self, kind: type[T], name: str, **arguments: Any) -> T:
@@ -52,15 +55,24 @@ class Client(ABC):
         Raises:
             BackendError: the result is of another shape, since the collector is of another version.
         """
-        payload = self.call(name, **arguments)
-        try:
-            return from_json(kind, payload)
-        except ValueError as error:
-            raise BackendError(f"unexpected result of {name}; is the collector of the same version? {error}") from error
+        return _typed(kind, name, self.call(name, **arguments))
+
+    def stream_of(self, kind: type[T], name: str, **arguments: Any) -> Generator[T]:
+        """Yield the results of a command that streams as a type of `otel_agentic.results`; see `get`."""
+        with closing(self.stream(name, **arguments)) as stream:
+            for item in stream:
+                yield _typed(kind, name, item)
 
     @abstractmethod
     def close(self) -> None:
         """Release the file or the connection."""
+
+
+def _typed(kind: type[T], name: str, payload: Any) -> T:
+    try:
+        return from_json(kind, payload)
+    except ValueError as error:
+        raise BackendError(f"unexpected result of {name}; is the collector of the same version? {error}") from error
 
 
 class LocalClient(Client):
@@ -79,11 +91,13 @@ class LocalClient(Client):
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value."""
-        from otel_agentic.commands.registry import json_of  # noqa: PLC0415 — pydantic is not needed to ask a server
+        if name == "query":
+            return dict(self._query(**arguments))
+        from otel_agentic.commands.registry import Commands  # noqa: PLC0415 — DuckDB is not needed to ask a server
 
-        return json_of(self._run(name, arguments))
+        return Commands(self._opened(), self._progress).call(name, _present(arguments))
 
-    def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
+    def stream(self, name: str, **arguments: Any) -> Generator[Any]:
         """Yield the JSON values of a command that streams."""
         yield from self.call(name, **arguments)
 
@@ -92,13 +106,6 @@ class LocalClient(Client):
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-
-    def _run(self, name: str, arguments: dict[str, Any]) -> Any:
-        from otel_agentic.commands.registry import Commands  # noqa: PLC0415 — DuckDB is not needed to ask a server
-
-        if name == "query":
-            return self._query(**arguments)
-        return Commands(self._opened(), self._progress).run(name, arguments)
 
     def _opened(self) -> Engine:
         from otel_agentic.engine.engine import Engine  # noqa: PLC0415 — DuckDB is not needed to ask a server
@@ -109,9 +116,9 @@ class LocalClient(Client):
 
     def _query(self, *, sql: str, fresh: bool | None = None, evaluation: str | None = None) -> Any:  # noqa: ARG002 — the file itself is always current
         """Run a query in its own process on the file itself, which this process closes first."""
+        from otel_agentic.store.connection import DEFAULT, require_evaluation  # noqa: PLC0415 — DuckDB, as above
         from otel_agentic.store.maintenance.export import export_folder_of  # noqa: PLC0415 — same
         from otel_agentic.store.queries.user_queries import UserQueries, limits_of  # noqa: PLC0415 — same
-        from otel_agentic.store.selection import DEFAULT, require_evaluation  # noqa: PLC0415 — DuckDB, as above
 
         store, name = self._opened().store, evaluation or DEFAULT
         with store.read() as con:
@@ -130,6 +137,8 @@ class LocalClient(Client):
 class RemoteClient(Client):
     """Commands on a live collector, over its admin address."""
 
+    is_remote = True
+
     def __init__(self, url: str, token: str | None, tls: ssl.SSLContext | None = None) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         # A command may take long; only the connection itself is bounded.
@@ -143,7 +152,7 @@ class RemoteClient(Client):
         with self._reaching(), self._sent(name, arguments) as response:
             return orjson.loads(response.read())
 
-    def stream(self, name: str, **arguments: Any) -> Iterator[Any]:
+    def stream(self, name: str, **arguments: Any) -> Generator[Any]:
         """Yield the JSON values of a command that streams."""
         with self._reaching(), self._sent(name, arguments) as response:
             for line in response.iter_lines():
@@ -170,8 +179,11 @@ class RemoteClient(Client):
             ) from error
 
     def _sent(self, name: str, arguments: dict[str, Any]) -> _Answer:
-        present = {key: value for key, value in arguments.items() if value is not None}
-        return _Answer(self._http, self._url, name, present)
+        return _Answer(self._http, self._url, name, _present(arguments))
+
+
+def _present(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 class _Answer:
@@ -224,7 +236,7 @@ def open_client(
     server: str | None,
     progress: Callable[[str, int, int | None], None] = lambda *_: None,
 ) -> Client:
-    """Return a client for a server, for the collector that holds the file of the settings, or for the file itself.
+    """Return a client of a server, of the collector that has the store of the settings open, or of the store itself.
 
     Raises:
         StoreError: the file is missing or cannot be used.

@@ -1,23 +1,65 @@
-"""Commands that score, and that tell what the scores say."""
+"""Commands that evaluate: scoring, calibration of judges, and backfills of a range of the past."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Annotated, Any
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from otel_agentic.commands.interrupt import stop_on_interrupt
 from otel_agentic.commands.registry import Context, command
+from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.evaluation.run import judge_json
-from otel_agentic.evaluation.truth import TruthFile, unknown_labels
-from otel_agentic.evaluators.registry import asks
+from otel_agentic.evaluation.scope import TruthFile, unknown_labels
+from otel_agentic.evaluators.base import asks
 from otel_agentic.reports.calibration import calibrate_judge
 from otel_agentic.reports.suites import of_suite, require_suite
+from otel_agentic.results.evaluation import BackfillEnd, BackfillStep, BackfillText, Cleared
+from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.judges import clear_verdicts, judge_summary
 from otel_agentic.store.scores import Measured
-from otel_agentic.store.selection import DEFAULT, Scored, Selection, to_json_value
+from otel_agentic.store.table import Scored, Selection
+
+if TYPE_CHECKING:
+    from otel_agentic.backfill.plan import BackfillRequest
+    from otel_agentic.backfill.run import BackfillContext
+    from otel_agentic.engine.engine import Progress
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def stop_on_interrupt(stop: threading.Event) -> Iterator[None]:
+    """Have the first SIGINT set `stop` while the block runs; a second one interrupts as usual.
+
+    Only the main thread receives signals: elsewhere (a command on a running collector) nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def first(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        signal.signal(signal.SIGINT, before)
+        _log.warning(
+            "stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once"
+        )
+        stop.set()
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @command("evaluate")
@@ -36,66 +78,66 @@ def evaluate(
 ) -> dict[str, Any]:
     """Match and score closed conversations; cases and labels are (name, text) and are remembered.
 
-    Scores stand under the name of the evaluation: those of other names stay. Windows, monitors and telemetry follow the
-    default one alone.
+    Scores are stored under the name of the evaluation; those of other evaluations remain. Windows, monitors and telemetry
+    follow the default evaluation only.
 
-    Evaluators of exactly these metrics run beside; without any, those of the settings. With a suite, only conversations
+    The evaluators of exactly these metrics also run; without `metrics`, those of the settings. With a suite, only conversations
     that are matched to a case with this tag are scored.
     """
-    evaluating = context.engine.evaluating
-    chosen = evaluating.chosen if metrics is None else evaluating.choose(metrics)
+    runner = context.engine.runner
+    chosen = runner.chosen if metrics is None else runner.choose(metrics)
     labels_given = [TruthFile(name=n, text=t) for n, t in labels]
-    fresh = evaluating.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
-    truth = evaluating.truth().named(evaluation)
+    fresh = runner.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
+    truth = runner.truth().named(evaluation)
     selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-    wanted = evaluating.select(truth, selection, again=force, chosen=chosen)
+    selected = runner.select(truth, selection, again=force, chosen=chosen)
     if suite is not None:
         with context.engine.store.read() as con:
             require_suite(con, suite)
-        wanted = of_suite(evaluating, truth, wanted, suite)
+        selected = of_suite(runner, truth, selected, suite)
     done = 0
 
     def step(scored: Sequence[Scored], restated: AbstractSet[tuple[str, str]]) -> None:
         nonlocal done
         done += len(scored)
-        context.progress("scoring", done, len(wanted.keys))
+        context.progress("scoring", done, len(selected.keys))
         if evaluation == DEFAULT:
             context.on_scored(scored, restated)
 
-    said = 0
+    calls = 0
 
     def measured(some: Sequence[Measured]) -> None:
-        nonlocal said
-        said += sum(asks(one.evaluator) for one in some)
-        if said:  # what computes is done at once
-            total = len(chosen.judged) * (len(wanted.keys) + len(wanted.lacking))
-            context.progress("asking for metrics", said, total)
+        nonlocal calls
+        calls += sum(asks(measurement.evaluator) for measurement in some)
+        if calls:  # what computes is done at once
+            total = len(chosen.judge_evaluators) * (len(selected.keys) + len(selected.lacking))
+            context.progress("asking for metrics", calls, total)
 
     stopping = context.engine.stopping
     with stop_on_interrupt(stopping):
-        found = evaluating.evaluate(truth, wanted, step, stopping.is_set, on_metrics=measured)
+        summary = runner.evaluate(truth, selected, step, stopping.is_set, on_metrics=measured)
     return {
         "evaluation": evaluation,
-        "evaluation_id": found.evaluation_id,
+        "evaluation_id": summary.evaluation_id,
         "cases": len(truth.index),
         "new_case_versions": fresh,
         "labels": len(truth.labels),
-        "scored": found.scored,
-        "restated": found.restated,
-        "asked_again": len(wanted.again),
-        "unchanged": found.unchanged,
+        "scored": summary.scored,
+        "restated": summary.restated,
+        "asked_again": len(selected.again),
+        "unchanged": summary.unchanged,
         "stopped": stopping.is_set(),
-        "n": found.n,
-        "coverage": found.n / found.scored if found.scored else None,
-        "outcomes": dict(found.outcomes),
-        "reasons": dict(found.reasons),
-        "partial_fails": found.partial_fails,
-        "known_failures": found.known_failures,
-        "compared": found.compared,
-        "disagreements": found.disagreements,
-        "warnings": [*found.warnings, *unknown_labels(context.engine.store, labels_given)],
-        "judge": judge_json(context.engine.evaluating, found.tally, [*wanted.keys, *wanted.lacking]),
-        "evaluators": {**found.metrics.to_json(chosen.metrics), "left_out": list(chosen.unasked)},
+        "n": summary.n,
+        "coverage": summary.n / summary.scored if summary.scored else None,
+        "outcomes": dict(summary.outcomes),
+        "reasons": dict(summary.reasons),
+        "partial_fails": summary.partial_fails,
+        "known_failures": summary.known_failures,
+        "compared": summary.compared,
+        "disagreements": summary.disagreements,
+        "warnings": [*sorted(summary.warnings), *unknown_labels(context.engine.store, labels_given)],
+        "judge": judge_json(context.engine.runner, summary.tally, [*selected.keys, *selected.lacking]),
+        "evaluators": {**summary.metrics.to_json(chosen.metrics), "left_out": list(chosen.unasked)},
     }
 
 
@@ -110,17 +152,17 @@ def judge_calibrate(
     """Compare the judge with people, whose verdicts are given as (name, text) of CSV files; both are remembered."""
     files = [TruthFile(name=name, text=text) for name, text in labels]
     with stop_on_interrupt(context.engine.stopping):
-        found = calibrate_judge(context.engine, files, random_sample=random_sample, examples=examples)
-    told: dict[str, Any] = to_json_value(found)
-    return told
+        calibration = calibrate_judge(context.engine, files, random_sample=random_sample, examples=examples)
+    payload: dict[str, Any] = to_json_value(calibration)
+    return payload
 
 
 @command("judge_cache", role="query")
 def judge_cache(context: Context) -> dict[str, Any]:
-    """Return what each judge said and cost, and what is spent of the budget."""
+    """Return the verdicts and the cost of each judge, and the used part of the budget."""
     with context.engine.store.read() as con:
         judges = judge_summary(con)
-    budget = context.engine.evaluating.budget
+    budget = context.engine.runner.budget
     spent = budget.spent()
     return {
         "judges": to_json_value(judges),
@@ -135,10 +177,169 @@ def judge_cache(context: Context) -> dict[str, Any]:
 
 
 @command("judge_clear")
-def judge_clear(context: Context, *, judge: str | None = None, before_ns: int | None = None) -> dict[str, Any]:
-    """Take verdicts out of the cache, those of one judge or before a time; what was spent stays spent."""
-    counted_from_ns = context.engine.clock() - context.engine.evaluating.budget.width_ns
+def judge_clear(context: Context, *, judge: str | None = None, before_ns: int | None = None) -> Cleared:
+    """Remove verdicts from the cache, those of one judge or before a time; the budget remains used."""
+    counted_from_ns = context.engine.clock() - context.engine.runner.budget.width_ns
     cleared = context.engine.store.write(
         lambda con: clear_verdicts(con, judge=judge, before_ns=before_ns, counted_from_ns=counted_from_ns)
     )
-    return {"cleared": cleared}
+    return Cleared(cleared=cleared)
+
+
+#: Characters of a file that are sent at once.
+_PIECE: Final = 256 * 1024
+_NS_PER_S: Final = 1_000_000_000
+#: How long to wait for the current part after the last client disconnected, seconds.
+_GRACE_S: Final = 10.0
+#: How long to wait for another backfill, seconds: one without a client ends soon.
+_TURN_S: Final = 2.0
+
+#: The lock that a running collector holds while it scores and computes windows; None without a collector.
+locks: tuple[AbstractContextManager[Any], AbstractContextManager[Any]] | None = None
+
+
+@command("backfill")
+def backfill(
+    context: Context,
+    *,
+    cases: Sequence[tuple[str, str]] = (),
+    labels: Sequence[tuple[str, str]] = (),
+    since_ns: int | None = None,
+    until_ns: int | None = None,
+    windows: list[str] | None = None,
+    step_ns: int | None = None,
+    k: list[int] | None = None,
+    emit: Literal["none", "otlp", "openmetrics"] = "none",
+    endpoint: str | None = None,
+    labels_of_series: dict[str, str] | None = None,
+    dry_run: bool = False,
+    workers: int | None = None,
+) -> Iterator[Any]:
+    """Score, compute windows and emit; cases and labels are (name, text) and are remembered, except in a dry run.
+
+    Yields a `BackfillStep` for progress, a `BackfillText` for each piece of an OpenMetrics file, and a `BackfillEnd`. Closing the iterator stops the backfill after the current part. `workers` is the number of scoring processes;
+    None scores in this process. `labels_of_series` are added to every series of an OpenMetrics file.
+    """
+    from otel_agentic.backfill.plan import BackfillRequest  # noqa: PLC0415 — numpy is not needed to ask a server
+
+    settings = context.engine.settings
+    request = BackfillRequest(
+        since_ns=since_ns,
+        until_ns=until_ns,
+        windows=tuple(windows or settings.windows.widths),
+        step_ns=int(settings.windows.step_s * _NS_PER_S) if step_ns is None else step_ns,
+        k=tuple(k or settings.stats.k),
+        emit=emit,
+        endpoint=endpoint,
+        labels=labels_of_series or {},
+    ).checked()
+    if workers is not None and context.locks is not None:
+        raise UsageError("a running collector scores in its own process: leave out --executor, or stop it first")
+    truth = ([TruthFile(name=n, text=t) for n, t in cases], [TruthFile(name=n, text=t) for n, t in labels])
+    if dry_run:
+        return _in_background(lambda progress, _: iter([_estimate(context, request, truth, progress)]))
+    return _in_background(lambda progress, stop: _run(context, request, truth, workers, _Listener(progress, stop)))
+
+
+def _estimate(
+    context: Context, request: BackfillRequest, truth: tuple[list[TruthFile], list[TruthFile]], progress: Progress
+) -> BackfillEnd:
+    from otel_agentic.backfill.dry_run import estimate_backfill, truth_with  # noqa: PLC0415 — same
+
+    active, live = truth_with(context.engine, *truth), context.locks is not None
+    return BackfillEnd(result=estimate_backfill(context.engine, request, truth=active, live=live, progress=progress))
+
+
+class _Listener(NamedTuple):
+    """Callbacks of the caller of a backfill: one receives its progress, one may stop it."""
+
+    progress: Progress
+    stop: Callable[[], bool]
+
+
+def _run(
+    context: Context,
+    request: BackfillRequest,
+    truth: tuple[list[TruthFile], list[TruthFile]],
+    workers: int | None,
+    listener: _Listener,
+) -> Iterator[Any]:
+    from otel_agentic.backfill.dry_run import backfill_result  # noqa: PLC0415 — same
+    from otel_agentic.backfill.run import backfill  # noqa: PLC0415 — same
+    from otel_agentic.engine.parallel import (  # noqa: PLC0415
+        open_workers,
+        scoring_over,
+    )
+
+    backfill_context = _context_of(context, listener)
+    with _exclusively(context), open_workers(context.engine.settings, workers) as pool, TemporaryDirectory() as folder:
+        if any(truth):
+            with backfill_context.lock:
+                context.engine.runner.remember(*truth)
+        out = Path(folder) / "history.txt" if request.emit == "openmetrics" else None
+        done = backfill(
+            context.engine, request, runner=scoring_over(context.engine, pool), out=out, context=backfill_context
+        )
+        if out is not None and out.exists():
+            yield from _pieces(out)
+        problems = pool.problems if pool is not None else []
+    yield BackfillEnd(result=backfill_result(done, request, problems))
+
+
+@contextmanager
+def _exclusively(context: Context) -> Iterator[None]:
+    """Admit one backfill at a time: two would write the same rows with different times of computation."""
+    if not context.engine.backfill_lock.acquire(timeout=_TURN_S):
+        raise OverloadedError("another backfill is running in this collector; try again when it is done")
+    try:
+        yield
+    finally:
+        context.engine.backfill_lock.release()
+
+
+def _context_of(context: Context, listener: _Listener) -> BackfillContext:
+    from otel_agentic.backfill.run import BackfillContext  # noqa: PLC0415 — same
+
+    stopping = context.engine.stopping
+    return BackfillContext(
+        live=context.locks is not None,
+        lock=context.scoring_lock,
+        windows_lock=context.windows_lock,
+        on_scored=context.on_scored,
+        progress=listener.progress,
+        stop=lambda: listener.stop() or stopping.is_set(),
+    )
+
+
+def _pieces(path: Path) -> Iterator[Any]:
+    with path.open(encoding="utf-8", newline="") as file:
+        while text := file.read(_PIECE):
+            yield BackfillText(text=text)
+
+
+def _in_background(work: Callable[[Progress, Callable[[], bool]], Iterator[Any]]) -> Iterator[Any]:
+    """Yield the progress of some work and what it yields; it runs on its own thread, because a step may take long."""
+    stop = threading.Event()
+    arrived: SimpleQueue[Any | BaseException | None] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            for item in work(
+                lambda stage, done, total: arrived.put(BackfillStep(stage=stage, done=done, total=total)), stop.is_set
+            ):
+                arrived.put(item)
+            arrived.put(None)
+        except BaseException as error:  # noqa: BLE001 — raised in the thread that listens
+            arrived.put(error)
+
+    thread = threading.Thread(target=run, name="otel-agentic-backfill", daemon=True)
+    thread.start()
+    try:
+        with stop_on_interrupt(stop):
+            while (item := arrived.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+    finally:
+        stop.set()
+        thread.join(_GRACE_S)

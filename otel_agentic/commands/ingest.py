@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from otel_agentic import plugins
 from otel_agentic.reports.conversations import by_framework, of_view
-from otel_agentic.spans.ports import Receipt
+from otel_agentic.results.store import Coverage, Ingested, SpanCounts
+from otel_agentic.spans.model import Receipt
 from otel_agentic.store.queries.conversations import coverage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from otel_agentic.engine.engine import Engine, Progress
-    from otel_agentic.engine.rebuild import RebuildResult
+    from otel_agentic.engine.rebuild import Rebuilder, RebuildResult
 
 #: Maximum number of problems listed; further ones are counted.
 MAX_PROBLEMS = 100
@@ -27,14 +27,37 @@ class IngestResult:
     receipt: Receipt
     rebuilt: RebuildResult
     problems: tuple[str, ...]
-    coverage: tuple[dict[str, Any], ...] = field(default=())
+    coverage: tuple[Coverage, ...] = ()
+
+    @property
+    def summary(self) -> Ingested:
+        """The counts of this result."""
+        receipt, saved = self.receipt, self.rebuilt.saved
+        return Ingested(
+            spans=SpanCounts(
+                stored=receipt.accepted,
+                duplicate=receipt.duplicate,
+                rejected=receipt.rejected,
+                ignored=receipt.ignored,
+            ),
+            reasons=dict(receipt.reasons),
+            altered=dict(receipt.altered),
+            conversations=len(saved),
+            revised=sum(item.revision > 1 for item in saved),
+            turns=sum(item.turn_count for item in saved),
+            tool_calls=sum(item.call_count for item in saved),
+            coverage=list(self.coverage),
+            problems=list(self.problems),
+        )
 
 
-def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> IngestResult:
+def ingest_files(
+    engine: Engine, paths: Sequence[str], progress: Progress, rebuilder: Rebuilder | None = None
+) -> IngestResult:
     """Read files into the store and rebuild the affected conversations; they close, because this is the end of the input.
 
     A part that cannot be read is listed in `problems` and counted as rejected; everything else is stored. Stored traces that
-    cannot be rebuilt are listed, too.
+    cannot be rebuilt are listed, too. None as `rebuilder` takes that of the engine.
 
     Raises:
         BadInputError: a path does not exist or is not a file.
@@ -48,7 +71,7 @@ def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> In
         if chunk.problem is not None:
             problems.append(chunk.problem)
         progress("reading", chunk.bytes_read, chunk.total_bytes)
-    rebuilt = rebuild_pending(engine, progress)
+    rebuilt = rebuild_pending(engine, progress, rebuilder)
     with engine.store.read() as con:
         framework_coverage = tuple(by_framework(of_view(coverage(con))))
     return IngestResult(
@@ -56,14 +79,15 @@ def ingest_files(engine: Engine, paths: Sequence[str], progress: Progress) -> In
     )
 
 
-def rebuild_pending(engine: Engine, progress: Progress) -> RebuildResult:
+def rebuild_pending(engine: Engine, progress: Progress, rebuilder: Rebuilder | None = None) -> RebuildResult:
     """Rebuild and close everything that was not read yet, or that a killed process had read but not rebuilt."""
-    unbuilt = engine.rebuilder.unbuilt()
-    pending = engine.rebuilder.pending()
+    rebuilder = rebuilder or engine.rebuilder
+    unbuilt = rebuilder.unbuilt()
+    pending = rebuilder.pending()
     step = _counter(progress, "linking", len(pending))
-    touched = unbuilt | engine.rebuilder.read(pending, step)
+    touched = unbuilt | rebuilder.read(pending, step)
     step = _counter(progress, "rebuilding", len(touched.keys) + len(touched.loose_traces))
-    return engine.rebuilder.rebuild(touched, lambda _: "end_of_input", step)
+    return rebuilder.rebuild(touched, lambda _: "end_of_input", step)
 
 
 def _counter(progress: Progress, stage: str, total: int) -> Callable[[int], None]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -16,9 +16,6 @@ from otel_agentic.errors import UsageError
 from otel_agentic.results import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
-
     from otel_agentic.engine.engine import Engine
     from otel_agentic.evaluation.run import OnScored
 
@@ -29,7 +26,7 @@ CommandRole = Literal["query", "admin"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: The modules of this package that define commands.
-_MODULES: Final = ("evaluation", "backfill", "reports", "gate", "conversations", "truth", "store")
+_MODULES: Final = ("evaluation", "reports", "truth", "store")
 
 
 class Context:
@@ -41,7 +38,7 @@ class Context:
         progress: Progress = lambda *_: None,
         *,
         scored: OnScored = lambda *_: None,
-        gone: Callable[[], bool] = lambda: False,
+        is_disconnected: Callable[[], bool] = lambda: False,
         locks: tuple[AbstractContextManager[Any], AbstractContextManager[Any]] | None = None,
     ) -> None:
         """Keep the resources.
@@ -50,22 +47,22 @@ class Context:
             engine: the opened store.
             progress: receives the progress of a long command.
             scored: receives what an evaluation scored (a running collector emits it).
-            gone: returns whether the requester has disconnected; a query is then stopped.
+            is_disconnected: returns whether the requester has disconnected; a query is then stopped.
             locks: what a running collector holds while it scores, and while it computes windows; None without one.
         """
         self.engine = engine
         self.progress = progress
         self.on_scored = scored
-        self.gone = gone
+        self.is_disconnected = is_disconnected
         self.locks = locks
 
     def showing(self, evaluation: str) -> Engine:
         """Return the engine with a store whose queries show the scores of an evaluation.
 
         Raises:
-            UsageError: the store has no evaluation of that name.
+            UsageError: the store has no evaluation with this name.
         """
-        from otel_agentic.store.selection import require_evaluation  # noqa: PLC0415 — DuckDB is not needed for --help
+        from otel_agentic.store.connection import require_evaluation  # noqa: PLC0415 — DuckDB is not needed for --help
 
         with self.engine.store.read() as con:
             require_evaluation(con, evaluation)
@@ -84,7 +81,10 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A command: a function of a `Context` and keyword arguments."""
+    """A command: a function of a `Context` and keyword arguments.
+
+    The fields of a parameter whose type is a dataclass, such as a `Selection`, are arguments of the command.
+    """
 
     name: str
     role: CommandRole
@@ -93,13 +93,48 @@ class Command:
     @cached_property
     def signature(self) -> inspect.Signature:
         """The signature without the context."""
-        full = inspect.signature(self.function)
-        return full.replace(parameters=list(full.parameters.values())[1:])
+        own = inspect.signature(self.function)
+        parameters: list[inspect.Parameter] = []
+        for parameter in list(own.parameters.values())[1:]:
+            parameters += (
+                [
+                    parameter.replace(name=part.name, default=part.default, annotation=part.type)
+                    for part in fields(self._dataclasses[parameter.name])
+                ]
+                if parameter.name in self._dataclasses
+                else [parameter]
+            )
+        return own.replace(parameters=parameters)
 
     @property
     def streams(self) -> bool:
         """Whether the command yields objects instead of returning one."""
         return str(self.signature.return_annotation).startswith("Iterator[")
+
+    def grouped(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments with those that are fields of a dataclass in an object with the name of its parameter."""
+        rest = dict(arguments)
+        groups = {
+            name: {part.name: rest.pop(part.name) for part in fields(kind) if part.name in rest}
+            for name, kind in self._dataclasses.items()
+        }
+        if unknown := rest.keys() & groups.keys():
+            raise UsageError(f"command {self.name}, argument {min(unknown)}: Unexpected keyword argument")
+        return rest | groups
+
+    def run_trusted(self, context: Context, **arguments: Any) -> Any:
+        """Run the command with arguments of the right types and return its result as a JSON value."""
+        grouped = self.grouped(arguments)
+        objects = {name: kind(**grouped[name]) for name, kind in self._dataclasses.items()}
+        return json_of(self.function(context, **grouped | objects))
+
+    @cached_property
+    def _dataclasses(self) -> dict[str, Any]:
+        """The parameters whose type is a dataclass, with that type."""
+        known = self.function.__globals__
+        parameters = inspect.signature(self.function).parameters.values()
+        kinds = {parameter.name: known.get(parameter.annotation) for parameter in parameters}
+        return {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
 
     @cached_property
     def _checked(self) -> Callable[..., Any]:
@@ -112,10 +147,10 @@ class Command:
             UsageError: an argument is missing, unknown or of the wrong type; the message names it.
         """
         try:
-            return self._checked(context, **arguments)
+            return self._checked(context, **self.grouped(arguments))
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
+            where = ".".join(str(part) for part in first["loc"] if part not in self._dataclasses)
             raise UsageError(
                 f"command {self.name}, argument {where}: {first['msg']}, got {first.get('input')!r}"
             ) from error
@@ -152,7 +187,7 @@ class Commands(Context):
         """
         commands = registered()
         if name not in commands:
-            raise UsageError(f"no command {name!r}; there are {', '.join(commands)}")
+            raise UsageError(f"unknown command {name!r}; allowed: {', '.join(commands)}")
         return commands[name].run(self, arguments)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -163,16 +198,12 @@ class Commands(Context):
         commands = {} if name.startswith("_") else registered()
         if name not in commands:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return partial(_call_trusted, commands[name].function, self)
+        return partial(commands[name].run_trusted, self)
 
 
 def json_of(result: Any) -> Any:
     """Return a result as a JSON value; of an iterator of results, an iterator of JSON values."""
     return _each_json(result) if inspect.isgenerator(result) else to_json(result)
-
-
-def _call_trusted(function: Callable[..., Any], context: Context, **arguments: Any) -> Any:
-    return json_of(function(context, **arguments))
 
 
 def _each_json(results: Iterator[Any]) -> Iterator[Any]:

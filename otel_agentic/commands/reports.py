@@ -1,23 +1,39 @@
-"""Commands that tell what pictures are drawn from."""
+"""Commands that read results: reports, charts, gates with their baselines, and conversations."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import orjson
 from pydantic import Field
 
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.config import Severity
-from otel_agentic.errors import UsageError
-from otel_agentic.reports.charts import ChartRequest, pictures
-from otel_agentic.reports.conversations import iso
-from otel_agentic.reports.failures import failures_json, found_failures, merged_groups
-from otel_agentic.reports.report import IntervalKind
+from otel_agentic.errors import BadInputError, UsageError
+from otel_agentic.evaluators.registry import metrics_by_name
+from otel_agentic.evaluators.run import FailureRules
+from otel_agentic.reports.baselines import Baseline, read, require_name, stored
+from otel_agentic.reports.charts import charts
+from otel_agentic.reports.conversations import conversation_json
+from otel_agentic.reports.failures import failure_report, found_failures, merged_groups
+from otel_agentic.reports.gate import Gate
+from otel_agentic.reports.gate_conditions import GateSelection, merged
+from otel_agentic.reports.metric_summary import with_severity
+from otel_agentic.reports.report import ReportRequest
 from otel_agentic.reports.report import report as build_report
-from otel_agentic.reports.suites import Point, TrendBy, require_suite, trend
-from otel_agentic.scoring.model import Dimension, FaultKind
+from otel_agentic.reports.suites import TrendBy, require_suite, trend
+from otel_agentic.results.charts import Charts
+from otel_agentic.results.evaluation import Suite, SuiteTrend
+from otel_agentic.results.failures import FailureReport
+from otel_agentic.results.gate import GateResult, is_file
+from otel_agentic.results.reports import Report
+from otel_agentic.store.connection import DEFAULT, to_json_value
+from otel_agentic.store.conversations import load_conversations
+from otel_agentic.store.queries import conversations as browse
+from otel_agentic.store.queries.conversations import scored_conversations
 from otel_agentic.store.queries.failures import (
     FaultFilter,
     example_of,
@@ -25,86 +41,39 @@ from otel_agentic.store.queries.failures import (
     failure_counts,
     scored_with_tools,
 )
-from otel_agentic.store.selection import DEFAULT, Selection, to_json_value
-from otel_agentic.store.truth import load_cases
-from otel_agentic.store.windows import scored_conversations
-from otel_agentic.windows import GroupBy
+from otel_agentic.store.table import Selection
+from otel_agentic.store.truth import load_cases, save_baseline
+
+if TYPE_CHECKING:
+    from otel_agentic.engine.engine import Engine
 
 
 @command("report", role="query")
 def report(
-    context: Context,
-    *,
-    k: list[int] | None = None,
-    by: list[GroupBy] | None = None,
-    window: str | None = None,
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
-    estimator: str | None = None,
-    interval: IntervalKind = "default",
-    compare: str | None = None,
-    metrics: list[str] | None = None,
-    evaluation: str = DEFAULT,
-) -> dict[str, Any]:
+    context: Context, *, request: ReportRequest, metrics: list[str] | None = None, evaluation: str = DEFAULT
+) -> Report:
     """Return the reliability of each group, and where it is asked for two groups against each other."""
-    engine = context.showing(evaluation)
-    found = build_report(
-        engine,
-        k=k,
-        by=by or (),
-        window=window,
-        selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
-        estimator=estimator,
-        interval=interval,
-        compare=compare,
-        metrics=metrics,
-    )
-    return {"evaluation": evaluation, **found}
+    return build_report(context.showing(evaluation), request, metrics)
 
 
 @command("report_pictures", role="query")
 def report_pictures(
     context: Context,
     *,
-    k: list[int] | None = None,
-    by: list[GroupBy] | None = None,
-    window: str | None = None,
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
-    estimator: str | None = None,
-    interval: IntervalKind = "default",
-    compare: str | None = None,
+    request: ReportRequest,
     panels: Annotated[int, Field(ge=1, le=100)] = 12,
     evaluation: str = DEFAULT,
-) -> dict[str, Any]:
+) -> Charts:
     """Return curves over k, stored windows over time and the health of tools, of at most so many groups."""
-    request = ChartRequest(
-        k=k,
-        by=by or (),
-        window=window,
-        selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
-        estimator=estimator,
-        interval=interval,
-        compare=compare,
-        panels=panels,
-    )
-    found: dict[str, Any] = to_json_value(pictures(context.showing(evaluation), request))
-    return found
+    return charts(context.showing(evaluation), request, panels)
 
 
 @command("tools_failing", role="query")
 def tools_failing(
     context: Context,
     *,
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
-    tool: str | None = None,
-    dimension: Dimension | None = None,
-    fault: FaultKind | None = None,
-    parameter: str | None = None,
+    selection: Selection,
+    only: FaultFilter,
     by: Literal["version", "problem"] = "version",
     show: Annotated[int, Field(ge=1)] | None = None,
     counted: bool = False,
@@ -112,101 +81,94 @@ def tools_failing(
 ) -> Any:
     """Return which tool fails in which dimension: first what most conversations failed by.
 
-    With `counted`, the rows stand under `rows`, beside what they were found in: how many closed conversations there
-    are, are scored, expected tools, could not be evaluated, and how many tool faults they have. With `show`, the row of that number alone, and
-    its newest fault under `example`.
+    With `counted`, the rows are under `rows`, next to counts: closed conversations, those that are scored, that expect
+    tools, that could not be evaluated, and their tool faults. With `show`, only the row with that number, and its newest
+    fault under `example`.
 
     Raises:
         UsageError: there is no row of that number.
     """
-    selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-    only = FaultFilter(tool=tool, dimension=dimension, fault=fault, parameter=parameter)
     with context.showing(evaluation).store.read() as con:
         found_rows = failing_tools(con, selection, only, by_version=by == "version")
         rows = [{"evaluation": evaluation, **row} for row in found_rows]
         counts = {"evaluation": evaluation, **scored_with_tools(con, selection)} if counted else {}
-        found: Any = {"rows": rows, **counts} if counted else rows
+        result: Any = {"rows": rows, **counts} if counted else rows
         if show is not None and rows:
             if show > len(rows):
-                raise UsageError(f"--show {show}: there is no such row; the last one is {len(rows)}")
+                raise UsageError(f"--show {show}: no such row; the last row is {len(rows)}")
             row = rows[show - 1]
-            found = {**row, "example": example_of(con, selection, row, by_version=by == "version")}
-    return to_json_value(found)
+            result = {**row, "example": example_of(con, selection, row, by_version=by == "version")}
+    return to_json_value(result)
 
 
 @command("failures", role="query")
 def failures(
     context: Context,
     *,
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
+    selection: Selection,
     severity: Severity = "low",
     limit: Annotated[int, Field(ge=1)] | None = None,
     evaluation: str = DEFAULT,
-) -> dict[str, Any]:
-    """Return what went wrong, by cause, the worst first: failures of a severity, or worse.
+) -> FailureReport:
+    """Return failures by cause, the worst first: those of a severity, or worse.
 
-    `groups` are at most `limit`; what stands beside them counts all.
+    `groups` has at most `limit` causes; the counts include all.
     """
-    selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-    return _failures(context, selection, severity, limit, merge=False, evaluation=evaluation)
+    return _failures(context.showing(evaluation), selection, severity, limit, merge=False)
 
 
 @command("failures_merged")
 def failures_merged(
     context: Context,
     *,
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
+    selection: Selection,
     severity: Severity = "low",
     limit: Annotated[int, Field(ge=1)] | None = None,
     evaluation: str = DEFAULT,
-) -> dict[str, Any]:
-    """Return the same after the judge said which groups have one cause; what it costs is in the budget."""
-    selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-    return _failures(context, selection, severity, limit, merge=True, evaluation=evaluation)
+) -> FailureReport:
+    """Return the same after the judge merged groups with one cause; its calls count against the budget."""
+    return _failures(context.showing(evaluation), selection, severity, limit, merge=True)
 
 
 def _failures(
-    context: Context, selection: Selection, severity: Severity, limit: int | None, *, merge: bool, evaluation: str
-) -> dict[str, Any]:
-    engine = context.showing(evaluation)
-    found = found_failures(engine, selection).of(severity)
+    engine: Engine, selection: Selection, severity: Severity, limit: int | None, *, merge: bool
+) -> FailureReport:
+    all_failures = found_failures(engine, selection).of(severity)
     with engine.store.read() as con:
         counts = failure_counts(con, selection)
-    groups, note = merged_groups(engine, found.groups) if merge else (found.groups, None)
-    return {"evaluation": evaluation, **failures_json(groups, counts=counts, limit=limit, note=note)}
+    groups, note = merged_groups(engine, all_failures.groups) if merge else (all_failures.groups, None)
+    return failure_report(groups, limit=limit, note=note, evaluation=engine.store.evaluation, **counts)
 
 
 @command("suites", role="query")
 def suites(
     context: Context,
     *,
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
+    selection: Selection,
     evaluation: str = DEFAULT,
-) -> list[Any]:
-    """Return each tag in force: its cases, its drafts, its conversations, and how many of them are correct."""
+) -> list[Suite]:
+    """Return each tag of current cases: its cases, its drafts, its conversations, and how many of them are correct."""
     with context.showing(evaluation).store.read() as con:
         cases = load_cases(con)
-        scored = scored_conversations(con, Selection(since_ns=since_ns, until_ns=until_ns, agent=agent))
+        scored = scored_conversations(con, selection)
     tags = sorted({tag for case in cases for tag in case.tags})
-    conversations = Counter(tag for one in scored for tag in set(one.tags))
-    evaluated = Counter(tag for one in scored if one.outcome != "not_evaluated" for tag in set(one.tags))
-    correct = Counter(tag for one in scored if one.outcome == "pass" for tag in set(one.tags))
+    conversations = Counter(tag for conversation in scored for tag in set(conversation.tags))
+    evaluated = Counter(
+        tag for conversation in scored if conversation.outcome != "not_evaluated" for tag in set(conversation.tags)
+    )
+    correct = Counter(
+        tag for conversation in scored if conversation.outcome == "pass" for tag in set(conversation.tags)
+    )
     return [
-        {
-            "evaluation": evaluation,
-            "suite": tag,
-            "cases": sum(tag in case.tags for case in cases),
-            "drafts": sum(tag in case.tags and not case.reviewed for case in cases),
-            "conversations": conversations[tag],
-            "n": evaluated[tag],
-            "c": correct[tag],
-        }
+        Suite(
+            evaluation=evaluation,
+            suite=tag,
+            cases=sum(tag in case.tags for case in cases),
+            drafts=sum(tag in case.tags and not case.reviewed for case in cases),
+            conversations=conversations[tag],
+            n=evaluated[tag],
+            c=correct[tag],
+        )
         for tag in tags
     ]
 
@@ -217,35 +179,175 @@ def suite_trend(
     *,
     suite: Annotated[str, Field(min_length=1)],
     by: TrendBy = "version",
-    since_ns: int | None = None,
-    until_ns: int | None = None,
-    agent: str | None = None,
+    selection: Selection,
     evaluation: str = DEFAULT,
-) -> dict[str, Any]:
+) -> SuiteTrend:
     """Return how the conversations of a suite did, point by point.
 
     Raises:
-        BadInputError: no case in force bears the tag.
+        BadInputError: no current case has the tag.
     """
     level = context.engine.settings.stats.level
     with context.showing(evaluation).store.read() as con:
         cases = require_suite(con, suite)
-        scored = scored_conversations(con, Selection(since_ns=since_ns, until_ns=until_ns, agent=agent))
-    points = trend((one for one in scored if suite in one.tags), by, level)
+        scored = scored_conversations(con, selection)
+    return SuiteTrend(
+        evaluation=evaluation,
+        suite=suite,
+        by=by,
+        level=level,
+        cases=len(cases),
+        drafts=sum(not case.reviewed for case in cases),
+        points=trend((conversation for conversation in scored if suite in conversation.tags), by, level),
+    )
+
+
+@command("gate", role="query")
+def gate(
+    context: Context,
+    *,
+    conditions: dict[str, Any] | None = None,
+    selection: GateSelection,
+    estimator: str | None = None,
+    baseline: Any | None = None,
+    measure: Annotated[str, Field(min_length=1)] | None = None,
+    evaluation: str = DEFAULT,
+) -> GateResult:
+    """Return whether the conditions hold for each agent: those of the settings, and those of the command.
+
+    Args:
+        context: the store and its resources.
+        conditions: as in the section `gate` of the settings; they are added to, or replace, those of the settings. A
+            baseline in them is the name of a stored one.
+        selection: the conversations.
+        estimator: of pass@k and pass^k; unless given, the configured one.
+        baseline: the content of a baseline file; it replaces the one that the conditions name.
+        measure: also return the current rates and metrics as a baseline with this name.
+        evaluation: the evaluation whose scores are checked.
+
+    Raises:
+        UsageError: an evaluation, condition, metric, window or name is invalid, or there is no condition and nothing to save.
+        PluginError: the estimator is unknown.
+        BadInputError: the baseline is unknown, or no case has the tag.
+    """
+    changes, settings = conditions or {}, context.engine.settings.gate
+    merged_conditions = merged(settings, changes)
+    named = changes.get("baseline")
+    # The client may run on another machine: the server opens no paths for it.
+    if isinstance(named, str) and is_file(named):
+        raise UsageError(f"baseline {named!r}: name one in the store, or send the content of the file as `baseline`")
+    compared = (
+        _baseline(context, merged_conditions.baseline) if baseline is None else read(baseline, "the baseline file")
+    )
+    result = Gate.of(context.showing(evaluation), merged_conditions, selection, estimator, compared).result(measure)
+    is_configured = "min_n" in settings.model_fields_set | changes.keys()
+    if measure is None and not is_configured and all(row.condition == "n" for row in result.rows):
+        raise UsageError(
+            "no condition: the check of severities is turned off, and nothing else is configured; "
+            "give one, such as --min-pass-pow-k 3=0.7"
+        )
+    return result
+
+
+@command("gate_save_baseline")
+def gate_save_baseline(context: Context, *, baseline: dict[str, Any]) -> dict[str, Any]:
+    """Save a baseline in the store, or replace the one with its name.
+
+    Raises:
+        UsageError: the name is invalid.
+        BadInputError: the value is not a baseline.
+    """
+    checked = read(baseline, "the baseline")
+    name = require_name(checked.name)
+    definition = orjson.dumps(checked.model_dump(mode="json")).decode()
+
+    context.engine.store.write(
+        lambda con: save_baseline(
+            con,
+            name,
+            definition,
+            conversations=checked.conversations,
+            evaluations=checked.evaluations,
+            now_ns=context.engine.store.clock(),
+        )
+    )
+    return {"name": name, "conversations": checked.conversations}
+
+
+def _baseline(context: Context, name: str | None) -> Baseline | None:
+    """Return the baseline that the conditions name: one in the store, or a file that our own settings name."""
+    if name is None:
+        return None
+    if not is_file(name):
+        return stored(context.engine, name)
+    try:
+        return read(orjson.loads(Path(name).read_bytes()), f"{name}")
+    except OSError as error:
+        raise BadInputError(
+            f"baseline file {name}: {error.strerror}; `otel-agentic gate --save-baseline {name}` makes one"
+        ) from error
+    except orjson.JSONDecodeError as error:
+        raise BadInputError(f"baseline file {name} is not JSON: {error}") from error
+
+
+_EXPORT_CHUNK: Final = 500
+
+
+@command("conversations_list", role="query")
+def conversations_list(
+    context: Context,
+    *,
+    selection: Selection,
+    outcome: Literal["pass", "fail", "not_evaluated"] | None = None,
+    limit: Annotated[int, Field(ge=1)] = 50,
+    evaluation: str = DEFAULT,
+) -> Any:
+    """Return conversations, newest first."""
+    with context.showing(evaluation).store.read() as con:
+        return to_json_value(browse.list_conversations(con, selection, outcome=outcome, limit=limit))
+
+
+@command("conversations_show", role="query")
+def conversations_show(
+    context: Context, *, conversation_id: str, environment: str | None = None, evaluation: str = DEFAULT
+) -> dict[str, Any]:
+    """Return one conversation with its score, its case, and its metrics."""
+    with context.showing(evaluation).store.read() as con:
+        keys = browse.find_conversation(con, conversation_id, environment)
+        if not keys:
+            raise BadInputError(f"no conversation {conversation_id!r}; `otel-agentic conversations list` shows them")
+        if len(keys) > 1:
+            names = ", ".join(repr(name) for name, _ in keys)
+            raise BadInputError(f"conversation {conversation_id!r} exists in environments {names}; give --environment")
+        (conversation,) = load_conversations(con, keys)
+        score = browse.score_of(con, keys[0])
+        metrics = browse.metrics_of(con, keys[0])
+    settings, installed = context.engine.settings.evaluators, context.engine.runner.installed
+    rules = FailureRules(metrics_by_name(installed).values(), settings)
+    result = (score["case_id"], score["outcome"], score["reason"]) if score else None
     return {
         "evaluation": evaluation,
-        "suite": suite,
-        "by": by,
-        "level": level,
-        "cases": len(cases),
-        "drafts": sum(not case.reviewed for case in cases),
-        "points": [to_json_value(_point_json(point)) for point in points],
+        "conversation": conversation_json(conversation, result),
+        "score": to_json_value(score),
+        "metrics": to_json_value(with_severity(metrics, conversation, rules)),
     }
 
 
-def _point_json(point: Point) -> dict[str, Any]:
-    told = asdict(point)
-    told["from"], told["until"] = iso(told.pop("first_ns")), iso(told.pop("last_ns"))
-    for made, flip in zip(told["flips"], point.flips, strict=True):
-        made["change"] = "broke" if flip.broke else "fixed"
-    return told
+@command("conversations_export", role="query")
+def conversations_export(
+    context: Context,
+    *,
+    selection: Selection,
+    evaluation: str = DEFAULT,
+) -> Iterator[Any]:
+    """Yield every conversation, one object each."""
+    with context.showing(evaluation).store.read() as con:
+        keys = browse.all_conversations(con, selection)
+        outcomes = browse.outcomes_of(con)
+    for start in range(0, len(keys), _EXPORT_CHUNK):
+        with context.engine.store.read() as con:
+            conversations = load_conversations(con, keys[start : start + _EXPORT_CHUNK])
+        for conversation in conversations:
+            yield conversation_json(
+                conversation, outcomes.get((conversation.environment, str(conversation.conversation_id)))
+            )

@@ -13,17 +13,17 @@ from pydantic import Field
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.dialects.frameworks import framework_of
+from otel_agentic.engine.engine import snapshot
 from otel_agentic.engine.retention import RetentionPass
-from otel_agentic.engine.transfer import snapshot
-from otel_agentic.reports.conversations import by_framework, of_view, wrong_clocks_json
+from otel_agentic.reports.conversations import by_framework, of_view, wrong_clocks_of
+from otel_agentic.store.connection import DEFAULT, require_evaluation, to_json_value
+from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.maintenance import vacuum as stats
 from otel_agentic.store.maintenance.export import export_folder_of
 from otel_agentic.store.maintenance.import_files import drop_orphans
-from otel_agentic.store.maintenance.retention import retention_state
 from otel_agentic.store.queries import conversations as browse
 from otel_agentic.store.queries.user_queries import limits_of
-from otel_agentic.store.selection import DEFAULT, require_evaluation, to_json_value
-from otel_agentic.windows.rolling import parse_width
+from otel_agentic.windows.model import parse_width
 
 _PIECE: Final = 4 * 1024 * 1024
 
@@ -48,7 +48,7 @@ def query(context: Context, *, sql: str, fresh: bool = False, evaluation: str = 
         limits_of(context.engine.settings.store),
         as_of_ns=snapshot.as_of_ns,
         evaluation=evaluation,
-        is_cancelled=context.gone,
+        is_cancelled=context.is_disconnected,
         folder=export_folder_of(context.engine.settings).resolve(),
     )
 
@@ -57,13 +57,13 @@ def query(context: Context, *, sql: str, fresh: bool = False, evaluation: str = 
 def store_summary(context: Context) -> dict[str, Any]:
     """Return counts and content coverage of the store."""
     with context.engine.store.read() as con:
-        found = {**browse.counts(con), "coverage": by_framework(of_view(browse.coverage(con)))}
-    return {**found, "wrong_clocks": to_json_value(wrong_clocks_json(context.engine.store))}
+        counts = {**browse.counts(con), "coverage": by_framework(of_view(browse.coverage(con)))}
+    return {**counts, "wrong_clocks": wrong_clocks_of(context.engine.store)}
 
 
 @command("live", role="query")
 def live(context: Context) -> dict[str, Any]:
-    """Return what arrived: spans by scope and dialect, counts, coverage. A running collector adds its own state."""
+    """Return the received spans by scope and dialect, counts and coverage. A running collector adds its own state."""
     with context.engine.store.read() as con:
         spans = browse.received(con)
     for row in spans:
@@ -77,14 +77,14 @@ def store_stats(context: Context) -> dict[str, Any]:
     engine = context.engine
     db, retention = engine.store.path, engine.settings.retention
     with engine.store.read() as con:
-        found, so_far = stats.store_stats(con), retention_state(con)
+        statistics, so_far = stats.store_stats(con), retention_state(con)
     wal = db.with_name(f"{db.name}.wal")
-    told: dict[str, Any] = to_json_value(
+    payload: dict[str, Any] = to_json_value(
         {
             "db": str(db),
             "file_bytes": db.stat().st_size,
             "wal_bytes": wal.stat().st_size if wal.exists() else 0,
-            **found,
+            **statistics,
             "retention": {
                 "keep": retention.keep,
                 "conversations_from_ns": so_far.conversations_from_ns or None,
@@ -96,19 +96,19 @@ def store_stats(context: Context) -> dict[str, Any]:
             "export": {
                 "on": retention.export,
                 "folder": str(export_folder_of(engine.settings)),
-                **found["export"],
+                **statistics["export"],
             },
         }
     )
-    return told
+    return payload
 
 
 @command("store_vacuum")
 def store_vacuum(context: Context, *, keep: str | None = None, dry_run: bool = False) -> dict[str, Any]:
-    """Remove what is older than `keep`, or than the settings keep it; return counts, null where nothing is too old."""
+    """Remove data older than `keep`, else than the setting; return counts, null if nothing is too old."""
     engine = context.engine
     age = keep or engine.settings.retention.keep
-    told: dict[str, Any] = {"keep": age, "dry_run": dry_run, "removed": None}
+    payload: dict[str, Any] = {"keep": age, "dry_run": dry_run, "removed": None}
     with engine.retention_lock:
         if not dry_run and not engine.uploads.is_active:  # imported rows belong to no conversation at first
             engine.store.write(drop_orphans)
@@ -120,8 +120,8 @@ def store_vacuum(context: Context, *, keep: str | None = None, dry_run: bool = F
                 progress=lambda done, total: context.progress("removing", done, total),
                 dry_run=dry_run,
             )
-            told["removed"] = removing.run().to_json()
-    return told
+            payload["removed"] = removing.run().to_json()
+    return payload
 
 
 @command("store_export")
@@ -163,13 +163,13 @@ def store_import_piece(
 
 @command("store_import_table")
 def store_import_table(context: Context, *, upload: str, table: str) -> dict[str, Any]:
-    """Store what came of a table."""
+    """Store received rows of a table."""
     return context.engine.uploads.table(upload, table)
 
 
 @command("store_import_end")
 def store_import_end(context: Context, *, upload: str) -> dict[str, Any]:
-    """End an import: what is not a conversation yet is rebuilt, here or by the collector."""
+    """End an import: rebuild the conversations, here or in the collector."""
     engine = context.engine
     engine.uploads.end(upload)
     waiting = engine.rebuilder.pending()

@@ -9,58 +9,54 @@ from pydantic import Field
 
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import BadInputError, UsageError
-from otel_agentic.evaluation.truth import TruthFile, unknown_labels
+from otel_agentic.evaluation.scope import TruthFile, unknown_labels
 from otel_agentic.reports.conversations import iso
-from otel_agentic.reports.promotion import Promoted, PromotionRequest, clusters_of, promote
+from otel_agentic.reports.promotion import PromotionRequest, clusters_of, promote
+from otel_agentic.results import JsonObject
+from otel_agentic.results.conversations import DatasetChange, NotPromoted, Promotion, QueryCluster, TruthImport
+from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.queries.conversations import candidates
-from otel_agentic.store.selection import DEFAULT, Selection, to_json_value
+from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import current_datasets, list_cases, list_datasets, list_matches, load_cases
 from otel_agentic.truth import Case
 from otel_agentic.truth.formats.base import record_of
-from otel_agentic.truth.promote import DEFAULT_DATASET, Cluster
+from otel_agentic.truth.promote import DEFAULT_DATASET
 
 Limit = Annotated[int, Field(ge=1)]
 Only = Literal["unmatched", "ambiguous", "warning", "suggested", "text"]
-#: What helps a person to edit a draft stands first in it.
+#: The first fields of a draft: those that help a person to edit it.
 _FIRST: Final = ("case_id", "dataset", "reviewed", "notes", "promoted_from", "tags", "agent")
 
 
 @command("truth_import")
 def truth_import(
     context: Context, *, cases: Sequence[tuple[str, str]] = (), labels: Sequence[tuple[str, str]] = ()
-) -> dict[str, Any]:
-    """Put cases (native JSON lines) and labels (CSV), given as (name, text), in force; `evaluate` applies them."""
+) -> TruthImport:
+    """Import cases (native JSON lines) and labels (CSV), each as (name, text); `evaluate` applies them."""
     with context.engine.store.read() as con:
         before = current_datasets(con)
     files_of_labels = [TruthFile(name=name, text=text) for name, text in labels]
-    fresh = context.engine.evaluating.remember(
-        [TruthFile(name=name, text=text) for name, text in cases], files_of_labels
-    )
+    fresh = context.engine.runner.remember([TruthFile(name=name, text=text) for name, text in cases], files_of_labels)
     with context.engine.store.read() as con:
         rows = list_cases(con)
         after = current_datasets(con)
     counts = {name: sum(row["dataset"] == name for row in rows) for name in sorted(before.keys() | after.keys())}
     datasets = [
-        {
-            "dataset": name,
-            "version": after.get(name),
-            "cases": count,
-            "changed": before.get(name) != after.get(name),
-        }
+        DatasetChange(dataset=name, version=after.get(name), cases=count, changed=before.get(name) != after.get(name))
         for name, count in counts.items()
     ]
-    return {
-        "new_case_versions": fresh,
-        "cases": len(rows),
-        "labels": len(context.engine.evaluating.truth().labels),
-        "datasets": datasets,
-        "warnings": list(unknown_labels(context.engine.store, files_of_labels)),
-    }
+    return TruthImport(
+        new_case_versions=fresh,
+        cases=len(rows),
+        labels=len(context.engine.runner.truth().labels),
+        datasets=datasets,
+        warnings=list(unknown_labels(context.engine.store, files_of_labels)),
+    )
 
 
 @command("truth_list", role="query")
 def truth_list(context: Context) -> Any:
-    """Return the cases in force, each with the version of its dataset."""
+    """Return the current cases, each with the version of its dataset."""
     with context.engine.store.read() as con:
         versions = current_datasets(con)
         return to_json_value([{**row, "dataset_version": versions[row["dataset"]]} for row in list_cases(con)])
@@ -75,22 +71,22 @@ def truth_datasets(context: Context, *, dataset: str | None = None) -> Any:
 
 @command("truth_export", role="query")
 def truth_export(context: Context, *, dataset: str | None = None) -> list[Any]:
-    """Return the cases in force as native records, by dataset and case id.
+    """Return the current cases as native records, by dataset and case id.
 
     Raises:
-        BadInputError: there are none.
+        BadInputError: the store has no current case.
     """
     with context.engine.store.read() as con:
         cases = load_cases(con)
-    wanted = [case for case in cases if dataset is None or case.dataset == dataset]
-    if not wanted:
+    selected = [case for case in cases if dataset is None or case.dataset == dataset]
+    if not selected:
         names = ", ".join(sorted({case.dataset for case in cases}))
         raise BadInputError(
-            f"no case of dataset {dataset!r} is in force; there are {names}"
+            f"no case of dataset {dataset!r} is current; datasets: {names}"
             if names
-            else "no cases in force; `otel-agentic truth import FILE` puts some in force"
+            else "no current cases; `otel-agentic truth import FILE` imports some"
         )
-    return [record_of(case) for case in wanted]
+    return [record_of(case) for case in selected]
 
 
 @command("truth_matches", role="query")
@@ -118,12 +114,25 @@ def truth_clusters(
     agent: str | None = None,
     only: Only = "unmatched",
     evaluation: str = DEFAULT,
-) -> Any:
+) -> list[QueryCluster]:
     """Return conversations by what they begin with, the largest cluster first."""
     selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
     with context.showing(evaluation).store.read() as con:
-        found = candidates(con, selection, kind=only)
-    return [{"evaluation": evaluation, **_cluster_json(one)} for one in clusters_of(found)]
+        conversations = candidates(con, selection, kind=only)
+    return [
+        QueryCluster(
+            evaluation=evaluation,
+            query=cluster.query,
+            size=cluster.size,
+            share=cluster.share,
+            agents=list(cluster.agents),
+            example_conversation=cluster.example.conversation_id,
+            environment=cluster.example.environment,
+            first_seen=iso(cluster.first_seen_ns),
+            last_seen=iso(cluster.last_seen_ns),
+        )
+        for cluster in clusters_of(conversations)
+    ]
 
 
 @command("truth_promote")
@@ -140,10 +149,10 @@ def truth_promote(
     since_ns: int | None = None,
     until_ns: int | None = None,
     agent: str | None = None,
-) -> dict[str, Any]:
+) -> Promotion:
     """Return drafts of cases made of conversations: of the named ones, else of failing and unmatched ones.
 
-    With tags, the cases bear them; those in force that conversations of the selection belong to come with them, too.
+    With tags, the drafts have them, and the current cases of the selected conversations are returned with them, too.
     """
     if not dataset:
         raise UsageError("a dataset needs a name")
@@ -158,40 +167,24 @@ def truth_promote(
         tags=tuple(dict.fromkeys(tags)),
         selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
     )
-    return _promoted_json(promote(context.engine, request, dataset))
-
-
-def _cluster_json(found: Cluster) -> dict[str, Any]:
-    return {
-        "query": found.query,
-        "size": found.size,
-        "share": found.share,
-        "agents": list(found.agents),
-        "example_conversation": found.example.conversation_id,
-        "environment": found.example.environment,
-        "first_seen": iso(found.first_seen_ns),
-        "last_seen": iso(found.last_seen_ns),
-    }
-
-
-def _promoted_json(found: Promoted) -> dict[str, Any]:
-    return {
-        "cases": [_case_json(case) for case in found.cases],
-        "tagged": [_case_json(case) for case in found.tagged],
-        "left_out": [
-            {
-                "conversation_id": one.candidate.conversation_id,
-                "environment": one.candidate.environment,
-                "reason": one.reason,
-                "case_id": one.case and one.case.case_id,
-                "dataset": one.case and one.case.dataset,
-            }
-            for one in found.skipped
+    promoted = promote(context.engine, request, dataset)
+    return Promotion(
+        cases=[_record(case) for case in promoted.cases],
+        tagged=[_record(case) for case in promoted.tagged],
+        left_out=[
+            NotPromoted(
+                conversation_id=skipped.candidate.conversation_id,
+                environment=skipped.candidate.environment,
+                reason=skipped.reason,
+                case_id=skipped.case.case_id if skipped.case else None,
+                dataset=skipped.case.dataset if skipped.case else None,
+            )
+            for skipped in promoted.skipped
         ],
-        "unscored": found.unscored,
-    }
+        unscored=promoted.unscored,
+    )
 
 
-def _case_json(case: Case) -> dict[str, Any]:
-    said = record_of(case)
-    return {name: said[name] for name in dict.fromkeys([*_FIRST, *said]) if name in said}
+def _record(case: Case) -> JsonObject:
+    record = record_of(case)
+    return {name: record[name] for name in dict.fromkeys([*_FIRST, *record]) if name in record}

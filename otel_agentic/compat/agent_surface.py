@@ -1,17 +1,18 @@
-"""The functions printed on the Agent Surface pages, with snake_case names."""
+"""The functions printed on the Agent Surface pages, with snake_case names.
+
+`docs/compat.md` lists the reproduced parts, faults included.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from otel_agentic.compat.javascript import type_of
 from otel_agentic.errors import BadInputError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+from otel_agentic.evaluators.base import Overlap, failure_runs, harmonic_mean, step_ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,8 @@ class ParameterGrade:
 def plan_quality(plan: Sequence[str | None], expected_tools: Sequence[str]) -> float:
     """Return the share of expected tools found in the plan, each searched for behind the one found before it.
 
-    A tool that is not found uses up the rest of the plan. Steps without a tool are None.
+    A tool that is not found uses up the rest of the plan. Steps without a tool are None. The page's definition;
+    `evaluators.layers` takes the longest common subsequence instead, which a missing tool does not cut short.
 
     >>> plan_quality(["a", "x", "b"], ["a", "b"]), plan_quality(["b", "c"], ["a", "b", "c"])
     (1.0, 0.0)
@@ -36,7 +38,9 @@ def plan_quality(plan: Sequence[str | None], expected_tools: Sequence[str]) -> f
 
 
 def tool_routing_accuracy(calls: Sequence[str], expected_tools: Sequence[str]) -> float:
-    """Return the share of expected tools called at the very place; further calls cost nothing.
+    """Return the share of expected tools called at the very index; further calls cost nothing.
+
+    The page's definition; `evaluators.layers` pairs calls wherever they are, and extra calls cost.
 
     >>> tool_routing_accuracy(["a", "b"], ["a", "b"]), tool_routing_accuracy(["x", "a", "b"], ["a", "b"])
     (1.0, 0.0)
@@ -51,7 +55,8 @@ def parameter_correctness(
     """Return the grade of one call's arguments.
 
     Only required fields that the schema also lists under `properties` are looked at, and of types only "string". A
-    reference argument of null is met by an absent one. Without reference arguments the semantic score is 1.
+    reference argument of null is met by an absent one. Without reference arguments the semantic score is 1. The page's
+    definition; `evaluators.layers` checks calls against the whole JSON Schema, and parameters by their match modes.
 
     Raises:
         BadInputError: a required field's schema has no type, where the page's function raises KeyError.
@@ -82,6 +87,9 @@ def parameter_correctness(
 def task_completion(expected_state: Mapping[str, Any], actual_state: Mapping[str, Any]) -> bool:
     """Return whether every expected field has its value in the state; an expected null is met by an absent field.
 
+    The page's definition, by Python's `==`; in `evaluators.layers` objects may have more fields at any depth, true is
+    not 1, and null is not absent.
+
     >>> task_completion({"status": "sent"}, {"status": "sent", "id": 4}), task_completion({"error": None}, {})
     (True, True)
     """
@@ -94,7 +102,7 @@ def step_efficiency(actual_steps: float, minimum_steps: float) -> float:
     >>> step_efficiency(4, 2), step_efficiency(1, 2), step_efficiency(0, 0)
     (0.5, 2.0, 0.0)
     """
-    return minimum_steps / actual_steps if actual_steps > 0 else 0.0
+    return step_ratio(actual_steps, minimum_steps) or 0.0
 
 
 def passat_k(results: Sequence[bool]) -> float:
@@ -133,6 +141,8 @@ class ToolF1:
 def calculate_pass_at_k(results: Sequence[bool], k: int) -> int:
     """Return 1 where any of the first k runs passes, else 0: the first k, in the order given.
 
+    The page's definition; `otel_agentic.stats` estimates pass@k from all runs.
+
     Raises:
         UsageError: there are fewer than k runs.
 
@@ -144,6 +154,8 @@ def calculate_pass_at_k(results: Sequence[bool], k: int) -> int:
 
 def calculate_pass_caret_k(results: Sequence[bool], k: int) -> int:
     """Return 1 where all of the first k runs pass, else 0: the first k, in the order given.
+
+    The page's definition; `otel_agentic.stats` estimates pass^k from all runs.
 
     Raises:
         UsageError: there are fewer than k runs.
@@ -163,24 +175,25 @@ def _first(results: Sequence[bool], k: int) -> Sequence[bool]:
 def calculate_tool_f1(expected: Collection[str], actual: Collection[str]) -> ToolF1:
     """Return precision, recall and F1 of tool names as *sets*; precision is 1 where nothing was called.
 
+    `evaluators.layers` counts every call, as multisets, and has no precision where nothing was called.
+
     >>> calculate_tool_f1(["search", "read"], ["search", "search", "read"]).f1
     1.0
     >>> calculate_tool_f1(["search"], [])
     ToolF1(precision=1.0, recall=0.0, f1=0.0)
     """
     required, called = set(expected), set(actual)
-    common = len(required & called)
-    precision = common / len(called) if called else 1.0
-    recall = common / len(required) if required else 1.0
-    both = precision + recall
-    return ToolF1(precision=precision, recall=recall, f1=2 * (precision * recall) / both if both else 0.0)
+    overlap = Overlap(common=len(required & called), actual=len(called), expected=len(required))
+    precision, recall = overlap.precision(empty=1.0), overlap.recall(empty=1.0)
+    return ToolF1(precision=precision, recall=recall, f1=harmonic_mean(precision, recall))
 
 
 def conformance_rate(calls: Sequence[Call], schemas: Mapping[str, Schema]) -> float:
     """Return the share of calls with all required arguments and no unknown or mistyped one; 1 without calls.
 
     Types are compared with JavaScript's `typeof`: "integer" and "array" never fit, an array fits "object". A call of a
-    tool without a schema does not conform.
+    tool without a schema does not conform. The page's definition; `evaluators.layers` validates by JSON Schema and leaves
+    out calls without a schema.
 
     Raises:
         BadInputError: a schema lacks a part that the page's function reads.
@@ -196,7 +209,8 @@ def conformance_rate(calls: Sequence[Call], schemas: Mapping[str, Schema]) -> fl
 def hallucination_rate(calls: Sequence[Call], available_tools: Collection[str], schemas: Mapping[str, Schema]) -> float:
     """Return the share of calls of a tool that does not exist or without a required argument; 0 without calls.
 
-    Wrong types and unknown arguments do not count.
+    Wrong types and unknown arguments do not count. The page's definition; in `evaluators.layers` a missing argument is an
+    invalid call, not a hallucinated one, and a tool that answered exists.
 
     Raises:
         BadInputError: a tool that exists has no schema, or one without `required`.
@@ -246,24 +260,22 @@ def _part(call: Call, schema: Schema, name: str) -> Any:
 def mttr(attempts: Sequence[Mapping[str, Any]]) -> float:
     """Return the mean number of attempts from a first failure to the next success, 0 without a recovery.
 
-    In steps; timestamps are ignored. A failure without a recovery does not count.
+    In steps; timestamps are ignored. A failure without a recovery does not count. `evaluators.recovery` reports the
+    longest wait of a conversation instead of the mean.
 
     >>> mttr([{"success": False}, {"success": False}, {"success": True}, {"success": False}])
     2.0
     """
-    waits: list[int] = []
-    failed_at: int | None = None
-    for index, attempt in enumerate(attempts):
-        if not attempt["success"]:
-            failed_at = index if failed_at is None else failed_at
-        elif failed_at is not None:
-            waits.append(index - failed_at)
-            failed_at = None
+    runs = failure_runs([bool(attempt["success"]) for attempt in attempts])
+    waits = [end - start for start, end in runs if end is not None]
     return sum(waits) / len(waits) if waits else 0.0
 
 
 def cost_per_task(executions: Sequence[Mapping[str, Any]]) -> float:
     """Return the cost of all executions over the number of successful ones, infinite without any.
+
+    The page's definition, added one by one; `evaluators.operations` adds without rounding, leaves out executions that
+    were not evaluated, and has no value without a success.
 
     >>> cost_per_task([{"success": True, "tokenCost": 2, "judgeCost": 0.5}, {"success": False, "tokenCost": 1}])
     3.5
@@ -277,6 +289,8 @@ def cost_per_task(executions: Sequence[Mapping[str, Any]]) -> float:
 
 def percentile(values: Sequence[float], p: float) -> float | None:
     """Return the nearest-rank percentile; None without values, or for p above 100.
+
+    The page's definition; `evaluators.operations` interpolates between ranks.
 
     >>> percentile([3, 1, 2], 50), percentile([100, 200, 1000], 95), percentile([], 50)
     (2, 1000, None)

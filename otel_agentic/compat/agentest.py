@@ -1,16 +1,17 @@
-"""Agentest 0.0.17: trajectory assertions and score thresholds."""
+"""Agentest 0.0.17: trajectory assertions and score thresholds.
+
+`docs/compat.md` lists the reproduced parts, faults included.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from otel_agentic.compat.javascript import deep_equal, json_text, ordered_keys, type_of
 from otel_agentic.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 ArgMatchMode = Literal["exact", "partial", "ignore"]
 MatchMode = Literal["strict", "unordered", "contains", "within"]
@@ -62,7 +63,9 @@ def match_trajectory(actual: Sequence[MadeToolCall], assertions: TrajectoryAsser
     """Return how the calls of a conversation compare with the assertions.
 
     `strict`: the same calls at the same positions. `unordered`: the same calls. `contains`: the expected calls, and any
-    others. `within`: no call of another name.
+    others. `within`: no call of another name. Agentest's definition: each expectation takes the first call that fits;
+    `evaluators.trajectory` finds the pairing with the most pairs, has exact, in-order and any-order matches, and compares
+    parameters by their match modes.
 
     Raises:
         UsageError: there is no such match mode.

@@ -1,10 +1,18 @@
-"""Fair Forge 3.0.0: its agentic metric, number for number, with its constructor names and result fields, without Fair Forge."""
+"""Fair Forge 3.0.0: its agentic metric, number for number, with its constructor names and result fields, without Fair Forge.
+
+    from otel_agentic.compat.fair_forge import Agentic
+
+    results = Agentic.run(datasets, k=3, model=model)  # as `fair_forge.metrics.agentic.Agentic.run`
+
+`docs/compat.md` lists the reproduced parts, faults included, and explains how to migrate. Results are Pydantic models,
+because users of Fair Forge save and reload them (`model_dump`, `model_dump_json`, `model_validate`).
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -15,13 +23,14 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from otel_agentic.errors import BadInputError, UsageError
+from otel_agentic.evaluators.base import Overlap
 from otel_agentic.judges import Judge, JudgeFailure, Question
 from otel_agentic.judges.messages import SYSTEM, encode, new_nonce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     import numpy.typing as npt
+
+    FloatArray = npt.NDArray[np.float64]
 
 
 class _Record(BaseModel):
@@ -137,16 +146,14 @@ class ConversationLevel:
     pass_pow_k: float
 
 
-if TYPE_CHECKING:
-    FloatArray = npt.NDArray[np.float64]
-
 ResultType = Literal["point_estimate", "distribution"]
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
     """Return 1 - (1 - c/n)^k, 0 for c = 0 and 1 for c >= n.
 
-    So no attempts at all give 0, and counts that cannot be give a number: where `stats` is undefined or refuses.
+    So no attempts at all give 0, and counts that cannot be give a number: where `stats` is undefined or refuses. The
+    formula is Fair Forge's; `stats` computes the same by logarithms, with other last digits.
 
     >>> round(pass_at_k(3, 2, 3), 3), pass_at_k(0, 0, 3), pass_at_k(2, 3, 3)
     (0.963, 0.0, 1.0)
@@ -156,7 +163,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def pass_pow_k(n: int, c: int, k: int) -> float:
-    """Return (c/n)^k, 0 for c = 0 and 1 for c >= n.
+    """Return (c/n)^k, 0 for c = 0 and 1 for c >= n; where `stats` is undefined or refuses, too.
 
     >>> round(pass_pow_k(3, 2, 3), 3), pass_pow_k(0, 0, 3), pass_pow_k(3, 0, 0)
     (0.296, 0.0, 0.0)
@@ -303,6 +310,9 @@ def tool_correctness(
 ) -> ToolCorrectnessScore:
     """Return the four numbers of the actual calls compared with the expected ones, each in [0, 1], and their weighted sum.
 
+    Fair Forge's definition: by sets of names, and by the n-th call of each name; `otel_agentic.scoring` pairs the calls
+    so that most agrees, and normalises the weights.
+
     Args:
         agentic: `tools_used` (list of objects with `tool_name`, `parameters`, `step`) and `final_answer_uses_tools`.
         ground_truth_agentic: `expected_tools`, of the same form, and `tool_sequence_matters`.
@@ -355,7 +365,8 @@ def _by_name(tools: Any) -> dict[Hashable, list[Any]]:
 
 def _selection(used: Any, expected: Any) -> float:
     """Return the share of names in common, as sets: how often a tool is called does not count."""
-    return len(used & expected) / len(used | expected) if used or expected else 1.0
+    overlap = Overlap(common=len(used & expected), actual=len(used), expected=len(expected))
+    return overlap.jaccard(empty=1.0)
 
 
 def _parameter_scores(used: _Calls, expected: _Calls) -> Iterator[float]:

@@ -1,4 +1,8 @@
-"""JavaScript semantics of values: equality, type names and JSON text, for systems that are written in it."""
+"""JavaScript semantics of values: equality, type names and JSON text, for systems that are written in it.
+
+Values are those of parsed JSON. All numbers are doubles there: 5 and 5.0 are the same value, and so are two whole
+numbers that round to the same double.
+"""
 
 from __future__ import annotations
 

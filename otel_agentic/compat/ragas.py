@@ -1,26 +1,31 @@
-"""RAGAS 0.3.9 (and the tool call accuracy of 0.2.15): tool calls, answer accuracy, topic adherence."""
+"""RAGAS 0.3.9 (and the tool call accuracy of 0.2.15): tool calls, answer accuracy, topic adherence.
+
+`docs/compat.md` lists the reproduced parts, faults included.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from otel_agentic.errors import BadInputError
+from otel_agentic.evaluators.base import Overlap, harmonic_mean, is_subsequence
 from otel_agentic.judges.messages import SYSTEM, encode, new_nonce
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RagasCall:
-    """A call by name and arguments."""
+    """A call by name and arguments.
+
+    Lists of calls are in the order of the calls, regardless of the messages that contain them.
+    """
 
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -33,6 +38,7 @@ def tool_call_accuracy(
 
     So one extra, missing or misplaced call makes it 0. Without `strict_order` both sides are sorted first. Values compare
     by their Python text: 5 and 5.0 differ, None and "None" do not; arguments that only the prediction has are free.
+    This is RAGAS's definition; `evaluators.ragas` pairs calls in order, so that one extra call costs its share only.
 
     >>> made = [RagasCall(name="book", args={"time": "20:00", "table": 4})]
     >>> tool_call_accuracy(made, [RagasCall(name="book", args={"time": "20:00"})])
@@ -54,7 +60,7 @@ def tool_call_accuracy(
 def legacy_tool_call_accuracy(predicted: Sequence[RagasCall], reference: Sequence[RagasCall]) -> float:
     """Return the accuracy of RAGAS 0.2: can exceed 1, for every pair of calls with one name is added up.
 
-    It is 0 unless the reference names occur among the predicted ones in order.
+    It is 0 unless the reference names occur among the predicted ones in order. No evaluator has this definition.
 
     Raises:
         BadInputError: calls were predicted and the reference is empty; RAGAS 0.2 divides by zero.
@@ -67,7 +73,7 @@ def legacy_tool_call_accuracy(predicted: Sequence[RagasCall], reference: Sequenc
         return 0.0
     if not reference:
         raise BadInputError("reference: no call; RAGAS 0.2 divides by the number of reference calls, give at least one")
-    if not _in_order(predicted, reference):
+    if not is_subsequence([call.name for call in reference], [call.name for call in predicted]):
         return 0.0
     score = 0.0
     for expected in reference:
@@ -88,10 +94,8 @@ def tool_call_f1(predicted: Sequence[RagasCall], reference: Sequence[RagasCall])
     0.6667
     """
     expected, actual = _call_set(reference, "reference"), _call_set(predicted, "predicted")
-    common = len(actual & expected)
-    precision = common / len(actual) if actual else 0.0
-    recall = common / len(expected) if expected else 0.0
-    return round(2 * precision * recall / (precision + recall), 4) if common else 0.0
+    overlap = Overlap(common=len(actual & expected), actual=len(actual), expected=len(expected))
+    return round(harmonic_mean(overlap.precision(empty=0.0), overlap.recall(empty=0.0)), 4)
 
 
 def _argument_score(actual: RagasCall, expected: RagasCall) -> float:
@@ -104,14 +108,6 @@ def _argument_score(actual: RagasCall, expected: RagasCall) -> float:
 
 def _sorting_key(call: RagasCall) -> tuple[str, ...]:
     return (call.name, *(text for key in sorted(call.args) for text in (key, str(call.args[key]))))
-
-
-def _in_order(predicted: Sequence[RagasCall], reference: Sequence[RagasCall]) -> bool:
-    expected = deque(call.name for call in reference)
-    for call in predicted:
-        if expected and call.name == expected[0]:
-            expected.popleft()
-    return not expected
 
 
 def _call_set(calls: Sequence[RagasCall], side: str) -> set[tuple[str, frozenset[tuple[str, Any]]]]:
@@ -240,10 +236,10 @@ def topic_adherence(refused: Sequence[Any], classifications: Sequence[Any]) -> T
         raise BadInputError(
             f"{len(classifications)} classifications for {len(refused)} topics ({error}); give one for each topic"
         ) from error
-    precision, recall = right / (right + outside + _EPSILON), right / (right + answered_inside + _EPSILON)
-    return TopicAdherence(
-        precision=precision, recall=recall, f1=2 * (precision * recall) / (precision + recall + _EPSILON)
-    )
+    overlap = Overlap(common=right, actual=right + outside, expected=right + answered_inside)
+    precision = overlap.precision(empty=0.0, epsilon=_EPSILON)
+    recall = overlap.recall(empty=0.0, epsilon=_EPSILON)
+    return TopicAdherence(precision=precision, recall=recall, f1=harmonic_mean(precision, recall, epsilon=_EPSILON))
 
 
 def _truth_values(classifications: Sequence[Any]) -> npt.NDArray[np.bool_]:

@@ -22,7 +22,6 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from otel_agentic.config.masking import masked
 from otel_agentic.config.quality import EvaluatorSettings, GateSettings, SloSettings
 from otel_agentic.config.sections import (
     AdminSettings,
@@ -40,6 +39,7 @@ from otel_agentic.config.sections import (
     StatsSettings,
     StoreSettings,
     WindowSettings,
+    masked,
 )
 from otel_agentic.errors import ConfigError
 from otel_agentic.regular_files import open_regular, read_regular

@@ -10,34 +10,30 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.conversations.merge import comparable, folded
-from otel_agentic.conversations.messages import gives_answer
+from otel_agentic.conversations.merge import Node, comparable, folded
 from otel_agentic.conversations.model import CallKind, ToolCall
 from otel_agentic.conversations.requests import (
     Call,
     Requester,
+    TurnSpans,
     add_unrecorded,
     anchor_history_calls,
     assign_results,
     requested,
     requester_of,
 )
+from otel_agentic.conversations.tree import gives_answer
 from otel_agentic.dialects import events
 from otel_agentic.dialects.events import AgentRun, ModelCall
-from otel_agentic.dialects.values import has_named_arguments, parsed, text_of
-from otel_agentic.dialects.vocabulary import words_of
+from otel_agentic.dialects.values import has_named_arguments, parsed, text_of, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterator, Sequence
-
     from otel_agentic.config.patterns import OwnPattern
-    from otel_agentic.conversations.node import Node
-    from otel_agentic.conversations.turns import TurnSpans
 
 _TRANSFER: Final = re.compile(r"^(?:transfer|hand_?off|delegate)_(?:to_)?(.+)$")
 #: Tools whose argument names the agent (google-adk, LlamaIndex, …).

@@ -14,22 +14,23 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.conversations.messages import answer_in, last_answer, last_query
+from otel_agentic.conversations.merge import Node, agent_of, inherited_ids, short
 from otel_agentic.conversations.model import ConversationId, LinkMethod, idle_limit_ns
-from otel_agentic.conversations.node import agent_of, inherited_ids, short
-from otel_agentic.conversations.tree import build_tree
+from otel_agentic.conversations.tree import answer_in, build_tree, last_answer, last_query
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from otel_agentic.config import ConversationSettings
-    from otel_agentic.conversations.node import Node
-    from otel_agentic.dialects.detect import Reader
+    from otel_agentic.dialects.base import Reader
     from otel_agentic.spans.model import LogRecord, Span
+
+    _Family = tuple[str, str | None, str | None, str]
+    #: The end of a segment, ns, the segment and its conversation.
+    _End = tuple[int, "Segment", "_Chain"]
 
 #: A user's message and an answer: a shorter history proves nothing.
 _LEAST: Final = 2
@@ -362,11 +363,6 @@ def _is_same_moment(own: tuple[int, int], other: tuple[int, int]) -> bool:
     apart = max(abs(a - b) for a, b in zip(own, other, strict=True))
     return apart <= _SAME_MOMENT_NS and own[0] <= other[1] and other[0] <= own[1]
 
-
-if TYPE_CHECKING:
-    _Family = tuple[str, str | None, str | None, str]
-    #: The end of a segment, ns, the segment and its conversation.
-    _End = tuple[int, Segment, "_Chain"]
 
 #: This many equally good conversations are ambiguous.
 _TIED: Final = 2

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NewType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from otel_agentic.config import ConversationSettings
 
 ConversationId = NewType("ConversationId", str)

@@ -7,19 +7,55 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from otel_agentic.conversations.merge import content_of, folded
-from otel_agentic.conversations.messages import after_last_assistant, after_last_query
+from otel_agentic.conversations.merge import Node, content_of, folded
+from otel_agentic.conversations.tree import after_last_assistant, after_last_query
 from otel_agentic.dialects import events
+from otel_agentic.dialects.events import ModelCall, ToolCall
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from otel_agentic.conversations.node import Node
-    from otel_agentic.conversations.turns import TurnSpans
+@dataclass(slots=True, kw_only=True, eq=False)
+class TurnSpans:
+    """The spans of one turn while it is assembled.
+
+    `runs` are its topmost agent runs (several if an interrupted run was resumed), `nodes` every node of the turn, `lead` the
+    main node of the turn: its run, else the root of its trace. `left_open` is a turn whose run has no result within its own
+    spans. `answered` is whether one of its model calls gave an answer, `waiting` how many more times a tool was requested than
+    called.
+    """
+
+    lead: Node
+    runs: list[Node] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    query: str | None = None
+    query_captured: bool = False
+    left_open: bool = False
+    answered: bool = False
+    waiting: Counter[str] = field(default_factory=Counter)
+
+    def add(self, nodes: Sequence[Node]) -> None:
+        """Add nodes to the turn; update `answered` and `waiting`."""
+        self.nodes += nodes
+        for node in nodes:
+            if isinstance(node.event, ToolCall):
+                self.waiting[node.event.name] -= 1
+            for message in (node.event.messages_out or ()) if isinstance(node.event, ModelCall) else ():
+                self.answered = self.answered or bool(message.text and not message.requests)
+                self.waiting.update(request.name for request in message.requests)
+
+    @property
+    def top_calls(self) -> list[Node]:
+        """The model calls of the turn's own agent, in time order, without those of agents below it.
+
+        A workflow calls no model itself: the calls of its agents are used, except agents that a tool call started.
+        """
+        free = [node for node in self.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
+        own = [node for node in free if node.run in self.runs] if self.runs else free
+        return sorted(own or free, key=lambda node: node.at)
 
 
 class KnownRequests:

@@ -1,4 +1,11 @@
-"""One agent service of the demo, as a separate process: `python -m otel_agentic.demo.agents AGENT VERSION --endpoint URL`."""
+"""One agent service of the demo, as a separate process: `python -m otel_agentic.demo.agents AGENT VERSION --endpoint URL`.
+
+LangChain's `create_agent` with a scripted model, instrumented and exported as in production. The trip planner uses the
+OpenInference instrumentation and OTLP/HTTP, the refund desk the OpenTelemetry GenAI instrumentation and OTLP/gRPC: both
+end up in the same tables. At the end the process prints one line of JSON; if it has delayed a span, it then waits for a
+line of input before it sends the span. The tools are real functions over small fixed tables, so that a wrong argument
+has consequences.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +14,31 @@ import json
 import os
 import sys
 from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import wrap_tool_call
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import BaseTool, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from pydantic import PrivateAttr
 
-from otel_agentic.demo.scenario import AgentName, ScriptedConversation, conversations
+from otel_agentic.demo.scenario import AgentName, Response, ScriptedConversation, conversations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from langchain_core.callbacks import CallbackManagerForLLMRun
-    from langchain_core.language_models import LanguageModelInput
     from langchain_core.runnables import Runnable, RunnableConfig
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import Command
     from opentelemetry.context import Context
-    from opentelemetry.sdk.trace import Span
-
-    from otel_agentic.demo.scenario import Response
 
 
 class ScriptedModel(BaseChatModel):
@@ -213,7 +215,9 @@ _EXPORT_DELAY_MILLIS: Final = 200
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one agent through its conversations, and print the numbers of conversations and spans."""
-    parser = argparse.ArgumentParser(prog="python -m otel_agentic.demo.agents", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m otel_agentic.demo.agents", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("agent", choices=get_args(AgentName))
     parser.add_argument("version")
     parser.add_argument(

@@ -1,12 +1,13 @@
-"""The conversations of the demo: queries, tool calls and answers of its agents, with their faults."""
+"""The conversations of the demo: queries, tool calls and answers of its agents, with their faults.
+
+Conversations are named `CASE-VERSION-ATTEMPT`. The expected behaviour is not in this module but in `cases.jsonl`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
 
 #: The collector's progress: spans stored, conversations closed and scored.
 PROGRESS: Final = """

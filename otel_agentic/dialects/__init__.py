@@ -1,7 +1,6 @@
 """Span -> `AgentEvent`: the meaning of a span, for all frameworks."""
 
-from otel_agentic.dialects.base import Dialect, Table, TableDialect
-from otel_agentic.dialects.detect import Reader, Reading
+from otel_agentic.dialects.base import Dialect, Reader, Reading, Table, TableDialect
 from otel_agentic.dialects.events import (
     AgentEvent,
     AgentRun,

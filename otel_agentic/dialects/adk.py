@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.events import Message, Redacted, Text
+from otel_agentic.dialects.events import Header, Message, Redacted, Text, ToolCall
 from otel_agentic.dialects.genai import GenAI
 from otel_agentic.dialects.payloads import model_input, model_output
 from otel_agentic.dialects.values import first, parsed, unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.dialects.events import Header, ToolCall
     from otel_agentic.spans.model import LogRecord, Span
 
 _OWN: Final = "gcp.vertex.agent."

@@ -7,20 +7,16 @@ and messages of each agent when it was its turn to speak.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.events import CallResult, Message
+from otel_agentic.dialects.events import AgentRun, CallResult, Header, Message
 from otel_agentic.dialects.genai import GenAI
-from otel_agentic.dialects.literals import read_repr
 from otel_agentic.dialects.messages import read_message
-from otel_agentic.dialects.values import first, id_of, parsed, text_of
+from otel_agentic.dialects.values import first, id_of, parsed, read_repr, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from otel_agentic.dialects.events import AgentRun, Header
     from otel_agentic.spans.model import LogRecord, Span
 
 _OPERATION: Final = "gen_ai.operation.name"

@@ -6,7 +6,7 @@ Content sits in attributes (JSON text or structured values), in one span event o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -23,8 +23,6 @@ from otel_agentic.dialects.values import parsed
 from otel_agentic.dialects.vocabulary import kind_meant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from otel_agentic.config import ConversationSettings
     from otel_agentic.dialects.events import AgentRun, Header, Message, ModelCall, Role, ToolCall
     from otel_agentic.spans.model import LogRecord, Span

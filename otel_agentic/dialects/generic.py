@@ -5,12 +5,23 @@ Dialects that know a span's convention but not its vendor use the same reader fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import Table, TableDialect
-from otel_agentic.dialects.events import AgentRun, CallRequest, CallResult, ModelCall, Text, ToolCall
+from otel_agentic.dialects.events import (
+    AgentEvent,
+    AgentRun,
+    CallRequest,
+    CallResult,
+    Header,
+    Message,
+    ModelCall,
+    Part,
+    Text,
+    ToolCall,
+)
 from otel_agentic.dialects.payloads import (
     Spoken,
     call_input,
@@ -21,14 +32,10 @@ from otel_agentic.dialects.payloads import (
     run_output,
 )
 from otel_agentic.dialects.values import asks_for_tools, attribute_of, first, id_of, parsed, span_error, text_of
-from otel_agentic.dialects.vocabulary import bare_name, common_keys, kind_meant, name_meant
+from otel_agentic.dialects.vocabulary import CommonKeys, bare_name, common_keys, kind_meant, name_meant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.config import ConversationSettings
-    from otel_agentic.dialects.events import AgentEvent, Header, Message, Part
-    from otel_agentic.dialects.vocabulary import CommonKeys
     from otel_agentic.spans.model import LogRecord, Span
 
 _NO_OPERATION: Final = "no operation"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.dialects.base import RecordedDialect, Table
-from otel_agentic.dialects.definitions import read_definitions
+from otel_agentic.dialects.events import Definitions, read_definitions
 from otel_agentic.dialects.payloads import Spoken, run_input, run_output
 from otel_agentic.dialects.values import first, parsed, session_keys, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.dialects.definitions import Definitions
     from otel_agentic.spans.model import LogRecord, Span
 
 _INPUT: Final = "langfuse.observation.input"

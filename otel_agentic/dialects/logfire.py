@@ -7,7 +7,7 @@ function, are top-level attributes, listed in `logfire.json_schema`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +18,6 @@ from otel_agentic.dialects.payloads import Spoken, run_input, run_output
 from otel_agentic.dialects.values import first, id_of, is_redacted, parsed, session_keys, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.dialects.events import AgentEvent, Header, ToolCall
     from otel_agentic.spans.model import LogRecord, Span
 

@@ -1,28 +1,30 @@
-"""Messages of all conventions -> `Message`: roles, text, tool calls and their results, in content blocks or listed."""
+"""Messages of all conventions -> `Message`: roles, text, tool calls and their results, in content blocks or listed.
+
+One tolerant reader for GenAI `parts`, OpenAI chat messages and Responses items, Anthropic and Bedrock content blocks,
+Gemini contents, Vercel content parts, LangChain dumps and LlamaIndex blocks.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from json import JSONDecoder
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
 from otel_agentic.dialects.events import CallRequest, CallResult, Message, Part, Redacted, Role, Text
-from otel_agentic.dialects.literals import called_in_text, message_fields, plain_fields
 from otel_agentic.dialects.values import (
     arguments_of,
     flat,
     id_of,
     is_redacted,
     parsed,
+    read_repr,
     result_of,
     unwrap_dump,
     unwrapped,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 #: Several JSON objects in one text have this between them.
 _SEVERAL: Final = re.compile(r"\}\s*\{")
@@ -286,12 +288,12 @@ def _plain(message: Any) -> Any:
 def _fields(value: Any) -> Any:
     """Return the fields of a message in the notation of its framework, or the value itself if it is not a message."""
     if isinstance(value, str):
-        fields = message_fields(value)
+        fields = _message_fields(value)
         return value if fields is None else _fields(fields)
     if isinstance(value, dict) and "_role" in value:
-        return plain_fields(value)  # Haystack
+        return _plain_fields(value)  # Haystack
     if isinstance(value, dict) and value.get("role") == "tool-call":
-        return called_in_text(value)  # smolagents
+        return _called_in_text(value)  # smolagents
     if isinstance(value, list) and len(value) == _PAIR and all(isinstance(item, str) for item in value):
         role, content = value  # LangChain takes pairs of role and text
         return {"role": role, "content": content} if role.lower() in _ROLES else value
@@ -379,3 +381,53 @@ def _tool_message(fields: Mapping[str, Any]) -> Message | None:
 def _with_extra(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     extra = fields.get("additional_kwargs")
     return {**extra, **fields} if isinstance(extra, dict) else fields
+
+
+_MESSAGE_REPR: Final = re.compile(r"^\w*Message\(")
+_CLASS_KEY: Final = "__class__"
+#: The kind of message part of a class, by its name; the first match.
+_PART_KINDS: Final = (
+    (
+        re.compile(r"ToolCallResult|ToolResult|ToolReturn|FunctionCallOutput|FunctionExecutionResult"),
+        "tool_call_response",
+    ),
+    (re.compile(r"ToolCall|FunctionCall|ToolUse"), "tool_call"),
+    (re.compile(r"Text"), "text"),
+)
+
+
+def _message_fields(text: str) -> Mapping[str, Any] | None:
+    """Return the fields of a message in a repr, with the keys of JSON messages; None if it is not a message.
+
+    >>> _message_fields("ChatMessage(_role=<ChatRole.USER: 'user'>, _content=[TextContent(text='Hi')])")
+    {'role': 'user', 'content': [{'text': 'Hi', 'type': 'text'}]}
+    """
+    if _MESSAGE_REPR.match(text) is None:
+        return None
+    fields = _plain_fields(read_repr(text, class_key=_CLASS_KEY))
+    return fields if isinstance(fields, Mapping) and isinstance(fields.get("role"), str) else None
+
+
+def _called_in_text(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message whose text is `Calling tools:` and a list, as one that lists its calls (smolagents)."""
+    content = message.get("content")
+    block = content[0] if isinstance(content, list) and len(content) == 1 else content
+    text = block.get("text") if isinstance(block, dict) else block
+    calls = read_repr(text.partition(":\n")[2]) if isinstance(text, str) else None
+    return {"role": "assistant", "tool_calls": calls} if isinstance(calls, list) else message
+
+
+def _plain_fields(value: Any) -> Any:
+    """Return a message's fields without the underscores of private ones, with each part's class as its type."""
+    if isinstance(value, list):
+        return [_plain_fields(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields = {key.lstrip("_"): _plain_fields(item) for key, item in value.items() if key != _CLASS_KEY}
+    kind = next((part for pattern, part in _PART_KINDS if pattern.search(str(value.get(_CLASS_KEY, "")))), None)
+    if kind is None or fields.get("type") is not None:
+        return fields
+    origin = fields.pop("origin", None)  # Haystack: the call that a result answers
+    if isinstance(origin, Mapping):
+        fields |= {"call_id": origin.get("id"), "name": origin.get("tool_name")}
+    return {**fields, "type": kind}

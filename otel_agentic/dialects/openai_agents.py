@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.dialects.base import handoff
-from otel_agentic.dialects.events import CallRequest, Message, Text
+from otel_agentic.dialects.events import AgentEvent, CallRequest, Message, Part, Text
 from otel_agentic.dialects.genai import GenAI
-from otel_agentic.dialects.literals import read_repr
 from otel_agentic.dialects.messages import read_messages
 from otel_agentic.dialects.payloads import model_output
+from otel_agentic.dialects.values import read_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.dialects.events import AgentEvent, Part
     from otel_agentic.spans.model import LogRecord, Span
 
 _HANDOFF: Final = "agent_handoff"

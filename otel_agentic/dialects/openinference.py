@@ -7,14 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import Table, TableDialect
-from otel_agentic.dialects.definitions import read_definitions
-from otel_agentic.dialects.events import CallRequest, Header, Message, ToolCall
+from otel_agentic.dialects.events import CallRequest, Definitions, Header, Message, ToolCall, read_definitions
 from otel_agentic.dialects.payloads import model_input, model_output
 from otel_agentic.dialects.values import first, parsed, text_of
 from otel_agentic.dialects.vocabulary import bare_name
 
 if TYPE_CHECKING:
-    from otel_agentic.dialects.definitions import Definitions
     from otel_agentic.spans.model import LogRecord, Span
 
 _METADATA: Final = "metadata"

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.base import handoff
 from otel_agentic.dialects.events import AgentEvent, AgentRun, CallResult, Header, Ignored, Message, Text, ToolCall
 from otel_agentic.dialects.genai import GenAI
-from otel_agentic.dialects.literals import read_repr
 from otel_agentic.dialects.payloads import Spoken, run_input, run_output
-from otel_agentic.dialects.values import first, id_of, parsed, session_keys
+from otel_agentic.dialects.values import first, id_of, parsed, read_repr, session_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.spans.model import LogRecord, Span
 
 _KIND: Final = "traceloop.span.kind"

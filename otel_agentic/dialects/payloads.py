@@ -1,7 +1,8 @@
 """One tolerant reader for the inputs and outputs that vendors record for runs, model calls and tool calls.
 
-Function calls (`{"args", "kwargs"}`), LangChain callbacks and commands, LlamaIndex and Gemini tool outputs, results of the
-Model Context Protocol, and the same as Python reprs.
+Runs and model calls: function calls (`{"args", "kwargs"}`), requests and responses of model APIs, LangChain states,
+dumps and callbacks, LlamaIndex events, Gemini contents. Tool calls: function calls, LangChain callbacks and commands,
+LlamaIndex and Gemini tool outputs, results of the Model Context Protocol, and the same as Python reprs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.literals import read_repr, record_fields
 from otel_agentic.dialects.messages import is_message, read_message, read_messages
 from otel_agentic.dialects.values import (
     UNNAMED_ARGUMENT,
@@ -21,6 +21,8 @@ from otel_agentic.dialects.values import (
     is_cut,
     is_redacted,
     parsed,
+    read_repr,
+    record_fields,
     result_of,
     text_of,
     tool_message,

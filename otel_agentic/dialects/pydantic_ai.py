@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
-from otel_agentic.dialects.events import CallRequest, CallResult, Text
+from otel_agentic.dialects.events import AgentRun, CallRequest, CallResult, Header, Message, ModelCall, Part, Text
 from otel_agentic.dialects.genai import GenAI, messages_of_events
 from otel_agentic.dialects.messages import read_messages
 from otel_agentic.dialects.values import first, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.dialects.events import AgentRun, Header, Message, ModelCall, Part
     from otel_agentic.spans.model import LogRecord, Span
 
 _OPERATION: Final = "gen_ai.operation.name"

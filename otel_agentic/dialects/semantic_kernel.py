@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.events import CallResult
+from otel_agentic.dialects.events import CallResult, Header, Message, ToolCall
 from otel_agentic.dialects.genai import GenAI
-from otel_agentic.dialects.literals import read_repr
+from otel_agentic.dialects.values import read_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.dialects.events import Header, Message, ToolCall
     from otel_agentic.spans.model import LogRecord, Span
 
 _CALL_ID: Final = "gen_ai.tool.call.id"

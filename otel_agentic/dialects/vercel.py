@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.dialects.base import Table, TableDialect
@@ -10,8 +11,6 @@ from otel_agentic.dialects.payloads import Spoken
 from otel_agentic.dialects.values import first, session_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.dialects.events import Message
     from otel_agentic.spans.model import LogRecord, Span
 

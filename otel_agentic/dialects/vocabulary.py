@@ -3,248 +3,35 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from otel_agentic.dialects.base import Table
-from otel_agentic.dialects.values import session_keys
+from otel_agentic.dialects.values import MAX_NAME, session_keys, words_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-#: A word of a name: `spanKind` has two, and so has `LLMCall`.
-_NAME_PART: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
-#: Longer names of attributes and kinds are ignored.
-MAX_NAME: Final = 200
-
-
-@lru_cache(maxsize=8192)
-def words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name in lower case, no words for a very long name.
-
-    >>> words_of("genkit:metadata:sessionId"), words_of("TOOL_CALL")
-    (('genkit', 'metadata', 'session', 'id'), ('tool', 'call'))
-    """
-    return tuple(part.lower() for part in _NAME_PART.findall(name)) if len(name) <= MAX_NAME else ()
-
-
-#: Meaning -> endings of the names of its attributes, the most certain first. Any prefix is allowed.
-ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "conversation_id": (
-        "conversation id",
-        "conversation uuid",
-        "dialog id",
-        "dialogue id",
-        "session id",
-        "session uuid",
-        "thread id",
-        "chat id",
-    ),
-    "kind": (
-        "span kind",
-        "span type",
-        "observation type",
-        "observation kind",
-        "run type",
-        "node type",
-        "entity type",
-        "component type",
-        "step type",
-        "task type",
-        "action type",
-        "event type",
-        "request type",
-        "operation name",
-        "operation type",
-        "operation id",
-        "subtype",
-        "kind",
-        "type",
-        "operation",
-        "op",
-    ),
-    "agent_name": ("agent name", "assistant name", "agent"),
-    "agent_id": ("agent id", "assistant id"),
-    "model": ("response model", "request model", "model name", "model id", "model"),
-    "response_id": ("response id", "completion id"),
-    "finish_reason": ("finish reasons", "finish reason", "stop reason"),
-    "query": ("user query", "user input", "user message", "user prompt", "query", "question"),
-    "answer": ("final answer", "final output", "final result", "final response", "answer", "reply"),
-    "input": (
-        "input messages",
-        "request messages",
-        "prompt messages",
-        "chat messages",
-        "messages",
-        "input value",
-        "inputs",
-        "input",
-        "input text",
-        "input data",
-        "input content",
-        "input message",
-        "request body",
-        "request",
-        "prompts",
-        "prompt",
-        "prompt text",
-        "prompt content",
-    ),
-    "output": (
-        "output messages",
-        "response messages",
-        "completion messages",
-        "output value",
-        "outputs",
-        "output",
-        "output text",
-        "output data",
-        "output content",
-        "output message",
-        "response body",
-        "response",
-        "response text",
-        "response content",
-        "response message",
-        "completions",
-        "completion",
-        "completion text",
-        "completion content",
-        "generation",
-        "result",
-        "return value",
-        "return",
-    ),
-    "tool_name": ("tool call name", "tool name", "toolcall name"),
-    "name": ("name",),
-    "call_id": ("tool call id", "toolcall id", "tool use id", "call id", "tool id"),
-    "arguments": (
-        "tool call arguments",
-        "tool call args",
-        "tool call input",
-        "tool arguments",
-        "tool args",
-        "tool input",
-        "function arguments",
-        "function args",
-        "arguments",
-        "args",
-        "kwargs",
-    ),
-    # Some frameworks write the schema here, others the arguments: read last.
-    "parameters": ("tool parameters", "tool params", "function parameters", "parameters", "params"),
-    "result": (
-        "tool call result",
-        "tool call output",
-        "tool call response",
-        "tool result",
-        "tool output",
-        "tool response",
-        "function result",
-        "function output",
-    ),
-    "input_tokens": (
-        "input tokens",
-        "prompt tokens",
-        "input token count",
-        "prompt token count",
-        "token count prompt",
-        "token count input",
-        "tokens input",
-        "tokens prompt",
-        "usage input",
-        "usage prompt",
-    ),
-    "output_tokens": (
-        "output tokens",
-        "completion tokens",
-        "output token count",
-        "completion token count",
-        "token count completion",
-        "token count output",
-        "tokens output",
-        "tokens completion",
-        "usage output",
-        "usage completion",
-    ),
-    "usage": ("token usage", "usage details", "usage metadata", "usage"),
-    "definitions": ("tool definitions", "tools definitions", "function definitions", "available tools", "tools"),
-    "error": ("error type", "error message", "error"),
-    "failed": ("is error", "tool status", "span status", "status", "state", "level"),
-    "why_failed": ("status message", "error message", "failure reason"),
-    "metadata": (
-        "metadata",
-        "meta",
-        "context",
-        "config",
-        "configurable",
-        "properties",
-        "attributes",
-        "baggage",
-        "init",
-        "session",
-        "conversation",
-        "thread",
-    ),
+_WORDS: Final[Mapping[str, Any]] = tomllib.loads(files(__package__).joinpath("vocabulary.toml").read_text("utf-8"))
+#: Meaning -> endings of the names of its attributes, the most certain first.
+ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {meaning: tuple(ends) for meaning, ends in _WORDS["endings"].items()}
+#: Meaning -> words directly before an ending that give the name another meaning.
+_NOT_AFTER: Final[Mapping[str, frozenset[str]]] = {
+    meaning: frozenset(group["words"]) for group in _WORDS["not_after"] for meaning in group["meanings"]
 }
-#: Words directly before an ending that give the name another meaning (`usage.input`, `system.prompt`).
-NOT_AFTER: Final[Mapping[str, frozenset[str]]] = (
-    {
-        meaning: frozenset({"usage", "token", "tokens", "cost", "count", "size", "length", "price", "error", "cache"})
-        | frozenset({"system", "template", "developer", "retry", "expected", "reference", "tasks", "steps"})
-        for meaning in ("query", "answer", "input", "output", "result", "arguments", "parameters")
-    }
-    | {
-        # Parts of a count, or bounds of it, are not the count.
-        meaning: frozenset(
-            {"cached", "cache", "read", "write", "creation", "audio", "image", "text", "reasoning", "max", "min"}
-        )
-        | frozenset({"maximum", "limit", "per", "avg", "average", "estimated", "remaining", "aggregated"})
-        for meaning in ("input_tokens", "output_tokens")
-    }
-    | {
-        "definitions": frozenset(
-            {"used", "called", "executed", "invoked", "selected", "forbidden", "denied", "disabled"}
-        )
-    }
-)
-#: Endings of one word that count only after a short prefix (`acme.type`): otherwise they name the type of something.
-SHORT_ENDINGS: Final = frozenset({"kind", "type", "subtype", "operation", "op", "name"})
-#: Words before a short ending with which it still describes the span itself.
-ABOUT_THE_SPAN: Final = frozenset(
-    {"span", "observation", "entity", "component", "node", "step", "task", "function", "metadata", "operation"}
-)
-#: Words before a short ending with which it describes something else, even without a prefix.
-ABOUT_ELSE: Final = frozenset(
-    {"error", "exception", "input", "output", "content", "mime", "media", "response", "agent", "message", "token"}
-    | {"usage", "auth", "cache", "index", "data", "file", "model", "schema", "memory", "user", "session", "thread"}
-    | {"provider", "parent", "workflow", "conversation", "event", "tool", "environment", "project", "name"}
-)
-#: Endings of attributes that classify a span, with any value.
-CLASSIFIERS: Final = frozenset({"span kind", "span type", "observation type", "observation kind", "run type"})
-
-#: Namespaces of the OpenTelemetry conventions that are not about agents, by their first word.
-FOREIGN: Final = frozenset(
-    {"android", "artifact", "aspnetcore", "aws", "azure", "browser", "cassandra", "celery", "cicd"}
-    | {"cloud", "cloudevents", "code", "container", "cpu", "db", "deployment", "device", "disk", "dns"}
-    | {"elasticsearch", "enduser", "exception", "faas", "feature", "file", "geo", "graphql", "grpc", "heroku"}
-    | {"host", "http", "hw", "ios", "jvm", "k8s", "kafka", "kestrel", "log", "messaging"}
-    | {"mongodb", "net", "network", "nodejs", "oci", "os", "otel", "peer", "process", "rabbitmq"}
-    | {"redis", "rpc", "server", "service", "signalr", "sql", "system", "telemetry", "test", "tls"}
-    | {"url", "v8js", "vcs", "webengine", "zos"}
-)
-#: The namespaces whose attributes mark a span as a request of a protocol.
-PROTOCOLS: Final = frozenset({"http", "db", "sql", "messaging", "rpc", "grpc", "url", "graphql", "faas", "redis"})
+_SHORT_ENDINGS: Final = frozenset[str](_WORDS["short_endings"])
+_ABOUT_THE_SPAN: Final = frozenset[str](_WORDS["about_the_span"])
+_ABOUT_ELSE: Final = frozenset[str](_WORDS["about_else"])
+_CLASSIFIERS: Final = frozenset[str](_WORDS["classifiers"])
+_FOREIGN: Final = frozenset[str](_WORDS["foreign"])
+_PROTOCOLS: Final = frozenset[str](_WORDS["protocols"])
+_AGENTIC: Final = frozenset[str](_WORDS["agentic"])
+_ANSWERING: Final = frozenset[str](_WORDS["answering"])
+_TRAILING: Final = frozenset[str](_WORDS["trailing"])
 #: The web's term for a client.
 _USER_AGENT: Final = re.compile(r"(?i)(?:^|[._:])user[._]agent(?:[._]|$)")
-
-#: Words that occur in the names of agents' attributes, scopes and spans, and hardly in others.
-AGENTIC: Final = frozenset(
-    {"agent", "agents", "agentic", "llm", "llms", "genai", "prompt", "prompts", "completion", "completions", "tool"}
-    | {"tools", "chat", "assistant", "conversation", "langchain", "gpt", "copilot"}
-)
 
 
 def is_foreign(name: str) -> bool:
@@ -254,65 +41,13 @@ def is_foreign(name: str) -> bool:
     (True, False)
     """
     words = words_of(name)
-    return not words or words[0] in FOREIGN or _USER_AGENT.search(name) is not None
+    return not words or words[0] in _FOREIGN or _USER_AGENT.search(name) is not None
 
 
-_STEP: Final = "a step of a run"
 #: The meaning of a kind, by its last significant word; words that only agents use.
-_SURE: Final[Mapping[str, str]] = {
-    "tool": "tool",
-    "toolcall": "tool",
-    "llm": "model",
-    "generation": "model",
-    "agent": "agent",
-    "chain": "maybe_agent",
-}
+_SURE: Final = {word: meaning for meaning, words in _WORDS["sure_kinds"].items() for word in words}
 #: Words that are used outside of agents, too: they count only on a span with content.
-_LIKELY: Final[Mapping[str, str]] = {
-    "function": "tool",
-    "model": "model",
-    "chat": "model",
-    "completion": "model",
-    "completions": "model",
-    "inference": "model",
-    "generate content": "model",
-    "generate text": "model",
-    "stream text": "model",
-    "do generate": "model",
-    "do stream": "model",
-    "generate": "model",
-    "workflow": "maybe_agent",
-    "crew": "maybe_agent",
-    "team": "maybe_agent",
-    "graph": "maybe_agent",
-    "flow": "maybe_agent",
-    "pipeline": "maybe_agent",
-    "turn": "maybe_agent",
-    "conversation": "maybe_agent",
-    "task": "maybe_agent",
-    "plan": "plan",
-    "planning": "plan",
-    "step": _STEP,
-    "cycle": _STEP,
-    "iteration": _STEP,
-    "chunk": "a piece of a response",
-    "embedding": "embeddings",
-    "embeddings": "embeddings",
-    "embedder": "embeddings",
-    "retriever": "retrieval",
-    "retrieval": "retrieval",
-    "rerank": "retrieval",
-    "reranker": "retrieval",
-    "guardrail": "guardrail",
-    "guardrails": "guardrail",
-    "evaluator": "evaluator",
-    "evaluation": "evaluator",
-    "handoff": "handoff",
-}
-#: Words after the significant one: `tool_call`, `agent_run`, `LLMRequest`.
-_TRAILING: Final = frozenset(
-    {"call", "calls", "run", "execution", "invocation", "request", "span", "use", "action", "operation", "create"}
-)
+_LIKELY: Final = {word: meaning for meaning, words in _WORDS["likely_kinds"].items() for word in words}
 _CREATES: Final = "creates an agent, runs nothing"
 
 #: Forms of the names of tool, agent and model spans; forms that only agents use.
@@ -394,7 +129,6 @@ _BY_WORDS: Final[Mapping[tuple[str, ...], tuple[tuple[str, int], ...]]] = {
 _LONGEST: Final = max(map(len, _BY_WORDS))
 #: The first of messages that are flattened over many attributes.
 _SPELLED_OUT: Final = re.compile(r"^(.+?)\.0\.(?:message\.)?(?:role|content|contents|tool_calls)(?:\.|$)")
-_ANSWERING: Final = frozenset({"output", "outputs", "completion", "completions", "choices", "response", "generations"})
 #: Paths to a conversation's id in the JSON of metadata, and of a run's arguments.
 _IN_METADATA: Final = ("", "metadata.", "configurable.")
 _IN_ARGUMENTS: Final = ("", "kwargs.")
@@ -491,9 +225,9 @@ def _keys(names: tuple[str, ...]) -> CommonKeys:
         failed=names_by_meaning["failed"],
         why_failed=names_by_meaning["why_failed"],
         id_arguments=_inside(names_by_meaning["input"], _IN_ARGUMENTS),
-        is_classified=any(" ".join(words_of(name)[-2:]) in CLASSIFIERS for name in own),
-        is_request=any(words_of(name)[:1] and words_of(name)[0] in PROTOCOLS for name in names),
-        is_agentic=any(not AGENTIC.isdisjoint(words_of(name)) for name in own),
+        is_classified=any(" ".join(words_of(name)[-2:]) in _CLASSIFIERS for name in own),
+        is_request=any(words_of(name)[:1] and words_of(name)[0] in _PROTOCOLS for name in names),
+        is_agentic=any(not _AGENTIC.isdisjoint(words_of(name)) for name in own),
     )
 
 
@@ -516,9 +250,9 @@ def _names_by_meaning(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 def _fits(meaning: str, ending: tuple[str, ...], before: tuple[str, ...]) -> bool:
     last = before[-1] if before else ""
-    if len(ending) == 1 and ending[0] in SHORT_ENDINGS:
-        return last in ABOUT_THE_SPAN or (len(before) < _SHORT and last not in ABOUT_ELSE)
-    return last not in NOT_AFTER.get(meaning, ())
+    if len(ending) == 1 and ending[0] in _SHORT_ENDINGS:
+        return last in _ABOUT_THE_SPAN or (len(before) < _SHORT and last not in _ABOUT_ELSE)
+    return last not in _NOT_AFTER.get(meaning, ())
 
 
 def _spelled_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

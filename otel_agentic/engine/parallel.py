@@ -12,7 +12,8 @@ import os
 import pickle
 import signal
 from collections import deque
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,8 +22,8 @@ from functools import cached_property
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
-from otel_agentic.conversations import assemble, link_segments, read_segments
-from otel_agentic.conversations.model import ToolCall
+from otel_agentic.conversations import Linked, assemble, link_segments, read_segments
+from otel_agentic.conversations.model import ClosedBy, Conversation, ToolCall
 from otel_agentic.dialects import Reader
 from otel_agentic.engine.rebuild import AffectedItems, Rebuilder, RebuildResult, chunks
 from otel_agentic.evaluation.judge_runs import JudgeRun, scorer_of
@@ -33,23 +34,17 @@ from otel_agentic.scoring.compile import CompiledCall, CompiledExpectation, comp
 from otel_agentic.scoring.model import ToolScore
 from otel_agentic.store import links
 from otel_agentic.store.links import NotRebuilt
-from otel_agentic.store.selection import Scored
-from otel_agentic.store.spans import bucket_of, load_rows
+from otel_agentic.store.spans import TraceRows, bucket_of, load_rows
+from otel_agentic.store.table import Scored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from concurrent.futures import Future
-
     from otel_agentic.config import JudgeSettings, ScoringSettings, Settings
-    from otel_agentic.conversations import Linked
     from otel_agentic.conversations.link import Segment
-    from otel_agentic.conversations.model import ClosedBy, Conversation
     from otel_agentic.engine.engine import Engine
     from otel_agentic.judges import Budget, Judge
     from otel_agentic.scoring import ConversationScore, MatchedConversation
-    from otel_agentic.scoring.align import ToolRules
+    from otel_agentic.scoring.scope import ToolRules
     from otel_agentic.store import Store
-    from otel_agentic.store.spans import TraceRows
     from otel_agentic.store.table import Key
     from otel_agentic.truth.model import ToolExpectation
 
@@ -272,8 +267,8 @@ def scoring_over(engine: Engine, pool: WorkerPool | None) -> EvaluationRunner:
 
     An LLM judge is always called from this process: waiting for it needs no processor.
     """
-    if pool is None or not isinstance(engine.evaluating.judge, ExactJudge):
-        return engine.evaluating
+    if pool is None or not isinstance(engine.runner.judge, ExactJudge):
+        return engine.runner
     return PooledEvaluationRunner(engine, pool)
 
 
@@ -283,7 +278,7 @@ class PooledEvaluationRunner(EvaluationRunner):
     def __init__(self, engine: Engine, pool: WorkerPool) -> None:
         settings = engine.settings
         super().__init__(engine.store, settings.scoring, settings.judge, settings.sampling, matching=settings.matching)
-        self.judge = engine.evaluating.judge
+        self.judge = engine.runner.judge
         self._all_settings = settings
         self._pool = pool
 
@@ -521,10 +516,9 @@ class PooledRebuilder(Rebuilder):
         return ready if ready is not None and closed_by == _END_OF_INPUT else super()._assemble(linked, closed_by)
 
 
-def rebuilding_over(engine: Engine, pool: WorkerPool | None) -> None:
-    """Make an engine rebuild in workers, if there are any. All rebuilt conversations close: this is the end of the input."""
-    if pool is not None:
-        engine.rebuilder = PooledRebuilder(engine.store, engine.reader, engine.settings, pool)
+def rebuilder_over(engine: Engine, pool: WorkerPool | None) -> Rebuilder:
+    """Return the rebuilder of an engine, or one with worker processes, which closes all conversations that it rebuilds."""
+    return engine.rebuilder if pool is None else PooledRebuilder(engine.store, engine.reader, engine.settings, pool)
 
 
 def read_rows(resources: WorkerResources, rows: TraceRows) -> list[Segment]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -19,28 +21,24 @@ from otel_agentic.errors import OtelAgenticError
 from otel_agentic.store import links
 from otel_agentic.store.conversations import (
     Built,
+    Current,
     content_hash,
     current_revisions,
+    removed_keys,
+    removed_traces,
     save_conversations,
     supersede,
 )
-from otel_agentic.store.links import NotRebuilt, delete_not_rebuilt, load_not_rebuilt, save_not_rebuilt
-from otel_agentic.store.maintenance.retention import removed_keys, removed_traces
-from otel_agentic.store.spans import load_traces
+from otel_agentic.store.links import Item, NotRebuilt, delete_not_rebuilt, load_not_rebuilt, save_not_rebuilt
+from otel_agentic.store.spans import Arrival, load_traces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from otel_agentic.config import ConversationSettings
     from otel_agentic.conversations.link import Segment
     from otel_agentic.conversations.model import ClosedBy, Conversation
-    from otel_agentic.dialects.detect import Reader
+    from otel_agentic.dialects.base import Reader
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
-    from otel_agentic.store.conversations import Current
-    from otel_agentic.store.links import Item
-    from otel_agentic.store.spans import Arrival
     from otel_agentic.store.table import Key
 
 

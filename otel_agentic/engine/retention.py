@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from otel_agentic.errors import ConfigError, OtelAgenticError
-from otel_agentic.store.connection import error_summary
+from otel_agentic.store.connection import Connection, error_summary
+from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.maintenance import export as exports
 from otel_agentic.store.maintenance import retention as aging
 from otel_agentic.store.maintenance.export import (
@@ -22,18 +25,13 @@ from otel_agentic.store.maintenance.export import (
     merge_day,
     write_hour,
 )
-from otel_agentic.store.maintenance.retention import MOST_KEYS, ended_before, portions, remove, retention_state
-from otel_agentic.store.windows import result_groups
-from otel_agentic.windows.rolling import most_newest, parse_width, parse_windows, widest_ns
+from otel_agentic.store.maintenance.retention import MOST_KEYS, OldRows, Portion, ended_before, portions, remove
+from otel_agentic.store.results import result_groups
+from otel_agentic.windows.model import most_newest, parse_width, parse_windows, widest_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from otel_agentic.config import Settings
     from otel_agentic.engine.engine import Engine
-    from otel_agentic.store.connection import Connection
-    from otel_agentic.store.maintenance.retention import Loose, Portion
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -310,20 +308,21 @@ class RetentionPass:
             with self._engine.store.read() as con:
                 self._count(**{unit: aging.count_loose(con, unit, self._cut_ns, exported=self._exported)})
             return
-        for rows in self._batches(lambda con: aging.loose_rows(con, unit, self._cut_ns, exported=self._exported)):
-            removed = self._write_and_pause(partial(self._remove_loose, rows=rows))
-            if not removed:
-                return  # a checkpoint renumbered the rows: the next pass finds them again
-            self._count(**{unit: removed})
+        self._remove_batches(
+            unit,
+            lambda con: aging.loose_rows(con, unit, self._cut_ns, exported=self._exported),
+            partial(self._remove_loose, unit),
+        )
 
-    def _remove_loose(self, con: Connection, rows: Loose) -> int:
-        removed = aging.remove_loose(con, rows, self._now_ns)
-        self._add_counts(con, **{rows.unit: removed})
+    def _remove_loose(self, unit: str, con: Connection, rows: OldRows) -> int:
+        removed = aging.remove_loose(con, unit, rows, self._now_ns)
+        self._add_counts(con, **{unit: removed})
         return removed
 
     def _remove_results(self) -> None:
         slo = self._engine.settings.slo
-        for rows in self._batches(
+        self._remove_batches(
+            "results",
             lambda con: aging.old_results(
                 con,
                 cut_ns=self._results_cut_ns,
@@ -331,20 +330,18 @@ class RetentionPass:
                 newest=self._newest,
                 watched=list(result_groups(con)) if slo.objectives else [],
                 watched_since_ns=slo.since_ns or 0,
-            )
-        ):
-            removed = self._write_and_pause(partial(aging.remove_results, old=rows))
-            if not removed:
-                return
-            self._count(results=removed)
+            ),
+            partial(aging.remove_results, cut_ns=self._results_cut_ns),
+        )
 
-    def _batches(self, find: Callable[[Connection], Any]) -> Iterator[Any]:
+    def _remove_batches(self, name: str, find: Callable[[Connection], OldRows], remove: Callable[..., int]) -> None:
         while not self._stop():
             with self._engine.store.read() as con:
-                batch = find(con)
-            if not batch.row_ids:
-                return
-            yield batch
+                rows = find(con)
+            removed = self._write_and_pause(partial(remove, rows=rows)) if len(rows["place"]) else 0
+            if not removed:
+                return  # or a checkpoint renumbered the rows: the next pass finds them again
+            self._count(**{name: removed})
 
     def _remove_small(self) -> None:
         budget_ns = parse_width(self._engine.settings.judge.budget_window)

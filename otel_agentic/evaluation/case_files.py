@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from otel_agentic.errors import CaseError, UsageError
@@ -12,9 +14,6 @@ from otel_agentic.truth.formats.table import COLUMNS
 from otel_agentic.truth.load import MAX_FILE_BYTES, decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
     from otel_agentic.truth.formats import Document, Loss
     from otel_agentic.truth.formats.files import Attempt
     from otel_agentic.truth.model import Case

@@ -1,43 +1,251 @@
-"""Matched conversations -> scores, with any judge: the exact one, which computes, or one that calls a model.
+"""A judge, and the evaluators, at work on conversations: asking in parallel within budgets, and storing what evaluators return.
 
-All questions of a batch are sent to the judge together; each conversation is scored as soon as its answers are complete.
+`JudgeRun` scores conversations with a judge, `MetricRunner` runs evaluators over scored ones.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from otel_agentic.compat import scorer
-from otel_agentic.evaluation.counts import Tally
-from otel_agentic.evaluation.sampling import position_of
-from otel_agentic.judges import ExactJudge, is_calibrated, kinds_of
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluation.scope import MetricTally, Tally, position_of
+from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, Subject, asks
+from otel_agentic.evaluators.registry import Chosen, evaluation_id_of
+from otel_agentic.evaluators.run import Ask, Ran, evaluate
+from otel_agentic.judges import ExactJudge, is_calibrated
 from otel_agentic.judges.asking_judge import AskingJudge, Cost, Limits
-from otel_agentic.judges.base import JudgeFailure, Verdict
-from otel_agentic.judges.breaker import NotAsked, Patience
+from otel_agentic.judges.base import Breaker, JudgeFailure, NotAsked, Patience, Question, Verdict, kinds_of
 from otel_agentic.scoring import MatchedConversation, score_conversations
+from otel_agentic.scoring.outcome import aligned_turns
 from otel_agentic.store.judges import DuckDbJudgeCache
-from otel_agentic.store.selection import Scored
+from otel_agentic.store.scores import Evaluation, Measured, evaluated_before, save_evaluations, save_metrics
+from otel_agentic.store.table import Scored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-    from types import TracebackType
-
     from otel_agentic.compat.scorers import Scorer
-    from otel_agentic.config import JudgeSettings, ScoringSettings
+    from otel_agentic.config import EvaluatorSettings, JudgeSettings, ScoringSettings
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.evaluation.scope import Truth
     from otel_agentic.judges import Budget, Judge, JudgeCache
-    from otel_agentic.judges.base import Question
-    from otel_agentic.judges.breaker import Breaker
-    from otel_agentic.scoring import ConversationScore
+    from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.store import Store
+    from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
+    from otel_agentic.telemetry import Evaluator as EventEvaluator
+    from otel_agentic.truth.match import Match
 
+    AnyEvaluator = Evaluator | AskingEvaluator
     Answer = Verdict | JudgeFailure
+
+T = TypeVar("T")
+#: Scores written in one transaction, and how long they wait for further scores, seconds.
+_ROWS: Final = 20_000
+_PATIENCE_S: Final = 1.0
+#: Maximum number of metric names in one message.
+_NAMED: Final = 5
+
+
+def require_judge(chosen: Chosen, judge: Judge) -> Chosen:
+    """Return the evaluators that can run with a judge: without an LLM judge, a family loses the metrics that need one.
+
+    Raises:
+        UsageError: a metric that needs an LLM judge was named, or no metric is left.
+    """
+    if not chosen.judge_evaluators or "rubric" in kinds_of(judge):
+        return chosen
+    names = [name for name in chosen.asked_for if name not in chosen.broad]
+    rest = chosen.without_judge()
+    if not names and (rest.evaluators or rest.groups):
+        return rest
+    raise UsageError(
+        f"an LLM judge is needed for {_some(names or rest.unasked)}, and judge {judge.name!r} calls no model; pass "
+        "--judge langchain:openai:gpt-5-mini, or choose other metrics"
+    )
+
+
+def unasked_note(names: Sequence[str]) -> str:
+    """Return a message that names the metrics skipped because they need an LLM judge.
+
+    >>> unasked_note(["agentic.agentest.coherence"])
+    'skipped (needs an LLM judge): agentest.coherence; pass --judge langchain:openai:gpt-5-mini'
+    """
+    skipped = ", ".join(name.removeprefix("agentic.") for name in names)
+    return f"skipped (needs an LLM judge): {skipped}; pass --judge langchain:openai:gpt-5-mini"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def subject_of(
+    conversation: Conversation, match: Match, score: ConversationScore, settings: ScoringSettings
+) -> Subject:
+    """Return the input of evaluators: a case is used only if it is reviewed, and its turns are aligned as in scoring."""
+    case = match.case if match.case is not None and match.case.reviewed else None
+    aligned: Mapping[int, int] = {}
+    if case is not None and score.turns:
+        aligned = {turn.turn_index: turn.case_turn_index for turn in score.turns if turn.case_turn_index is not None}
+    elif case is not None:
+        aligned = aligned_turns(case, conversation.turns)
+    return Subject(conversation=conversation, case=case, score=score, aligned=aligned, settings=settings)
+
+
+def evaluator_of(item: Scored, truth: Truth, settings: ScoringSettings) -> EventEvaluator:
+    """Return the evaluator of a conversation and its thresholds; those of the case take precedence over the settings."""
+    from otel_agentic.telemetry import Evaluator as EventEvaluator  # noqa: PLC0415 — only where events are emitted
+
+    case = item.match.case
+    answer = case.answer_threshold if case is not None else None
+    tool = case.tool_threshold if case is not None else None
+    return EventEvaluator(
+        version=truth.evaluation.evaluation_id,
+        answers="rule" if isinstance(truth.judge, ExactJudge) else "judge",
+        answer_threshold=settings.answer_threshold if answer is None else answer,
+        tool_threshold=settings.tool_threshold if tool is None else tool,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveEvaluators:
+    """The chosen evaluators with their evaluation ids.
+
+    Attributes:
+        chosen: the evaluators.
+        ids: the evaluation id by name of the evaluator.
+        evaluation: the name of the evaluation, the same as that of the conversation scores.
+    """
+
+    chosen: Chosen
+    ids: Mapping[str, str]
+    evaluation: str
+
+    @classmethod
+    def of(cls, chosen: Chosen, core: Evaluation, judge: Judge, settings: EvaluatorSettings) -> ActiveEvaluators:
+        """Return the evaluators with their evaluation ids, derived from the evaluation of the conversation scores."""
+        ids = {
+            evaluator.name: evaluation_id_of(evaluator, core.evaluation_id, judge, settings)
+            for evaluator in chosen.evaluators
+        }
+        return cls(chosen=chosen, ids=ids, evaluation=core.name)
+
+    @property
+    def asks_judge(self) -> Mapping[str, bool]:
+        """Whether the evaluator asks the judge, by evaluation id."""
+        return {self.ids[evaluator.name]: asks(evaluator) for evaluator in self.chosen.evaluators}
+
+    def save(self, con: Connection, core: Evaluation, now_ns: int) -> None:
+        """Store an evaluation for each evaluator."""
+        evaluations = [
+            replace(
+                core,
+                evaluation_id=self.ids[evaluator.name],
+                evaluator=evaluator.name,
+                evaluator_version=evaluator.version,
+            )
+            for evaluator in self.chosen.evaluators
+        ]
+        save_evaluations(con, evaluations, now_ns)
+
+
+class MetricRunner:
+    """Runs evaluators over scored conversations and stores the scores in batches."""
+
+    def __init__(
+        self,
+        store: Store,
+        active: ActiveEvaluators,
+        settings: ScoringSettings,
+        *,
+        ask: Ask,
+        on_scores: Callable[[Sequence[Measured]], None],
+        stop: Callable[[], bool],
+    ) -> None:
+        """Create a runner.
+
+        Args:
+            store: receives the scores.
+            active: the evaluators.
+            settings: the scoring settings.
+            ask: asks the judge.
+            on_scores: called with each batch of scores, after it was stored.
+            stop: once it returns True, no new work begins.
+        """
+        self._store = store
+        self._active = active
+        self._settings = settings
+        self._ask = ask
+        self._on_scores = on_scores
+        self._stop = stop
+        self.tally = MetricTally()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no new work may begin."""
+        return self._stop()
+
+    def id_of(self, evaluator: AnyEvaluator) -> str:
+        """Return the evaluation id of an evaluator."""
+        return self._active.ids[evaluator.name]
+
+    def measure(self, scored: Sequence[Scored], evaluators: Iterable[AnyEvaluator], *, fresh: bool = False) -> None:
+        """Run evaluators over scored conversations; `fresh`: none of them has metric scores yet."""
+        chosen = list(evaluators)
+        if not scored or not chosen or self._stop():
+            return
+        known: AbstractSet[tuple[str, str, str]] = frozenset()
+        if not fresh:
+            with self._store.read() as con:
+                known = evaluated_before(con, [item.conversation.key for item in scored], self._active.evaluation)
+        if any(map(asks, chosen)):  # the order in which the judge's budget is spent
+            scored = sorted(scored, key=lambda item: position_of(item.conversation.key))
+        subjects = [subject_of(item.conversation, item.match, item.score, self._settings) for item in scored]
+        for batch in _batches(evaluate(chosen, subjects, self._ask), _ROWS, lambda ran: len(ran.scores)):
+            self._save([self._measured(result, scored[result.subject_index], known) for result in batch])
+            self.tally.faults.update(fault for result in batch for fault in result.faults)
+
+    def _measured(self, ran: Ran, item: Scored, known: AbstractSet[tuple[str, str, str]]) -> Measured:
+        environment, name = item.conversation.key
+        case = item.match.case
+        return Measured(
+            conversation=item.conversation,
+            case_id=case.case_id if case is not None and case.reviewed else None,
+            evaluator=ran.evaluator,
+            evaluation_id=self._active.ids[ran.evaluator.name],
+            scores=ran.scores,
+            restated=(environment, str(name), ran.evaluator.name) in known,
+            evaluation=self._active.evaluation,
+        )
+
+    def _save(self, measured: Sequence[Measured]) -> None:
+        fresh = not any(item.restated for item in measured)
+        self._store.write(partial(save_metrics, measured=measured, now_ns=self._store.clock(), fresh=fresh))
+        self.tally.add(measured)
+        self._on_scores(measured)
+
+
+def _batches(items: Iterable[T], most: int, size: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
+    """Yield items in batches of at least `most` in size, or as many as arrive within `_PATIENCE_S`."""
+    batch: list[T] = []
+    total, since_s = 0, time.monotonic()
+    for item in items:
+        batch.append(item)
+        total += size(item)
+        if total >= most or time.monotonic() - since_s >= _PATIENCE_S:
+            yield batch
+            batch, total, since_s = [], 0, time.monotonic()
+    if batch:
+        yield batch
 
 
 class MemoryCache:
@@ -114,7 +322,7 @@ class StoppableBudget:
 def score_asking(
     matched: Sequence[MatchedConversation],
     judge: AskingJudge,
-    score: Callable[[Sequence[MatchedConversation], Judge], list[ConversationScore]],
+    score: Callable[..., list[ConversationScore]],
     *,
     tally: Tally,
     stop: Callable[[], bool] = lambda: False,
@@ -129,12 +337,12 @@ def score_asking(
     judge was unavailable.
     """
     order = {index: position_of(item.conversation.key) for index, item in enumerate(matched)}
-    known = _RecordingJudge(judge)
+    known = StandInJudge(judge)
     waiting: dict[int, dict[Question, None]] = {}
 
     def scored(index: int) -> Iterator[tuple[int, ConversationScore]]:
         known.missing.clear()
-        (result,) = score([matched[index]], known)
+        (result,) = score([matched[index]], judge=known)
         if known.missing:
             waiting[index] = dict(known.missing)
         else:
@@ -179,8 +387,8 @@ def answers_to(
         yield number, answer
 
 
-class _RecordingJudge:
-    """A judge that returns known answers and records the questions without one."""
+class StandInJudge:
+    """Takes the place of a judge that is not asked now: returns known answers, and records the questions without one."""
 
     def __init__(self, judge: Judge) -> None:
         self.name: str = judge.name
@@ -192,9 +400,11 @@ class _RecordingJudge:
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:
-        raise NotImplementedError  # not a plug-in: it replaces a judge while questions are collected
+        """Raise NotImplementedError: this is not a plug-in."""
+        raise NotImplementedError
 
     def judge(self, questions: Sequence[Question]) -> list[Answer]:
+        """Return the known answer of each question, or a failure."""
         self.missing |= dict.fromkeys(question for question in questions if question not in self.answers)
         unknown = JudgeFailure(reason="judge_error", message="not asked yet")
         return [self.answers.get(question, unknown) for question in questions]
@@ -256,23 +466,15 @@ def _prefetched(answers: Generator[tuple[int, Answer], None, None]) -> Iterator[
 _UNKNOWN: Final = JudgeFailure(reason="judge_error", message="the verdict is no longer cached")
 
 
-class CachedJudge:
+class CachedJudge(StandInJudge):
     """A judge that answers from the cache only."""
 
     def __init__(self, judge: AskingJudge, cache: JudgeCache) -> None:
-        self.name: str = judge.name
-        self.version: str = judge.version
-        self.kinds = kinds_of(judge)
-        self.calibrated = is_calibrated(judge)
+        super().__init__(judge)
         self._key: Callable[[Question], str] = judge.key
         self._cache = cache
 
-    @classmethod
-    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:
-        """Raise: this is not a plug-in."""
-        raise NotImplementedError
-
-    def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
+    def judge(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the cached verdict of each question, or a failure without one."""
         keys = [self._key(question) for question in questions]
         known = self._cache.get(keys)
@@ -283,8 +485,6 @@ class CachedJudge:
 _PORTION: Final = 500
 #: Conversations whose questions are sent to the judge together: enough that waiting for the last answers costs little.
 JUDGED_BATCH: Final = 2000
-#: Finished scores are yielded at least this often, seconds.
-_PATIENCE_S: Final = 1.0
 
 
 class JudgeRun:
@@ -356,7 +556,11 @@ class JudgeRun:
                 matched = coming.pop().result()
                 if following is not None:
                     coming.append(thread.submit(match, following))
-                yield from _portions(self.scores(matched), matched)
+                scores = ((matched[index], score) for index, score in self.scores(matched))
+                yield from _batches(
+                    (Scored(conversation=item.conversation, match=item.match, score=score) for item, score in scores),
+                    _PORTION,
+                )
                 if self._stop():
                     return
 
@@ -368,7 +572,7 @@ class JudgeRun:
             yield from score_asking(
                 matched,
                 self._asker,
-                self._score_with,
+                self._score,
                 tally=self.tally,
                 stop=self._stop,
                 on_answer=self._on_answer,
@@ -381,7 +585,7 @@ class JudgeRun:
             return list(self._score(matched, judge=self._judge))
         cache = DuckDbJudgeCache(self._store, self._judge.name, self._judge.version)
         try:
-            return self._score_with(matched, CachedJudge(self._asker, cache))
+            return self._score(matched, judge=CachedJudge(self._asker, cache))
         finally:
             cache.close()
 
@@ -406,24 +610,6 @@ class JudgeRun:
         before, now = self._canaries, canaries_of(self._judge)
         if before is not None and now is not None:
             self.tally.canaries, self.tally.fooled = now[0] - before[0], now[1] - before[1]
-
-    def _score_with(self, matched: Sequence[MatchedConversation], judge: Judge) -> list[ConversationScore]:
-        return self._score(matched, judge=judge)
-
-
-def _portions(
-    scores: Iterator[tuple[int, ConversationScore]], matched: Sequence[MatchedConversation]
-) -> Iterator[list[Scored]]:
-    ready: list[Scored] = []
-    since_s = time.monotonic()
-    for index, score in scores:
-        item = matched[index]
-        ready.append(Scored(conversation=item.conversation, match=item.match, score=score))
-        if len(ready) >= _PORTION or time.monotonic() - since_s >= _PATIENCE_S:
-            yield ready
-            ready, since_s = [], time.monotonic()
-    if ready:
-        yield ready
 
 
 def canaries_of(judge: Judge) -> tuple[int, int] | None:

@@ -2,55 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.config import EvaluatorSettings, MatchingSettings, SamplingSettings
-from otel_agentic.evaluation.counts import OutcomeCounts
-from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, JudgeRun
-from otel_agentic.evaluation.metrics import ActiveEvaluators, MetricRunner, require_judge
-from otel_agentic.evaluation.sampling import in_order_of_position, left_out, ratio_of, sample_of
-from otel_agentic.evaluation.truth import Truth, TruthFile, cases_of, labels_of, make_truth
-from otel_agentic.evaluators.registry import Chosen, all_evaluators, asks, chosen
+from otel_agentic.config import EvaluatorSettings, JudgeSettings, MatchingSettings, SamplingSettings, ScoringSettings
+from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, ActiveEvaluators, JudgeRun, MetricRunner, require_judge
+from otel_agentic.evaluation.scope import (
+    EvaluationSummary,
+    MetricTally,
+    Tally,
+    Truth,
+    TruthFile,
+    cases_of,
+    in_order_of_position,
+    labels_of,
+    left_out,
+    make_truth,
+    ratio_of,
+    sample_of,
+)
+from otel_agentic.evaluators.base import AnyEvaluator, asks
+from otel_agentic.evaluators.registry import Chosen, all_evaluators, chosen
 from otel_agentic.judges import ExactJudge
-from otel_agentic.judges.breaker import Breaker
+from otel_agentic.judges.base import Breaker
 from otel_agentic.judges.chat_models import same_models
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.scoring import MatchedConversation
+from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.judges import DuckDbBudget, models_of
-from otel_agentic.store.queries.scores import changed_scores, stored_outcomes, waiting_for_judge
+from otel_agentic.store.queries.scores import StoredOutcomes, changed_scores, stored_outcomes, waiting_for_judge
 from otel_agentic.store.results import raise_ratios
 from otel_agentic.store.scores import (
+    Measured,
     conversations_to_score,
     missing_evaluations,
     never_scored,
-    save_evaluation,
+    save_evaluations,
     save_scores,
     scored_before,
 )
-from otel_agentic.store.selection import DEFAULT, Scored, Selection
+from otel_agentic.store.table import Scored, Selection
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
-from otel_agentic.truth import CaseIndex
+from otel_agentic.truth import Case, CaseIndex, Label
 from otel_agentic.truth.load import redacted_case, redacted_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from otel_agentic.config import JudgeSettings, ScoringSettings
-    from otel_agentic.evaluation.counts import EvaluationSummary, MetricTally, Tally
-    from otel_agentic.evaluators.base import AnyEvaluator
     from otel_agentic.judges import Judge, JudgeFailure, Verdict
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
-    from otel_agentic.store.queries.scores import StoredOutcomes
-    from otel_agentic.store.scores import Measured
     from otel_agentic.store.table import Key
-    from otel_agentic.truth import Case, Label
 
 
 #: Called with conversations whose scores were just stored, and those among them that had a score before.
@@ -59,117 +64,14 @@ OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
 _PORTION: Final = 500
 
 
-class EvaluationListener(Protocol):
-    """Receives the events of evaluations."""
+class EvaluationListener:
+    """Receives the events of evaluations; this one ignores them."""
 
     def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
         """Handle an answer of the judge, which may come from the cache."""
-        ...
 
     def metrics_stored(self, measured: Sequence[Measured]) -> None:
         """Handle the scores of evaluators, after they were stored."""
-        ...
-
-
-class NoEvaluationListener:
-    """Ignores all events."""
-
-    def judge_answered(self, answer: Verdict | JudgeFailure) -> None:
-        """Do nothing."""
-
-    def metrics_stored(self, measured: Sequence[Measured]) -> None:
-        """Do nothing."""
-
-
-class EvaluationResources:
-    """The judge and the evaluators named in the settings of a store."""
-
-    def __init__(
-        self,
-        store: Store,
-        settings: ScoringSettings,
-        judge_settings: JudgeSettings,
-        evaluators: EvaluatorSettings,
-        listener: EvaluationListener = NoEvaluationListener(),  # noqa: B008 — it has no state
-    ) -> None:
-        self.store = store
-        self._settings = settings
-        self._judge_settings = judge_settings
-        self._evaluators = evaluators
-        self._listener = listener
-
-    @cached_property
-    def installed(self) -> tuple[AnyEvaluator, ...]:
-        """All evaluators: those installed, and those in the files of the settings.
-
-        Raises:
-            PluginError: an evaluator does not load or breaks the contract.
-            UsageError: a file cannot be loaded.
-        """
-        return all_evaluators(self._evaluators)
-
-    @cached_property
-    def configured(self) -> frozenset[str]:
-        """The full names of the metrics in the settings. Raises what `chosen` raises."""
-        return chosen(self._evaluators, among=self.installed).metrics
-
-    @cached_property
-    def chosen(self) -> Chosen:
-        """The evaluators in the settings.
-
-        Raises:
-            PluginError: an evaluator or the judge does not load, or an evaluator breaks the contract.
-            UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a metric needs an LLM judge and none is set.
-        """
-        return self.choose(None)
-
-    def choose(self, names: Sequence[str] | None) -> Chosen:
-        """Return the evaluators of exactly these metrics; None selects those in the settings. Raises what `chosen` raises."""
-        return require_judge(chosen(self._evaluators, names, among=self.installed), self.judge)
-
-    @cached_property
-    def judge(self) -> Judge:
-        """The judge in the settings.
-
-        Raises:
-            PluginError: it is not installed or does not load.
-            UsageError: it does not accept its argument.
-        """
-        return judge_named(self._settings.judge, self._judge_settings)
-
-    @cached_property
-    def budget(self) -> DuckDbBudget:
-        """The judge budget of this store."""
-        return DuckDbBudget(self.store, self._judge_settings)
-
-    @cached_property
-    def breaker(self) -> Breaker:
-        """The circuit breaker of the judge, shared by everything that asks it."""
-        return Breaker(self._judge_settings, self.judge.name)
-
-    def judge_run(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:
-        """Return a run that scores with the judge, to be used as a context manager.
-
-        Once `stop` returns True, no new question is asked. With `waits`, conversations whose questions were not asked because
-        the judge is unavailable stay unscored for a later run.
-        """
-        return JudgeRun(
-            self.store,
-            self.judge,
-            self.budget,
-            scoring=self._settings,
-            settings=self._judge_settings,
-            stop=stop,
-            on_answer=self._listener.judge_answered,
-            breaker=self.breaker,
-            waits=waits,
-        )
-
-    def close(self) -> None:
-        """Close the judge, if it was created and can be closed."""
-        close = getattr(self.__dict__.get("judge"), "close", None)
-        if close is not None:
-            close()
 
 
 class MetricPass:
@@ -188,7 +90,7 @@ class MetricPass:
         """
         self._runner = runner
         self._computing = [evaluator for evaluator in chosen.evaluators if not asks(evaluator)]
-        self._judged_evaluators = chosen.judged
+        self._judged_evaluators = chosen.judge_evaluators
         self._chosen = chosen
         self._restated = restated
         self._pending: list[Scored] = []
@@ -281,8 +183,8 @@ class EvaluationRequest:
     lacking: Mapping[Key, AbstractSet[str]] = field(default_factory=dict)
 
 
-class EvaluationRunner(EvaluationResources):
-    """Matches and scores conversations, and stores cases and labels."""
+class EvaluationRunner:
+    """Matches and scores conversations with the judge and the evaluators of the settings, and stores cases and labels."""
 
     def __init__(
         self,
@@ -293,15 +195,92 @@ class EvaluationRunner(EvaluationResources):
         evaluators: EvaluatorSettings = EvaluatorSettings(),  # noqa: B008 — frozen
         *,
         matching: MatchingSettings = MatchingSettings(),  # noqa: B008 — frozen
-        listener: EvaluationListener = NoEvaluationListener(),  # noqa: B008 — it has no state
+        listener: EvaluationListener = EvaluationListener(),  # noqa: B008 — it has no state
     ) -> None:
-        super().__init__(store, settings, judge_settings, evaluators, listener)
+        self.store = store
+        self._settings = settings
+        self._judge_settings = judge_settings
+        self._evaluators = evaluators
+        self._listener = listener
         self._sampling = sampling
         self._matching = matching
         self._truth: Truth | None = None
         self._saved_ids: frozenset[str] = frozenset()
         #: The truth of the current evaluation, or of the last one.
         self.current_truth: Truth | None = None
+
+    @cached_property
+    def installed(self) -> tuple[AnyEvaluator, ...]:
+        """All evaluators: those installed, and those in the files of the settings.
+
+        Raises:
+            PluginError: an evaluator does not load or breaks the contract.
+            UsageError: a file cannot be loaded.
+        """
+        return all_evaluators(self._evaluators)
+
+    @cached_property
+    def configured(self) -> frozenset[str]:
+        """The full names of the metrics in the settings. Raises what `chosen` raises."""
+        return chosen(self._evaluators, among=self.installed).metrics
+
+    @cached_property
+    def chosen(self) -> Chosen:
+        """The evaluators in the settings.
+
+        Raises:
+            PluginError: an evaluator or the judge does not load, or an evaluator breaks the contract.
+            UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a metric needs an LLM judge and none is set.
+        """
+        return self.choose(None)
+
+    def choose(self, names: Sequence[str] | None) -> Chosen:
+        """Return the evaluators of exactly these metrics; None selects those in the settings. Raises what `chosen` raises."""
+        return require_judge(chosen(self._evaluators, names, among=self.installed), self.judge)
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The judge in the settings.
+
+        Raises:
+            PluginError: it is not installed or does not load.
+            UsageError: it does not accept its argument.
+        """
+        return judge_named(self._settings.judge, self._judge_settings)
+
+    @cached_property
+    def budget(self) -> DuckDbBudget:
+        """The judge budget of this store."""
+        return DuckDbBudget(self.store, self._judge_settings)
+
+    @cached_property
+    def breaker(self) -> Breaker:
+        """The circuit breaker of the judge, shared by everything that asks it."""
+        return Breaker(self._judge_settings, self.judge.name)
+
+    def judge_run(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:
+        """Return a run that scores with the judge, to be used as a context manager.
+
+        Once `stop` returns True, no new question is asked. With `waits`, conversations whose questions were not asked because
+        the judge is unavailable stay unscored for a later run.
+        """
+        return JudgeRun(
+            self.store,
+            self.judge,
+            self.budget,
+            scoring=self._settings,
+            settings=self._judge_settings,
+            stop=stop,
+            on_answer=self._listener.judge_answered,
+            breaker=self.breaker,
+            waits=waits,
+        )
+
+    def close(self) -> None:
+        """Close the judge, if it was created and can be closed."""
+        close = getattr(self.__dict__.get("judge"), "close", None)
+        if close is not None:
+            close()
 
     def remember(self, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> int:
         """Store case files and label files as the active ground truth; return the number of new case versions.
@@ -382,16 +361,16 @@ class EvaluationRunner(EvaluationResources):
             sample = sample_of(con, self._sampling, evaluation_id, request.keys)
         match = partial(self.match, truth)
         included, left = sample.parted(request.keys)
-        counts = OutcomeCounts()
+        summary = EvaluationSummary(evaluation_id=evaluation_id)
 
         def saved(scored: Sequence[Scored]) -> list[Scored]:
             with self.store.read() as con:
-                part = changed_scores(con, evaluation_id, scored, request.again)
+                part = changed_scores(con, evaluation_id, scored, request.again) if request.again else list(scored)
             now_ns = self.store.clock()
             self.store.write(
                 partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=now_ns, evaluation=name)
             )
-            counts.add(part, restated, unchanged=len(scored) - len(part))
+            summary.add(part, restated, unchanged=len(scored) - len(part))
             on_scored(part, restated)
             return part
 
@@ -406,11 +385,12 @@ class EvaluationRunner(EvaluationResources):
                     metric_pass.scored(saved(scored))
                 metric_pass.part_ended()
             metric_pass.catch_up(request.lacking, match, judge_run, stored=partial(self._stored, evaluation_id))
-        return counts.summary(evaluation_id, judge_run.tally, metric_pass.tally)
+        summary.tally, summary.metrics = judge_run.tally, metric_pass.tally
+        return summary
 
     def in_order(self, keys: Sequence[Key], chosen: Chosen) -> Sequence[Key]:
         """Return conversations in scoring order: if a judge is asked, the order in which its budget is spent."""
-        asks_judge = chosen.judged or not isinstance(self.judge, ExactJudge)
+        asks_judge = chosen.judge_evaluators or not isinstance(self.judge, ExactJudge)
         return in_order_of_position(keys) if asks_judge else keys
 
     def _measuring(
@@ -484,40 +464,32 @@ class EvaluationRunner(EvaluationResources):
 
     def _save_evaluation(self, truth: Truth, selection: Selection | None, con: Connection) -> None:
         """Store the evaluation; existing scores of the selection take a sampling ratio that was raised since."""
-        save_evaluation(con, truth.evaluation, self.store.clock())
+        save_evaluations(con, [truth.evaluation], self.store.clock())
         if selection is not None:
             raise_ratios(con, truth.evaluation.evaluation_id, selection, partial(ratio_of, self._sampling))
 
 
-def judge_json(evaluating: EvaluationResources, tally: Tally, keys: Sequence[Key]) -> dict[str, Any]:
+def judge_json(runner: EvaluationRunner, tally: Tally, keys: Sequence[Key]) -> dict[str, Any]:
     """Return the judge's name, calls, cost and models, and which budget limit is exhausted.
 
     Args:
-        evaluating: the judge, its budget and its store.
+        runner: the judge, its budget and its store.
         tally: the counts of the run.
         keys: the conversations about which the judge was asked.
     """
-    judge = evaluating.judge
+    judge = runner.judge
     models = judge_models(judge, tally)
-    with evaluating.store.read() as con:
+    with runner.store.read() as con:
         agents = models_of(con, keys) if models else set()
     return {
         "name": judge.name,
         "version": judge.version,
         "models": models,
         "same_as_agent": same_models(models, agents),
-        "calls": tally.calls,
-        "judged": tally.verdicts,
-        "cached": tally.cached,
-        "failed": tally.failed,
-        "failure": tally.failure,
-        "refused": tally.refused,
-        "input_tokens": tally.input_tokens,
-        "output_tokens": tally.output_tokens,
-        "cost_usd": tally.cost_usd,
+        **tally.to_json(),
         "canaries": tally.canaries,
         "canaries_passed": tally.fooled,
-        "used_up": evaluating.budget.used_up if tally.refused else None,
+        "used_up": runner.budget.used_up if tally.refused else None,
     }
 
 

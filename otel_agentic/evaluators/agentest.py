@@ -1,5 +1,8 @@
 """Agentest's judged metrics: answer scales from 1 to 5, goal completion, and labels of failures of behaviour and of tool use.
 
+The definitions are Agentest's; the prompts, and the material that they show a judge, are our own. Agentest's arithmetic
+of thresholds is in `otel_agentic.compat.agentest`.
+
 Ref: Agentest 0.0.17, evaluation metrics.
 """
 
@@ -7,26 +10,30 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
-from otel_agentic.evaluators.catalog import metrics_of
-from otel_agentic.evaluators.needs import case_turn_of, turn_missing
+from otel_agentic.evaluators.base import (
+    BuiltInEvaluator,
+    JudgeDialogue,
+    MetricScore,
+    Missing,
+    Subject,
+    calls_in_order,
+    case_turn_of,
+    metrics_of,
+    turn_missing,
+)
 from otel_agentic.evaluators.transcript import Transcript, call_line, transcript
-from otel_agentic.judges.base import JudgeFailure, ReplyForm, rubric_question
+from otel_agentic.judges.base import JudgeFailure, Question, ReplyForm, Rubric, Verdict, rubric_question
 from otel_agentic.judges.exact.facts import extract
 from otel_agentic.judges.prompts import load_rubric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from otel_agentic.conversations.model import ToolCall, Turn
-    from otel_agentic.evaluators.base import JudgeDialogue, Need, Subject
-    from otel_agentic.judges.base import Question, Rubric, Verdict
-    from otel_agentic.scoring.model import NotEvaluatedReason
+    from otel_agentic.scoring.scope import NotEvaluatedReason
     from otel_agentic.truth.model import ExpectedCall, ToolExpectation
 
 #: Turns before a turn that are shown: enough for what a mistake hangs together with, and a long conversation stays cheap.
@@ -162,17 +169,13 @@ class Item:
     note: str = ""
 
 
-class JudgedEvaluator(WithoutSettings, ABC):
+class JudgedEvaluator(BuiltInEvaluator, ABC):
     """An evaluator that asks one question per item.
 
     Subclasses declare the rest as data. `values` maps labels to values, if they have any.
     """
 
-    name: str
-    version: str = "1"
-    metrics: tuple[Metric, ...]
-    needs: frozenset[Need]
-    default: bool = False
+    needs = frozenset({"turns", "judge"})
     rubrics: tuple[Rubric, ...]
     values: Mapping[str, float] = MappingProxyType({})
 
@@ -230,13 +233,8 @@ def place_of(score: MetricScore) -> str:
     return f"turn {score.turn_index + 1}{call}"
 
 
-_FORM: Final = ReplyForm(kind="score", low=1.0, high=5.0)
-
-
-class TurnScale(JudgedEvaluator):
-    """A scale of 1 to 5 for each turn that has a query and an answer."""
-
-    needs: frozenset[Need] = frozenset({"turns", "answers", "judge"})
+class TurnEvaluator(JudgedEvaluator):
+    """An evaluator with one metric, which asks one question about each turn."""
 
     def items(self, subject: Subject) -> Iterator[Item]:
         """Yield one score for each turn."""
@@ -249,7 +247,20 @@ class TurnScale(JudgedEvaluator):
                 material = Material(subject, turn)
                 yield question_item(score, self.rubrics[0], material.texts, material.note)
 
-    def lacking(self, subject: Subject, turn: Turn) -> tuple[NotEvaluatedReason, str] | None:
+    @abstractmethod
+    def lacking(self, subject: Subject, turn: Turn) -> Missing | None:
+        """Return the reason why a turn is not judged, or None."""
+
+
+_FORM: Final = ReplyForm(kind="score", low=1.0, high=5.0)
+
+
+class TurnScale(TurnEvaluator):
+    """A scale of 1 to 5 for each turn that has a query and an answer."""
+
+    needs = frozenset({"turns", "answers", "judge"})
+
+    def lacking(self, subject: Subject, turn: Turn) -> Missing | None:
         """Return the reason why a turn is not judged, or None."""
         del subject
         return turn_missing(turn, "queries") or turn_missing(turn, "answers")
@@ -258,32 +269,28 @@ class TurnScale(JudgedEvaluator):
 class Helpfulness(TurnScale):
     """Whether an answer moves the user closer to the goal."""
 
-    name: str = "agentest.helpfulness"
-    metrics: tuple[Metric, ...] = metrics_of("agentest.helpfulness")
+    name = "agentest.helpfulness"
     rubrics: tuple[Rubric, ...] = (rubric("helpfulness", _FORM),)
 
 
 class Coherence(TurnScale):
     """Whether an answer is consistent in itself and with earlier turns."""
 
-    name: str = "agentest.coherence"
-    metrics: tuple[Metric, ...] = metrics_of("agentest.coherence")
+    name = "agentest.coherence"
     rubrics: tuple[Rubric, ...] = (rubric("coherence", _FORM),)
 
 
 class Relevance(TurnScale):
     """Whether all of an answer addresses the query."""
 
-    name: str = "agentest.relevance"
-    metrics: tuple[Metric, ...] = metrics_of("agentest.relevance")
+    name = "agentest.relevance"
     rubrics: tuple[Rubric, ...] = (rubric("relevance", _FORM),)
 
 
 class Verbosity(TurnScale):
     """Whether an answer is as long as it needs to be."""
 
-    name: str = "agentest.verbosity"
-    metrics: tuple[Metric, ...] = metrics_of("agentest.verbosity")
+    name = "agentest.verbosity"
     rubrics: tuple[Rubric, ...] = (rubric("verbosity", _FORM),)
 
 
@@ -294,11 +301,10 @@ class Faithfulness(TurnScale):
     identifier, or if the agent has tools: claimed actions are then compared with its calls.
     """
 
-    name: str = "agentest.faithfulness"
-    metrics: tuple[Metric, ...] = metrics_of("agentest.faithfulness")
+    name = "agentest.faithfulness"
     rubrics: tuple[Rubric, ...] = (rubric("faithfulness", _FORM),)
 
-    def lacking(self, subject: Subject, turn: Turn) -> tuple[NotEvaluatedReason, str] | None:
+    def lacking(self, subject: Subject, turn: Turn) -> Missing | None:
         """Return the reason why a turn is not judged: no answer, or nothing to compare it with."""
         missing = super().lacking(subject, turn)
         if missing is not None:
@@ -331,9 +337,8 @@ class GoalCompletion(JudgedEvaluator):
     `details` of its score records which: `{"goal": "case"}` or `{"goal": "user"}`.
     """
 
-    name: str = "agentest.goal_completion"
-    metrics: tuple[Metric, ...] = metrics_of("agentest.goal_completion")
-    needs: frozenset[Need] = frozenset({"turns", "queries", "answers", "judge"})
+    name = "agentest.goal_completion"
+    needs = frozenset({"turns", "queries", "answers", "judge"})
     rubrics: tuple[Rubric, ...] = (rubric("goal_completion", ReplyForm(kind="label", labels=tuple(_VALUES))),)
     values: Mapping[str, float] = _VALUES
 
@@ -350,33 +355,24 @@ class GoalCompletion(JudgedEvaluator):
         )
 
 
-AGENT_BEHAVIOR: Final = "agentic.agentest.agent_behavior_failure"
 NO_FAILURE: Final = "no_failure"
 _AGENT_METRICS: Final = metrics_of("agentest.agent_behavior_failure")
 
 
-class AgentBehaviorFailure(JudgedEvaluator):
+class AgentBehaviorFailure(TurnEvaluator):
     """A label for each turn that has an answer or calls, whether or not a tool was called in it."""
 
-    name: str = "agentest.agent_behavior_failure"
-    metrics: tuple[Metric, ...] = _AGENT_METRICS
-    needs: frozenset[Need] = frozenset({"turns", "judge"})
+    name = "agentest.agent_behavior_failure"
     rubrics: tuple[Rubric, ...] = (
         rubric("agent_behavior_failure", ReplyForm(kind="label", labels=_AGENT_METRICS[0].labels)),
     )
 
-    def items(self, subject: Subject) -> Iterator[Item]:
-        """Yield one score for each turn."""
-        for turn in subject.conversation.turns:
-            score = MetricScore(name=AGENT_BEHAVIOR, turn_index=turn.index)
-            # With calls an answer may be missing, but names of tools alone do not show that a turn is free of failures.
-            explanation = bool(turn.calls) and (turn.query_captured or turn.answer_captured)
-            lacking = None if explanation else turn_missing(turn, "answers")
-            if lacking is not None:
-                yield abstention_item(score, *lacking)
-            else:
-                material = Material(subject, turn)
-                yield question_item(score, self.rubrics[0], material.texts, material.note)
+    def lacking(self, subject: Subject, turn: Turn) -> Missing | None:
+        """Return the reason why a turn is not judged: no answer, nor calls of which more than their names is known."""
+        del subject
+        # With calls an answer may be missing, but names of tools alone do not show that a turn is free of failures.
+        has_calls = bool(turn.calls) and (turn.query_captured or turn.answer_captured)
+        return None if has_calls else turn_missing(turn, "answers")
 
 
 TOOL_CALL_BEHAVIOR: Final = "agentic.agentest.tool_call_behavior_failure"
@@ -398,9 +394,7 @@ class ToolCallBehaviorFailure(JudgedEvaluator):
     the agent was given are recorded, or where it calls tools in other turns.
     """
 
-    name: str = "agentest.tool_call_behavior_failure"
-    metrics: tuple[Metric, ...] = _TOOL_CALL_METRICS
-    needs: frozenset[Need] = frozenset({"turns", "judge"})
+    name = "agentest.tool_call_behavior_failure"
     rubrics: tuple[Rubric, ...] = (_CALL, _MISSING)
 
     def items(self, subject: Subject) -> Iterator[Item]:
@@ -423,7 +417,7 @@ class ToolCallBehaviorFailure(JudgedEvaluator):
 
 
 def _of_call(turn: Turn, call: ToolCall, material: Material) -> Item:
-    ordered = sorted(turn.calls, key=lambda call: (call.step, call.position))
+    ordered = calls_in_order(turn)
     number = 1 + next(index for index, item in enumerate(ordered) if item is call)
     score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index, position=call.position, tool_name=call.name)
     lacking = _unknown(turn, call, number)
@@ -435,7 +429,7 @@ def _of_call(turn: Turn, call: ToolCall, material: Material) -> Item:
     return question_item(score, _CALL, texts, material.note)
 
 
-def _unknown(turn: Turn, call: ToolCall, number: int) -> tuple[NotEvaluatedReason, str] | None:
+def _unknown(turn: Turn, call: ToolCall, number: int) -> Missing | None:
     """Return the reason why a call cannot be judged, or None."""
     if not turn.query_captured and not turn.answer_captured:
         return turn_missing(turn, "queries")
@@ -445,7 +439,7 @@ def _unknown(turn: Turn, call: ToolCall, number: int) -> tuple[NotEvaluatedReaso
     return None
 
 
-def _lacking(turn: Turn, *, with_tools: bool) -> tuple[NotEvaluatedReason, str] | None:
+def _lacking(turn: Turn, *, with_tools: bool) -> Missing | None:
     """Return the reason why a turn is not checked for a missing call, or None."""
     where = f"turn {turn.index + 1}"
     if not with_tools:

@@ -2,22 +2,46 @@
 
 An evaluator names its metrics, declares what data it needs, and returns scores. Where it cannot compute one it abstains, with a
 reason: missing data is never scored as 0, and a failure of the judge is never counted against the agent.
+
+The metrics of the built-in evaluators are declared in `metrics/*.yaml`. Checks of the data that an evaluator needs return the
+reason for a missing input, and a sentence that states the remedy. The arithmetic at the end is shared with the compatible
+modes (`otel_agentic.compat`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from functools import cache
+from importlib.resources import files
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+    get_args,
+    runtime_checkable,
+)
 
-from otel_agentic.judges.base import JudgeFailure, Question, Verdict
+import yaml
+
+from otel_agentic.judges.base import JudgeFailure, Question, Rubric, Verdict
 
 if TYPE_CHECKING:
     from otel_agentic.config import EvaluatorSettings, ScoringSettings, Severity
-    from otel_agentic.conversations.model import Conversation
-    from otel_agentic.judges.base import Rubric
-    from otel_agentic.scoring.model import ConversationScore, NotEvaluatedReason, Outcome
-    from otel_agentic.truth.model import Case
+    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+    from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.scoring.scope import NotEvaluatedReason, Outcome
+    from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
+
+T = TypeVar("T")
 
 #: The name of the evaluator of outcomes, answers, tool dimensions and calls at fault.
 CORE: Final = "core"
@@ -25,7 +49,16 @@ CORE: Final = "core"
 Target = Literal["conversation", "turn", "call", "group"]
 #: Data that an evaluator may need. Without `case` and what follows it of the annotation, `no_data` or `unmatched`; without
 #: what the instrumentation did not record, a reason that names it, such as `content_not_captured` or `tokens_not_recorded`.
+#: They are checked in this order: the case first, because without it the others do not matter.
 Need = Literal[
+    "case",
+    "expected_tools",
+    "expected_answer",
+    "expected_state",
+    "expected_plan",
+    "goal",
+    "minimum_steps",
+    "reference_topics",
     "turns",
     "queries",
     "answers",
@@ -35,17 +68,9 @@ Need = Literal[
     "definitions",
     "plan",
     "usage",
-    "prices",
     "state",
-    "case",
-    "expected_tools",
-    "expected_answer",
-    "expected_state",
-    "expected_plan",
-    "goal",
-    "minimum_steps",
-    "reference_topics",
     "score",
+    "prices",
     "judge",
 ]
 
@@ -221,14 +246,34 @@ class GroupEvaluator(Protocol):
 AnyEvaluator: TypeAlias = Evaluator | AskingEvaluator | GroupEvaluator
 
 
-class WithoutSettings:
-    """Base class of evaluators that take nothing from the settings."""
+def asks(evaluator: AnyEvaluator) -> TypeGuard[AskingEvaluator]:
+    """Return whether an evaluator asks a judge."""
+    return hasattr(evaluator, "ask")
 
-    @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Self:
-        """Return the evaluator."""
-        del settings
-        return cls()
+
+def is_of_groups(evaluator: AnyEvaluator) -> TypeGuard[GroupEvaluator]:
+    """Return whether an evaluator looks at many conversations at once."""
+    return hasattr(evaluator, "evaluate_group")
+
+
+def is_plain(evaluator: AnyEvaluator) -> TypeGuard[Evaluator]:
+    """Return whether an evaluator computes the scores of single conversations."""
+    return hasattr(evaluator, "evaluate")
+
+
+class SameObject(Generic[T]):
+    """A cache key that equals only itself: models that hold dictionaries have no hash of their own."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: T) -> None:
+        self.item = item
+
+    def __hash__(self) -> int:
+        return id(self.item)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SameObject) and self.item is other.item
 
 
 #: Things named in a sentence before the rest is counted.
@@ -248,11 +293,364 @@ def listed(names_or_counts: Mapping[str, int] | Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-def none_of(name: str, reason: NotEvaluatedReason, explanation: str) -> MetricScore:
+def none_of(name: str, reason: NotEvaluatedReason, explanation: str, *, turn_index: int | None = None) -> MetricScore:
     """Return the abstention of a metric."""
-    return MetricScore(name=name, reason=reason, explanation=explanation)
+    return MetricScore(name=name, reason=reason, explanation=explanation, turn_index=turn_index)
 
 
 def none_of_all(metrics: Iterable[Metric], reason: NotEvaluatedReason, explanation: str) -> list[MetricScore]:
     """Return the abstentions of several metrics."""
     return [none_of(metric.name, reason, explanation) for metric in metrics]
+
+
+_PACKAGE: Final = "otel_agentic.evaluators"
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is optional, and eight times as fast
+
+
+def metrics_of(evaluator: str) -> tuple[Metric, ...]:
+    """Return the metrics of a built-in evaluator, such as `ragas.tool_calls`, in the order of their file."""
+    return _metrics_of_family(evaluator.partition(".")[0])[evaluator]
+
+
+@cache
+def _metrics_of_family(family: str) -> Mapping[str, tuple[Metric, ...]]:
+    text = files(_PACKAGE).joinpath(f"metrics/{family}.yaml").read_text(encoding="utf-8")
+    document = yaml.load(text, Loader=_LOADER)  # noqa: S506 — a safe loader
+    defaults = document["defaults"]
+    return {
+        evaluator: tuple(_metric({**defaults, **fields}) for fields in entries)
+        for evaluator, entries in document["evaluators"].items()
+    }
+
+
+def _metric(fields: dict[str, Any]) -> Metric:
+    limits = fields.get("limits", "")
+    fields["limits"] = limits if isinstance(limits, str) else " ".join(limits)
+    for name, kind in (("labels", tuple), ("failing", frozenset), ("needs", frozenset)):
+        fields[name] = kind(fields.get(name, ()))
+    return Metric(**fields)
+
+
+class BuiltInEvaluator:
+    """Base class of the built-in evaluators: metrics declared in `metrics/*.yaml`, and nothing taken from the settings.
+
+    All of them run by default but those that ask a judge.
+    """
+
+    name: str
+    version: str = "1"
+    metrics: tuple[Metric, ...]
+    needs: frozenset[Need] = frozenset({"turns"})
+    default: bool
+
+    def __init_subclass__(cls) -> None:
+        """Take the metrics by the name of the evaluator; a base class of several evaluators has none."""
+        super().__init_subclass__()
+        cls.default = "judge" not in cls.needs
+        if hasattr(cls, "name"):
+            cls.metrics = metrics_of(cls.name)
+
+    @classmethod
+    def from_settings(cls, settings: EvaluatorSettings) -> Self:
+        """Return the evaluator."""
+        del settings
+        return cls()
+
+
+#: Why there is no score, and a sentence.
+Missing: TypeAlias = "tuple[NotEvaluatedReason, str]"
+
+CAPTURE: Final = "enable content recording in the instrumentation (`otel-agentic doctor` lists the recorded content)"
+RECORD_MODEL_CALLS: Final = "let the instrumentation of the model client export its spans, too"
+RECORD_TOKENS: Final = "let these spans carry `gen_ai.usage.input_tokens` and `gen_ai.usage.output_tokens`"
+NO_DEFINITIONS: Final = "no span records which tools the agent was given (`gen_ai.tool.definitions`)"
+NO_STATE: Final = "no span records the final state"
+RECORD_STATE: Final = "set `agentic.final_state` on a span, or name your attribute in conversations.state_attributes"
+_UNMATCHED: Final = "no case belongs to the conversation; annotate one, or see `otel-agentic truth matches`"
+#: Why no case counts, by the reason that the score gives.
+_NO_CASE: Final[Mapping[NotEvaluatedReason, str]] = {
+    "ambiguous": "several cases fit the conversation equally; `otel-agentic truth matches` lists them",
+    "unreviewed": "the case of the conversation is a draft; look at it and set `reviewed` to true",
+    "content_not_captured": f"no query was recorded by which its case could be found; {CAPTURE}",
+    "empty": "the conversation has no turn",
+}
+
+
+def missing(subject: Subject, need: Need) -> Missing | None:
+    """Return the reason and explanation why a conversation lacks some data, or None if it has it.
+
+    Data of turns (queries, answers, calls, arguments, results, usage) is present if one turn has it; `turn_missing`
+    checks single turns. `prices` and `judge` do not belong to the conversation: None.
+    """
+    if need in _OF_CASE or need == "case":
+        return _case_missing(subject, need)
+    if not subject.conversation.turns and need not in {"definitions", "state", "score", "prices", "judge"}:
+        return "empty", "the conversation has no turn"
+    if need in _OF_TURN:
+        lacks_by_turn = [turn_missing(turn, need) for turn in subject.conversation.turns]
+        return None if None in lacks_by_turn else _worst(lacks_by_turn)
+    check = _OF_CONVERSATION.get(need)
+    return None if check is None else check(subject)
+
+
+def first_missing(subject: Subject, needs: Iterable[Need]) -> Missing | None:
+    """Return the first missing need, in the order of their definition, or None."""
+    required = frozenset(needs)
+    return next((lack for need in _NEEDS if need in required and (lack := missing(subject, need)) is not None), None)
+
+
+def turn_missing(turn: Turn, need: Need) -> Missing | None:
+    """Return the reason and explanation why a turn lacks some data, or None if it has it.
+
+    >>> from otel_agentic.testing import conversation, turn
+    >>> turn_missing(conversation(turn("hi", answer=None)).turns[0], "answers")
+    ('no_data', 'turn 1 has no answer')
+    """
+    check = _OF_TURN.get(need)
+    return None if check is None else check(turn)
+
+
+def calls_in_order(turn: Turn) -> list[ToolCall]:
+    """Return the calls of a turn by step, those of one step by position."""
+    return sorted(turn.calls, key=lambda call: (call.step, call.position))
+
+
+def case_turn_of(subject: Subject, turn: Turn) -> CaseTurn | None:
+    """Return the case turn of a turn; None if the case has no such turn, or there is no case."""
+    index = subject.aligned.get(turn.index)
+    return None if subject.case is None or index is None else subject.case.turns[index]
+
+
+def expectations_of(case: Case) -> tuple[ToolExpectation, ...]:
+    """Return which calls are expected: of the conversation first, then of its turns."""
+    expectations = (case.tools, *(turn.tools for turn in case.turns))
+    return tuple(tools for tools in expectations if tools is not None)
+
+
+def _query(turn: Turn) -> Missing | None:
+    return _text(turn, turn.query, "query", captured=turn.query_captured)
+
+
+def _answer(turn: Turn) -> Missing | None:
+    return _text(turn, turn.answer, "answer", captured=turn.answer_captured)
+
+
+def _text(turn: Turn, text: str | None, what: str, *, captured: bool) -> Missing | None:
+    if text is not None:
+        return None
+    if captured:
+        return "no_data", f"turn {turn.index + 1} has no {what}"
+    return "content_not_captured", f"the {what} of turn {turn.index + 1} was not recorded; {CAPTURE}"
+
+
+def _calls(turn: Turn) -> Missing | None:
+    return None if turn.calls else ("no_data", f"no tool was called in turn {turn.index + 1}")
+
+
+def _arguments(turn: Turn) -> Missing | None:
+    return _some(turn, turn.calls, lambda call: call.arguments is not None, "arguments")
+
+
+def _results(turn: Turn) -> Missing | None:
+    worked = tuple(call for call in turn.calls if call.error is None)
+    if turn.calls and not worked:
+        return "no_data", f"every call of turn {turn.index + 1} ended in an error"
+    return _some(turn, worked, lambda call: call.result_captured, "results")
+
+
+def _some(turn: Turn, calls: tuple[ToolCall, ...], captured: Callable[[ToolCall], bool], what: str) -> Missing | None:
+    if not calls:
+        return _calls(turn)
+    if any(map(captured, calls)):
+        return None
+    return "content_not_captured", f"the {what} of the calls of turn {turn.index + 1} were not recorded; {CAPTURE}"
+
+
+def _usage(turn: Turn) -> Missing | None:
+    # Requests that all failed without tokens took none: of these nothing is missing.
+    if any(use.input_tokens is not None or use.output_tokens is not None or use.priced_calls for use in turn.models):
+        return None
+    if not turn.models:
+        return "model_calls_not_recorded", f"no model call of turn {turn.index + 1} was recorded; {RECORD_MODEL_CALLS}"
+    return (
+        "tokens_not_recorded",
+        f"token usage is missing for the model calls of turn {turn.index + 1}; {RECORD_TOKENS}",
+    )
+
+
+def _plan(turn: Turn) -> Missing | None:
+    return None if turn.plans else ("no_data", f"the agent wrote down no plan in turn {turn.index + 1}")
+
+
+def _worst(lacks_by_turn: list[Missing | None]) -> Missing:
+    """Return one of the lacks of turns; missing recordings first, because they can be fixed."""
+    lacks = [item for item in lacks_by_turn if item is not None]
+    message = next((lack for lack in lacks if lack[0] != "no_data"), lacks[0])
+    more = f" (and of {len(lacks) - 1:,} more turns)" if len(lacks) > 1 else ""
+    return message[0], message[1] + more
+
+
+def _definitions(subject: Subject) -> Missing | None:
+    if subject.conversation.tool_definitions is not None:
+        return None
+    return "tool_definitions_not_recorded", NO_DEFINITIONS
+
+
+def _state(subject: Subject) -> Missing | None:
+    if subject.conversation.final_state is not None:
+        return None
+    return "state_not_recorded", f"{NO_STATE}; {RECORD_STATE}"
+
+
+def _score(subject: Subject) -> Missing | None:
+    return (
+        None if subject.score is not None else ("no_data", "the conversation has no score yet; `otel-agentic evaluate`")
+    )
+
+
+def without_case(subject: Subject) -> Missing:
+    """Return the reason why a conversation has no reviewed case."""
+    # An annotated verdict sets the reason; the reason for the missing case is the computed one.
+    computed = subject.score.computed_reason if subject.score is not None else None
+    return next(((reason, item) for reason, item in _NO_CASE.items() if reason == computed), ("unmatched", _UNMATCHED))
+
+
+def _case_missing(subject: Subject, need: Need) -> Missing | None:
+    case = subject.case
+    if case is None:
+        return without_case(subject)
+    if need == "case":
+        return None
+    there, what = _OF_CASE[need]
+    return None if there(case) else ("no_data", f"case {case.case_id!r} does not annotate {what}")
+
+
+_OF_TURN: Final[Mapping[str, Callable[[Turn], Missing | None]]] = {
+    "queries": _query,
+    "answers": _answer,
+    "calls": _calls,
+    "arguments": _arguments,
+    "results": _results,
+    "plan": _plan,
+    "usage": _usage,
+}
+_OF_CONVERSATION: Final[Mapping[str, Callable[[Subject], Missing | None]]] = {
+    "definitions": _definitions,
+    "state": _state,
+    "score": _score,
+}
+#: Whether a case annotates a need, and its name in messages.
+_OF_CASE: Final[Mapping[str, tuple[Callable[[Case], bool], str]]] = {
+    "expected_tools": (lambda case: bool(expectations_of(case)), "the expected tool calls (`tools`)"),
+    "expected_answer": (
+        lambda case: any(turn.answer is not None for turn in case.turns),
+        "an answer (`turns[].answer`)",
+    ),
+    "expected_state": (lambda case: case.expected_state is not None, "a state at the end (`expected_state`)"),
+    "expected_plan": (lambda case: case.plan is not None, "a plan (`plan`)"),
+    "goal": (lambda case: case.goal is not None, "a goal (`goal`)"),
+    "minimum_steps": (lambda case: case.minimum_steps is not None, "the minimum number of steps (`minimum_steps`)"),
+    "reference_topics": (
+        lambda case: any(turn.reference_topics for turn in case.turns),
+        "topics (`turns[].reference_topics`)",
+    ),
+}
+_NEEDS: Final[tuple[Need, ...]] = get_args(Need)
+
+#: The value of a share of nothing: it and an added epsilon are parameters, because they are all that differs between systems.
+EmptyT = TypeVar("EmptyT", float, None)
+
+
+class Overlap(NamedTuple):
+    """How many items two sides have in common, and how many each of them has; as sets or as multisets.
+
+    `empty` is the value of a share of nothing.
+    """
+
+    common: int
+    actual: int
+    expected: int
+
+    def precision(self, *, empty: EmptyT, epsilon: float = 0.0) -> float | EmptyT:
+        """Return the share of actual items that are expected; `epsilon` is added to the denominator.
+
+        >>> Overlap(common=1, actual=2, expected=4).precision(empty=0.0), Overlap(0, 0, 4).precision(empty=None)
+        (0.5, None)
+        """
+        return self.common / (self.actual + epsilon) if self.actual or epsilon else empty
+
+    def recall(self, *, empty: EmptyT, epsilon: float = 0.0) -> float | EmptyT:
+        """Return the share of expected items that are actual; `epsilon` is added to the denominator.
+
+        >>> Overlap(common=1, actual=2, expected=4).recall(empty=0.0)
+        0.25
+        """
+        return self.common / (self.expected + epsilon) if self.expected or epsilon else empty
+
+    def f1(self, *, empty: EmptyT) -> float | EmptyT:
+        """Return twice the common items over all items: 0 if only one side is empty, `empty` if both are.
+
+        >>> Overlap(common=1, actual=2, expected=4).f1(empty=1.0), Overlap(0, 0, 4).f1(empty=1.0)
+        (0.3333333333333333, 0.0)
+        """
+        total = self.actual + self.expected
+        return 2 * self.common / total if total else empty
+
+    def jaccard(self, *, empty: EmptyT) -> float | EmptyT:
+        """Return the common items over the items of either side.
+
+        >>> Overlap(common=1, actual=2, expected=4).jaccard(empty=1.0)
+        0.2
+        """
+        union = self.actual + self.expected - self.common
+        return self.common / union if union else empty
+
+
+def harmonic_mean(precision: float, recall: float, *, epsilon: float = 0.0) -> float:
+    """Return F1 by the formula over precision and recall, 0 if both are 0; `epsilon` is added to the denominator.
+
+    It may differ from `Overlap.f1` in the last digit, and does if an empty side counts as a share of 1.
+
+    >>> harmonic_mean(0.5, 0.25), harmonic_mean(0.0, 0.0)
+    (0.3333333333333333, 0.0)
+    """
+    both = precision + recall + epsilon
+    return 2 * (precision * recall) / both if both else 0.0
+
+
+def is_subsequence(names: Iterable[str], of: Iterable[str]) -> bool:
+    """Return whether names occur in others in this order, with any others between them.
+
+    >>> is_subsequence(["a", "c"], ["a", "b", "c"]), is_subsequence(["c", "a"], ["a", "b", "c"])
+    (True, False)
+    """
+    rest = iter(of)
+    return all(name in rest for name in names)
+
+
+def step_ratio(actual: float, minimum: float) -> float | None:
+    """Return the fewest steps that suffice over those taken, above 1 if fewer were taken; None without steps.
+
+    >>> step_ratio(4, 2), step_ratio(1, 2), step_ratio(0, 2)
+    (0.5, 2.0, None)
+    """
+    return minimum / actual if actual > 0 else None
+
+
+def failure_runs(worked: Sequence[bool]) -> Iterator[tuple[int, int | None]]:
+    """Yield the index of each first failure, with that of the next success, None without one.
+
+    Failures before the success belong to the same run.
+
+    >>> list(failure_runs([False, False, True, True, False]))
+    [(0, 2), (4, None)]
+    """
+    start: int | None = None
+    for index, success in enumerate(worked):
+        if not success:
+            start = index if start is None else start
+        elif start is not None:
+            yield start, index
+            start = None
+    if start is not None:
+        yield start, None

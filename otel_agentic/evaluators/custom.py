@@ -8,27 +8,227 @@ import importlib
 import inspect
 import sys
 import traceback
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
+from numbers import Real
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict, Unpack, cast, get_args
 
+from otel_agentic.conversations.model import Conversation, Turn
 from otel_agentic.errors import OtelAgenticError, UsageError
-from otel_agentic.evaluators.base import Metric, MetricScore, Need
-from otel_agentic.evaluators.needs import turn_missing
-from otel_agentic.evaluators.run import Place, argument_kind, name_of, together, whole_name
+from otel_agentic.evaluators.base import (
+    AnyEvaluator,
+    JudgeDialogue,
+    Metric,
+    MetricScore,
+    Need,
+    Subject,
+    turn_missing,
+)
+from otel_agentic.evaluators.run import FAULT
+from otel_agentic.judges.base import JudgeFailure, Question, Verdict
 from otel_agentic.judges.registry import code_version
 from otel_agentic.regular_files import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-
     from otel_agentic.config import EvaluatorSettings, Severity
-    from otel_agentic.conversations.model import Conversation, Turn
-    from otel_agentic.evaluators.base import AnyEvaluator, JudgeDialogue, Subject
-    from otel_agentic.evaluators.run import Function, Takes
     from otel_agentic.judges.base import Rubric
+    from otel_agentic.scoring.scope import NotEvaluatedReason
+
+    Answers = Sequence[Verdict | JudgeFailure]
+
+    #: Of a subject, a conversation or a turn; what it returns, see `evaluator`.
+    Function = Callable[..., Any]
+
+
+def together(askings: Sequence[JudgeDialogue]) -> Generator[list[Question], Answers, list[Sequence[MetricScore]]]:
+    """Yield the questions of all evaluations, round by round, and return the scores of each, in their order."""
+    results: dict[int, Sequence[MetricScore]] = {}
+    answers: dict[int, Answers | None] = dict.fromkeys(range(len(askings)))
+    while answers:
+        requested: dict[int, Sequence[Question]] = {}
+        for position, verdicts in answers.items():
+            try:
+                requested[position] = _questions(askings[position], verdicts)
+            except StopIteration as ended:
+                results[position] = ended.value
+        if not requested:
+            break
+        actual = iter((yield [question for questions in requested.values() for question in questions]))
+        answers = {index: [next(actual) for _ in questions] for index, questions in requested.items()}
+    return [results[index] for index in range(len(askings))]
+
+
+def _questions(requests: JudgeDialogue, verdicts: Answers | None) -> Sequence[Question]:
+    """Return the next questions of an evaluation; an invalid question raises inside it, and the others continue."""
+    requested: object = next(requests) if verdicts is None else requests.send(verdicts)
+    if isinstance(requested, Iterable):
+        questions = list(requested)
+        if all(isinstance(question, Question) for question in questions):
+            return questions
+    return requests.throw(TypeError(f"it yields a {type(requested).__name__}; allowed: lists of Question"))
+
+
+_ALLOWED: Final = "a number, True or False, one of its labels, a MetricScore, None, or several of these"
+
+
+#: Characters of the text of an exception that are stored.
+_EXCEPTION_CHARACTERS: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreTarget:
+    """What a function is asked about: a conversation, or one turn of it."""
+
+    evaluator: str
+    metrics: tuple[Metric, ...]
+    conversation: Conversation
+    turn: Turn | None = None
+
+    @property
+    def description(self) -> str:
+        """The target in words; turns are counted from 1."""
+        conversation = f"conversation {self.conversation.conversation_id}"
+        return conversation if self.turn is None else f"turn {self.turn.index + 1} of {conversation}"
+
+    def scores(self, stated: object) -> Iterator[MetricScore]:
+        """Yield the scores of a value that a function returned.
+
+        Raises:
+            TypeError: the value is of an unsupported type.
+        """
+        if stated is None:
+            yield from self.abstentions(f"evaluator {self.evaluator} returned None for {self.description}")
+        elif isinstance(stated, JudgeFailure):
+            yield from self.abstentions(stated.message, stated.reason)
+        elif isinstance(stated, Iterable) and not isinstance(stated, str | bytes | Mapping):
+            for item in stated:
+                yield self.score(item)
+        else:
+            yield self.score(stated)
+
+    def score(self, stated: object) -> MetricScore:
+        """Return the score of one value.
+
+        Raises:
+            TypeError: the value is of an unsupported type.
+        """
+        if isinstance(stated, MetricScore):
+            return replace(stated, turn_index=self._turn_index) if stated.turn_index is None else stated
+        if not isinstance(stated, str | Real | JudgeFailure) and stated is not None:
+            raise TypeError(f"it returned {type(stated).__name__}; allowed: {_ALLOWED}")
+        if len(self.metrics) != 1:
+            names = ", ".join(metric.name for metric in self.metrics)
+            raise TypeError(
+                f"it returned {stated!r}; with several metrics, return a MetricScore that names one of: {names}"
+            )
+        if stated is None:
+            return self._abstention(self.metrics[0], f"evaluator {self.evaluator} returned None for {self.description}")
+        if isinstance(stated, JudgeFailure):
+            return self._abstention(self.metrics[0], stated.message, stated.reason)
+        name = self.metrics[0].name
+        if isinstance(stated, str):
+            return MetricScore(name=name, label=stated, turn_index=self._turn_index)
+        return MetricScore(name=name, value=float(stated), turn_index=self._turn_index)
+
+    def abstentions(self, explanation: str, reason: NotEvaluatedReason = "no_data") -> list[MetricScore]:
+        """Return that there is no score of any metric, and why."""
+        return [self._abstention(metric, explanation, reason) for metric in self.metrics]
+
+    def failed(self, error: Exception, provided: Iterable[MetricScore]) -> list[MetricScore]:
+        """Return abstentions for the metrics without a score before the function raised.
+
+        `details` hold the fault of the evaluator, without the location, so that equal faults count as one.
+        """
+        there = {score.name for score in provided}
+        text = " ".join(str(error).split())[:_EXCEPTION_CHARACTERS]
+        raised = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        explanation = f"evaluator {self.evaluator} failed at {self.description}: {raised}"
+        fault = {FAULT: f"evaluator {self.evaluator} failed: {type(error).__name__}"}
+        return [
+            replace(abstention, details=fault)
+            for abstention in self.abstentions(explanation)
+            if abstention.name not in there
+        ]
+
+    @property
+    def _turn_index(self) -> int | None:
+        return None if self.turn is None else self.turn.index
+
+    def _abstention(self, metric: Metric, explanation: str, reason: NotEvaluatedReason = "no_data") -> MetricScore:
+        return MetricScore(name=metric.name, reason=reason, explanation=explanation, turn_index=self._turn_index)
+
+
+Takes = Literal["Subject", "Conversation", "Turn"]
+
+
+_TAKES: Final[Mapping[Takes, type]] = {"Subject": Subject, "Conversation": Conversation, "Turn": Turn}
+
+
+_VARIABLE: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
+
+
+def name_of(function: Function, name: str | None) -> str:
+    """Return the name of the evaluator of a function.
+
+    Raises:
+        UsageError: the name is invalid or missing.
+    """
+    own = name or getattr(function, "__name__", None)
+    if not callable(function):
+        raise UsageError(
+            f"evaluator {own}: a {type(function).__name__} is not called with one argument; give a function"
+        )
+    if not own:
+        raise UsageError(
+            f"an evaluator made of {type(function).__name__} has no name: give one, as in name='house.brief'"
+        )
+    return str(own)
+
+
+def whole_name(function: Function) -> str:
+    """Return the qualified name of a function."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def argument_kind(function: Function, name: str, *, asks: bool) -> Takes:
+    """Return the kind of argument of a function, by the annotation of its first parameter.
+
+    Raises:
+        UsageError: the
+    annotation is missing or unknown, or the function has more parameters or is async.
+    """
+    calls = (function, getattr(function, "__call__", None))  # noqa: B004 — it is looked at
+    if any(inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) for call in calls):
+        raise UsageError(f"evaluator {name}: async functions are not supported; pass an ordinary function")
+    if asks and not inspect.isgeneratorfunction(function):
+        raise UsageError(
+            f"evaluator {name}: it has rubrics and yields no questions; a function that asks is a generator function: "
+            "`(verdict,) = yield [rubric_question(RUBRIC, ...)]`"
+        )
+    parameters = list(inspect.signature(function).parameters.values())
+    required = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in _VARIABLE
+    ]
+    known = next((arg for arg in get_args(Takes) if parameters and _says(parameters[0].annotation, arg)), None)
+    if known is None or len(required) > 1:
+        raise UsageError(
+            f"evaluator {name}: the function must take one argument, annotated with one of: {', '.join(get_args(Takes))}; as in "
+            f"def {getattr(function, '__name__', 'name')}(turn: Turn)"
+        )
+    return cast("Takes", known)
+
+
+def _says(annotation: object, name: Takes) -> bool:
+    """Return whether an annotation means a type; it may be a text, of a name that is imported for type checkers alone."""
+    if isinstance(annotation, str):
+        return annotation.strip("'\" ").rpartition(".")[2] == name
+    return annotation is _TAKES[name]
 
 
 class MetricFields(TypedDict, total=False):
@@ -69,27 +269,23 @@ class _Custom:
         """Call the function as if it were not decorated."""
         return self.function(*arguments, **named)
 
-    def _targets(self, subject: Subject) -> list[Place]:
-        total = Place(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation)
+    def _targets(self, subject: Subject) -> list[ScoreTarget]:
+        total = ScoreTarget(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation)
         if self.takes != "Turn":
             return [total]
         return [
-            Place(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation, turn=turn)
+            ScoreTarget(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation, turn=turn)
             for turn in subject.conversation.turns
         ]
 
-    def _argument(self, place_of_score: Place, subject: Subject) -> Subject | Conversation | Turn:
+    def _argument(self, target: ScoreTarget, subject: Subject) -> Subject | Conversation | Turn:
         """Return the argument of the function."""
-        return place_of_score.turn or (subject if self.takes == "Subject" else subject.conversation)
+        return target.turn or (subject if self.takes == "Subject" else subject.conversation)
 
-    def _lacking(self, place_of_score: Place) -> list[MetricScore] | None:
+    def _lacking(self, target: ScoreTarget) -> list[MetricScore] | None:
         """Return the abstention of a turn that lacks data the function needs, or None."""
-        missing = (
-            (turn_missing(place_of_score.turn, need) for need in sorted(self.needs))
-            if place_of_score.turn is not None
-            else ()
-        )
-        return next((place_of_score.abstentions(item, reason) for reason, item in filter(None, missing)), None)
+        missing = (turn_missing(target.turn, need) for need in sorted(self.needs)) if target.turn is not None else ()
+        return next((target.abstentions(item, reason) for reason, item in filter(None, missing)), None)
 
 
 class FunctionEvaluator(_Custom):
@@ -99,16 +295,16 @@ class FunctionEvaluator(_Custom):
         """Return the scores of the conversation or of each of its turns; a call that raises abstains."""
         return [score for other_place in self._targets(subject) for score in self._scores(other_place, subject)]
 
-    def _scores(self, place_of_score: Place, subject: Subject) -> list[MetricScore]:
-        lacking = self._lacking(place_of_score)
+    def _scores(self, target: ScoreTarget, subject: Subject) -> list[MetricScore]:
+        lacking = self._lacking(target)
         if lacking is not None:
             return lacking
         results: list[MetricScore] = []
         try:
-            for score in place_of_score.scores(self.function(self._argument(place_of_score, subject))):
+            for score in target.scores(self.function(self._argument(target, subject))):
                 results.append(score)  # noqa: PERF402 — scores yielded before it raised count
         except Exception as error:  # noqa: BLE001 — a user's function may raise anything
-            return [*results, *place_of_score.failed(error, results)]
+            return [*results, *target.failed(error, results)]
         return results
 
 
@@ -122,17 +318,17 @@ class AskingFunctionEvaluator(_Custom):
         result = yield from together([self._scores(other_place, subject) for other_place in self._targets(subject)])
         return [score for scores in result for score in scores]
 
-    def _scores(self, place_of_score: Place, subject: Subject) -> JudgeDialogue:
-        lacking = self._lacking(place_of_score)
+    def _scores(self, target: ScoreTarget, subject: Subject) -> JudgeDialogue:
+        lacking = self._lacking(target)
         if lacking is not None:
             return lacking
         results: list[MetricScore] = []
         try:
-            stated = yield from self.function(self._argument(place_of_score, subject))
-            for score in place_of_score.scores(stated):
+            stated = yield from self.function(self._argument(target, subject))
+            for score in target.scores(stated):
                 results.append(score)  # noqa: PERF402 — as above
         except Exception as error:  # noqa: BLE001 — the same
-            return [*results, *place_of_score.failed(error, results)]
+            return [*results, *target.failed(error, results)]
         return results
 
 

@@ -1,204 +1,136 @@
-"""Failures of conversations: which scores count as failures, grouped by cause, and merged by a judge."""
+"""Failures of conversations: those of the outcome, and of metrics; grouped by cause, and merged by a judge.
+
+The evaluator `core` provides outcomes, answers, tool dimensions and faulty calls as metrics.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from otel_agentic.config import Threshold
-from otel_agentic.errors import ConfigError
-from otel_agentic.evaluators.core import ANSWER, CONVERSATION, CORE_METRICS, TOOL, core_scores
+from otel_agentic.evaluators.base import Metric, MetricScore, Subject
 from otel_agentic.evaluators.operations import LOOPS, TOOL_FAILURE, TURN_END
-from otel_agentic.judges.base import rubric_question
+from otel_agentic.evaluators.run import SEVERITIES, Failure, FailureRules, Location
+from otel_agentic.judges.base import Question, rubric_question
 from otel_agentic.judges.prompts import MOST_CAUSES, merge_rubric
+from otel_agentic.scoring.model import ConversationScore, TurnScore, impacts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from otel_agentic.config import Severity
 
-    from otel_agentic.config import EvaluatorSettings, Severity
-    from otel_agentic.conversations.model import Conversation
-    from otel_agentic.evaluators.base import Metric, MetricScore, Subject
-    from otel_agentic.judges.base import Question
+TOOL: Final = "agentic.tool"
+ANSWER: Final = "agentic.answer"
+CONVERSATION: Final = "agentic.conversation"
 
-#: From the least bad one.
-SEVERITIES: Final[tuple[Severity, ...]] = ("low", "medium", "high", "critical")
-#: Names listed in a message about allowed ones.
-_LISTED_FAILURES: Final = 60
+_ANSWERS: Final = ("wrong_answer", "forbidden_answer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Whose failure: a conversation revision, its agent, and when it ended (ns since the epoch)."""
-
-    environment: str
-    conversation_id: str
-    revision: int
-    agent: str | None
-    agent_version: str | None
-    ended_ns: int
-
-    @classmethod
-    def of(cls, conversation: Conversation) -> Place:
-        """Return the place of what goes wrong in a conversation."""
-        return cls(
-            environment=conversation.environment,
-            conversation_id=conversation.conversation_id,
-            revision=conversation.revision,
-            agent=conversation.agent_name,
-            agent_version=conversation.agent_version,
-            ended_ns=conversation.ended_ns,
-        )
+def core_scores(subject: Subject) -> list[MetricScore]:
+    """Return the faults of a conversation: none unless it failed or is known to fail, and then at least one."""
+    score = subject.score
+    if score is None or not (score.outcome == "fail" or (score.outcome == "not_evaluated" and score.known_failure)):
+        return []
+    # A draft decides no outcome, so deviations from it are not faults.
+    held = score.computed_reason != "unreviewed"
+    faults = [*_tools(score), *_answers(score), *_lacking(subject, score)] if held else []
+    return faults or [without_fault(score.outcome_source, score.explanation)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """One failure at one location.
-
-    `label` is the failing label, None if the value does not meet `threshold`. In a conversation that failed, `metric`
-    is `agentic.tool`, `agentic.answer` or `agentic.conversation`, and `label` the kind of fault or the reason.
-    """
-
-    place: Place
-    metric: str
-    severity: Severity
-    explanation: str
-    label: str | None = None
-    value: float | None = None
-    threshold: Threshold | None = None
-    turn_index: int | None = None
-    position: int | None = None
-    tool_name: str | None = None
-    parameter: str | None = None
+def without_fault(outcome_source: str, explanation: str) -> MetricScore:
+    """Return that a conversation failed without a single fault: by a given verdict, or by arithmetic that names none."""
+    label = "no_fault_named" if outcome_source == "computed" else "verdict"
+    return MetricScore(name=CONVERSATION, label=label, explanation=explanation)
 
 
-class FailureRules:
-    """The rules of settings and metrics: which scores are failures, and of what severity.
-
-    `metrics` maps names to the core metrics and all that were passed.
-    """
-
-    def __init__(self, metrics: Iterable[Metric], settings: EvaluatorSettings) -> None:
-        """Resolve the settings for the available metrics.
-
-        Args:
-            metrics: of all evaluators whose scores may occur; the core metrics are added.
-            settings: `thresholds` and `severities`; a metric may be named by its last parts, as in `agentest.helpfulness`.
-
-        Raises:
-            ConfigError: a threshold or a severity names an unknown or ambiguous metric, or a label that its metric does
-            not have; the message lists the allowed ones.
-        """
-        self.metrics: Mapping[str, Metric] = {metric.name: metric for metric in (*CORE_METRICS, *metrics)}
-        #: By name, the values that are good; metrics of which no value is a failure by itself are absent.
-        self.thresholds: Mapping[str, Threshold] = dict(self._thresholds(settings.thresholds))
-        self._severities = self._severities_of(settings.severities)
-
-    def severity(self, metric: str, label: str | None = None) -> Severity:
-        """Return the severity of a failure: the settings' for the label, else for the metric, else the metric's own."""
-        overrides = self._severities.get((metric, label)) or self._severities.get((metric, None))
-        if overrides is not None:
-            return overrides
-        result = self.metrics[metric]
-        return result.severities.get(label, result.severity) if label is not None else result.severity
-
-    def failure(self, position: Place, score: MetricScore) -> Failure | None:
-        """Return the failure of a score, or None; a score is at most one failure."""
-        metric = self.metrics.get(score.name)
-        if metric is None or score.abstained:
-            return None
-        failing = score.label is not None and score.label in metric.failing
-        threshold = self.thresholds.get(score.name)
-        short = threshold is not None and score.value is not None and not threshold.met_by(score.value)
-        if not failing and not short:
-            return None
-        label = score.label if failing else None
-        return Failure(
-            place=position,
-            metric=score.name,
-            severity=self.severity(score.name, label),
-            explanation=score.explanation,
-            label=label,
-            value=score.value,
-            threshold=None if failing else threshold,
-            turn_index=score.turn_index,
-            position=score.position,
-            tool_name=score.tool_name,
-            parameter=score.parameter,
-        )
-
-    def failures(self, position: Place, scores: Iterable[MetricScore]) -> list[Failure]:
-        """Return the failures among the scores of one conversation, in their order."""
-        failures_found = (self.failure(position, score) for score in scores)
-        return [failure for failure in failures_found if failure is not None]
-
-    def _thresholds(self, overrides: Mapping[str, Threshold]) -> Iterator[tuple[str, Threshold]]:
-        for metric in self.metrics.values():
-            default = threshold_of(metric)
-            if default is not None:
-                yield metric.name, default
-        for name in sorted(overrides, key=len):  # the more exact name comes later, and wins
-            yield self._named(name, "thresholds").name, overrides[name]
-
-    def _severities_of(self, overrides: Mapping[str, Severity]) -> dict[tuple[str, str | None], Severity]:
-        results: dict[tuple[str, str | None], Severity] = {}
-        for key in sorted(overrides, key=len):
-            name, equals, label = key.partition("=")
-            metric = self._named(name, "severities")
-            if equals and label not in metric.labels:
-                allowed = ", ".join(metric.labels) or "none: it gives values"
-                raise ConfigError(f"evaluators.severities: {metric.name} has no label {label!r}; it has {allowed}")
-            results[metric.name, label if equals else None] = overrides[key]
-        return results
-
-    def _named(self, name: str, setting: str) -> Metric:
-        fitting = [metric for metric in self.metrics if metric == name or metric.endswith(f".{name}")]
-        if name in fitting:
-            fitting = [name]
-        if len(fitting) != 1:
-            message = ", ".join([*self.metrics][:_LISTED_FAILURES]) + (
-                " …" if len(self.metrics) > _LISTED_FAILURES else ""
-            )
-            problem = f"names no metric (one of your own needs its file in evaluators.files); there are {message}"
-            if fitting:
-                problem = f"may mean {' or '.join(fitting)}; give more of the name"
-            raise ConfigError(f"evaluators.{setting}: {name!r} {problem}")
-        return self.metrics[fitting[0]]
+def missing_output(output: str) -> MetricScore:
+    """Return the fault of an expected output that no answer contains."""
+    return MetricScore(name=CONVERSATION, label="output_not_said", explanation=f"no answer contains {output!r}")
 
 
-def threshold_of(metric: Metric) -> Threshold | None:
-    """Return the default threshold of a metric, None if no value is bad by itself."""
-    if metric.threshold is None or metric.higher_is_better is None:
-        return None
-    if metric.higher_is_better:
-        return Threshold(min=metric.threshold)
-    return Threshold(max=metric.threshold)
+def missing_turn(index: int, query: str | None) -> MetricScore:
+    """Return that an expected turn never came; `index` is that in the case, 0-based."""
+    explanation = f"expected turn {index + 1} ({query or 'no query'}) never came"
+    return MetricScore(name=CONVERSATION, label="missing_turn", explanation=explanation)
 
 
-def at_least(severity: Severity, least: Severity) -> bool:
-    """Return whether a severity is as bad as another one, or worse.
+def wrong_answer(
+    turn_index: int, reason: str | None, value: float | None, explanation: str, tools_explanation: str
+) -> MetricScore:
+    """Return the fault of an answer; the explanation of a turn states its tools after its answer."""
+    return MetricScore(
+        name=ANSWER,
+        label=reason if reason in _ANSWERS else "wrong_answer",
+        value=value,
+        turn_index=turn_index,
+        explanation=explanation.removesuffix(f"; {tools_explanation}") if tools_explanation else explanation,
+    )
 
-    >>> at_least("high", "medium"), at_least("low", "medium")
-    (True, False)
-    """
-    return SEVERITIES.index(severity) >= SEVERITIES.index(least)
+
+def extra_turn(turn_index: int) -> MetricScore:
+    """Return that a turn is not in the case, where turns are strict."""
+    explanation = f"turn {turn_index + 1} is not in the case"
+    return MetricScore(name=CONVERSATION, label="extra_turn", turn_index=turn_index, explanation=explanation)
+
+
+def _tools(score: ConversationScore) -> Iterator[MetricScore]:
+    for tools in score.tools:
+        for fault, impact in zip(tools.faults, impacts_of(tools), strict=True):
+            if impact.failed:
+                yield MetricScore(
+                    name=TOOL,
+                    label=fault.kind,
+                    turn_index=fault.turn_index,
+                    position=fault.actual_position,
+                    tool_name=fault.tool_name,
+                    parameter=fault.parameter,
+                    explanation=fault.explanation,
+                )
+
+
+def _answers(score: ConversationScore) -> Iterator[MetricScore]:
+    tools_explanation = {tools.turn_index: tools.explanation for tools in score.tools}
+    for turn in score.turns:
+        if turn.answer_reason in _ANSWERS:
+            explanations = turn.explanation, tools_explanation.get(turn.turn_index, "")
+            yield wrong_answer(turn.turn_index, turn.answer_reason, turn.answer_score, *explanations)
+
+
+def _lacking(subject: Subject, score: ConversationScore) -> Iterator[MetricScore]:
+    if subject.case is not None:
+        present = _case_turns_of(score.turns)
+        absent = [(index, expected.query) for index, expected in enumerate(subject.case.turns) if index not in present]
+        # Unless it is proven that a missing turn never came, it may exist and contain the missing outputs.
+        if subject.conversation.ended or not score.partial:
+            yield from (missing_turn(index, query) for index, query in absent)
+            absent = []
+        if not absent:
+            yield from map(missing_output, score.missing_outputs)
+    for turn in score.turns:
+        if turn.reason == "extra_turn":
+            yield extra_turn(turn.turn_index)
+
+
+def _case_turns_of(turns: Sequence[TurnScore]) -> set[int | None]:
+    return {turn.case_turn_index for turn in turns}
 
 
 def failures_of(subject: Subject, scores: Iterable[MetricScore], rules: FailureRules) -> list[Failure]:
     """Return the failures of one conversation: first those of its outcome, then those among the scores of metrics."""
-    return distinct(rules.failures(Place.of(subject.conversation), [*core_scores(subject), *scores]))
+    return distinct(rules.failures(Location.of(subject.conversation), [*core_scores(subject), *scores]))
 
 
 def distinct(failures: Iterable[Failure]) -> list[Failure]:
     """Return the failures without the `errored` faults of tools whose unhandled failure, or that of their turn, is listed."""
     every = list(failures)
     listed = {
-        (item.place, item.tool_name) for item in every if item.metric in {TOOL_FAILURE, TURN_END} and item.tool_name
+        (item.location, item.tool_name) for item in every if item.metric in {TOOL_FAILURE, TURN_END} and item.tool_name
     }
     return [
         item
         for item in every
-        if (item.metric, item.label) != (TOOL, "errored") or (item.place, item.tool_name) not in listed
+        if (item.metric, item.label) != (TOOL, "errored") or (item.location, item.tool_name) not in listed
     ]
 
 
@@ -262,7 +194,7 @@ def joined(groups: Sequence[ErrorGroup], title: str | None = None) -> ErrorGroup
     failures = [failure for group in groups for failure in group.failures]
     share = sum(group.share for group in groups)
     causes = tuple(cause for group in (first, *others) for cause in group.causes)
-    message = title or (f"{first.title}, and {len(others)} alike" if others else first.title)
+    message = title or (f"{first.title}, and {len(others)} similar" if others else first.title)
     return _group(causes, message, failures, total=round(len(failures) / share))
 
 
@@ -280,13 +212,13 @@ def _urgency(group: ErrorGroup) -> tuple[object, ...]:
 def _group(causes: tuple[Cause, ...], title: str, failures: Sequence[Failure], *, total: int) -> ErrorGroup:
     newest_first = sorted(failures, key=_recency, reverse=True)
     worst = max((failure.severity for failure in failures), key=SEVERITIES.index)
-    ends = [failure.place.ended_ns for failure in failures]
+    ends = [failure.location.ended_ns for failure in failures]
     return ErrorGroup(
         causes=causes,
         title=title,
         severity=worst,
         failures=tuple(newest_first),
-        conversations=len({(failure.place.environment, failure.place.conversation_id) for failure in failures}),
+        conversations=len({(failure.location.environment, failure.location.conversation_id) for failure in failures}),
         share=len(failures) / total,
         example=next(failure for failure in newest_first if failure.severity == worst),
         first_seen_ns=min(ends),
@@ -295,7 +227,7 @@ def _group(causes: tuple[Cause, ...], title: str, failures: Sequence[Failure], *
 
 
 def _recency(failure: Failure) -> tuple[object, ...]:
-    location = failure.place
+    location = failure.location
     where = (location.ended_ns, location.environment, location.conversation_id)
     # Within a conversation the first thing that went wrong counts as the newest: it may have led to the rest.
     turn = -1 if failure.turn_index is None else failure.turn_index
@@ -306,7 +238,7 @@ def _recency(failure: Failure) -> tuple[object, ...]:
 
 
 def _title(cause: Cause, failure: Failure, metrics: Mapping[str, Metric]) -> str:
-    message = _LISTED_GROUPS.get((cause.metric, cause.label or ""))
+    message = _CAUSE_TITLES.get((cause.metric, cause.label or ""))
     if message is not None:
         where = f" ({cause.tool_name})" if cause.tool_name and "{tool}" not in message else ""
         return message.format(tool=cause.tool_name, parameter=cause.parameter) + where
@@ -328,7 +260,8 @@ def _bound(failure: Failure) -> str:
     return f"is not within {threshold.min:g} to {threshold.max:g}"
 
 
-_LISTED_GROUPS: Final = {
+#: The title of a group by metric and label, with `{tool}` and `{parameter}`.
+_CAUSE_TITLES: Final = {
     (TOOL, "missing"): "{tool} was not called where it is expected",
     (TOOL, "spurious"): "{tool} was called although it was not expected",
     (TOOL, "forbidden"): "{tool} was called though it is forbidden",

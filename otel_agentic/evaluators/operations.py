@@ -5,25 +5,30 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.conversations.merge import comparable
-from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
-from otel_agentic.evaluators.catalog import metrics_of
-from otel_agentic.evaluators.needs import CAPTURE, RECORD_MODEL_CALLS, RECORD_TOKENS
-from otel_agentic.scoring.model import spelled_out
+from otel_agentic.evaluators.base import (
+    CAPTURE,
+    RECORD_MODEL_CALLS,
+    RECORD_TOKENS,
+    BuiltInEvaluator,
+    Member,
+    MetricScore,
+    Missing,
+    Subject,
+    none_of,
+    none_of_all,
+)
+from otel_agentic.scoring.scope import spelled_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from otel_agentic.config import EvaluatorSettings, Price
     from otel_agentic.conversations.model import Conversation, ModelUse, ToolCall, Turn
-    from otel_agentic.evaluators.base import Member, Need, Subject
-    from otel_agentic.evaluators.needs import Missing
-    from otel_agentic.scoring.model import NotEvaluatedReason
 
 LATENCY: Final = "agentic.operations.latency"
 INPUT_TOKENS: Final = "agentic.operations.input_tokens"
@@ -78,9 +83,6 @@ def cost_usd(price: Price, input_tokens: int, output_tokens: int) -> float:
     return (input_tokens * price.input_usd + output_tokens * price.output_usd) / _TOKENS
 
 
-#: Why there is no score, and a sentence.
-Lacking: TypeAlias = "tuple[NotEvaluatedReason, str]"
-
 NO_MODEL: Final = f"no model call was recorded; {RECORD_MODEL_CALLS}"
 
 
@@ -116,7 +118,7 @@ def _total(model: str | None, uses: list[ModelUse]) -> ModelTotal:
     )
 
 
-def tokens_lacking(totals: list[ModelTotal]) -> Lacking | None:
+def tokens_lacking(totals: list[ModelTotal]) -> Missing | None:
     """Return the reason why there is no sum of tokens, or None. A partial sum is not the sum."""
     if not totals:
         return "model_calls_not_recorded", NO_MODEL
@@ -127,15 +129,19 @@ def tokens_lacking(totals: list[ModelTotal]) -> Lacking | None:
     return "tokens_not_recorded", f"token usage is missing for {message}; {RECORD_TOKENS}"
 
 
-def calls_lacking(conversation: Conversation) -> Lacking | None:
+def _tools(*turns: Turn) -> list[ToolCall]:
+    """Return the calls of kind `tool` of some turns, in order."""
+    return [call for turn in turns for call in turn.calls if call.kind == "tool"]
+
+
+def calls_lacking(conversation: Conversation) -> Missing | None:
     """Return the reason why the number of tool calls is unknown, or None."""
-    called = any(call.kind == "tool" for turn in conversation.turns for call in turn.calls)
-    if called or conversation.content_captured != "none":
+    if _tools(*conversation.turns) or conversation.content_captured != "none":
         return None
     return "content_not_captured", f"no content was recorded, so tool calls may be missing; {CAPTURE}"
 
 
-def errors_lacking(conversation: Conversation) -> Lacking | None:
+def errors_lacking(conversation: Conversation) -> Missing | None:
     """Return the reason why it is unknown which tool calls failed, or None.
 
     Many errors are texts in a result while the span status is unset: without its result, a call that reports no error may
@@ -144,7 +150,7 @@ def errors_lacking(conversation: Conversation) -> Lacking | None:
     lacking = calls_lacking(conversation)
     if lacking is not None:
         return lacking
-    tools = [call for turn in conversation.turns for call in turn.calls if call.kind == "tool"]
+    tools = _tools(*conversation.turns)
     unknown = sum(call.error is None and not call.result_captured for call in tools)
     if not unknown:
         return None
@@ -252,7 +258,7 @@ def _with_repeat(runs: list[Run], call: ToolCall, turn_index: int, *, goes_on: b
 
 def retries_of(turn: Turn) -> list[ToolCall]:
     """Return the calls of a turn before which the same tool was last called, in an earlier step, with an error."""
-    tools = [call for call in turn.calls if call.kind == "tool"]
+    tools = _tools(turn)
     failed: dict[str, bool] = {}  # by tool: whether a call failed in the last step that called it
     retries: list[ToolCall] = []
     for _, step in groupby(sorted(tools, key=lambda call: (call.step, call.position)), key=lambda call: call.step):
@@ -267,26 +273,23 @@ def retries_of(turn: Turn) -> list[ToolCall]:
 
 def unknown_before_retry(turn: Turn) -> ToolCall | None:
     """Return a call of a turn that may have failed and is followed by another call of its tool, or None."""
-    tools = [call for call in turn.calls if call.kind == "tool"]
+    tools = _tools(turn)
     last = {call.name: max(other.step for other in tools if other.name == call.name) for call in tools}
     unknown = (call for call in tools if call.error is None and not call.result_captured)
     return next((call for call in unknown if call.step < last[call.name]), None)
 
 
-class Calls(WithoutSettings):
+class Calls(BuiltInEvaluator):
     """How many calls a conversation takes, and how many of them fail or repeat others."""
 
-    name: str = "operations.calls"
-    version: str = "3"
-    metrics: tuple[Metric, ...] = metrics_of("operations.calls")
-    needs: frozenset[Need] = frozenset({"turns"})
-    default: bool = True
+    name = "operations.calls"
+    version = "3"
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the five scores of a conversation."""
         conversation = subject.conversation
         totals = totals_of(conversation)
-        tools = [call for turn in conversation.turns for call in turn.calls if call.kind == "tool"]
+        tools = _tools(*conversation.turns)
         failed = [call for call in tools if call.error is not None]
         return [
             _model_calls(totals),
@@ -299,14 +302,14 @@ class Calls(WithoutSettings):
 
 def _model_calls(totals: Sequence[ModelTotal]) -> MetricScore:
     if not totals:
-        return MetricScore(name=MODEL_CALLS, reason="model_calls_not_recorded", explanation=NO_MODEL)
+        return none_of(MODEL_CALLS, "model_calls_not_recorded", NO_MODEL)
     explanation = ", ".join(f"{total.calls} of {named(total.model)}" for total in totals)
     return MetricScore(name=MODEL_CALLS, value=float(sum(total.calls for total in totals)), explanation=explanation)
 
 
-def _counted(name: str, calls: Sequence[ToolCall], what: str, lacking: Lacking | None) -> MetricScore:
+def _counted(name: str, calls: Sequence[ToolCall], what: str, lacking: Missing | None) -> MetricScore:
     if lacking is not None:
-        return MetricScore(name=name, reason=lacking[0], explanation=lacking[1])
+        return none_of(name, *lacking)
     return MetricScore(name=name, value=float(len(calls)), explanation=_listed(calls) or f"no {what}")
 
 
@@ -315,7 +318,7 @@ def _retries(conversation: Conversation, totals: Sequence[ModelTotal]) -> Metric
     if lacking is None and not totals:
         lacking = "model_calls_not_recorded", f"failed requests to models are unknown: {NO_MODEL}"
     if lacking is not None:
-        return MetricScore(name=RETRIES, reason=lacking[0], explanation=lacking[1])
+        return none_of(RETRIES, *lacking)
     again = [call for turn in conversation.turns for call in retries_of(turn)]
     failed = sum(total.failed for total in totals)
     parts = [_listed(again), f"{failed} failed {'request' if failed == 1 else 'requests'} to models" if failed else ""]
@@ -327,7 +330,7 @@ def _retries(conversation: Conversation, totals: Sequence[ModelTotal]) -> Metric
     )
 
 
-def _retries_lacking(conversation: Conversation) -> Lacking | None:
+def _retries_lacking(conversation: Conversation) -> Missing | None:
     """Return the reason why retries are unknown, or None: an unknown first result only matters if other calls follow."""
     unknown = next(filter(None, map(unknown_before_retry, conversation.turns)), None)
     if unknown is None:
@@ -344,7 +347,7 @@ def _loops(conversation: Conversation) -> MetricScore:
         result = runs_of(turn)
         if isinstance(result, Unknown):
             explanation = f"the {result.what} of {result.tool_name!r}, called again in turn {result.turn_index + 1}, were not recorded"
-            return MetricScore(name=LOOPS, reason="content_not_captured", explanation=explanation)
+            return none_of(LOOPS, "content_not_captured", explanation)
         runs += result
     if not runs:
         return MetricScore(name=LOOPS, value=0.0, explanation="no call repeats another without anything new")
@@ -364,20 +367,18 @@ def _listed(calls: Sequence[ToolCall]) -> str:
     return ", ".join(f"{times} of {name!r}" for name, times in sorted(Counter(call.name for call in calls).items()))
 
 
-class Cost:
+class Cost(BuiltInEvaluator):
     """What a conversation costs."""
 
-    name: str = "operations.cost"
-    version: str = "2"
-    metrics: tuple[Metric, ...] = metrics_of("operations.cost")
-    needs: frozenset[Need] = frozenset({"turns", "usage", "prices"})
-    default: bool = True
+    name = "operations.cost"
+    version = "2"
+    needs = frozenset({"turns", "usage", "prices"})
 
     def __init__(self, prices: Mapping[str, Price]) -> None:
         self._prices = dict(prices)
 
     @classmethod
-    def from_settings(cls, settings: EvaluatorSettings) -> Cost:
+    def from_settings(cls, settings: EvaluatorSettings) -> Self:
         """Return the evaluator with the prices of the settings."""
         return cls(settings.prices)
 
@@ -386,12 +387,12 @@ class Cost:
         totals = totals_of(subject.conversation)
         lacking = tokens_lacking(totals)
         if lacking is not None:
-            return [MetricScore(name=COST, reason=lacking[0], explanation=lacking[1])]
+            return [none_of(COST, *lacking)]
         priced = [(total, price_of(total.model, self._prices)) for total in totals if _takes_tokens(total)]
         priceless = [named(total.model) for total, price in priced if price is None]
         if priceless:
             explanation = f"[evaluators.prices] has no price for {', '.join(priceless)}; add it by name or glob"
-            return [MetricScore(name=COST, reason="price_not_set", explanation=explanation)]
+            return [none_of(COST, "price_not_set", explanation)]
         costs = {
             total.model or "": cost_usd(price, total.input_tokens, total.output_tokens)
             for total, price in priced
@@ -417,22 +418,18 @@ def _cost_text(costs: Mapping[str, float]) -> str:
 _NS_PER_S: Final = 1e9
 
 
-class Latency(WithoutSettings):
+class Latency(BuiltInEvaluator):
     """How long each turn takes."""
 
-    name: str = "operations.latency"
-    version: str = "2"
-    metrics: tuple[Metric, ...] = metrics_of("operations.latency")
-    needs: frozenset[Need] = frozenset({"turns"})
-    default: bool = True
+    name = "operations.latency"
+    version = "2"
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return one score a turn, seconds."""
         for turn in subject.conversation.turns:
             lacking = _lacking(turn, subject.conversation)
             if lacking is not None:
-                reason, explanation = lacking
-                yield MetricScore(name=LATENCY, reason=reason, turn_index=turn.index, explanation=explanation)
+                yield none_of(LATENCY, *lacking, turn_index=turn.index)
                 continue
             lasted_s = (turn.ended_ns - turn.started_ns) / _NS_PER_S
             explanation = f"turn {turn.index + 1} took {lasted_s:.3f} s"
@@ -457,22 +454,19 @@ def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
     return None
 
 
-class Tokens(WithoutSettings):
+class Tokens(BuiltInEvaluator):
     """How many tokens a conversation takes."""
 
-    name: str = "operations.tokens"
-    version: str = "2"
-    metrics: tuple[Metric, ...] = metrics_of("operations.tokens")
-    needs: frozenset[Need] = frozenset({"turns", "usage"})
-    default: bool = True
+    name = "operations.tokens"
+    version = "2"
+    needs = frozenset({"turns", "usage"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the two scores of a conversation."""
         totals = totals_of(subject.conversation)
         lacking = tokens_lacking(totals)
         if lacking is not None:
-            reason, explanation = lacking
-            return [MetricScore(name=metric.name, reason=reason, explanation=explanation) for metric in self.metrics]
+            return none_of_all(self.metrics, *lacking)
         calls = sum(total.calls for total in totals)
         sums = (sum(total.input_tokens for total in totals), sum(total.output_tokens for total in totals))
         return [
@@ -481,14 +475,12 @@ class Tokens(WithoutSettings):
         ]
 
 
-class Totals(WithoutSettings):
+class Totals(BuiltInEvaluator):
     """What success costs, and how long turns take, in a group of conversations."""
 
-    name: str = "operations.totals"
-    version: str = "1"
-    metrics: tuple[Metric, ...] = metrics_of("operations.totals")
+    name = "operations.totals"
+    needs = frozenset()
     reads: tuple[str, ...] = (COST, INPUT_TOKENS, OUTPUT_TOKENS, LATENCY)
-    default: bool = True
 
     def evaluate_group(self, members: Sequence[Member]) -> Iterable[MetricScore]:
         """Return the four scores of a group."""
@@ -532,7 +524,7 @@ def _per_success(
 
 def _percentile(name: str, values: Sequence[float], percent: int) -> MetricScore:
     if not values:
-        return MetricScore(name=name, reason="no_data", explanation="no turn has a latency")
+        return none_of(name, "no_data", "no turn has a latency")
     several = len(values) > 1
     value = statistics.quantiles(values, n=100, method="inclusive")[percent - 1] if several else values[0]
     return MetricScore(name=name, value=value, explanation=f"of {len(values)} turns", details={"turns": len(values)})

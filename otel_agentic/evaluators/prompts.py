@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from otel_agentic import plugins
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluators.registry import asks, resolved
+from otel_agentic.evaluators.base import AnyEvaluator, AskingEvaluator, asks
+from otel_agentic.evaluators.registry import resolved
 from otel_agentic.judges.messages import SYSTEM, Way, human_message, schema_of
-from otel_agentic.judges.prompts import KINDS, merge_rubric, own_prompt
+from otel_agentic.judges.prompts import KINDS, Prompt, merge_rubric, own_prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from otel_agentic.evaluators.base import AnyEvaluator, AskingEvaluator
     from otel_agentic.judges.base import QuestionKind, ReplyForm, Rubric
-    from otel_agentic.judges.prompts import Prompt
 
 #: Placeholders for the parts that differ between messages: the nonce of the markers, and the material.
 NONCE: Final = "NONCE"

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
-from otel_agentic.conversations.model import CallKind
-from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings
-from otel_agentic.evaluators.catalog import metrics_of
-from otel_agentic.evaluators.needs import CAPTURE
+from otel_agentic.conversations.model import CallKind, Conversation, ToolCall, Turn
+from otel_agentic.evaluators.base import (
+    CAPTURE,
+    BuiltInEvaluator,
+    MetricScore,
+    Subject,
+    failure_runs,
+    none_of,
+)
 from otel_agentic.evaluators.operations import RECOVERED, STEPS_TO_RECOVERY, TOOL_FAILURE, TURN_END, errors_lacking
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
-
-    from otel_agentic.conversations.model import Conversation, ToolCall, Turn
-    from otel_agentic.evaluators.base import Need, Subject
 
 ANSWERED: Final = "answered"
 ERROR: Final = "error"
@@ -191,14 +191,11 @@ class Episode:
         return self.failed[0][0]
 
 
-class Recovery(WithoutSettings):
+class Recovery(BuiltInEvaluator):
     """Whether, and how soon, tools that failed work; what else became of their errors; and how turns end."""
 
-    name: str = "operations.recovery"
-    version: str = "3"
-    metrics: tuple[Metric, ...] = metrics_of("operations.recovery")
-    needs: frozenset[Need] = frozenset({"turns"})
-    default: bool = True
+    name = "operations.recovery"
+    version = "3"
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the two scores of a conversation, that of each tool failure, and that of each turn."""
@@ -211,11 +208,7 @@ class Recovery(WithoutSettings):
         if lacking is None and not episodes:
             lacking = "no_data", "no tool call failed"
         if lacking is not None:
-            reason, explanation = lacking
-            total = [
-                MetricScore(name=name, reason=reason, explanation=explanation)
-                for name in (STEPS_TO_RECOVERY, RECOVERED)
-            ]
+            total = [none_of(name, *lacking) for name in (STEPS_TO_RECOVERY, RECOVERED)]
             return [*total, *failures, *ends]
         return [_steps(episodes), _recovered(episodes), *failures, *ends]
 
@@ -226,21 +219,19 @@ def episodes_of(conversation: Conversation, kinds: Container[str] = ("tool",)) -
     for turn in conversation.turns:
         for call in turn.calls:
             by_step.setdefault((turn.index, call.step), []).append(call)
-    began: dict[
-        str, tuple[int, list[tuple[int, ToolCall]]]
-    ] = {}  # by tool: number of the step of its error, and its errors
+    attempts: dict[str, list[tuple[int, int, ToolCall]]] = {}  # by tool: number of the step, index of the turn, call
+    for number, ((turn_index, _), calls) in enumerate(sorted(by_step.items())):
+        # Calls of one step run side by side: one that worked ends the episode of earlier steps, not that of this step.
+        for call in sorted(calls, key=lambda call: call.error is not None):
+            if call.kind in kinds:
+                attempts.setdefault(call.name, []).append((number, turn_index, call))
     episodes: list[tuple[int, Episode]] = []
-    for number, (index, calls) in enumerate(sorted(by_step.items())):
-        tools = [call for call in calls if call.kind in kinds]
-        for name in sorted({call.name for call in tools if call.error is None} & began.keys()):
-            at, failed = began.pop(name)
-            episodes.append((at, Episode(tool_name=name, failed=tuple(failed), steps=number - at)))
-        for call in tools:
-            if call.error is not None:
-                began.setdefault(call.name, (number, []))[1].append((index[0], call))
-    episodes += [
-        (at, Episode(tool_name=name, failed=tuple(failed), steps=None)) for name, (at, failed) in began.items()
-    ]
+    for name, tries in attempts.items():
+        for start, end in failure_runs([call.error is None for _, _, call in tries]):
+            began = tries[start][0]
+            failed = tuple((turn_index, call) for _, turn_index, call in tries[start:end])
+            steps = None if end is None else tries[end][0] - began
+            episodes.append((began, Episode(tool_name=name, failed=failed, steps=steps)))
     return [episode for _, episode in sorted(episodes, key=lambda item: (item[0], item[1].tool_name))]
 
 
@@ -294,8 +285,7 @@ def _caller(turn: Turn, inner: ToolCall, *, failed: bool) -> bool:
 def _steps(episodes: Sequence[Episode]) -> MetricScore:
     worked = [(episode.steps, episode) for episode in episodes if episode.steps is not None]
     if not worked:
-        explanation = f"never worked again: {_listed(episodes)}"
-        return MetricScore(name=STEPS_TO_RECOVERY, reason="no_data", explanation=explanation)
+        return none_of(STEPS_TO_RECOVERY, "no_data", f"never worked again: {_listed(episodes)}")
     steps, slowest = max(worked, key=lambda item: item[0])  # of equal ones the first
     return MetricScore(
         name=STEPS_TO_RECOVERY,

@@ -7,23 +7,32 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from otel_agentic import plugins
-from otel_agentic.config import Severity
+from otel_agentic.config import EvaluatorSettings, Severity
 from otel_agentic.errors import OtelAgenticError, PluginError, UsageError
-from otel_agentic.evaluators.base import CORE, Metric, Need, Target
-from otel_agentic.judges.base import Rubric, version_for
+from otel_agentic.evaluators.base import (
+    CORE,
+    AnyEvaluator,
+    AskingEvaluator,
+    Evaluator,
+    GroupEvaluator,
+    Metric,
+    MetricScore,
+    Need,
+    Target,
+    asks,
+    is_of_groups,
+    is_plain,
+)
+from otel_agentic.judges.base import Judge, Rubric, version_for
 from otel_agentic.judges.prompts import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from otel_agentic.config import EvaluatorSettings
-    from otel_agentic.evaluators.base import AnyEvaluator, AskingEvaluator, Evaluator, GroupEvaluator, MetricScore
-    from otel_agentic.judges.base import Judge
     from otel_agentic.scoring.model import ConversationScore
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -37,6 +46,9 @@ _WAYS: Final = ("evaluate", "ask", "evaluate_group")
 
 def require_evaluator(candidate: object, where: str, name: str | None = None) -> AnyEvaluator:
     """Return a loaded object as an evaluator.
+
+    The contract is checked once, on loading, so that a violation is reported then and does not appear later as strange
+    scores.
 
     Args:
         candidate: the loaded object.
@@ -213,35 +225,22 @@ class Chosen:
     unasked: tuple[str, ...] = ()
 
     @property
-    def judged(self) -> tuple[AskingEvaluator, ...]:
+    def judge_evaluators(self) -> tuple[AskingEvaluator, ...]:
         """Those that ask a judge."""
         return tuple(evaluator for evaluator in self.evaluators if asks(evaluator))
 
     @property
     def asked_for(self) -> tuple[str, ...]:
         """The metrics among these for which a judge is asked, in the order of the evaluators."""
-        return tuple(metric.name for item in self.judged for metric in item.metrics if metric.name in self.metrics)
+        return tuple(
+            metric.name for item in self.judge_evaluators for metric in item.metrics if metric.name in self.metrics
+        )
 
     def without_judge(self) -> Chosen:
         """Return the part that needs no judge."""
         left_out = self.asked_for
         plain = tuple(evaluator for evaluator in self.evaluators if not asks(evaluator))
         return replace(self, evaluators=plain, metrics=self.metrics - set(left_out), unasked=left_out)
-
-
-def asks(evaluator: AnyEvaluator) -> TypeGuard[AskingEvaluator]:
-    """Return whether an evaluator asks a judge."""
-    return hasattr(evaluator, "ask")
-
-
-def is_of_groups(evaluator: AnyEvaluator) -> TypeGuard[GroupEvaluator]:
-    """Return whether an evaluator looks at many conversations at once."""
-    return hasattr(evaluator, "evaluate_group")
-
-
-def is_plain(evaluator: AnyEvaluator) -> TypeGuard[Evaluator]:
-    """Return whether an evaluator computes the scores of single conversations."""
-    return hasattr(evaluator, "evaluate")
 
 
 def all_evaluators(
@@ -434,7 +433,7 @@ def _unclear(
     meant = next((metric for metric in metrics if close and metric.rpartition(".")[2] == close[0]), None)
     hint = f"did you mean {meant}? " if meant else ""
     if only_metrics:
-        return UsageError(f"no metric {name!r}; {hint}there are {message}")
+        return UsageError(f"no metric {name!r}; {hint}allowed: {message}")
     families = dict.fromkeys(filter(None, (family_of(evaluator.name) for evaluator in evaluators)))
     of_families = f"a family ({', '.join(families)}), " if families else ""
     return UsageError(

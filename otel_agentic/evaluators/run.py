@@ -1,224 +1,44 @@
 """Runs evaluators on a conversation: computed ones directly, judged ones with their questions batched, each under its contract.
 
 A score that breaks the contract becomes an abstention with the fault as explanation; an evaluator that raises does not affect others.
+`FailureRules` states which of the scores are failures.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
 
 import orjson
 
-from otel_agentic.conversations.model import Conversation, Turn
-from otel_agentic.errors import UsageError
-from otel_agentic.evaluators.base import MetricScore, Subject
-from otel_agentic.evaluators.needs import first_missing
-from otel_agentic.evaluators.registry import asks, is_plain
+from otel_agentic.config import EvaluatorSettings, Severity, Threshold
+from otel_agentic.errors import ConfigError
+from otel_agentic.evaluators.base import (
+    AnyEvaluator,
+    AskingEvaluator,
+    Evaluator,
+    JudgeDialogue,
+    Metric,
+    MetricScore,
+    Subject,
+    asks,
+    first_missing,
+    is_plain,
+    metrics_of,
+    none_of_all,
+)
 from otel_agentic.judges.base import JudgeFailure, Question, Verdict
-from otel_agentic.scoring.model import NotEvaluatedReason
+from otel_agentic.scoring.scope import NotEvaluatedReason
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from otel_agentic.conversations.model import Conversation
 
-    from otel_agentic.evaluators.base import AnyEvaluator, AskingEvaluator, Evaluator, JudgeDialogue, Metric
-
-if TYPE_CHECKING:
-    Answers = Sequence[Verdict | JudgeFailure]
-
-
-def together(askings: Sequence[JudgeDialogue]) -> Generator[list[Question], Answers, list[Sequence[MetricScore]]]:
-    """Yield the questions of all evaluations, round by round, and return the scores of each, in their order."""
-    results: dict[int, Sequence[MetricScore]] = {}
-    answers: dict[int, Answers | None] = dict.fromkeys(range(len(askings)))
-    while answers:
-        requested: dict[int, Sequence[Question]] = {}
-        for position, verdicts in answers.items():
-            try:
-                requested[position] = _questions(askings[position], verdicts)
-            except StopIteration as ended:
-                results[position] = ended.value
-        if not requested:
-            break
-        actual = iter((yield [question for questions in requested.values() for question in questions]))
-        answers = {index: [next(actual) for _ in questions] for index, questions in requested.items()}
-    return [results[index] for index in range(len(askings))]
-
-
-def _questions(requests: JudgeDialogue, verdicts: Answers | None) -> Sequence[Question]:
-    """Return the next questions of an evaluation; an invalid question raises inside it, and the others continue."""
-    requested: object = next(requests) if verdicts is None else requests.send(verdicts)
-    if isinstance(requested, Iterable):
-        questions = list(requested)
-        if all(isinstance(question, Question) for question in questions):
-            return questions
-    return requests.throw(TypeError(f"it yields a {type(requested).__name__}; allowed: lists of Question"))
-
-
-_ALLOWED: Final = "a number, True or False, one of its labels, a MetricScore, None, or several of these"
 #: The name, among `details` of an abstention, of what went wrong in an evaluator. A user's own names are others.
 FAULT: Final = "otel_agentic.fault"
-#: Characters of the text of an exception that are stored.
-_EXCEPTION_CHARACTERS: Final = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What a function is asked about: a conversation, or one turn of it."""
-
-    evaluator: str
-    metrics: tuple[Metric, ...]
-    conversation: Conversation
-    turn: Turn | None = None
-
-    @property
-    def description(self) -> str:
-        """The place in words; turns are counted from 1."""
-        conversation = f"conversation {self.conversation.conversation_id}"
-        return conversation if self.turn is None else f"turn {self.turn.index + 1} of {conversation}"
-
-    def scores(self, stated: object) -> Iterator[MetricScore]:
-        """Yield the scores of a value that a function returned.
-
-        Raises:
-            TypeError: the value is of an unsupported type.
-        """
-        if stated is None:
-            yield from self.abstentions(f"evaluator {self.evaluator} returned None for {self.description}")
-        elif isinstance(stated, JudgeFailure):
-            yield from self.abstentions(stated.message, stated.reason)
-        elif isinstance(stated, Iterable) and not isinstance(stated, str | bytes | Mapping):
-            for item in stated:
-                yield self.score(item)
-        else:
-            yield self.score(stated)
-
-    def score(self, stated: object) -> MetricScore:
-        """Return the score of one value.
-
-        Raises:
-            TypeError: the value is of an unsupported type.
-        """
-        if isinstance(stated, MetricScore):
-            return replace(stated, turn_index=self._turn_index) if stated.turn_index is None else stated
-        if not isinstance(stated, str | Real | JudgeFailure) and stated is not None:
-            raise TypeError(f"it returned {type(stated).__name__}; allowed: {_ALLOWED}")
-        if len(self.metrics) != 1:
-            names = ", ".join(metric.name for metric in self.metrics)
-            raise TypeError(
-                f"it returned {stated!r}; with several metrics, return a MetricScore that names one of: {names}"
-            )
-        if stated is None:
-            return self._abstention(self.metrics[0], f"evaluator {self.evaluator} returned None for {self.description}")
-        if isinstance(stated, JudgeFailure):
-            return self._abstention(self.metrics[0], stated.message, stated.reason)
-        name = self.metrics[0].name
-        if isinstance(stated, str):
-            return MetricScore(name=name, label=stated, turn_index=self._turn_index)
-        return MetricScore(name=name, value=float(stated), turn_index=self._turn_index)
-
-    def abstentions(self, explanation: str, reason: NotEvaluatedReason = "no_data") -> list[MetricScore]:
-        """Return that there is no score of any metric, and why."""
-        return [self._abstention(metric, explanation, reason) for metric in self.metrics]
-
-    def failed(self, error: Exception, provided: Iterable[MetricScore]) -> list[MetricScore]:
-        """Return abstentions for the metrics without a score before the function raised.
-
-        `details` hold the fault of the evaluator, without the location, so that equal faults count as one.
-        """
-        there = {score.name for score in provided}
-        text = " ".join(str(error).split())[:_EXCEPTION_CHARACTERS]
-        raised = f"{type(error).__name__}: {text}" if text else type(error).__name__
-        explanation = f"evaluator {self.evaluator} failed at {self.description}: {raised}"
-        fault = {FAULT: f"evaluator {self.evaluator} failed: {type(error).__name__}"}
-        return [
-            replace(abstention, details=fault)
-            for abstention in self.abstentions(explanation)
-            if abstention.name not in there
-        ]
-
-    @property
-    def _turn_index(self) -> int | None:
-        return None if self.turn is None else self.turn.index
-
-    def _abstention(self, metric: Metric, explanation: str, reason: NotEvaluatedReason = "no_data") -> MetricScore:
-        return MetricScore(name=metric.name, reason=reason, explanation=explanation, turn_index=self._turn_index)
-
-
-if TYPE_CHECKING:
-    #: Of a subject, a conversation or a turn; what it returns, see `evaluator`.
-    Function = Callable[..., Any]
-
-Takes = Literal["Subject", "Conversation", "Turn"]
-_TAKES: Final[Mapping[Takes, type]] = {"Subject": Subject, "Conversation": Conversation, "Turn": Turn}
-_VARIABLE: Final = frozenset({inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD})
-
-
-def name_of(function: Function, name: str | None) -> str:
-    """Return the name of the evaluator of a function.
-
-    Raises:
-        UsageError: the name is invalid or missing.
-    """
-    own = name or getattr(function, "__name__", None)
-    if not callable(function):
-        raise UsageError(
-            f"evaluator {own}: a {type(function).__name__} is not called with one argument; give a function"
-        )
-    if not own:
-        raise UsageError(
-            f"an evaluator made of {type(function).__name__} has no name: give one, as in name='house.brief'"
-        )
-    return str(own)
-
-
-def whole_name(function: Function) -> str:
-    """Return the qualified name of a function."""
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
-
-
-def argument_kind(function: Function, name: str, *, asks: bool) -> Takes:
-    """Return the kind of argument of a function, by the annotation of its first parameter.
-
-    Raises:
-        UsageError: the
-    annotation is missing or unknown, or the function has more parameters or is async.
-    """
-    calls = (function, getattr(function, "__call__", None))  # noqa: B004 — it is looked at
-    if any(inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) for call in calls):
-        raise UsageError(f"evaluator {name}: async functions are not supported; pass an ordinary function")
-    if asks and not inspect.isgeneratorfunction(function):
-        raise UsageError(
-            f"evaluator {name}: it has rubrics and yields no questions; a function that asks is a generator function: "
-            "`(verdict,) = yield [rubric_question(RUBRIC, ...)]`"
-        )
-    parameters = list(inspect.signature(function).parameters.values())
-    required = [
-        parameter
-        for parameter in parameters
-        if parameter.default is parameter.empty and parameter.kind not in _VARIABLE
-    ]
-    known = next((arg for arg in get_args(Takes) if parameters and _says(parameters[0].annotation, arg)), None)
-    if known is None or len(required) > 1:
-        raise UsageError(
-            f"evaluator {name}: the function must take one argument, annotated with one of: {', '.join(get_args(Takes))}; as in "
-            f"def {getattr(function, '__name__', 'name')}(turn: Turn)"
-        )
-    return cast("Takes", known)
-
-
-def _says(annotation: object, name: Takes) -> bool:
-    """Return whether an annotation means a type; it may be a text, of a name that is imported for type checkers alone."""
-    if isinstance(annotation, str):
-        return annotation.strip("'\" ").rpartition(".")[2] == name
-    return annotation is _TAKES[name]
-
 
 _REASONS: Final = frozenset(get_args(NotEvaluatedReason))
 #: Tolerance of bounds for rounding errors.
@@ -277,12 +97,12 @@ def _instead(
 
 def _problems(item: object, metrics: Mapping[str, Metric], conversation: Conversation | None) -> Iterator[str]:
     if not isinstance(item, MetricScore):
-        yield f"gave a {type(item).__name__} instead of a MetricScore"
+        yield f"returned a {type(item).__name__} instead of a MetricScore"
         return
     name: Any = item.name  # untrusted, as are the other fields
     metric = metrics.get(name) if isinstance(name, str) else None
     if metric is None:
-        yield f"metric {item.name!r} is not among those that it names"
+        yield f"metric {item.name!r} is not one of its declared metrics"
         return
     yield from _value_problems(item, metric)
     if item.abstained and not (isinstance(item.reason, str) and item.reason in _REASONS):
@@ -296,14 +116,14 @@ def _value_problems(score: MetricScore, metric: Metric) -> Iterator[str]:
     value: Any = score.value  # untrusted
     if value is not None:
         if not _finite(value):
-            yield f"metric {score.name!r} has the value {_value_text(value)}, which is no finite number"
+            yield f"metric {score.name!r} has the value {_value_text(value)}, which is not a finite number"
             return
         low = -math.inf if metric.low is None else metric.low
         high = math.inf if metric.high is None else metric.high
         if not low - _SLACK <= value <= high + _SLACK:
-            yield f"metric {score.name!r} has the value {value:g}, outside of {low:g} to {high:g}"
+            yield f"metric {score.name!r} has the value {value:g}, outside the range {low:g} to {high:g}"
     if score.label is not None and score.label not in metric.labels:
-        yield f"metric {score.name!r} has the label {score.label!r}; it names {', '.join(metric.labels) or 'none'}"
+        yield f"metric {score.name!r} has the label {score.label!r}; allowed: {', '.join(metric.labels) or 'none'}"
 
 
 def _finite(value: object) -> bool:
@@ -322,10 +142,10 @@ def _text_problems(score: MetricScore) -> Iterator[str]:
     for name in _TEXTS:
         text: Any = getattr(score, name)
         if text is not None and not isinstance(text, str):
-            yield f"metric {score.name!r} has {name} of type {type(text).__name__}; text is wanted"
+            yield f"metric {score.name!r} has {name} of type {type(text).__name__}; expected text"
     details: Any = score.details
     if not isinstance(details, Mapping):
-        yield f"metric {score.name!r} has details of type {type(details).__name__}; a mapping is wanted"
+        yield f"metric {score.name!r} has details of type {type(details).__name__}; expected a mapping"
         return
     try:
         if details:
@@ -338,7 +158,7 @@ def _place_problems(score: MetricScore, conversation: Conversation) -> Iterator[
     for name in ("turn_index", "position"):
         index: Any = getattr(score, name)
         if index is not None and (not isinstance(index, int) or isinstance(index, bool)):
-            yield f"metric {score.name!r} has the {name} {index!r}, which is no whole number"
+            yield f"metric {score.name!r} has the {name} {index!r}, which is not an integer"
             return
     if score.turn_index is None:
         if score.position is not None:
@@ -346,9 +166,9 @@ def _place_problems(score: MetricScore, conversation: Conversation) -> Iterator[
         return
     turn = next((turn for turn in conversation.turns if turn.index == score.turn_index), None)
     if turn is None:
-        yield f"metric {score.name!r} is of turn {score.turn_index!r} (0-based), which the conversation has not"
+        yield f"metric {score.name!r} refers to turn {score.turn_index!r} (0-based), which does not exist"
     elif score.position is not None and all(call.position != score.position for call in turn.calls):
-        yield f"metric {score.name!r} is of call {score.position!r} (0-based) of turn {score.turn_index}, which is not there"
+        yield f"metric {score.name!r} refers to call {score.position!r} (0-based) of turn {score.turn_index}, which does not exist"
 
 
 #: Exceptions of third-party evaluators: one that exits the process, or whose own task was cancelled, fails like any
@@ -364,7 +184,7 @@ Ask: TypeAlias = Callable[[Sequence[Question]], Iterable[tuple[int, Answer]]]
 class Ran(NamedTuple):
     """The scores of an evaluator for the subject with an index; `faults` are its contract violations, one sentence each."""
 
-    place: int
+    subject_index: int
     evaluator: Evaluator | AskingEvaluator
     scores: tuple[MetricScore, ...]
     faults: tuple[str, ...] = ()
@@ -391,7 +211,7 @@ def evaluate(
             if lacking is not None:
                 yield Ran(index, evaluator, abstentions(evaluator, *lacking))
             elif asks(evaluator):
-                waiting.append(_Open(place=index, evaluator=evaluator, subject=subject))
+                waiting.append(_Open(subject_index=index, evaluator=evaluator, subject=subject))
             elif is_plain(evaluator):
                 yield _computed(index, evaluator, subject)
     if waiting and ask is not None:
@@ -402,7 +222,7 @@ def abstentions(
     evaluator: Evaluator | AskingEvaluator, reason: NotEvaluatedReason, explanation: str
 ) -> tuple[MetricScore, ...]:
     """Return that there is no score of any metric of an evaluator, and why."""
-    return tuple(MetricScore(name=metric.name, reason=reason, explanation=explanation) for metric in evaluator.metrics)
+    return tuple(none_of_all(evaluator.metrics, reason, explanation))
 
 
 def _computed(index: int, evaluator: Evaluator, subject: Subject) -> Ran:
@@ -433,7 +253,7 @@ def _failed(index: int, evaluator: Evaluator | AskingEvaluator, error: BaseExcep
 class _Open:
     """An evaluator that asks about a conversation, between two rounds."""
 
-    place: int
+    subject_index: int
     evaluator: AskingEvaluator
     subject: Subject
     dialogue: JudgeDialogue | None = None
@@ -452,17 +272,17 @@ class _Open:
         except StopIteration as ended:
             result = ended.value
         except RAISED as error:
-            return _failed(self.place, self.evaluator, error)
+            return _failed(self.subject_index, self.evaluator, error)
         if result is None or isinstance(result, str):
-            return _failed(self.place, self.evaluator, TypeError("ask(subject) must return its scores"))
+            return _failed(self.subject_index, self.evaluator, TypeError("ask(subject) must return its scores"))
         try:
-            return _checked(self.place, self.evaluator, self.subject, list(result))
+            return _checked(self.subject_index, self.evaluator, self.subject, list(result))
         except TypeError as error:
-            return _failed(self.place, self.evaluator, error)
+            return _failed(self.subject_index, self.evaluator, error)
 
     def unending(self) -> Ran:
         """Return that it asks on and on."""
-        return _failed(self.place, self.evaluator, RuntimeError(f"it asks on after {_ROUNDS} rounds"))
+        return _failed(self.subject_index, self.evaluator, RuntimeError(f"it asks on after {_ROUNDS} rounds"))
 
     def _go_on(self) -> None:
         if self.dialogue is None:
@@ -506,7 +326,7 @@ def _ask_all(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
         for _ in range(_ROUNDS):
             if not waiting:
                 return
-            requested, waiting = sorted(waiting, key=lambda item: item.place), []  # as given, not as answered
+            requested, waiting = sorted(waiting, key=lambda item: item.subject_index), []  # as given, not as answered
             for ran in _round(requested, ask):
                 if isinstance(ran, Ran):
                     yield ran
@@ -537,3 +357,171 @@ def _round(evaluations: Sequence[_Open], ask: Ask) -> Iterator[Ran | _Open]:
             if evaluation.receive(question, answer):
                 result = evaluation.step()
                 yield evaluation if result is None else result
+
+
+CORE_METRICS: Final = metrics_of("core")
+
+
+#: From the least bad one.
+SEVERITIES: Final[tuple[Severity, ...]] = ("low", "medium", "high", "critical")
+
+
+#: Names listed in a message about allowed ones.
+_MAX_LISTED_NAMES: Final = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Whose failure: a conversation revision, its agent, and when it ended (ns since the epoch)."""
+
+    environment: str
+    conversation_id: str
+    revision: int
+    agent: str | None
+    agent_version: str | None
+    ended_ns: int
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> Location:
+        """Return the location of what goes wrong in a conversation."""
+        return cls(
+            environment=conversation.environment,
+            conversation_id=conversation.conversation_id,
+            revision=conversation.revision,
+            agent=conversation.agent_name,
+            agent_version=conversation.agent_version,
+            ended_ns=conversation.ended_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One failure at one location.
+
+    `label` is the failing label, None if the value does not meet `threshold`. In a conversation that failed, `metric`
+    is `agentic.tool`, `agentic.answer` or `agentic.conversation`, and `label` the kind of fault or the reason.
+    """
+
+    location: Location
+    metric: str
+    severity: Severity
+    explanation: str
+    label: str | None = None
+    value: float | None = None
+    threshold: Threshold | None = None
+    turn_index: int | None = None
+    position: int | None = None
+    tool_name: str | None = None
+    parameter: str | None = None
+
+
+class FailureRules:
+    """The rules of settings and metrics: which scores are failures, and of what severity.
+
+    `metrics` maps names to the core metrics and all that were passed.
+    """
+
+    def __init__(self, metrics: Iterable[Metric], settings: EvaluatorSettings) -> None:
+        """Resolve the settings for the available metrics.
+
+        Args:
+            metrics: of all evaluators whose scores may occur; the core metrics are added.
+            settings: `thresholds` and `severities`; a metric may be named by its last parts, as in `agentest.helpfulness`.
+
+        Raises:
+            ConfigError: a threshold or a severity names an unknown or ambiguous metric, or a label that its metric does
+            not have; the message lists the allowed ones.
+        """
+        self.metrics: Mapping[str, Metric] = {metric.name: metric for metric in (*CORE_METRICS, *metrics)}
+        #: By name, the values that are good; metrics of which no value is a failure by itself are absent.
+        self.thresholds: Mapping[str, Threshold] = dict(self._thresholds(settings.thresholds))
+        self._severities = self._severities_of(settings.severities)
+
+    def severity(self, metric: str, label: str | None = None) -> Severity:
+        """Return the severity of a failure: the settings' for the label, else for the metric, else the metric's own."""
+        overrides = self._severities.get((metric, label)) or self._severities.get((metric, None))
+        if overrides is not None:
+            return overrides
+        result = self.metrics[metric]
+        return result.severities.get(label, result.severity) if label is not None else result.severity
+
+    def failure(self, location: Location, score: MetricScore) -> Failure | None:
+        """Return the failure of a score, or None; a score is at most one failure."""
+        metric = self.metrics.get(score.name)
+        if metric is None or score.abstained:
+            return None
+        failing = score.label is not None and score.label in metric.failing
+        threshold = self.thresholds.get(score.name)
+        short = threshold is not None and score.value is not None and not threshold.met_by(score.value)
+        if not failing and not short:
+            return None
+        label = score.label if failing else None
+        return Failure(
+            location=location,
+            metric=score.name,
+            severity=self.severity(score.name, label),
+            explanation=score.explanation,
+            label=label,
+            value=score.value,
+            threshold=None if failing else threshold,
+            turn_index=score.turn_index,
+            position=score.position,
+            tool_name=score.tool_name,
+            parameter=score.parameter,
+        )
+
+    def failures(self, location: Location, scores: Iterable[MetricScore]) -> list[Failure]:
+        """Return the failures among the scores of one conversation, in their order."""
+        failures_found = (self.failure(location, score) for score in scores)
+        return [failure for failure in failures_found if failure is not None]
+
+    def _thresholds(self, overrides: Mapping[str, Threshold]) -> Iterator[tuple[str, Threshold]]:
+        for metric in self.metrics.values():
+            default = threshold_of(metric)
+            if default is not None:
+                yield metric.name, default
+        for name in sorted(overrides, key=len):  # the more exact name comes later, and wins
+            yield self._named(name, "thresholds").name, overrides[name]
+
+    def _severities_of(self, overrides: Mapping[str, Severity]) -> dict[tuple[str, str | None], Severity]:
+        results: dict[tuple[str, str | None], Severity] = {}
+        for key in sorted(overrides, key=len):
+            name, equals, label = key.partition("=")
+            metric = self._named(name, "severities")
+            if equals and label not in metric.labels:
+                allowed = ", ".join(metric.labels) or "none: it gives values"
+                raise ConfigError(f"evaluators.severities: {metric.name} has no label {label!r}; it has {allowed}")
+            results[metric.name, label if equals else None] = overrides[key]
+        return results
+
+    def _named(self, name: str, setting: str) -> Metric:
+        fitting = [metric for metric in self.metrics if metric == name or metric.endswith(f".{name}")]
+        if name in fitting:
+            fitting = [name]
+        if len(fitting) != 1:
+            message = ", ".join([*self.metrics][:_MAX_LISTED_NAMES]) + (
+                " …" if len(self.metrics) > _MAX_LISTED_NAMES else ""
+            )
+            problem = f"is not a metric (a custom one needs its file in evaluators.files); allowed: {message}"
+            if fitting:
+                problem = f"may mean {' or '.join(fitting)}; give more of the name"
+            raise ConfigError(f"evaluators.{setting}: {name!r} {problem}")
+        return self.metrics[fitting[0]]
+
+
+def threshold_of(metric: Metric) -> Threshold | None:
+    """Return the default threshold of a metric, None if no value is bad by itself."""
+    if metric.threshold is None or metric.higher_is_better is None:
+        return None
+    if metric.higher_is_better:
+        return Threshold(min=metric.threshold)
+    return Threshold(max=metric.threshold)
+
+
+def at_least(severity: Severity, least: Severity) -> bool:
+    """Return whether a severity is as bad as another one, or worse.
+
+    >>> at_least("high", "medium"), at_least("low", "medium")
+    (True, False)
+    """
+    return SEVERITIES.index(severity) >= SEVERITIES.index(least)

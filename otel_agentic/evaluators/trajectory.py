@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations_with_replacement, groupby, pairwise
 from math import comb
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.evaluators.base import MetricScore, WithoutSettings
-from otel_agentic.evaluators.catalog import metrics_of
-from otel_agentic.evaluators.layers.calls import ExpectedCalls, expected_calls
-from otel_agentic.scoring.compile import step_of
+from otel_agentic.evaluators.base import (
+    BuiltInEvaluator,
+    MetricScore,
+    Missing,
+    Overlap,
+    Subject,
+    none_of,
+    none_of_all,
+)
+from otel_agentic.evaluators.layers.calls import ExpectedCalls, SortedScope, expected_calls
+from otel_agentic.scoring.compile import CompiledCall, step_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from otel_agentic.evaluators.base import Metric, Need, Subject
-    from otel_agentic.evaluators.layers.calls import SortedScope
-    from otel_agentic.evaluators.needs import Missing
-    from otel_agentic.scoring.compile import CompiledCall
-    from otel_agentic.scoring.model import ActualCall
+    from otel_agentic.scoring.scope import ActualCall
     from otel_agentic.truth.model import Case, ToolExpectation
 
 #: Most ways to divide responses among groups that are tried; equal calls would multiply them.
@@ -280,8 +282,8 @@ def _unknown(scope: SortedScope) -> Iterator[Missing]:
                 "content_not_captured",
                 f"the arguments of {actual.call.name!r} in turn {actual.turn_index + 1} were not recorded",
             )
-        elif expected.judged:
-            judged_call = next(call for call in expected.calls if call.parameters.judged)
+        elif expected.may_ask_judge:
+            judged_call = next(call for call in expected.calls if call.parameters.may_ask_judge)
             keys = ", ".join(repr(key) for key, mode in judged_call.parameters.modes.items() if mode == "judge")
             yield "no_data", f"the case leaves {keys} of {actual.call.name!r} to a judge, whom this metric does not ask"
 
@@ -289,13 +291,13 @@ def _unknown(scope: SortedScope) -> Iterator[Missing]:
 def _walk(expected_scopes: ExpectedCalls, scope: SortedScope) -> Walk:
     calls = scope.calls
     forbidden = set(calls.forbidden)
-    beyond = {actual.place for actual in scope.beyond}
+    beyond = {actual.location for actual in scope.beyond}
     extra = dict(calls.extra)
     free = frozenset(
         index
         for index, actual in enumerate(calls.actual)
         if index not in forbidden
-        and actual.place not in beyond
+        and actual.location not in beyond
         and (index in extra or calls.expectation.extra_rule(actual.call.name) == "allow")
     )
     expected = calls.expectation.calls
@@ -311,7 +313,7 @@ def _walk(expected_scopes: ExpectedCalls, scope: SortedScope) -> Walk:
             call.name for call in sorted(expected, key=lambda call: (step_of(call.call, call.index), call.index))
         ),
         actual=tuple(actual.call.name for actual in calls.actual),
-        identities=tuple(actual.place for actual in calls.actual),
+        identities=tuple(actual.location for actual in calls.actual),
         forbidden=tuple(calls.actual[index].call.name for index in calls.forbidden),
     )
 
@@ -346,21 +348,17 @@ F1: Final = "agentic.trajectory.f1"
 _ALL_FIT = "every expected call was made, and no other"
 
 
-class Calls(WithoutSettings):
+class Calls(BuiltInEvaluator):
     """Whether the expected calls occurred, with their arguments, in their order, and no others."""
 
-    name: str = "trajectory.calls"
-    version: str = "1"
-    metrics: tuple[Metric, ...] = metrics_of("trajectory.calls")
-    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
-    default: bool = True
+    name = "trajectory.calls"
+    needs = frozenset({"turns", "case", "expected_tools"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the eight scores of a conversation: a match of the whole takes a match of each turn that expects calls."""
         walks = walks_of(subject)
         if not isinstance(walks, list):
-            reason, explanation = walks
-            return [MetricScore(name=metric.name, reason=reason, explanation=explanation) for metric in self.metrics]
+            return none_of_all(self.metrics, *walks)
         best = [ways[0] for ways in walks]
         return [*(_match(name, fits, walks) for name, fits in _FITS.items()), *_shares(best)]
 
@@ -413,16 +411,17 @@ def _shares(walks: Sequence[Walk]) -> list[MetricScore]:
     counted = right + len(_unmatched(walks, pairs))
     details = {"required": required, "made": counted, "right": right}
 
-    def share(name: str, part: int, total: int, nothing: float) -> MetricScore:
-        return MetricScore(
-            name=name, value=part / total if total else nothing, explanation=explanation, details=details
-        )
-
-    none_required = MetricScore(name=RECALL, reason="no_data", explanation="the case requires no call")
+    overlap = Overlap(common=right, actual=counted, expected=required)
+    values = {
+        PRECISION: overlap.precision(empty=float(not required)),
+        RECALL: overlap.recall(empty=None),
+        F1: overlap.f1(empty=1.0),
+    }
     return [
-        share(PRECISION, right, counted, float(not required)),
-        share(RECALL, right, required, 0.0) if required else none_required,
-        share(F1, 2 * right, counted + required, 1.0),
+        none_of(name, "no_data", "the case requires no call")
+        if value is None
+        else MetricScore(name=name, value=value, explanation=explanation, details=details)
+        for name, value in values.items()
     ]
 
 

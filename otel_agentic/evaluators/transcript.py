@@ -1,14 +1,15 @@
-"""Conversations as text for a judge, one JSON object a line."""
+"""Conversations as text of bounded length for a judge, one JSON object per line."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from otel_agentic.evaluators.base import calls_in_order
 
+if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall, Turn
 
 #: Default characters of a transcript; below the limit of judges for one text (`judge.max_answer_characters`).
@@ -106,14 +107,14 @@ def _fitting(sizes: Sequence[int], room: int) -> int:
 
 def _gap(lines: Sequence[_Line]) -> str:
     counts = {kind: sum(line.kind == kind for line in lines) for kind in ("user", "call", "agent")}
-    return _json({"left_out": {"from_turn": lines[0].turn, "to_turn": lines[-1].turn, **counts}})
+    return json_line({"left_out": {"from_turn": lines[0].turn, "to_turn": lines[-1].turn, **counts}})
 
 
 def _lines(turn: Turn) -> Iterator[_Line]:
     number = turn.index + 1
     if turn.query is not None or not turn.query_captured:
         yield _spoken(number, "user", turn.query)
-    for call in sorted(turn.calls, key=lambda call: (call.step, call.position)):
+    for call in calls_in_order(turn):
         yield _called(number, call)
     if turn.answer is not None or not turn.answer_captured:
         yield _spoken(number, "agent", turn.answer)
@@ -135,7 +136,7 @@ def _called(number: int, call: ToolCall) -> _Line:
     if call.arguments is None:
         missing.append("arguments")
     else:
-        values.append(("arguments", _json(dict(call.arguments))))
+        values.append(("arguments", json_line(dict(call.arguments))))
     if call.error is not None:
         texts.append(("error", call.error))
     elif not call.result_captured:
@@ -143,7 +144,7 @@ def _called(number: int, call: ToolCall) -> _Line:
     elif isinstance(call.result, str):
         texts.append(("result", call.result))
     else:
-        values.append(("result", _json(call.result)))
+        values.append(("result", json_line(call.result)))
     return _Line(turn=number, kind="call", texts=tuple(texts), values=tuple(values), missing=tuple(missing))
 
 
@@ -161,20 +162,21 @@ def _written(line: _Line, most: int) -> tuple[str, int]:
         else:
             fields.append(f'"{name}": {message}')
     if line.missing:
-        fields.append(f'"not recorded": {_json(list(line.missing))}')
+        fields.append(f'"not recorded": {json_line(list(line.missing))}')
     return "{" + ", ".join(fields) + "}", cut
 
 
 def _field(name: str, text: str, most: int) -> list[str]:
     """Return a text as a field, with the number of characters cut from its middle."""
     if len(text) <= most:
-        return [f'"{name}": {_json(text)}']
+        return [f'"{name}": {json_line(text)}']
     half = most // 2
     visible = f"{text[:half]} … {text[-half:]}"
-    return [f'"{name}": {_json(visible)}', f'"{name}_characters_left_out": {len(text) - 2 * half}']
+    return [f'"{name}": {json_line(visible)}', f'"{name}_characters_left_out": {len(text) - 2 * half}']
 
 
-def _json(value: Any) -> str:
+def json_line(value: Any) -> str:
+    """Return a value as JSON on one line, or a note if it has no JSON form."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):  # keys that are no texts, a number of thousands of digits, too deep

@@ -5,70 +5,42 @@ What only a judge with a model needs is loaded when it is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from otel_agentic.judges.base import (
-    Budget,
-    BudgetAwareJudge,
-    Judge,
-    JudgeCache,
-    JudgeFailure,
-    Question,
-    QuestionKind,
-    ReplyForm,
-    Rubric,
-    StreamingJudge,
-    Verdict,
-    is_calibrated,
-    kinds_of,
-    question_key,
-    rubric_question,
-)
-from otel_agentic.judges.exact import ExactJudge
+from otel_agentic.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
-    from otel_agentic.judges.asking_judge import AskingJudge
-    from otel_agentic.judges.llm import LangChainJudge
-    from otel_agentic.judges.prompts import load_rubric, prompt_texts
-    from otel_agentic.judges.registry import as_judge, judge_named
+    from otel_agentic.judges.asking_judge import AskingJudge as AskingJudge
+    from otel_agentic.judges.base import Budget as Budget
+    from otel_agentic.judges.base import BudgetAwareJudge as BudgetAwareJudge
+    from otel_agentic.judges.base import Judge as Judge
+    from otel_agentic.judges.base import JudgeCache as JudgeCache
+    from otel_agentic.judges.base import JudgeFailure as JudgeFailure
+    from otel_agentic.judges.base import Question as Question
+    from otel_agentic.judges.base import QuestionKind as QuestionKind
+    from otel_agentic.judges.base import ReplyForm as ReplyForm
+    from otel_agentic.judges.base import Rubric as Rubric
+    from otel_agentic.judges.base import StreamingJudge as StreamingJudge
+    from otel_agentic.judges.base import Verdict as Verdict
+    from otel_agentic.judges.base import is_calibrated as is_calibrated
+    from otel_agentic.judges.base import kinds_of as kinds_of
+    from otel_agentic.judges.base import question_key as question_key
+    from otel_agentic.judges.base import rubric_question as rubric_question
+    from otel_agentic.judges.exact import ExactJudge as ExactJudge
+    from otel_agentic.judges.llm import LangChainJudge as LangChainJudge
+    from otel_agentic.judges.prompts import load_rubric as load_rubric
+    from otel_agentic.judges.prompts import prompt_texts as prompt_texts
+    from otel_agentic.judges.registry import as_judge as as_judge
+    from otel_agentic.judges.registry import judge_named as judge_named
 
-__all__ = [
-    "AskingJudge",
-    "Budget",
-    "BudgetAwareJudge",
-    "ExactJudge",
-    "Judge",
-    "JudgeCache",
-    "JudgeFailure",
-    "LangChainJudge",
-    "Question",
-    "QuestionKind",
-    "ReplyForm",
-    "Rubric",
-    "StreamingJudge",
-    "Verdict",
-    "as_judge",
-    "is_calibrated",
-    "judge_named",
-    "kinds_of",
-    "load_rubric",
-    "prompt_texts",
-    "question_key",
-    "rubric_question",
-]
-
-_MODULES = {
-    "AskingJudge": "otel_agentic.judges.asking_judge",
-    "LangChainJudge": "otel_agentic.judges.llm",
-    "as_judge": "otel_agentic.judges.registry",
-    "judge_named": "otel_agentic.judges.registry",
-    "load_rubric": "otel_agentic.judges.prompts",
-    "prompt_texts": "otel_agentic.judges.prompts",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+__all__, __getattr__ = lazy_imports(
+    __name__,
+    {
+        "asking_judge": "AskingJudge",
+        "base": "Budget BudgetAwareJudge Judge JudgeCache JudgeFailure Question QuestionKind ReplyForm Rubric StreamingJudge Verdict is_calibrated kinds_of question_key rubric_question",
+        "exact": "ExactJudge",
+        "llm": "LangChainJudge",
+        "prompts": "load_rubric prompt_texts",
+        "registry": "as_judge judge_named",
+    },
+)

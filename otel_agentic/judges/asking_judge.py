@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -15,10 +16,14 @@ from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.errors import StoreError, UsageError
 from otel_agentic.judges.base import (
+    Budget,
     BudgetAwareJudge,
     Judge,
+    JudgeCache,
     JudgeFailure,
     Question,
+    ReplyForm,
+    Rubric,
     Verdict,
     is_calibrated,
     kinds_of,
@@ -26,14 +31,10 @@ from otel_agentic.judges.base import (
     version_for,
 )
 from otel_agentic.judges.inquiry import problem_of
-from otel_agentic.judges.messages import form_of, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-
     from otel_agentic.config import JudgeSettings
-    from otel_agentic.judges.base import Budget, JudgeCache, ReplyForm, Rubric
-    from otel_agentic.judges.breaker import Breaker, Patience
+    from otel_agentic.judges.base import Breaker, Patience
 
 _TOKENS_A_PRICE: Final = 1_000_000
 #: Estimates for a judge without its own: tokens of its prompt and reply, and characters per token.
@@ -106,7 +107,7 @@ def estimate(question: Question) -> int:
     602
     """
     instructions = 0 if question.rubric is None else len(question.rubric.instructions)
-    texts = sum(len(text) for _, text in texts_of(question))
+    texts = sum(len(text) for _, text in question.texts)
     return _PROMPT_TOKENS + (instructions + texts) // _CHARACTERS_A_TOKEN
 
 
@@ -191,7 +192,7 @@ def checked(judge: Judge, answer: object, question: Question) -> Verdict | Judge
     if not isinstance(answer, Verdict):
         message = f"judge {judge.name} gave {type(answer).__name__}; allowed: Verdict, JudgeFailure"
         return JudgeFailure(reason="judge_error", message=message, kind="prompt", tries=1)
-    flaw = flaw_of(answer, form_of(question))
+    flaw = flaw_of(answer, question.form)
     if flaw is None:
         return answer
     return JudgeFailure(
@@ -345,7 +346,7 @@ class AskingJudge:
         return {
             key: verdict
             for key, verdict in cached.items()
-            if questions[key].rubric is None or flaw_of(verdict, form_of(questions[key])) is None
+            if questions[key].rubric is None or flaw_of(verdict, questions[key].form) is None
         }
 
     def _answers(self, missing: Mapping[str, Question]) -> Generator[tuple[str, Verdict | JudgeFailure], None, None]:

@@ -1,20 +1,28 @@
-"""The plug-in point `Judge`: questions, verdicts and failures.
+"""The plug-in point `Judge` (questions, verdicts, failures), and the circuit breakers that protect a failing judge.
 
 A judge receives questions and returns one verdict for each, in the same order. A question that could not be judged yields a
 `JudgeFailure`, never an exception or a score: a failure of the judge is not a failure of the agent.
+
+There is one circuit for the judge, and one for each prompt. The circuit of the judge counts outages (timeouts, lost
+connections, 429, 5xx, refused credentials): while it is open, no question is asked. The circuit of a prompt counts replies
+without a verdict: while it is open, questions with that prompt are skipped and all others are asked as before. A closed circuit
+admits all questions. After `judge.breaker_failures` failures in a row it opens and admits none. After the wait it is half open:
+it admits a single question, whose answer closes the circuit or opens it for twice as long.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from otel_agentic.config import JudgeSettings
 
 FailureReason = Literal["judge_error", "budget_exhausted"]
@@ -25,6 +33,8 @@ FailureKind = Literal["outage", "refused", "prompt", "question"]
 QuestionKind = Literal["answer", "parameter", "utilization", "rubric"]
 #: The requested reply, in addition to the reasons: a number, one of several labels, or a list of texts.
 ReplyKind = Literal["score", "label", "texts"]
+#: The field that lists the accepted answers beyond the expected one.
+ALSO_ACCEPTED: Final = "also_accepted"
 #: One label leaves nothing to choose.
 _FEWEST_LABELS: Final = 2
 
@@ -98,6 +108,23 @@ class Question:
         """
         return (self.expected, *self.also_accepted)
 
+    @property
+    def form(self) -> ReplyForm | None:
+        """The form of the reply, None for a score from 0 to 1, as for all questions without a rubric."""
+        return None if self.rubric is None else self.rubric.form
+
+    @property
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """All texts of the question by name: the material of a rubric, or the texts of the question itself.
+
+        Each further accepted answer is a text of its own, under the same name.
+        """
+        if self.rubric is not None:
+            return self.material
+        also = ((ALSO_ACCEPTED, text) for text in self.also_accepted)
+        texts = (("query", self.query), ("expected", self.expected), *also, ("answer", self.answer))
+        return texts if self.not_answer is None else (*texts, ("not_answer", self.not_answer))
+
     def __post_init__(self) -> None:
         """Raise ValueError if a question of kind `rubric` has no rubric, or one of another kind has one."""
         if (self.kind == "rubric") != (self.rubric is not None):
@@ -135,7 +162,7 @@ class Verdict:
 class JudgeFailure:
     """Why there is no verdict: the judge failed after its retries, or was not called because its budget is exhausted.
 
-    `kind` decides which questions are skipped after several failures in a row, see `judges.breaker`: all after an outage or a
+    `kind` decides which questions are skipped after several failures in a row, see `Breaker`: all after an outage or a
     refusal, those of the same prompt after unreadable replies, none after failures of single questions.
     """
 
@@ -313,3 +340,249 @@ def question_key(version: str, question: Question) -> str:
         del payload["also_accepted"]
     content = json.dumps([version, payload], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
+
+
+State = Literal["closed", "half_open", "open"]
+Admission = Literal["admitted", "judge_open", "prompt_open"]
+
+_log = logging.getLogger(__name__)
+#: The maximum wait, as a multiple of the first.
+_LONGEST: Final = 20
+#: By increasing severity.
+_STATES: Final[tuple[State, ...]] = ("closed", "half_open", "open")
+#: How often a waiting run checks whether it should stop, in seconds.
+_LOOK_S: Final = 0.2
+#: Characters of the last failure that are quoted in an explanation.
+_LAST_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotAsked(JudgeFailure):
+    """A question that was not asked because a circuit is open: it has no cost and can be asked later.
+
+    `waits`: a running collector postpones the question. False for a rubric without readable replies: its metric is a
+    `judge_error` at once, so that a broken rubric is noticed.
+    """
+
+    waits: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerState:
+    """The state of a breaker: failures in a row, seconds until the next try, and how often it opened."""
+
+    state: State
+    failures: int
+    retry_in_s: float
+    opened: int
+
+
+class _Circuit:
+    """Counts failures in a row; not thread-safe."""
+
+    def __init__(self, limit: int, wait_s: float) -> None:
+        self._limit = limit
+        self._wait_s = wait_s
+        self.failures = 0
+        self.opened = 0
+        self._opened_in_a_row = 0
+        self._until_s: float | None = None
+        self._trying = False
+        self.last: JudgeFailure | None = None
+
+    def state(self, now_s: float) -> BreakerState:
+        left_s = 0.0 if self._until_s is None else max(0.0, self._until_s - now_s)
+        state: State = "closed" if self._until_s is None else "open" if left_s > 0 else "half_open"
+        return BreakerState(state=state, failures=self.failures, retry_in_s=left_s, opened=self.opened)
+
+    def admits(self, now_s: float) -> bool:
+        """Return whether a question is admitted; a half-open circuit admits one at a time."""
+        return self._until_s is None or (not self._trying and now_s >= self._until_s)
+
+    def enter(self) -> None:
+        """Record that an admitted question is being asked."""
+        self._trying = self._until_s is not None
+
+    def drop(self) -> None:
+        """Record that a question ended without a result for this circuit: another one may be tried."""
+        self._trying = False
+
+    def succeed(self) -> bool:
+        """Close the circuit; return whether it was open."""
+        was_open = self._until_s is not None
+        self.failures, self._opened_in_a_row, self._until_s, self._trying = 0, 0, None, False
+        return was_open
+
+    def fail(self, now_s: float, failure: JudgeFailure) -> float | None:
+        """Count a failure; return for how many seconds the circuit opens, or None if its state is unchanged."""
+        tried, self._trying = self._trying, False
+        self.failures += 1
+        self.last = failure
+        if not tried and (self._until_s is not None or self.failures < self._limit):
+            return None
+        wait_s = self._wait_s * min(2.0 ** min(self._opened_in_a_row, _LONGEST), _LONGEST)
+        self.opened += 1
+        self._opened_in_a_row += 1
+        self._until_s = now_s + wait_s
+        return wait_s
+
+
+class Breaker:
+    """The circuits of one judge, shared by all its callers. Thread-safe."""
+
+    def __init__(self, settings: JudgeSettings, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with closed circuits.
+
+        Args:
+            settings: number of failures that open a circuit, and the first wait.
+            name: name of the judge, for messages.
+            clock: monotonic clock in seconds.
+        """
+        self._settings = settings
+        self._name = name
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._judge = self._new()
+        self._prompts: dict[tuple[str, str], _Circuit] = {}
+
+    @property
+    def state(self) -> BreakerState:
+        """The most severe state among the circuits that conversations wait for: the judge's, and those of scoring's own prompts.
+
+        Rubrics are not included: without a rubric's verdict a metric is missing, and no conversation waits.
+        """
+        with self._lock:
+            now_s = self._clock()
+            circuits = [self._judge, *(circuit for (kind, _), circuit in self._prompts.items() if kind != "rubric")]
+            states = [circuit.state(now_s) for circuit in circuits]
+        worst = max(states, key=lambda state: (_STATES.index(state.state), state.retry_in_s, state.failures))
+        return BreakerState(
+            state=worst.state,
+            failures=max(state.failures for state in states),
+            retry_in_s=worst.retry_in_s,
+            opened=sum(state.opened for state in states),
+        )
+
+    @property
+    def outage_s(self) -> float | None:
+        """Seconds until an unresponsive judge is tried again; None if waiting does not help.
+
+        It does not help if the judge responds, or if it refuses the credentials, which is permanent.
+        """
+        with self._lock:
+            judge = self._judge.state(self._clock())
+            is_outage = self._judge.last is not None and self._judge.last.kind == "outage"
+        return judge.retry_in_s if judge.state != "closed" and is_outage else None
+
+    def admit(self, question: Question) -> Admission:
+        """Return whether a question may be asked now, or which circuit is open."""
+        with self._lock:
+            now_s, prompt = self._clock(), self._prompt(question)
+            if not prompt.admits(now_s):
+                return "prompt_open"
+            if not self._judge.admits(now_s):
+                return "judge_open"
+            self._judge.enter()
+            prompt.enter()
+            return "admitted"
+
+    def record(self, question: Question, answer: Verdict | JudgeFailure) -> None:
+        """Count the result of a question in the circuits that it concerns."""
+        failure = answer if isinstance(answer, JudgeFailure) else None
+        if failure is not None and (isinstance(failure, NotAsked) or failure.reason != "judge_error"):
+            self.release(question)
+            return
+        with self._lock:
+            now_s, prompt = self._clock(), self._prompt(question)
+            if failure is not None and failure.kind in {"outage", "refused"}:
+                prompt.drop()
+                wait_s, failures = self._judge.fail(now_s, failure), self._judge.failures
+                message = "judge %s failed %d times in a row: it is not called for %g s, and its questions wait"
+                args: tuple[object, ...] = (self._name, failures, wait_s)
+            elif failure is not None and failure.kind == "question":
+                self._judge.drop()
+                prompt.drop()
+                return
+            else:
+                answers_again = self._judge.succeed()
+                wait_s = prompt.fail(now_s, failure) if failure is not None else None
+                reads_again = failure is None and prompt.succeed()
+                message = (
+                    "judge %s gave no verdict on %d questions in a row with prompt %s: this prompt is paused for %g s"
+                )
+                args = (self._name, prompt.failures, metric_of(question), wait_s)
+                if answers_again or reads_again:
+                    _log.warning("judge %s responds again", self._name)
+        if wait_s is not None:  # the failure's own message may contain content, and is not logged
+            _log.warning(message, *args)
+
+    def release(self, question: Question) -> None:
+        """Record that an admitted question has no result: another one may be tried."""
+        with self._lock:
+            self._judge.drop()
+            self._prompt(question).drop()
+
+    def not_asked(self, question: Question) -> NotAsked:
+        """Return the failure of a question that is not asked, with the reason."""
+        with self._lock:
+            now_s, prompt = self._clock(), self._prompt(question)
+            of_prompt = prompt.state(now_s).state != "closed"
+            circuit = prompt if of_prompt else self._judge
+            state, last = circuit.state(now_s), circuit.last
+        why = f"judge {self._name} failed {state.failures} times in a row"
+        if of_prompt:
+            name = metric_of(question)
+            why = f"judge {self._name} gave no verdict on {state.failures} questions in a row with prompt {name}"
+        lastly = "" if last is None else f", last: {last.message[:_LAST_CHARACTERS]}"
+        when = f"in {state.retry_in_s:.0f} s" if state.retry_in_s >= 1 else "soon"
+        return NotAsked(
+            reason="judge_error",
+            message=f"not asked: {why}{lastly}; it is tried again {when} (judge.breaker_failures, judge.breaker_wait_s)",
+            waits=not of_prompt or question.kind != "rubric",
+        )
+
+    def _prompt(self, question: Question) -> _Circuit:
+        key = (question.kind, metric_of(question))
+        return self._prompts.get(key) or self._prompts.setdefault(key, self._new())
+
+    def _new(self) -> _Circuit:
+        return _Circuit(self._settings.breaker_failures, self._settings.breaker_wait_s)
+
+
+class Patience:
+    """Limits how long a run waits for an unresponsive judge, in total since its last verdict."""
+
+    def __init__(
+        self,
+        longest_s: float,
+        stop: Callable[[], bool] = lambda: False,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Start without any wait.
+
+        Args:
+            longest_s: seconds after which the run gives up.
+            stop: returns True to end a wait early.
+            sleep: waits a number of seconds.
+        """
+        self._longest_s = longest_s
+        self._stop = stop
+        self._sleep = sleep
+        self._waited_s = 0.0
+
+    def wait(self, wait_s: float) -> bool:
+        """Wait; return False, without or before the full wait, if the run gives up or should stop."""
+        wait_s = max(wait_s, _LOOK_S)
+        if self._waited_s + wait_s > self._longest_s:
+            return False
+        left_s = wait_s
+        while left_s > 0 and not self._stop():
+            step_s = min(left_s, _LOOK_S)
+            self._sleep(step_s)
+            left_s -= step_s
+            self._waited_s += step_s
+        return not self._stop()
+
+    def answered(self) -> None:
+        """Record a verdict: the judge responds again."""
+        self._waited_s = 0.0

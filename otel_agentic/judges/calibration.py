@@ -13,11 +13,12 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from otel_agentic.errors import CaseError
-from otel_agentic.stats.agreement import (
+from otel_agentic.stats.judge_error import (
     Agreement,
     CurvePoint,
     VerdictPair,
@@ -25,11 +26,10 @@ from otel_agentic.stats.agreement import (
     best_threshold,
     threshold_curve,
 )
+from otel_agentic.truth.formats.located import column_problems
 from otel_agentic.truth.load import DEFAULT_REWARD_THRESHOLD, read_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from otel_agentic.stats.model import CaseKey
 
 _READ: Final = ("conversation_id", "turn", "turn_index", "verdict", "reward", "environment")
@@ -98,10 +98,8 @@ def _header_problems(header: list[str]) -> Iterator[str]:
     if "conversation_id" not in header:
         yield f"conversation_id: column missing, found {','.join(header) or 'no columns'}; allowed: {_ALLOWED}"
         return
-    for column in sorted({column for column in header if column not in {*_READ, *_IGNORED}}):
-        yield f"{column or 'a column without a name'}: unknown column; allowed: {_ALLOWED}, and for information: {', '.join(_IGNORED)}"
-    for column in sorted({column for column in header if header.count(column) > 1}):
-        yield f"{column}: duplicate column; keep one"
+    allowed = f"{_ALLOWED}, and for information: {', '.join(_IGNORED)}"
+    yield from column_problems(header, (*_READ, *_IGNORED), allowed)
     for first, second in (("verdict", "reward"), ("turn", "turn_index")):
         if {first, second} <= set(header):
             yield f"{first}, {second}: both columns are present; keep one"

@@ -23,7 +23,7 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -35,8 +35,6 @@ from pydantic import SecretStr
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-
     from langchain_core.language_models import BaseChatModel
 
 #: Maximum size of a reply in bytes; a verdict takes a few thousand.
@@ -154,9 +152,14 @@ class Background:
             self._loop.close()
 
 
+#: Threads that ask for the first time together must not create a loop each: a judge's limit belongs to one loop.
+_CREATION: Final = threading.Lock()
+
+
 def shared() -> Background:
     """Return the loop of this process; it is created at the first call and closed at exit."""
-    return _of_process(os.getpid())
+    with _CREATION:
+        return _of_process(os.getpid())
 
 
 @cache
@@ -291,7 +294,7 @@ def _create(provider: str, model: str, options: dict[str, Any]) -> BaseChatModel
                 f"{judge}: langchain does not know the provider {provider!r}; allowed: {parts[1].strip()}"
             ) from error
         raise UsageError(
-            f"{judge}: the model cannot be created: {parts[0]} (judge.model_options: {_names(options)})"
+            f"{judge}: the model cannot be created: {parts[0]} (judge.model_options: {', '.join(sorted(options)) or 'none'})"
         ) from error
 
 
@@ -304,10 +307,6 @@ def _require_known(model: BaseChatModel, options: Mapping[str, Any]) -> None:
             f"judge.model_options: {', '.join(sorted(unknown))}: {type(model).__name__} has no such option; options of the "
             "provider's own interface belong in model_kwargs"
         )
-
-
-def _names(options: Mapping[str, Any]) -> str:
-    return ", ".join(sorted(options)) or "none"
 
 
 def _takes(model: BaseChatModel, option: str) -> bool:

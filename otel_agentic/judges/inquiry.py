@@ -12,6 +12,7 @@ import re
 import time
 import warnings
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -22,16 +23,15 @@ from otel_agentic.judges.messages import (
     SCHEMA_NAME,
     Reply,
     UnreadableReplyError,
-    form_of,
+    Way,
     messages,
     read_message,
     schema_of,
     validated,
 )
-from otel_agentic.judges.prompts import instructions_of
+from otel_agentic.judges.prompts import Prompt, instructions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from random import Random
 
     from langchain_core.language_models import BaseChatModel
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import JudgeSettings
     from otel_agentic.judges.base import FailureKind, Question, QuestionKind, ReplyForm
-    from otel_agentic.judges.messages import Way
-    from otel_agentic.judges.prompts import Prompt
 
 #: Larger exponents have no effect: 2**30 seconds are 34 years.
 _MAX_DOUBLINGS = 30
@@ -504,7 +502,7 @@ class Inquiry:
         return CallProblem(kind="refused", message=message)
 
     async def _call(self, question: Question, spent: Spent, *, again: bool) -> Reply | CallProblem:
-        form = form_of(question)
+        form = question.form
         try:
             rung, model = self._ladder.current(form)
         except NotImplementedError as error:

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 import weakref
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,20 +20,15 @@ from statistics import median_low
 from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.config import JudgeSettings
-from otel_agentic.judges.base import JudgeFailure, Question, QuestionKind, Verdict
+from otel_agentic.judges.base import FailureKind, FailureReason, JudgeFailure, Question, QuestionKind, Rubric, Verdict
 from otel_agentic.judges.chat_models import identity_of, make_model, name_of, own_connections, shared
 from otel_agentic.judges.inquiry import CallProblem, Inquiry, Spent
-from otel_agentic.judges.messages import FRAME, RUBRIC_FRAME, SYSTEM, texts_of
+from otel_agentic.judges.messages import FRAME, RUBRIC_FRAME, SYSTEM, Reply
 from otel_agentic.judges.prompts import instructions_of, own_prompt, prompt_texts
 from otel_agentic.truth.values import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
-
     from langchain_core.language_models import BaseChatModel
-
-    from otel_agentic.judges.base import FailureKind, FailureReason, Rubric
-    from otel_agentic.judges.messages import Reply
 
     Answer = Verdict | JudgeFailure
 
@@ -119,7 +115,12 @@ class CanaryWatch:
         for number, question in questions:
             rival = next((other for other in last if _differ(other, question)), None)
             chosen = rival is not None and question.kind == "answer" and _share(question) < self._ratio
-            yield number, question, _with_answers_of(question, rival) if chosen and rival else None
+            canary = (
+                replace(question, expected=rival.expected, also_accepted=rival.also_accepted)
+                if chosen and rival
+                else None
+            )
+            yield number, question, canary
             if question.kind == "answer":
                 last = [question, *([rival] if rival else [])]
 
@@ -135,11 +136,6 @@ class CanaryWatch:
         # since logs have other readers than the store.
         if passed and fooled.bit_count() == 1:
             _LOG.warning("the judge let a canary pass: %d of %d wrong answers passed so far", fooled, total)
-
-
-def _with_answers_of(question: Question, rival: Question) -> Question:
-    """Return a question with the accepted answers of another one."""
-    return replace(question, expected=rival.expected, also_accepted=rival.also_accepted)
 
 
 def _differ(first: Question, second: Question) -> bool:
@@ -294,7 +290,7 @@ class LangChainJudge:
         model, close = own_connections(model)
         self._closed = weakref.finalize(self, _close, close)
         self._closed.atexit = False  # at exit, the loop that would close them has ended
-        self.permit: Callable[[Question], bool] = _always
+        self.permit: Callable[[Question], bool] = lambda _: True
         self._watch = CanaryWatch(self._settings.canary_ratio)
         inquiry = Inquiry(
             model=model,
@@ -363,7 +359,7 @@ class LangChainJudge:
 
     def estimated_tokens(self, question: Question) -> int:
         """Return the estimated number of tokens, input and output, of one call for a question."""
-        material = sum(min(len(text), self._settings.max_answer_characters) for _, text in texts_of(question))
+        material = sum(min(len(text), self._settings.max_answer_characters) for _, text in question.texts)
         instructions = len(instructions_of(question, self._prompts))
         return (_FRAME_CHARACTERS + instructions + material) // _CHARACTERS_A_TOKEN
 
@@ -426,10 +422,6 @@ def _close(close: Callable[[], Awaitable[None]] | None) -> None:
 
 async def _awaited(close: Callable[[], Awaitable[None]]) -> None:
     await close()
-
-
-def _always(_: Question) -> bool:
-    return True
 
 
 def _enqueue(done: queue.SimpleQueue[tuple[int, Future[Answer]]], number: int, future: Future[Answer]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -14,16 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, SupportsFloat, cast
 from otel_agentic import plugins
 from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.judges.base import JudgeFailure, Question, Verdict
+from otel_agentic.judges.base import Judge, JudgeFailure, Question, Verdict
 from otel_agentic.judges.chat_models import MISSING
 from otel_agentic.judges.llm import LangChainJudge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from langchain_core.language_models import BaseChatModel
-
-    from otel_agentic.judges.base import Judge
 
     #: From a question to a score in [0, 1], to true or false, or to a verdict.
     JudgingFunction = Callable[[Question], float | bool | Verdict | JudgeFailure]

@@ -1,4 +1,7 @@
-"""A running collector: receivers, store, assembler, scoring, windows, telemetry and the admin address, connected."""
+"""A running collector: receivers, store, assembler, scoring, windows, telemetry and the admin address, connected.
+
+The assembler tracks arriving spans and decides when turns and conversations end.
+"""
 
 from __future__ import annotations
 
@@ -6,45 +9,250 @@ import logging
 import os
 import threading
 import time
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 from otel_agentic import plugins
 from otel_agentic.commands.registry import Commands, registered
-from otel_agentic.engine.engine import Engine
+from otel_agentic.conversations import idle_limit_ns, turn_limit_ns
+from otel_agentic.engine.engine import Engine, EngineListener
+from otel_agentic.engine.rebuild import AffectedItems, RebuildResult
 from otel_agentic.errors import OverloadedError, StoreError
-from otel_agentic.live.assembler import Assembler
-from otel_agentic.live.event_reporter import EventReporter
-from otel_agentic.live.health import Phase, ReceivedCounts, vitals_of, why_not_ready
-from otel_agentic.live.loops import Drain
-from otel_agentic.live.monitors import MonitorLoop
-from otel_agentic.live.retention_loop import RetentionLoop
-from otel_agentic.live.scoring_loop import ScoringLoop
-from otel_agentic.live.window_loop import WindowLoop
+from otel_agentic.live.loops import BackgroundLoop, Drain, LoopErrorLogger, RetentionLoop, ScoringLoop, WindowLoop
+from otel_agentic.live.reporting import EventReporter, MonitorLoop, Phase, ReceivedCounts, vitals_of, why_not_ready
 from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, parse_address
 from otel_agentic.net.server_file import LiveServer, process_mark, remove_server_file, write_server_file
 from otel_agentic.server import AdminServer, CommandPool, build_app
+from otel_agentic.store import links
 from otel_agentic.store.conversations import window_times
 from otel_agentic.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
     from concurrent.futures import Future
 
-    from otel_agentic.config import Settings
-    from otel_agentic.engine.rebuild import RebuildResult
+    from otel_agentic.config import ConversationSettings, Settings
+    from otel_agentic.conversations.model import ClosedBy
     from otel_agentic.judges import JudgeFailure, Verdict
     from otel_agentic.spans import Collector, Receipt, SpanBatch
     from otel_agentic.store.scores import Measured
-    from otel_agentic.store.selection import Scored
-    from otel_agentic.store.table import Key
+    from otel_agentic.store.table import Key, Scored
     from otel_agentic.telemetry import Vitals
+    from otel_agentic.telemetry.facade import Stage
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
+#: Maximum number of traces read, and of conversations rebuilt, per tick: after a tick, results are reported and a stop is
+#: obeyed.
+_PORTION: Final = 1000
+#: Smaller portions do not pay for the fixed cost of a tick.
+_LEAST_PORTION: Final = 50
+#: Target duration of a tick if no sender waits, seconds. Under pressure a tick takes its share of it, because it competes with
+#: the receivers.
+_TICK_S: Final = 0.5
+#: Maximum number of arrived traces remembered; beyond it, the store is asked.
+_MAX_REMEMBERED: Final = 50_000
+_LONGEST_TICK_S: Final = 0.5
+#: With timers shorter than this, arrivals are processed as soon as they are stored.
+_SHORT_S: Final = 0.02
+_NS_PER_S: Final = 1_000_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """An open conversation: its last arrival (ns), whether it has an id, and whether it has arrivals not rebuilt yet."""
+
+    last_ns: int
+    has_id: bool
+    fresh: bool
+
+
+class Assembler(BackgroundLoop):
+    """Rebuilds conversations in the background: when a turn becomes idle, and again when the conversation closes.
+
+    Conversations that are open at a stop stay open until the next start.
+    Idle time is measured by arrival, not by span times: a clock that is wrong by a day closes nothing early.
+    """
+
+    def __init__(self, engine: Engine, on_rebuilt: Callable[[RebuildResult], None]) -> None:
+        super().__init__("assembler")
+        self._engine = engine
+        self._settings: ConversationSettings = engine.settings.conversations
+        self._on_rebuilt = on_rebuilt
+        self._lock = threading.Lock()
+        self._arrived: dict[str, int] = {}
+        self._open: dict[Key, _Open] = {}
+        self._loose: dict[str, int] = {}
+        self._behind = False
+        self._overflowed = False
+        self._portion = _PORTION
+        self._item_s = 0.0
+        self._immediate = min(self._settings.turn_idle_s, self._settings.idle_s) < _SHORT_S
+        self._errors = LoopErrorLogger(_log, "rebuilding conversations")
+
+    def start(self) -> None:
+        """Resume what an earlier process left unread or open, then start the thread."""
+        self._engine.store.listen(self.arrived)  # first: a batch stored meanwhile is processed twice rather than never
+        self.arrived(self._engine.rebuilder.pending())
+        with self._engine.store.read() as con:
+            for conversation in links.open_conversations(con, self._engine.clock()):
+                self._open[conversation.key] = _Open(
+                    last_ns=conversation.last_ns, has_id=conversation.has_id, fresh=True
+                )
+        super().start()
+
+    def arrived(self, trace_ids: Iterable[str]) -> None:
+        """Record that spans of these traces were stored."""
+        now_ns = self._engine.clock()
+        with self._lock:
+            for trace_id in trace_ids:
+                if len(self._arrived) >= _MAX_REMEMBERED and trace_id not in self._arrived:
+                    self._overflowed = True
+                else:
+                    self._arrived[trace_id] = now_ns
+        if self._immediate:
+            self._wake.set()
+
+    @property
+    def open_count(self) -> int:
+        """The number of open conversations."""
+        return len(self._open) + len(self._loose)
+
+    def backlog(self) -> dict[Stage, int]:
+        """Return the number of arrived traces that were not read yet, and of conversations that are due to be rebuilt.
+
+        At most 50,000 traces are counted. Other threads change the state meanwhile, so the numbers may be off by a few.
+        """
+        now_ns, turn_ns = self._engine.clock(), turn_limit_ns(self._settings)
+        due_conversations = sum(
+            state.fresh and now_ns - state.last_ns >= turn_ns for state in list(self._open.values())
+        )
+        loose = sum(now_ns - at_ns >= turn_ns for at_ns in list(self._loose.values()))
+        return {"read": len(self._arrived), "rebuild": due_conversations + loose}
+
+    def tick(self) -> RebuildResult:
+        """Process everything that is due; return the changes."""
+        self._portion = self._next_portion()
+        began = time.monotonic()
+        self._catch_up()
+        with self._lock:
+            arrived = dict(islice(self._arrived.items(), self._portion))
+            for trace_id in arrived:
+                del self._arrived[trace_id]
+        if arrived:
+            try:
+                self._record(self._engine.rebuilder.read(arrived), max(arrived.values()))
+            except BaseException:
+                with self._lock:
+                    self._arrived = arrived | self._arrived
+                raise
+        rebuilt = self._rebuild_due(self._engine.clock())
+        if self._behind:  # otherwise the time does not show the cost of an item
+            self._item_s = (time.monotonic() - began) / self._portion
+        return rebuilt
+
+    def _next_portion(self) -> int:
+        """Return the number of traces to read and conversations to rebuild, by the cost of the last tick."""
+        if not self._item_s:
+            return _LEAST_PORTION  # the cost is not known yet
+        return min(_PORTION, max(_LEAST_PORTION, int(self._engine.pressure.share * _TICK_S / self._item_s)))
+
+    def _catch_up(self) -> None:
+        """Ask the store for arrived traces that exceeded the memory limit."""
+        with self._lock:
+            must_ask = self._overflowed and not self._arrived
+            self._overflowed = self._overflowed and not must_ask
+        if must_ask:
+            self.arrived(self._engine.rebuilder.pending())
+
+    def _record(self, touched: AffectedItems, at_ns: int) -> None:
+        for key in touched.keys:
+            known = self._open.get(key)
+            self._open[key] = _Open(last_ns=at_ns, has_id=known.has_id if known else True, fresh=True)
+        for trace_id in touched.loose_traces:
+            self._loose[trace_id] = at_ns
+
+    def _rebuild_due(self, now_ns: int) -> RebuildResult:
+        turn_ns = turn_limit_ns(self._settings)
+        closing = self._some(
+            key for key, state in self._open.items() if now_ns - state.last_ns >= self._limit_ns(state)
+        )
+        quiet = self._some(
+            key for key, state in self._open.items() if state.fresh and now_ns - state.last_ns >= turn_ns
+        )
+        loose = {
+            trace_id: self._loose[trace_id]
+            for trace_id in self._some(trace_id for trace_id, at_ns in self._loose.items() if now_ns - at_ns >= turn_ns)
+        }
+        self._behind = (
+            bool(self._arrived) or self._overflowed or self._portion in {len(closing), len(quiet), len(loose)}
+        )
+        if not (closing or quiet or loose):
+            return RebuildResult()
+        touched = AffectedItems(keys=frozenset(closing | quiet), loose_traces=frozenset(loose))
+        rebuilt = self._engine.rebuilder.rebuild(touched, lambda key: _idle(key, closing))
+        for key in closing:
+            self._open.pop(key, None)
+        for key in quiet - closing:
+            self._open[key].fresh = False
+        for trace_id in loose:
+            self._loose.pop(trace_id, None)
+        self._update_open(rebuilt, loose, now_ns)
+        return rebuilt
+
+    def _update_open(self, rebuilt: RebuildResult, loose: dict[str, int], now_ns: int) -> None:
+        """Update the open conversations; a trace without an id belongs to a conversation only from now on."""
+        for key in rebuilt.vanished:
+            self._open.pop(key, None)
+        for saved in rebuilt.saved:
+            if saved.closed_by is not None:
+                self._open.pop(saved.key, None)
+                continue
+            known = self._open.get(saved.key)
+            last_ns = max((at_ns for trace_id, at_ns in loose.items() if trace_id in saved.traces), default=0)
+            if known is not None:
+                known.last_ns = max(known.last_ns, last_ns)  # a trace that its history linked to it keeps it open
+            else:
+                self._open[saved.key] = _Open(last_ns=last_ns or now_ns, has_id=saved.has_id, fresh=False)
+
+    def _some(self, due_items: Iterable[T]) -> set[T]:
+        return set(islice(due_items, self._portion))
+
+    def _limit_ns(self, state: _Open) -> int:
+        return idle_limit_ns(self._settings, has_id=state.has_id)
+
+    def _run(self) -> None:
+        tick_s = min(_LONGEST_TICK_S, max(_SHORT_S, self._settings.turn_idle_s) / 2)
+        behind = True  # an earlier process may have closed conversations without scoring them
+        while True:
+            self._wake.wait(0 if self._behind else tick_s)
+            self._wake.clear()
+            if self._stopping.is_set():
+                return
+            began = time.monotonic()
+            try:
+                rebuilt = self.tick()
+                behind = behind or bool(rebuilt.saved or rebuilt.vanished)
+                if behind:
+                    self._on_rebuilt(rebuilt)
+                    behind = False
+            except Exception as error:  # noqa: BLE001 — logged and retried at the next tick: the spans are stored
+                self._behind = False  # a permanent failure must not become a tight loop
+                self._errors.failed(error)
+            else:
+                self._errors.ended()
+            self._engine.pressure.rest(time.monotonic() - began, self._stopping)
+
+
+def _idle(key: Key, closing: set[Key]) -> ClosedBy | None:
+    return "idle" if key in closing else None
+
+
 DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
 #: A shutdown takes at most ten seconds (`Drain`): this much for the loops that process spans, and for each step after it.
 _WORK_S, _GRACE_S = 5.0, 2.0
@@ -52,7 +260,7 @@ _WORK_S, _GRACE_S = 5.0, 2.0
 _SHOWN_PROBLEMS: Final = 20
 
 
-class LiveCollector:
+class LiveCollector(EngineListener):
     """Everything that `otel-agentic serve` runs, from `start` to `stop`."""
 
     def __init__(self, settings: Settings, collectors: Sequence[str] = DEFAULT_COLLECTORS) -> None:
@@ -69,7 +277,7 @@ class LiveCollector:
         self.engine = Engine(settings, create=True, upgrade=True, collecting=True, listener=self)
         try:
             _ = (
-                self.engine.evaluating.judge
+                self.engine.runner.judge
             )  # fails now rather than at the first conversation if it is missing or lacks a key
             self.telemetry = Telemetry.from_settings(self.engine.emit, run_id=uuid4().hex, trigger="online")
             self._reporter = EventReporter(self.engine, self.telemetry)
@@ -83,7 +291,6 @@ class LiveCollector:
         self.scoring_loop = ScoringLoop(self.engine, self._emit)
         self._received = ReceivedCounts()
         self.telemetry.watch(self._vitals)
-        self.engine.store.time_commits(self.telemetry.record_commit)
         self._commands = CommandPool(settings.admin.command_slots)
         self._query_slots = threading.BoundedSemaphore(settings.admin.query_slots)
         self._admin: AdminServer | None = None
@@ -177,7 +384,7 @@ class LiveCollector:
         """Run a command on the live store; see `commands`. A query ends early once `disconnected` returns True."""
         if self._phase == "stopping":
             raise OverloadedError("the collector is stopping; retry after the restart")
-        commands = Commands(self.engine, scored=self._emit, gone=disconnected)
+        commands = Commands(self.engine, scored=self._emit, is_disconnected=disconnected)
         if name in {"evaluate", "judge_calibrate", "failures_merged"}:
             with self.scoring_loop.lock:  # two at once would score the same conversation, or ask the judge twice
                 result = commands.call(name, arguments)
@@ -239,7 +446,11 @@ class LiveCollector:
 
     def _vitals(self) -> Vitals:
         return vitals_of(
-            self._phase, self.engine, assembler=self.assembler, scoring=self.scoring_loop, retaining=self.retention_loop
+            self._phase,
+            self.engine,
+            unbuilt=self.assembler.backlog(),
+            scoring=self.scoring_loop,
+            retaining=self.retention_loop,
         )
 
     def health(self) -> dict[str, Any]:
@@ -249,7 +460,7 @@ class LiveCollector:
             "db": str(self.settings.store.db),
             "open_conversations": self.assembler.open_count,
             "telemetry": list(self.telemetry.enabled),
-            "judge": asdict(self.engine.evaluating.breaker.state),
+            "judge": asdict(self.engine.runner.breaker.state),
         }
 
     def _state(self) -> dict[str, Any]:
@@ -276,6 +487,10 @@ class LiveCollector:
         self.scoring_loop.wake()
         if changed := rebuilt.vanished | {saved.key for saved in rebuilt.saved if saved.revision > 1}:
             self._restate(changed)
+
+    def committed(self, duration_s: float) -> None:
+        """Record the duration of a commit of spans."""
+        self.telemetry.record_commit(duration_s)
 
     def late_spans(self, count: int) -> None:
         """Count spans that arrived after their conversation was removed; see `EngineListener`."""

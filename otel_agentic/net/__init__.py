@@ -10,9 +10,17 @@ from otel_agentic.net.address import (
     raise_file_limit,
     require_allowed,
 )
-from otel_agentic.net.auth import Credentials, ReloadedFiles, Role, Tokens, read_tokens
+from otel_agentic.net.auth import (
+    Credentials,
+    ReloadedFiles,
+    Role,
+    ServerTls,
+    TlsFiles,
+    Tokens,
+    client_context,
+    read_tokens,
+)
 from otel_agentic.net.guards import Bounds, Connections, guarded_protocol
-from otel_agentic.net.tls import ServerTls, TlsFiles, client_context
 
 __all__ = [
     "Address",

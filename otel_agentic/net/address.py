@@ -9,15 +9,13 @@ import os
 import re
 import socket
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from otel_agentic.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _log = logging.getLogger(__name__)
 _HIGHEST_PORT = 65_535

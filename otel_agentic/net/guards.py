@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -17,9 +18,7 @@ import h11
 from h11._receivebuffer import ReceiveBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from otel_agentic.net.tls import ServerTls
+    from otel_agentic.net.auth import ServerTls
 
 #: The stages of a connection: the head of a request (or no request yet), its body, or the answer.
 Stage = Literal["head", "body", "answer"]

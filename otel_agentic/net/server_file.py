@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import orjson
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _SUFFIX: Final = ".server.json"
 

@@ -1,27 +1,34 @@
-"""Removes secrets from texts and values before anything is written.
+"""Removes secrets from texts, values and received spans before anything is written, and counts the redactions.
 
-A text that is JSON is read as data, so that escapes hide nothing and field names are considered; any other text is searched
-as it is. Unchanged parts of JSON text stay as they were written. Redaction takes time linear in the length of the text: patterns
-are RE2's, JSON is read once per level, and JSON text inside JSON text is followed to a fixed depth.
+A text that is JSON is read as data, so that escapes hide nothing and field names are considered; any other text is
+searched as it is. Redaction takes time linear in the length of the text: patterns are RE2's, JSON is read once per level, and
+JSON text inside JSON text is followed to a fixed depth.
+
+Nearly all spans contain nothing to redact. A batch is therefore written as JSON text and searched in one pass; only if that
+matches are smaller groups searched, and texts read one by one. A span without a match is passed on as it is.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import re
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from functools import cache, lru_cache
+from typing import Any, Final, TypeVar
 
+import orjson
 import re2  # type: ignore[import-untyped] # the package ships no types
 
+from otel_agentic.config import RedactionSettings
 from otel_agentic.redaction.checks import is_sentence
 from otel_agentic.redaction.fields import (
     MARK,
     MARK_START,
     Strength,
-    cells,
     is_directory,
     is_empty,
     is_schema,
@@ -29,78 +36,29 @@ from otel_agentic.redaction.fields import (
     mark_of,
     strength_of,
 )
-from otel_agentic.redaction.rules import CREDENTIAL, CUSTOM, joined, naming_hint
+from otel_agentic.redaction.rules import CREDENTIAL, CUSTOM, Rule, joined, naming_hint, rules_of
+from otel_agentic.redaction.search import (
+    Bare,
+    Pairs,
+    Patterns,
+    Search,
+    looks_like_json,
+    parse,
+    re2_options,
+    readable,
+    rewritten,
+    values_of,
+)
+from otel_agentic.spans.model import LogRecord, Resource, Scope, Span, SpanBatch
 
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Iterable, Iterator
-
-    from otel_agentic.redaction.rules import Rule
-
-#: Memory for the automata of one pattern, in bytes.
-_MEMORY: Final = 16 << 20
 _ANYWHERE: Final = re2._Anchor.UNANCHORED  # noqa: SLF001 — the enumeration has no public name
-
-
-class Hit(NamedTuple):
-    """The position of a match: of its group `value`, or of all of it; and of its group `name`, (-1, -1) without such a group."""
-
-    start: int
-    end: int
-    name: tuple[int, int]
-
-
-class Pattern:
-    """A compiled pattern.
-
-    Raises:
-        ValueError: RE2 does not accept it; contains the reason.
-    """
-
-    def __init__(self, pattern: str) -> None:
-        self._pattern = _compiled(pattern)
-        groups = self._pattern.groupindex
-        self._value, self._name = groups.get("value", 0), groups.get("name", 0)
-
-    def hits(self, text: str) -> Iterator[Hit]:
-        """Yield the non-empty, non-overlapping matches, left to right."""
-        # With bytes, RE2 does not have to count characters; in ASCII text the positions are the same.
-        for match in self._pattern.finditer(text.encode() if text.isascii() else text):
-            start, end = match.span(self._value)
-            if start < end:
-                yield Hit(start, end, match.span(self._name) if self._name else (-1, -1))
-
-
-class Patterns:
-    """A set of patterns that are matched at once."""
-
-    def __init__(self, patterns: Sequence[str], *, as_bytes: bool = False) -> None:
-        """Compile the patterns.
-
-        Args:
-            patterns: the patterns.
-            as_bytes: texts will be bytes, and each byte counts as a character.
-        """
-        options = _options()
-        if as_bytes:
-            options.encoding = options.Encoding.LATIN1
-        self._set = re2.Set.SearchSet(options)
-        for pattern in patterns:
-            self._set.Add(pattern.encode() if as_bytes else pattern)
-        if patterns:
-            self._set.Compile()
-        self._size = len(patterns)
-
-    def matching(self, text: str | bytes) -> Sequence[int]:
-        """Return the indices of the patterns that match anywhere in the text."""
-        return self._set.Match(text) or () if self._size else ()
 
 
 class Glance:
     """Tests whether a pattern matches bytes, in one pass and as fast as possible. Text beyond ASCII counts as bytes."""
 
     def __init__(self, pattern: str | None) -> None:
-        options = _options()
+        options = re2_options()
         options.encoding, options.never_capture = options.Encoding.LATIN1, True
         # Not `search`: its overhead is as large as the match of a small span.
         self._match = re2.compile(pattern.encode(), options)._regexp.Match if pattern else None  # noqa: SLF001
@@ -108,251 +66,6 @@ class Glance:
     def __call__(self, text: bytes) -> bool:
         """Return whether it matches."""
         return self._match is not None and self._match(_ANYWHERE, text, 0, len(text))[0][0] >= 0
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.log_errors, options.max_mem = False, _MEMORY
-    return options
-
-
-def _compiled(pattern: str) -> Any:
-    try:
-        return re2.compile(pattern, _options())
-    except re2.error as error:
-        reason = error.args[0]
-        raise ValueError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from error
-
-
-_BLANK: Final = re.compile(r"[ \t\n\r]*")
-_DECODER: Final = json.JSONDecoder(strict=False)
-_START: Final = re.compile(r'\s*[\[{"]')
-#: Scalars of valid JSON text: strings, numbers and literals. The text between them is punctuation.
-_SCALAR: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{},:"]+', re.DOTALL)
-
-
-class Pairs(list[tuple[str, Any]]):
-    """An object of JSON text, as a list of pairs, so that a repeated key does not hide a value."""
-
-
-class Bare(str):
-    """A number of JSON text as it is written, since parsing could change it."""
-
-    __slots__ = ()
-
-
-def looks_like_json(text: str) -> bool:
-    """Return whether a text begins like a container or a string of JSON."""
-    return _START.match(text) is not None
-
-
-def parse(text: str) -> Any:
-    """Return the value of JSON text, objects as `Pairs` and numbers as `Bare`.
-
-    Raises:
-        ValueError: it is not JSON.
-        RecursionError: it is nested too deeply.
-    """
-    return json.loads(
-        text, object_pairs_hook=Pairs, parse_int=Bare, parse_float=Bare, parse_constant=Bare, strict=False
-    )
-
-
-def values_of(text: str) -> list[tuple[str | None, int, int]]:
-    """Return the key (None in an array), start and end of each value of a JSON container, in one pass.
-
-    Raises:
-        ValueError: it is not JSON, or not a container.
-        RecursionError: it is nested too deeply.
-    """
-    position = _BLANK.match(text).end()  # type: ignore[union-attr] # also matches the empty text
-    opening = text[position : position + 1]
-    closing = {"[": "]", "{": "}"}.get(opening)
-    if closing is None:
-        raise ValueError("no container")
-    values: list[tuple[str | None, int, int]] = []
-    position = _blank_end(text, position + 1)
-    while text[position : position + 1] != closing or values:
-        key = None
-        if closing == "}":
-            key, position = _DECODER.raw_decode(text, position)
-            position = _blank_end(text, _sign_end(text, _blank_end(text, position), ":"))
-        _, end = _DECODER.raw_decode(text, position)
-        values.append((key, position, end))
-        position = _blank_end(text, end)
-        if text[position : position + 1] == closing:
-            break
-        position = _blank_end(text, _sign_end(text, position, ","))
-    if _blank_end(text, position + 1) != len(text):
-        raise ValueError("text after the container")
-    return values
-
-
-def _blank_end(text: str, position: int) -> int:
-    return _BLANK.match(text, position).end()  # type: ignore[union-attr] # also matches the empty text
-
-
-def _sign_end(text: str, position: int, sign: str) -> int:
-    if text[position : position + 1] != sign:
-        raise ValueError(f"no {sign!r} at character {position}")
-    return position + 1
-
-
-def rewritten(text: str, before: Any, after: Any) -> str:
-    """Return the text with the scalars that differ replaced.
-
-    Args:
-        text: valid JSON text.
-        before: the result of `parse`.
-        after: the same with some scalars replaced; unchanged scalars are the same objects.
-    """
-    pieces: list[str] = []
-    done = 0
-    tokens = _SCALAR.finditer(text)
-    for token, old, new in zip(tokens, _scalars(before), _scalars(after), strict=True):
-        if new is not old:
-            pieces += (text[done : token.start()], _literal(new))
-            done = token.end()
-    return "".join((*pieces, text[done:]))
-
-
-def _scalars(value: Any) -> list[Any]:
-    """Return keys and scalars in the order in which they are written."""
-    scalars: list[Any] = []
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Pairs):
-            for key, item in reversed(part):
-                waiting += (item, key)
-        elif isinstance(part, list):
-            waiting += reversed(part)
-        else:
-            scalars.append(part)
-    return scalars
-
-
-def _literal(text: str) -> str:
-    written = json.dumps(text, ensure_ascii=False)
-    # A lone surrogate can only be written as an escape.
-    return written if written.isprintable() or _encodes(written) else json.dumps(text)
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-_NAME_END: Final = re.compile(r"[A-Za-z0-9_.-]*\Z")
-#: A field's name is read backwards up to this many characters.
-_NAME_READ: Final = 64
-
-
-class Region(NamedTuple):
-    """A part of a text to redact, and the index of the rule that names it.
-
-    Regions sort by their start; those with the same start by length, longest first, then the most specific first.
-    """
-
-    start: int
-    minus_end: int
-    generic: bool
-    kind: str
-    rule: int
-
-    @property
-    def end(self) -> int:
-        """The position after the last character."""
-        return -self.minus_end
-
-
-class Search:
-    """Finds the regions of a text that rules redact. Thread-safe."""
-
-    def __init__(self, rules: Sequence[Rule], keep_fields: Sequence[str]) -> None:
-        """Prepare the rules; `keep_fields` are names of fields that hold no credentials.
-
-        Raises:
-            ValueError: RE2 does not accept a pattern.
-        """
-        self._rules = rules
-        self._keep_fields = tuple(keep_fields)
-        #: Compiled on the first possible match of a rule: most never are.
-        self._compiled: list[Pattern | None] = [None] * len(rules)
-        # Hints select the rules to apply. Similar rules share an automaton; one for all would have too many states.
-        similar: dict[tuple[object, ...], list[int]] = {}
-        for index, rule in enumerate(rules):
-            if rule.hints:
-                similar.setdefault((bool(rule.close), rule.named or rule.columns, rule.group), []).append(index)
-        self._hints = [
-            (indices, Patterns([rules[index].close or joined(rules[index].hints) for index in indices], as_bytes=True))
-            for indices in similar.values()
-        ]
-        self._unhinted = [index for index, rule in enumerate(rules) if not rule.hints]
-        self._patterns = Patterns([rules[index].pattern for index in self._unhinted])
-
-    def regions(self, text: str) -> list[Region]:
-        """Return the regions of a text to redact, left to right, without overlaps."""
-        searched = readable(text)
-        regions = []
-        for index in self._candidates(searched):
-            rule = self._rules[index]
-            pattern = self._compiled[index] = self._compiled[index] or Pattern(rule.pattern)
-            for hit in pattern.hits(searched):
-                if rule.columns:
-                    parts = cells(text, hit.start, hit.end, self._keep_fields)
-                elif rule.named and self._is_excluded(text, hit):
-                    continue
-                else:
-                    part = rule.check(text[hit.start : hit.end])
-                    parts = [(hit.start, hit.start + len(part))] if part else []
-                regions += [Region(start, -end, rule.generic, rule.kind, index) for start, end in parts]
-        return merged(regions)
-
-    def _candidates(self, text: str) -> Iterator[int]:
-        """Yield the indices of the rules that may match in a text."""
-        encoded = text.encode()
-        for indices, hints in self._hints:
-            for position in hints.matching(encoded):
-                yield indices[position]
-        for position in self._patterns.matching(text):
-            yield self._unhinted[position]
-
-    def _is_excluded(self, text: str, hit: Hit) -> bool:
-        """Return whether the complete name before a value is not that of a credential after all."""
-        start, end = hit.name
-        begins = _NAME_END.search(text[max(0, start - _NAME_READ) : start])
-        name = (begins[0] if begins else "") + text[start:end]
-        return strength_of(name, self._keep_fields) is None or is_directory(name, text[hit.start : hit.end])
-
-
-def merged(regions: Sequence[Region]) -> list[Region]:
-    """Return non-overlapping regions that cover all; of overlapping regions, the first and longest names the kind.
-
-    >>> merged([Region(3, -9, False, "b", 1), Region(0, -5, True, "a", 0)])
-    [Region(start=0, minus_end=-9, generic=True, kind='a', rule=0)]
-    """
-    disjoint: list[Region] = []
-    for region in sorted(regions):
-        if disjoint and region.start < disjoint[-1].end:
-            disjoint[-1] = disjoint[-1]._replace(minus_end=min(disjoint[-1].minus_end, region.minus_end))
-        else:
-            disjoint.append(region)
-    return disjoint
-
-
-def readable(text: str) -> str:
-    """Return a text of the same length that UTF-8 can encode: JSON escapes may produce lone surrogates."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
 
 
 #: JSON text inside JSON text is read this many times; deeper text is searched without being parsed.
@@ -693,3 +406,187 @@ def _is_credential(value: str, strength: Strength) -> bool:
 
 def _is(value: object, other: object) -> bool:
     return value is other
+
+
+_Item = TypeVar("_Item", Span, LogRecord)
+_Part = TypeVar("_Part")
+
+#: Items with a possible match among them are searched again in this many groups.
+_PARTS: Final = 16
+#: Fields that are not searched: the decoders have checked that they are hexadecimal digits.
+_IDS: Final = frozenset({"trace_id", "span_id", "parent_span_id"})
+
+
+class BatchRedactor(Redactor):
+    """Redacts spans and log records. Thread-safe: it has no state."""
+
+    @classmethod
+    def from_settings(cls, settings: RedactionSettings, key: Callable[[], bytes]) -> BatchRedactor:
+        """Return a redactor with the rules of the settings.
+
+        Raises:
+            ValueError: RE2 does not accept a pattern of the settings; loaded settings have been checked for that.
+        """
+        return cls(rules_of(settings), key, settings.keep_fields)
+
+    def batch(self, batch: SpanBatch) -> SpanBatch:
+        """Return the redacted batch, with redactions counted in `altered`; the same object if nothing is redacted."""
+        if not self.rules:
+            return batch
+        counts: Counter[str] = Counter()
+        shared: dict[int, Resource | Scope] = {}
+        spans = self._items(batch.spans, _content_of_span, shared, counts)
+        logs = self._items(batch.logs, _content_of_log, shared, counts)
+        if not counts:
+            return batch
+        return replace(batch, spans=spans, logs=logs, altered=Counter(batch.altered) + counts)
+
+    def _items(
+        self,
+        items: Sequence[_Item],
+        content_of: Callable[[_Item], object],
+        shared: dict[int, Resource | Scope],
+        counts: Counter[str],
+    ) -> tuple[_Item, ...]:
+        for part in {id(part): part for item in items for part in (item.resource, item.scope)}.values():
+            if id(part) not in shared and self._may_hold(part):
+                shared[id(part)] = self._part(part, counts)
+        cleaned = self._cleaned(items, content_of, counts)
+        return tuple([_with_shared(item, shared) for item in cleaned] if shared else cleaned)
+
+    def _cleaned(
+        self, items: Sequence[_Item], content_of: Callable[[_Item], object], counts: Counter[str]
+    ) -> Sequence[_Item]:
+        """Return redacted items: all are searched at once, then in smaller and smaller groups if there is a match."""
+        if not items or not self._may_hold([content_of(item) for item in items]):
+            return items
+        if len(items) == 1:
+            return [self._part(items[0], counts)]
+        step = -(-len(items) // _PARTS)
+        groups = (items[start : start + step] for start in range(0, len(items), step))
+        return [item for group in groups for item in self._cleaned(group, content_of, counts)]
+
+    def _part(self, part: _Part, counts: Counter[str]) -> _Part:
+        """Return a span, log record, event, link, resource or scope with its content redacted."""
+        changes = {}
+        kind: Any = type(part)
+        for name in _text_fields(kind):
+            old = getattr(part, name)
+            if isinstance(old, tuple):  # events and links
+                parts = tuple(self._part(item, counts) for item in old)
+                new: Any = old if all(item is other for item, other in zip(parts, old, strict=True)) else parts
+            else:
+                new = self.value(old, counts)
+            if new is not old:
+                changes[name] = new
+        return replace(part, **changes) if changes else part  # type: ignore[type-var] # every part is a dataclass
+
+    def _may_hold(self, content: object) -> bool:
+        """Return whether some content may contain something to redact; always true with patterns from the settings.
+
+        Escapes could hide text from those patterns.
+        """
+        if self.own:
+            return True
+        try:
+            return self.glance(orjson.dumps(content, default=_plain))
+        except TypeError:  # values that JSON cannot represent are searched one by one
+            return True
+
+
+def _with_shared(item: _Item, cleaned: Mapping[int, Any]) -> _Item:
+    """Return an item with its redacted resource and scope."""
+    resource = cleaned.get(id(item.resource), item.resource)
+    scope = cleaned.get(id(item.scope), item.scope)
+    same = resource is item.resource and scope is item.scope
+    return item if same else replace(item, resource=resource, scope=scope)
+
+
+@cache
+def _text_fields(kind: type[Any]) -> tuple[str, ...]:
+    """Return the names of the fields of a record that hold text or values."""
+    others = {*_IDS, "resource", "scope", "kind", "status"}
+    return tuple(field.name for field in fields(kind) if field.name not in others and not field.name.endswith("_ns"))
+
+
+def _content_of_span(span: Span) -> object:
+    return (span.name, span.status_message, span.attributes, span.events, span.links)
+
+
+def _content_of_log(log: LogRecord) -> object:
+    return (log.event_name, log.body, log.attributes)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+_Record = TypeVar("_Record")
+KEY_BYTES: Final = 32
+
+
+class CountingRedactor:
+    """Redacts everything that is about to be written or shown, and counts the redactions. Thread-safe.
+
+    Methods that need the key may raise `StoreUnusableError` if it has to be created and cannot be.
+    """
+
+    def __init__(self, settings: RedactionSettings | None = None, key: Callable[[], bytes] | None = None) -> None:
+        """Prepare the rules.
+
+        Args:
+            settings: the rules to apply; None applies the defaults, that is credentials.
+            key: returns the key of the marks, 32 bytes; None creates a key that is lost with this object.
+        """
+        self._redactor = BatchRedactor.from_settings(settings or RedactionSettings(), key or cache(_random_key))
+        self._counts: Counter[str] = Counter()
+        self._counts_lock = threading.Lock()
+
+    def batch(self, batch: SpanBatch) -> SpanBatch:
+        """Return the batch as it may be written, with redactions counted in `altered`."""
+        clean = self._redactor.batch(batch)
+        if clean is not batch:
+            self._count(Counter(clean.altered) - Counter(batch.altered))
+        return clean
+
+    def value(self, value: Any) -> Any:
+        """Return a plain Python value as it may be written, the same object if nothing is redacted."""
+        counts: Counter[str] = Counter()
+        clean = self._redactor.value(value, counts)
+        if counts:
+            self._count(counts)
+        return clean
+
+    def record(self, record: _Record) -> _Record:
+        """Return a dataclass of plain values and nested dataclasses as it may be shown; see `value`."""
+        changes = {}
+        for field in fields(record):  # type: ignore[arg-type] # a dataclass
+            old = getattr(record, field.name)
+            new = self._records(old) if isinstance(old, tuple) else self.value(old)
+            if new is not old:
+                changes[field.name] = new
+        return replace(record, **changes) if changes else record  # type: ignore[type-var] # a dataclass
+
+    def redacts_field(self, name: str) -> bool:
+        """Return whether every value of a field with this name is redacted."""
+        return self._redactor.redacts_field(name)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The redactions so far, by reason."""
+        with self._counts_lock:
+            return dict(self._counts)
+
+    def _records(self, old: tuple[Any, ...]) -> tuple[Any, ...]:
+        new = tuple(self.record(item) if is_dataclass(item) else self.value(item) for item in old)
+        return old if all(item is other for item, other in zip(new, old, strict=True)) else new
+
+    def _count(self, counts: Counter[str]) -> None:
+        with self._counts_lock:
+            self._counts += counts
+
+
+def _random_key() -> bytes:
+    return secrets.token_bytes(KEY_BYTES)

@@ -12,13 +12,11 @@ from __future__ import annotations
 import hmac
 import re
 import tomllib
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 #: Kinds are part of marks, so they must not contain the end of a mark.
 KIND: Final = re.compile(r"[a-z0-9_-]{1,40}")

@@ -8,6 +8,7 @@ slashes are escaped.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,8 +17,6 @@ from otel_agentic.redaction import checks
 from otel_agentic.redaction.fields import fragments, rule_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from otel_agentic.config import RedactionSettings
 
 #: Groups of rules, as redactions are counted.

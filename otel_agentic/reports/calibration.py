@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from otel_agentic.errors import CaseError
 from otel_agentic.evaluation.run import judge_json, judge_models
-from otel_agentic.judges.calibration import TARGETS, UNSURE, Calibration, Labelled, calibrate, parse_human_labels
-from otel_agentic.scoring.model import OPEN_REASONS
-from otel_agentic.store.judges import CalibrationRun, HumanVerdict, locations_of, save_calibration, save_human_verdicts
+from otel_agentic.judges.calibration import (
+    TARGETS,
+    UNSURE,
+    Calibration,
+    HumanLabel,
+    JudgeVersion,
+    Labelled,
+    Target,
+    calibrate,
+    parse_human_labels,
+)
+from otel_agentic.scoring.scope import OPEN_REASONS
+from otel_agentic.store.judges import (
+    CalibrationRun,
+    ConversationLocation,
+    HumanVerdict,
+    locations_of,
+    save_calibration,
+    save_human_verdicts,
+)
 from otel_agentic.store.queries.scores import newest_model, origins, stored_scores
-from otel_agentic.store.scores import save_evaluation
-from otel_agentic.store.selection import Selection
+from otel_agentic.store.scores import save_evaluations
+from otel_agentic.store.table import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from otel_agentic.conversations.model import Turn
     from otel_agentic.engine.engine import Engine
-    from otel_agentic.evaluation.counts import Tally
-    from otel_agentic.evaluation.truth import Truth, TruthFile
-    from otel_agentic.judges.calibration import HumanLabel, JudgeVersion, Target
+    from otel_agentic.evaluation.scope import Tally, Truth, TruthFile
     from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.scoring.model import TurnScore
     from otel_agentic.scoring.outcome import TurnRule
     from otel_agentic.stats import Estimate
-    from otel_agentic.stats.agreement import Agreement, CurvePoint
+    from otel_agentic.stats.judge_error import Agreement, CurvePoint
     from otel_agentic.store.connection import Connection
-    from otel_agentic.store.judges import ConversationLocation
     from otel_agentic.store.table import Key
 
 #: The reason if the judge gave no verdict because the outcome is certain: no answer, or a forbidden text.
@@ -262,11 +275,11 @@ def calibrate_judge(
     labels = [replace(label, conversation_id=redacted(label.conversation_id)) for file in read for label in file.labels]
     with engine.store.read() as con:
         matches = find(labels, locations_of(con, [label.conversation_id for label in labels]))
-    truth = engine.evaluating.truth()
+    truth = engine.runner.truth()
     scored = _scored(engine, truth, matches)
     judge = (truth.judge.name, truth.judge.version)
     if engine.stopping.is_set():
-        return {"stopped": True, "judge": judge_json(engine.evaluating, scored.tally, list(scored.matched))}
+        return {"stopped": True, "judge": judge_json(engine.runner, scored.tally, list(scored.matched))}
     labelled = _labelled(matches, scored, judge, engine.settings.scoring.turn_rule)
     settings = (engine.settings.scoring.answer_threshold, engine.settings.stats.level)
     results = {target: _calibrated(target, labelled, settings, examples) for target in TARGETS}
@@ -277,7 +290,7 @@ def calibrate_judge(
         "stopped": False,
         "calibration_id": run.calibration_id,
         "evaluation_id": run.evaluation_id,
-        "judge": judge_json(engine.evaluating, scored.tally, list(scored.matched)) | {"model": run.model},
+        "judge": judge_json(engine.runner, scored.tally, list(scored.matched)) | {"model": run.model},
         "labels": len(labels),
         "blank": sum(file.blank for file in read),
         "judged_now": scored.computed,
@@ -318,12 +331,12 @@ def _scored(engine: Engine, truth: Truth, labels: FoundLabels) -> _Scored:
     keys = sorted({(verdict.environment, verdict.conversation_id) for verdict in labels.verdicts})
     matched = {
         (match.conversation.environment, str(match.conversation.conversation_id)): match
-        for match in engine.evaluating.match(truth, keys)
+        for match in engine.runner.match(truth, keys)
     }
     with engine.store.read() as con:
         scores = stored_scores(con, truth.evaluation.evaluation_id, keys)
     missing = [key for key in matched if key not in scores or _is_open(scores[key])]
-    with engine.evaluating.judge_run(engine.stopping.is_set) as runner:
+    with engine.runner.judge_run(engine.stopping.is_set) as runner:
         for index, score in runner.scores([matched[key] for key in missing]):
             scores[missing[index]] = score
     return _Scored(matched=matched, scores=scores, computed=len(missing), tally=runner.tally)
@@ -384,7 +397,7 @@ def _save(
     labelled: Sequence[Labelled],
 ) -> None:
     def write(con: Connection) -> None:
-        save_evaluation(con, truth.evaluation, run.calibrated_ns)
+        save_evaluations(con, [truth.evaluation], run.calibrated_ns)
         save_human_verdicts(con, matches.verdicts, random_sample=run.random_sample, now_ns=run.calibrated_ns)
         save_calibration(con, run, results, labelled)
 

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.reports.comparison import Compared
-from otel_agentic.reports.report import failures_json, group_json, report_groups
-from otel_agentic.stats import headline_estimator, shown_estimators, validate_k
+from otel_agentic.reports.failures import found_failures
+from otel_agentic.reports.report import rates_of
+from otel_agentic.results import from_json
+from otel_agentic.results.charts import (
+    Charts,
+    CurveRow,
+    Curves,
+    FailingRows,
+    FailureCause,
+    FailureCauses,
+    History,
+    HistoryRow,
+    ToolHealth,
+    ToolRows,
+)
+from otel_agentic.results.failures import FailingTool
+from otel_agentic.stats import headline_estimator, shown_estimators
 from otel_agentic.stats.cluster import with_bootstrap
+from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.queries.conversations import WindowKind, tool_health, window_kinds, window_points
 from otel_agentic.store.queries.failures import failing_tools
-from otel_agentic.store.selection import DEFAULT
-from otel_agentic.windows import attempts_of, parse_window, summarise
+from otel_agentic.windows import GroupKey, ScoredConversation, attempts_of, parse_window, summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from otel_agentic.engine.engine import Engine
-    from otel_agentic.reports.report import IntervalKind
-    from otel_agentic.store.selection import Selection
-    from otel_agentic.windows import GroupBy, GroupKey, ScoredConversation
+    from otel_agentic.reports.report import ReportRequest
+    from otel_agentic.store.table import Selection
 
     Groups = Mapping[GroupKey, Sequence[ScoredConversation]]
 
@@ -32,8 +44,10 @@ _MAX_CURVE: Final = 40
 #: Preferred over time: pass@3 and pass^3 if they are requested, in windows of a day if these are stored.
 _USUAL_K: Final = 3
 _USUAL_WINDOW: Final = "24h"
+#: The number of rows of each table.
 _FAILING: Final = 15
 _TOOLS: Final = 25
+_CAUSES: Final = 20
 _NS_PER_S: Final = 1_000_000_000
 _KEY: Final = ("agent", "agent_version", "environment", "service", "tag")
 _POINT: Final = (
@@ -52,50 +66,59 @@ _POINT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChartRequest:
-    """The request of a report, with the maximum number of `panels` of each kind of chart."""
-
-    selection: Selection
-    k: Sequence[int] | None = None
-    by: Sequence[GroupBy] = ()
-    window: str | None = None
-    estimator: str | None = None
-    interval: IntervalKind = "default"
-    compare: str | None = None
-    panels: int = 12
-
-
-def pictures(engine: Engine, request: ChartRequest) -> dict[str, Any]:
-    """Return the data of the charts of a report as a JSON object.
+def charts(engine: Engine, request: ReportRequest, panels: int) -> Charts:
+    """Return the data of the charts of a report, with at most so many panels of each kind of chart.
 
     `curves`: pass@k and pass^k of the groups with the most conversations, for every k up to 8 or the highest requested one.
     `history`: stored windows by group; None if no windows are stored, as for all evaluations except the default one. `tools`
     and `failing`: the health of tools, and their kinds of faults. `failures`: failures by cause. `left_out` counts the rows
-    omitted from each. `first_ns` and `last_ns` are the ends of the oldest and the newest conversation, None without any.
+    omitted from each.
 
     Raises:
         UsageError: a k or a group is invalid.
         PluginError: the estimator is unknown.
     """
-    compared = None if request.compare is None else Compared.parse(request.compare)
-    selection = request.selection
-    groups = report_groups(engine, by=request.by, window=request.window, selection=selection, compared=compared)
+    groups = request.groups(engine)
     ended = [conversation.ended_ns for members in groups.values() for conversation in members]
+    selection: Selection = request
     if request.window is not None and ended:  # tools are reported for the same period as the groups
-        selection = replace(selection, since_ns=min(ended), until_ns=max(ended) + 1)
+        selection = replace(request, since_ns=min(ended), until_ns=max(ended) + 1)
     with engine.store.read() as con:
         tools = tool_health(con, selection)
         failing = failing_tools(con, selection)
-    return {
-        "first_ns": min(ended, default=None),
-        "last_ns": max(ended, default=None),
-        "curves": _curves(engine, request, groups),
-        "history": _history(engine, request) if engine.store.evaluation == DEFAULT else None,
-        "tools": {"rows": tools[:_TOOLS], "left_out": len(tools[_TOOLS:])},
-        "failing": {"rows": failing[:_FAILING], "left_out": len(failing[_FAILING:])},
-        "failures": failures_json(engine, request.selection, groups.values()),
-    }
+    return Charts(
+        first_ns=min(ended, default=None),
+        last_ns=max(ended, default=None),
+        curves=_curves(engine, request, groups, panels),
+        history=_history(engine, request, panels) if engine.store.evaluation == DEFAULT else None,
+        tools=ToolRows(rows=[ToolHealth(**row) for row in tools[:_TOOLS]], left_out=len(tools[_TOOLS:])),
+        failing=FailingRows(
+            rows=from_json(list[FailingTool], to_json_value(failing[:_FAILING])), left_out=len(failing[_FAILING:])
+        ),
+        failures=_failures(engine, request, groups.values()),
+    )
+
+
+def _failures(engine: Engine, selection: Selection, groups: Iterable[Sequence[ScoredConversation]]) -> FailureCauses:
+    """Return the most severe causes of failures of conversations."""
+    keys = {(member.environment, member.conversation_id) for members in groups for member in members}
+    causes = found_failures(engine, selection, keys=keys).groups
+    rows = [
+        FailureCause(
+            title=group.title,
+            severity=group.severity,
+            failures=len(group.failures),
+            conversations=group.conversations,
+            share=group.share,
+            first_seen_ns=group.first_seen_ns,
+            last_seen_ns=group.last_seen_ns,
+            example_conversation=group.example.location.conversation_id,
+            example_environment=group.example.location.environment,
+            explanation=group.example.explanation,
+        )
+        for group in causes[:_CAUSES]
+    ]
+    return FailureCauses(rows=rows, left_out=len(causes[_CAUSES:]))
 
 
 def curve_ks(k: Sequence[int]) -> tuple[int, ...]:
@@ -134,43 +157,38 @@ def choose_kind(
     return max(kinds, key=rank, default=None)
 
 
-def _curves(engine: Engine, request: ChartRequest, groups: Groups) -> dict[str, Any]:
-    stats = engine.settings.stats
-    if request.estimator:
-        stats = stats.model_copy(update={"estimator": request.estimator})
-    requested_k = validate_k(stats.k if request.k is None else request.k)
+def _curves(engine: Engine, request: ReportRequest, groups: Groups, panels: int) -> Curves:
+    stats = request.stats(engine)
+    k = curve_ks(stats.k)
     estimators = [engine.estimators(name)[0] for name in shown_estimators(stats)]
     evaluated = {key: n for key, members in groups.items() if (n := attempts_of(members).n)}
-    largest = set(sorted(evaluated, key=lambda key: -evaluated[key])[: request.panels])
+    largest = set(sorted(evaluated, key=lambda key: -evaluated[key])[:panels])
     rows = []
     for key, members in groups.items():
         if key not in largest:
             continue
-        summary = summarise(key, members, estimators=estimators, settings=stats, k=curve_ks(requested_k))
+        summary = summarise(key, members, estimators=estimators, settings=stats, k=k)
         for plugin in estimators:
             estimates = summary.estimates[plugin.name]
             drawable = any(estimate.value is not None for k, estimate in estimates.pass_at_k.items() if k > 1)
             if not drawable and plugin.name != headline_estimator(stats):
                 continue  # one attempt per case: there is no curve per case
             if request.interval == "bootstrap":
-                estimates = with_bootstrap(plugin, attempts_of(members), curve_ks(requested_k))
-            row = group_json(
-                replace(summary, estimates={plugin.name: estimates}, default_estimator=plugin.name), request.window
-            )
-            rows.append(row | {"cases_left_out": {str(k): count for k, count in estimates.cases_left_out.items()}})
-    return {"rows": rows, "left_out": len(evaluated) - len(largest), "asked": list(requested_k)}
+                estimates = with_bootstrap(plugin, attempts_of(members), k)
+            curve = replace(summary, estimates={plugin.name: estimates}, default_estimator=plugin.name)
+            left_out = {str(k): count for k, count in estimates.cases_left_out.items()}
+            rows.append(rates_of(CurveRow, curve, request.window, cases_left_out=left_out))
+    return Curves(rows=rows, left_out=len(evaluated) - len(largest), asked=list(stats.k))
 
 
-def _history(engine: Engine, request: ChartRequest) -> dict[str, Any] | None:
-    stats = engine.settings.stats
-    requested_k = validate_k(stats.k if request.k is None else request.k)
-    estimator = request.estimator or headline_estimator(stats)
+def _history(engine: Engine, request: ReportRequest, panels: int) -> History | None:
+    stats = request.stats(engine)
     with engine.store.read() as con:
-        kinds = window_kinds(con, request.selection)
-        kind = choose_kind(kinds, window=request.window, k=requested_k, estimator=estimator)
+        kinds = window_kinds(con, request)
+        kind = choose_kind(kinds, window=request.window, k=stats.k, estimator=headline_estimator(stats))
         if kind is None:
             return None
-        points = window_points(con, request.selection, kind, panels=request.panels, tags="tag" in request.by)
+        points = window_points(con, request, kind, panels=panels, tags="tag" in (request.by or ()))
     windows = engine.settings.windows
     final_ns = int((windows.lateness_s + windows.step_s) * _NS_PER_S)
     series: dict[tuple[Any, ...], dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
@@ -180,17 +198,16 @@ def _history(engine: Engine, request: ChartRequest) -> dict[str, Any] | None:
             columns[name].append(point[name])
         # An unfinished window is rewritten repeatedly; only a change of a final one is a restatement.
         columns["restated"].append(point["revision"] > 1 and point["computed_ns"] > point["end_ns"] + final_ns)
-    groups = [dict(zip(_KEY, key, strict=True)) | columns for key, columns in series.items()]
-    return {
-        "window": kind.window,
-        "width_ns": parse_window(kind.window).width_ns,
-        "k": kind.k,
-        "estimator": kind.estimator,
-        "level": points[0]["level"] if points else None,
-        "widths": sorted({stored.window for stored in kinds}, key=_width_rank),
-        "rows": groups,
-        "left_out": (points[0]["series"] if points else 0) - len(groups),
-    }
+    return History(
+        window=kind.window,
+        width_ns=parse_window(kind.window).width_ns,
+        k=kind.k,
+        estimator=kind.estimator,
+        level=points[0]["level"] if points else None,
+        widths=sorted({stored.window for stored in kinds}, key=_width_rank),
+        rows=[HistoryRow(**dict(zip(_KEY, key, strict=True)) | columns) for key, columns in series.items()],
+        left_out=(points[0]["series"] if points else 0) - len(series),
+    )
 
 
 def _width_rank(window: str) -> tuple[bool, int]:

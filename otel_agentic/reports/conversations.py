@@ -1,4 +1,4 @@
-"""Conversations as JSON objects, and how much of their content was captured.
+"""Conversations as JSON objects, how much of their content was captured, and the settings that would capture the rest.
 
 `otel_agentic.api` reads the JSON objects back.
 """
@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.frameworks import framework_of
+from otel_agentic.dialects.frameworks import Framework, framework_of
+from otel_agentic.results import to_json
+from otel_agentic.results.conversations import ShownCall, ShownTurn
+from otel_agentic.results.reports import WrongClock
+from otel_agentic.results.store import Coverage, Missing
+from otel_agentic.store.connection import to_json_value
 from otel_agentic.store.queries.conversations import wrong_clocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
-    from otel_agentic.dialects.frameworks import Framework
     from otel_agentic.store import Store
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,7 +52,7 @@ def conversation_json(
         "case_id": case_id,
         "outcome": outcome,
         "reason": reason,
-        "turns": [_turn(turn) for turn in conversation.turns],
+        "turns": [to_json(shown_turn(turn)) for turn in conversation.turns],
     }
 
 
@@ -80,35 +83,37 @@ def ns_of_iso(text: str) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000_000 + part_ns
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
-    return {
-        "index": turn.index,
-        "query": turn.query,
-        "query_captured": turn.query_captured,
-        "answer": turn.answer,
-        "answer_captured": turn.answer_captured,
-        "trace_id": turn.trace_id,
-        "span_id": turn.span_id,
-        "error": turn.error,
-        "tools": [_call(call) for call in turn.calls],
-    }
+def shown_turn(turn: Turn, *, with_source: bool = False) -> ShownTurn:
+    """Return a turn; its calls have the kind of record that they come from if `with_source` is set."""
+    return ShownTurn(
+        index=turn.index,
+        query=turn.query,
+        query_captured=turn.query_captured,
+        answer=turn.answer,
+        answer_captured=turn.answer_captured,
+        trace_id=turn.trace_id,
+        span_id=turn.span_id,
+        error=turn.error,
+        tools=[_call(call, call.source if with_source else None) for call in turn.calls],
+    )
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {
-        "name": call.name,
-        "kind": call.kind,
-        "arguments": dict(call.arguments) if call.arguments is not None else None,
-        "result": call.result,
-        "result_captured": call.result_captured,
-        "step": call.step,
-        "error": call.error,
-        "call_id": call.call_id,
-        "span_id": call.span_id,
-        "parent_span_id": call.parent_span_id,
-        "agent_name": call.agent_name,
-        "used": call.used_flag,
-    }
+def _call(call: ToolCall, source: str | None) -> ShownCall:
+    return ShownCall(
+        name=call.name,
+        kind=call.kind,
+        arguments=dict(call.arguments) if call.arguments is not None else None,
+        result=call.result,
+        result_captured=call.result_captured,
+        step=call.step,
+        error=call.error,
+        call_id=call.call_id,
+        span_id=call.span_id,
+        parent_span_id=call.parent_span_id,
+        agent_name=call.agent_name,
+        used=call.used_flag,
+        source=source,
+    )
 
 
 #: Kinds of content: its title, the unit that it is counted in, and the units that do not need it.
@@ -154,11 +159,19 @@ class Recorded:
 Writer = tuple[str | None, str | None, str | None]
 
 
-def wrong_clocks_json(store: Store) -> list[dict[str, Any]]:
+def wrong_clocks_of(store: Store) -> list[WrongClock]:
     """Return by service how many conversations a sender with a wrong clock dated later than they were received."""
     with store.read() as con:
         rows = wrong_clocks(con)
-    return [{**row, "note": wrong_clock_note(row["service"], row["conversations"])} for row in rows]
+    return [
+        WrongClock(
+            service=row["service"],
+            conversations=row["conversations"],
+            latest=to_json_value(row["latest"]),
+            note=wrong_clock_note(row["service"], row["conversations"]),
+        )
+        for row in rows
+    ]
 
 
 def wrong_clock_note(service: str | None, conversations: int) -> str:
@@ -192,8 +205,8 @@ def _of_row(row: Mapping[str, Any]) -> Recorded:
     return replace(totals, **{name: round((row[name] or 0.0) * totals.of(name)) for name in _KINDS})
 
 
-def by_framework(recorded: Mapping[Writer, Recorded]) -> list[dict[str, Any]]:
-    """Return a JSON object for each service, dialect and framework.
+def by_framework(recorded: Mapping[Writer, Recorded]) -> list[Coverage]:
+    """Return the coverage of each service, dialect and framework.
 
     Shares are shares of turns, or for `arguments` and `results` of calls; null without any. `missing` lists each kind
     of content that is incomplete, with the count and the setting that records it.
@@ -207,14 +220,16 @@ def by_framework(recorded: Mapping[Writer, Recorded]) -> list[dict[str, Any]]:
         total[service, dialect, framework.name] += counts
         scopes[service, dialect, framework.name] |= {scope} - {None}  # type: ignore[arg-type]  # None is removed
     return [
-        {
-            "service": service,
-            "dialect": dialect,
-            "framework": name,
-            "scopes": sorted(scopes[service, dialect, name]),
+        Coverage(
+            service=service,
+            dialect=dialect,
+            framework=name,
+            scopes=sorted(scopes[service, dialect, name]),
+            turns=counts.turns,
+            calls=counts.calls,
             **_shares(counts),
-            "missing": _missing(counts, known[name]),
-        }
+            missing=_missing(counts, known[name]),
+        )
         for (service, dialect, name), counts in sorted(total.items(), key=lambda item: [str(part) for part in item[0]])
     ]
 
@@ -235,22 +250,18 @@ def _of_turn(turn: Turn, *, has_id: bool) -> Recorded:
     )
 
 
-def _shares(counts: Recorded) -> dict[str, Any]:
-    shares: dict[str, Any] = {"turns": counts.turns, "calls": counts.calls}
-    for name in _KINDS:
-        total = counts.of(name)
-        shares[name] = getattr(counts, name) / total if total else None
-    return shares
+def _shares(counts: Recorded) -> dict[str, float | None]:
+    return {name: getattr(counts, name) / total if (total := counts.of(name)) else None for name in _KINDS}
 
 
-def _missing(counts: Recorded, framework: Framework) -> list[dict[str, Any]]:
+def _missing(counts: Recorded, framework: Framework) -> list[Missing]:
     nothing = not any(getattr(counts, name) for name in _CONTENT)
     missing = []
     for name, (title, _, _) in _KINDS.items():
         have, of = getattr(counts, name), counts.of(name)
         if have < of:
             advice = _id_advice(have, framework) if name == "conversation_id" else _advice(framework, nothing=nothing)
-            missing.append({"what": title, "have": have, "of": of, "advice": advice})
+            missing.append(Missing(what=title, have=have, of=of, advice=advice))
     return missing
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -12,25 +13,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic import plugins
 from otel_agentic.conversations import assemble, link_segments
-from otel_agentic.conversations.link import segments_of
-from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS
+from otel_agentic.conversations.link import Linked, Segment, segments_of
+from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS, Conversation
 from otel_agentic.conversations.tree import build_tree
 from otel_agentic.dialects import Reader
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall, Plan, ToolCall
 from otel_agentic.dialects.frameworks import framework_of
 from otel_agentic.dialects.values import parsed, text_of
 from otel_agentic.errors import OtelAgenticError, PluginError
-from otel_agentic.redaction.batch import CountingRedactor
-from otel_agentic.reports.conversations import conversation_json, wrong_clock_note
+from otel_agentic.redaction.engine import CountingRedactor
+from otel_agentic.reports.conversations import shown_turn, wrong_clock_note
+from otel_agentic.results.doctor import (
+    AgentRunReading,
+    ConversationReading,
+    IgnoredReading,
+    InstallationCheck,
+    ModelCallReading,
+    PlanReading,
+    SpanReading,
+    ToolCallReading,
+    TraceReading,
+)
+from otel_agentic.results.reports import WrongClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from otel_agentic.config import Settings
-    from otel_agentic.conversations.link import Linked, Segment
-    from otel_agentic.conversations.model import Conversation, Turn
-    from otel_agentic.conversations.node import Node
-    from otel_agentic.dialects.events import AgentEvent
+    from otel_agentic.conversations.merge import Node
     from otel_agentic.spans import LogRecord, Span
 
 _DISTRIBUTIONS: Final = ("duckdb", "opentelemetry-sdk", "pydantic", "numpy", "scipy", "langchain-core")
@@ -67,26 +75,17 @@ class Inspected:
     held_by: Mapping[str, Sequence[Rebuilt]]
     problems: tuple[str, ...]
 
-    def wrong_clocks(self, now_ns: int) -> list[dict[str, Any]]:
-        """Return by service the conversations that end after a time in ns, in the form of a report."""
+    def wrong_clocks(self, now_ns: int) -> list[WrongClock]:
+        """Return by service the conversations that end after a time in ns."""
         ahead = Counter(
             rebuilt.conversation.service
             for rebuilt in self.conversations
             if rebuilt.conversation.ended_ns > now_ns + CLOCK_TOLERANCE_NS
         )
         return [
-            {"service": service, "conversations": count, "note": wrong_clock_note(service, count)}
+            WrongClock(service=service, conversations=count, note=wrong_clock_note(service, count))
             for service, count in ahead.most_common()
         ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """The check of one property of this installation."""
-
-    name: str
-    ok: bool
-    result: str
 
 
 def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
@@ -140,114 +139,96 @@ def _not_rebuilt(name: str, error: Exception) -> str:
     return f"{name} cannot be rebuilt ({type(error).__name__}: {error}); please report it"
 
 
-def installation(settings: Settings) -> Iterator[Check]:
+def installation(settings: Settings) -> Iterator[InstallationCheck]:
     """Yield the checks of this installation: versions, plug-ins, and the origin of the package `collectors`."""
     version = ".".join(str(part) for part in sys.version_info[:3])
-    yield Check(name="Python", ok=sys.version_info >= (3, 11), result=version)
+    yield InstallationCheck(what="Python", ok=sys.version_info >= (3, 11), found=version)
     for name in _DISTRIBUTIONS:
-        yield Check(name=name, ok=True, result=metadata.version(name))
+        yield InstallationCheck(what=name, ok=True, found=metadata.version(name))
     yield _collectors_package()
     for group in plugins.GROUPS:
         for plugin in plugins.find(group).values():
             try:
                 plugin.load()
             except PluginError as error:
-                yield Check(name=f"{group} plug-in {plugin.name}", ok=False, result=str(error))
+                yield InstallationCheck(what=f"{group} plug-in {plugin.name}", ok=False, found=str(error))
     yield _dialects(settings)
 
 
-def _dialects(settings: Settings) -> Check:
+def _dialects(settings: Settings) -> InstallationCheck:
     """Return the dialects in the order in which they are tried."""
     try:
         names = Reader.from_settings(settings.conversations, settings.dialects).names
     except OtelAgenticError as error:
-        return Check(name="dialects", ok=False, result=str(error))
-    return Check(name="dialects", ok=True, result=", ".join(names))
+        return InstallationCheck(what="dialects", ok=False, found=str(error))
+    return InstallationCheck(what="dialects", ok=True, found=", ".join(names))
 
 
-def _collectors_package() -> Check:
+def _collectors_package() -> InstallationCheck:
     """Return whether `collectors` is the package of this distribution: another one may shadow this common name."""
     specs = (find_spec(name) for name in ("collectors", "otel_agentic"))
     actual, expected = (Path(spec.origin or "").parent.parent if spec else None for spec in specs)
-    return Check(name="package collectors", ok=actual == expected, result=str(actual))
+    return InstallationCheck(what="package collectors", ok=actual == expected, found=str(actual))
 
 
 def _without_duplicates(spans: Sequence[Span]) -> list[Span]:
     return list({span.span_id: span for span in reversed(spans)}.values())
 
 
-#: The names of the kinds of events.
-_KINDS: Final = {
-    AgentRun: "agent_run",
-    ModelCall: "model_call",
-    ToolCall: "tool_call",
-    Plan: "plan",
-    Ignored: "ignored",
-}
-
-
-def trace_json(inspected: Inspected, trace_id: str) -> dict[str, Any]:
-    """Return a trace: `spans` depth first with the event of each, `conversations` with their turns.
-
-    Conversations are listed with the turns that begin in this trace. If none does, `goes_on_with` is the index of the turn
-    that the trace belongs to (null if the conversation has no turn), and `repeats` is the trace that this one duplicates.
-    """
+def trace_reading(inspected: Inspected, trace_id: str) -> TraceReading:
+    """Return how a trace is read: its spans depth first, and its conversations with the turns that begin in it."""
     nodes = inspected.traces[trace_id]
-    return {
-        "trace_id": trace_id,
-        "service": next((text_of(node.span.resource.attributes.get("service.name")) for node in nodes), None),
-        "frameworks": sorted({_framework(node) for node in nodes if not isinstance(node.event, Ignored)}),
-        "spans": [_span(node) for node in nodes],
-        "conversations": [_conversation(rebuilt, trace_id) for rebuilt in inspected.held_by.get(trace_id, ())],
-    }
+    return TraceReading(
+        trace_id=trace_id,
+        service=next((text_of(node.span.resource.attributes.get("service.name")) for node in nodes), None),
+        frameworks=sorted({_framework(node) for node in nodes if not isinstance(node.event, Ignored)}),
+        spans=[_span(node) for node in nodes],
+        conversations=[_conversation(rebuilt, trace_id) for rebuilt in inspected.held_by.get(trace_id, ())],
+    )
 
 
 def _framework(node: Node) -> str:
     return framework_of(node.span.scope.name, node.event.header.dialect).title
 
 
-def _span(node: Node) -> dict[str, Any]:
+def _span(node: Node) -> SpanReading:
     header, event = node.event.header, node.event
-    return {
+    common: dict[str, Any] = {
         "span_id": node.span.span_id,
         "parent_span_id": node.parent.span.span_id if node.parent is not None else None,
         "name": node.span.name,
         "scope": node.span.scope.name,
         "dialect": header.dialect,
         "because_of": node.reading.why,
-        "event": _KINDS[type(event)],
         "same_as": node.same_as.span.span_id if node.same_as is not None else None,
         "conversation_id": header.conversation_id,
         "agent": node.agent_name,
         "error": header.error,
-        **_particulars(node, event),
     }
-
-
-def _particulars(node: Node, event: AgentEvent) -> dict[str, Any]:
-    """Return the fields specific to this kind of event; a value of null was not captured."""
     match event:
         case AgentRun():
-            return {"counts": node.is_run, "query": event.query, "answer": event.answer, **_messages(event)}
+            content = {"query": event.query, "answer": event.answer, **_messages(event)}
+            return AgentRunReading(event="agent_run", counts=node.is_run, **common, **content)
         case ModelCall():
-            return {"model": event.model, **_messages(event)}
+            return ModelCallReading(event="model_call", model=event.model, **common, **_messages(event))
         case ToolCall():
-            arguments = dict(event.arguments) if event.arguments is not None else None
-            return {
-                "tool": event.name,
-                "call_id": event.call_id,
-                "arguments": arguments,
-                "result": event.result,
-                "result_captured": event.result_captured,
-                "handoff_to": event.handoff_to,
-            }
+            return ToolCallReading(
+                event="tool_call",
+                tool=event.name,
+                call_id=event.call_id,
+                arguments=dict(event.arguments) if event.arguments is not None else None,
+                result=event.result,
+                result_captured=event.result_captured,
+                handoff_to=event.handoff_to,
+                **common,
+            )
         case Plan():
-            return {"plan": event.text}
+            return PlanReading(event="plan", plan=event.text, **common)
         case Ignored():
-            return {"reason": event.reason}
+            return IgnoredReading(event="ignored", reason=event.reason, **common)
 
 
-def _messages(event: AgentRun | ModelCall) -> dict[str, int | None]:
+def _messages(event: AgentRun | ModelCall) -> dict[str, Any]:
     return {"messages_in": _count(event.messages_in), "messages_out": _count(event.messages_out)}
 
 
@@ -255,34 +236,19 @@ def _count(messages: Sequence[Message] | None) -> int | None:
     return None if messages is None else len(messages)
 
 
-def _conversation(rebuilt: Rebuilt, trace_id: str) -> dict[str, Any]:
-    exported = conversation_json(rebuilt.conversation)
+def _conversation(rebuilt: Rebuilt, trace_id: str) -> ConversationReading:
+    conversation, turns = rebuilt.conversation, rebuilt.conversation.turns
     segment = next(segment for segment in rebuilt.segments if segment.trace_id == trace_id)
-    turns = rebuilt.conversation.turns
     begun = [turn.index for turn in turns if turn.started_ns <= segment.start_ns]
-    return {
-        "conversation_id": exported["conversation_id"],
-        "environment": exported["environment"],
-        "agent_name": exported["agent_name"],
-        "id_from": _id_source(rebuilt, segment),
-        "turns": [
-            _turn(record, turn)
-            for record, turn in zip(exported["turns"], turns, strict=True)
-            if turn.trace_id == trace_id
-        ],
-        "goes_on_with": max(begun, default=0) if turns else None,
-        "repeats": _twin(rebuilt, segment),
-    }
-
-
-def _turn(record: dict[str, Any], turn: Turn) -> dict[str, Any]:
-    """Return the exported record of a turn with flags for captured content."""
-    calls = [
-        {**tool, "result_captured": call.result_captured, "source": call.source}
-        for tool, call in zip(record["tools"], turn.calls, strict=True)
-    ]
-    captured = {"query_captured": turn.query_captured, "answer_captured": turn.answer_captured}
-    return {**record, **captured, "tools": calls}
+    return ConversationReading(
+        conversation_id=str(conversation.conversation_id),
+        environment=conversation.environment,
+        agent_name=conversation.agent_name,
+        id_from=_id_source(rebuilt, segment),
+        turns=[shown_turn(turn, with_source=True) for turn in turns if turn.trace_id == trace_id],
+        goes_on_with=max(begun, default=0) if turns else None,
+        repeats=_twin(rebuilt, segment),
+    )
 
 
 def _twin(rebuilt: Rebuilt, segment: Segment) -> str | None:

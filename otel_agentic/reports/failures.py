@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluators.failures import (
-    SEVERITIES,
-    FailureRules,
-    at_least,
-    distinct,
-    group_failures,
-    merge_question,
-    merged,
-)
+from otel_agentic.evaluators.failures import ErrorGroup, distinct, group_failures, merge_question, merged
 from otel_agentic.evaluators.registry import all_evaluators, metrics_by_name
+from otel_agentic.evaluators.run import SEVERITIES, Failure, FailureRules, at_least
 from otel_agentic.judges import JudgeFailure, kinds_of
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.reports.conversations import iso
+from otel_agentic.results.failures import Cause, FailureGroup, FailureRecord, FailureReport, VersionCount
+from otel_agentic.results.reports import Threshold
 from otel_agentic.store.judges import DuckDbJudgeCache
 from otel_agentic.store.queries.failures import bad_scores, core_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from otel_agentic.config import Severity
     from otel_agentic.engine.engine import Engine
     from otel_agentic.evaluators.base import AnyEvaluator
-    from otel_agentic.evaluators.failures import ErrorGroup, Failure
-    from otel_agentic.store.selection import Selection
+    from otel_agentic.store.table import Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +85,8 @@ def merged_groups(engine: Engine, groups: Sequence[ErrorGroup]) -> tuple[list[Er
     Raises:
         UsageError: the judge does not support such questions; the message suggests another.
     """
-    evaluating = engine.evaluating
-    judge = evaluating.judge
+    runner = engine.runner
+    judge = runner.judge
     if "rubric" not in kinds_of(judge):
         raise UsageError(
             f"--merge: judge {judge.name} cannot group failures; "
@@ -104,81 +97,79 @@ def merged_groups(engine: Engine, groups: Sequence[ErrorGroup]) -> tuple[list[Er
         return list(groups), None
     cache = DuckDbJudgeCache(engine.store, judge.name, judge.version, reads=engine.settings.judge.cache)
     with closing(cache):
-        cautious_judge = AskingJudge(judge, cache=cache, budget=evaluating.budget, breaker=evaluating.breaker)
+        cautious_judge = AskingJudge(judge, cache=cache, budget=runner.budget, breaker=runner.breaker)
         (answer,) = cautious_judge.judge([question])
     if isinstance(answer, JudgeFailure):
         return list(groups), f"groups were not merged, because the judge failed: {answer.message}"
     return merged(groups, answer.texts), None
 
 
-def failures_json(
-    groups: Sequence[ErrorGroup], *, counts: Mapping[str, int], limit: int | None = None, note: str | None = None
-) -> dict[str, Any]:
-    """Return groups of failures and their counts as a JSON object.
+def failure_report(
+    groups: Sequence[ErrorGroup], *, limit: int | None = None, note: str | None = None, **counts: Any
+) -> FailureReport:
+    """Return groups of failures with their counts.
 
     Args:
         groups: the groups in the order of the report.
-        counts: further counts to include, such as the number of conversations.
         limit: maximum number of listed groups; counts include all.
         note: a note on the groups, for example that a judge failed to merge them.
+        **counts: the evaluation, and the counts of its conversations.
     """
     failures = [failure for group in groups for failure in group.failures]
     by_severity = Counter(failure.severity for failure in failures)
-    return {
+    return FailureReport(
         **counts,
-        "failures": len(failures),
-        "failing_conversations": len({_key(failure) for failure in failures}),
-        "by_severity": {severity: by_severity[severity] for severity in reversed(SEVERITIES)},
-        "group_count": len(groups),
-        "note": note,
-        "groups": [group_json(group) for group in groups[:limit]],
-    }
+        failures=len(failures),
+        failing_conversations=len(
+            {(failure.location.environment, failure.location.conversation_id) for failure in failures}
+        ),
+        by_severity={severity: by_severity[severity] for severity in reversed(SEVERITIES)},
+        group_count=len(groups),
+        note=note,
+        groups=[_group(group) for group in groups[:limit]],
+    )
 
 
-def group_json(group: ErrorGroup) -> dict[str, Any]:
+def _group(group: ErrorGroup) -> FailureGroup:
     """Return a group with its failures and their locations, newest first."""
-    versions = Counter(failure.place.agent_version for failure in group.failures)
-    return {
-        "severity": group.severity,
-        "title": group.title,
-        "causes": [cause._asdict() for cause in group.causes],
-        "count": len(group.failures),
-        "conversations": group.conversations,
-        "share": group.share,
-        "agents": sorted({failure.place.agent or "" for failure in group.failures} - {""}),
-        "agent_versions": [
-            {"agent_version": version, "count": versions[version]} for version in sorted(versions, key=str)
+    versions = Counter(failure.location.agent_version for failure in group.failures)
+    return FailureGroup(
+        severity=group.severity,
+        title=group.title,
+        causes=[Cause(**cause._asdict()) for cause in group.causes],
+        count=len(group.failures),
+        conversations=group.conversations,
+        share=group.share,
+        agents=sorted({failure.location.agent or "" for failure in group.failures} - {""}),
+        agent_versions=[
+            VersionCount(agent_version=version, count=versions[version]) for version in sorted(versions, key=str)
         ],
-        "first_seen": iso(group.first_seen_ns),
-        "last_seen": iso(group.last_seen_ns),
-        "example_conversation": group.example.place.conversation_id,
-        "example": failure_json(group.example),
-        "failures": [failure_json(failure) for failure in group.failures],
-    }
+        first_seen=iso(group.first_seen_ns),
+        last_seen=iso(group.last_seen_ns),
+        example_conversation=group.example.location.conversation_id,
+        example=_record(group.example),
+        failures=[_record(failure) for failure in group.failures],
+    )
 
 
-def failure_json(failure: Failure) -> dict[str, Any]:
+def _record(failure: Failure) -> FailureRecord:
     """Return one failure: its location, metric, severity and explanation."""
-    location, threshold = failure.place, failure.threshold
-    return {
-        "environment": location.environment,
-        "conversation_id": location.conversation_id,
-        "revision": location.revision,
-        "agent": location.agent,
-        "agent_version": location.agent_version,
-        "ended_at": iso(location.ended_ns),
-        "turn_index": failure.turn_index,
-        "position": failure.position,
-        "metric": failure.metric,
-        "label": failure.label,
-        "value": failure.value,
-        "threshold": None if threshold is None else {name: getattr(threshold, name) for name in ("min", "max")},
-        "severity": failure.severity,
-        "tool_name": failure.tool_name,
-        "parameter": failure.parameter,
-        "explanation": failure.explanation,
-    }
-
-
-def _key(failure: Failure) -> tuple[str, str]:
-    return (failure.place.environment, failure.place.conversation_id)
+    location, threshold = failure.location, failure.threshold
+    return FailureRecord(
+        environment=location.environment,
+        conversation_id=location.conversation_id,
+        revision=location.revision,
+        agent=location.agent,
+        agent_version=location.agent_version,
+        ended_at=iso(location.ended_ns),
+        turn_index=failure.turn_index,
+        position=failure.position,
+        metric=failure.metric,
+        label=failure.label,
+        value=failure.value,
+        threshold=None if threshold is None else Threshold(min=threshold.min, max=threshold.max),
+        severity=failure.severity,
+        tool_name=failure.tool_name,
+        parameter=failure.parameter,
+        explanation=failure.explanation,
+    )

@@ -4,42 +4,52 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.config import Threshold
+from otel_agentic.config import EvaluatorSettings, GateSettings, StatsSettings, Threshold
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluators.core import CORE_METRICS
 from otel_agentic.evaluators.registry import all_evaluators, metric_named
-from otel_agentic.reports.baselines import Baseline, measured
-from otel_agentic.reports.conversations import iso, wrong_clocks_json
-from otel_agentic.reports.failures import found_failures
-from otel_agentic.reports.gate_conditions import ALL, SUCCESS, Row, counted, evidence, is_rate, number, parts, targets
-from otel_agentic.reports.metric_summary import metric_summaries
-from otel_agentic.reports.suites import flips
-from otel_agentic.stats import claim_tier, headline_estimator, pooled_sample, rate_name
-from otel_agentic.stats.compare import Values, compare, mean_difference
-from otel_agentic.stats.estimators import exact_bounds, exact_rate, more_needed
+from otel_agentic.evaluators.run import CORE_METRICS
+from otel_agentic.reports.baselines import Baseline, Regressions, measured, without_conversations
+from otel_agentic.reports.conversations import iso, wrong_clocks_of
+from otel_agentic.reports.failures import Failures, found_failures
+from otel_agentic.reports.gate_conditions import (
+    ALL,
+    SLACK,
+    GateSelection,
+    Group,
+    counted,
+    evidence,
+    is_rate,
+    number,
+    targets,
+)
+from otel_agentic.reports.metric_summary import MetricSummary, metric_summaries
+from otel_agentic.results.gate import BaselineUsed, GateResult, GateRow, Operator, Verdict
+from otel_agentic.stats import (
+    Attempts,
+    Estimator,
+    TierEvidence,
+    claim_tier,
+    headline_estimator,
+    pooled_sample,
+    rate_name,
+)
+from otel_agentic.stats.compare import Values
+from otel_agentic.stats.estimators import Kind, exact_bounds, exact_rate, more_needed
+from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.truth import evaluations_of, metric_means
-from otel_agentic.windows import attempts_of
+from otel_agentic.windows import ClaimBasis, attempts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from otel_agentic.config import EvaluatorSettings, GateSettings, StatsSettings
     from otel_agentic.engine.engine import Engine
     from otel_agentic.evaluators.base import AnyEvaluator, Metric
-    from otel_agentic.reports.failures import Failures
-    from otel_agentic.reports.gate_conditions import Compared, GateSelection, Group, Operator, Target
-    from otel_agentic.reports.metric_summary import MetricSummary
-    from otel_agentic.stats import Attempts, Estimator, TierEvidence
-    from otel_agentic.stats.estimators import Kind
-    from otel_agentic.windows import ClaimBasis
+    from otel_agentic.evaluators.failures import ErrorGroup
+    from otel_agentic.results import reports as results
 
-#: The tolerance for rounding errors in sums of ratios.
-SLACK: Final = 1e-9
 #: The interval method of rates, independent of the estimator.
 INTERVAL: Final = "clopper_pearson_effective_n"
 _SIGNS: Final[dict[Kind, str]] = {"pass_at_k": "pass@", "pass_pow_k": "pass^"}
@@ -64,7 +74,7 @@ class Rates:
     def _stats(self) -> StatsSettings:
         return self.engine.settings.stats
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[GateRow]:
         """Yield a row for each condition."""
         yield self._least_n(self.conditions.min_n)
         if self.conditions.min_coverage is not None:
@@ -78,106 +88,97 @@ class Rates:
         if self.conditions.tiers:
             yield self._tier()
 
-    def _least_n(self, limit: int) -> Row:
+    def _row(self, condition: str, limit: float | str, **measured: Any) -> GateRow:
+        """Return the row of a condition; unless measured, it has no data."""
+        defaults: dict[str, Any] = {"kind": "rate", "n": self.attempts.n, "verdict": "no_data"}
+        return GateRow(condition=condition, agent=self.group.agent, limit=limit, **defaults | measured)
+
+    def _least_n(self, limit: int) -> GateRow:
         n = self.attempts.n
-        holds = n >= limit
-        reason = "enough were evaluated" if holds else f"{counted(limit - n, 'more evaluated conversation')} required"
-        return Row(
-            condition="n",
-            kind="rate",
-            agent=self.group.agent,
-            operator=">=",
-            limit=limit,
+        reason = (
+            "enough were evaluated" if n >= limit else f"{counted(limit - n, 'more evaluated conversation')} required"
+        )
+        return self._row(
+            "n",
+            limit,
             value=n,
-            n=n,
-            verdict="pass" if holds else "fail" if n else "no_data",
+            verdict=_verdict(n >= limit) if n else "no_data",
             reason=reason if n else f"{reason}; {self._none_evaluated()}",
         )
 
-    def _coverage(self, limit: float) -> Row:
+    def _coverage(self, limit: float) -> GateRow:
         n, total = self.attempts.n, len(self.group.members)
-        value = n / total
-        holds = value >= limit - SLACK
         missing = f"{total - n:,} of {counted(total, 'conversation')} not evaluated: {self._reasons()}"
-        return Row(
-            condition="coverage",
-            kind="rate",
-            agent=self.group.agent,
-            operator=">=",
-            limit=limit,
-            value=value,
+        return self._row(
+            "coverage",
+            limit,
+            value=n / total,
             n=total,
-            verdict="pass" if holds else "fail",
+            verdict=_verdict(n / total >= limit - SLACK),
             reason=missing if n < total else "every conversation was evaluated",
         )
 
-    def _success(self, limit: float) -> Row:
+    def _success(self, limit: float) -> GateRow:
         sample = pooled_sample(self.attempts)
         if sample is None:
-            return self._without("success", limit, self._none_evaluated())
+            return self._row("success", limit, reason=self._none_evaluated())
         more = more_needed(self.attempts, "pass_pow_k", 1, limit, self._stats.level)
-        row = self._compared("success", limit, sample.observed, exact_rate(sample, self._stats.level), more)
-        return replace(row, interval=INTERVAL)
+        ends = exact_rate(sample, self._stats.level)
+        return self._compared("success", limit, sample.observed, ends, more, interval=INTERVAL)
 
-    def _pass_k(self, kind: Kind, k: int, limit: float) -> Row:
+    def _pass_k(self, kind: Kind, k: int, limit: float) -> GateRow:
         name = f"{_SIGNS[kind]}{k}"
         if not self.attempts.n:
-            return self._without(name, limit, self._none_evaluated())
+            return self._row(name, limit, reason=self._none_evaluated())
         estimator = self._estimator
         estimates = estimator.estimate(self.attempts, [k])
         estimate = getattr(estimates, kind)[k]
         if estimate.value is None:
-            return self._without(name, limit, self._undefined(estimator.name, k))
+            return self._row(name, limit, reason=self._undefined(estimator.name, k))
         exact = exact_bounds(estimator.name, self.attempts, kind, k, self._stats.level)
         pooled = estimator.name != "per_case" and exact is not None
         more = more_needed(self.attempts, kind, k, limit, self._stats.level) if pooled else None
         # An estimate that is not a count may be outside the exact bounds, which are computed from counts.
         bounds = [end for end in (exact or (estimate.lower, estimate.upper)) if end is not None]
         ends = (min(estimate.value, *bounds), max(estimate.value, *bounds)) if bounds else (estimate.value,) * 2
-        return replace(
-            self._compared(name, limit, estimate.value, ends, more),
-            estimator=estimator.name,
-            interval=estimates.interval_method if exact is None else INTERVAL,
-        )
+        interval = estimates.interval_method if exact is None else INTERVAL
+        return self._compared(name, limit, estimate.value, ends, more, estimator=estimator.name, interval=interval)
 
     @cached_property
     def _estimator(self) -> Estimator:
         """The requested estimator, else that of the settings."""
         return self.engine.estimators(self.estimator or headline_estimator(self._stats))[0]
 
-    def _compared(self, name: str, limit: float, value: float, ends: tuple[float, float], more: int | None) -> Row:
+    def _compared(
+        self, name: str, limit: float, value: float, ends: tuple[float, float], more: int | None, **methods: str
+    ) -> GateRow:
         lower, upper = ends
         compared = lower if self.conditions.bound == "lower" else value
-        holds = compared >= limit - SLACK
-        reason = evidence(
+        return self._row(
+            name,
+            limit,
             value=value,
             lower=lower,
             upper=upper,
-            limit=limit,
-            bound=self.conditions.bound,
-            level=self._stats.level,
-            data=self._data(),
-            more=more,
-        )
-        return Row(
-            condition=name,
-            kind="rate",
-            agent=self.group.agent,
-            operator=">=",
-            limit=limit,
-            value=value,
-            lower=lower,
-            upper=upper,
-            n=self.attempts.n,
             compared=self.conditions.bound,
-            verdict="pass" if holds else "fail",
-            reason=reason,
+            verdict=_verdict(compared >= limit - SLACK),
+            reason=evidence(
+                value=value,
+                lower=lower,
+                upper=upper,
+                limit=limit,
+                bound=self.conditions.bound,
+                level=self._stats.level,
+                data=self._data(),
+                more=more,
+            ),
+            **methods,
         )
 
-    def _tier(self) -> Row:
+    def _tier(self) -> GateRow:
         allowed = " or ".join(self.conditions.tiers)
         if not self.attempts.n:
-            return self._without("tier", allowed, self._none_evaluated())
+            return self._row("tier", allowed, kind="tier", operator="in", reason=self._none_evaluated())
         basis = self.selection.tier_basis(self.engine, self.group.agent)
         attempts = basis.attempts if self._stats.tier_rule == "interval" else self.attempts
         claim = claim_tier(attempts, self._stats, self._estimator, basis.withheld)
@@ -191,27 +192,14 @@ class Rates:
             reason = f"no tier is claimed, leaning {claim.leaning}: {claim.withheld}"
         if claim.evidence is not None:
             reason += f" ({_evidence_numbers(claim.evidence, basis)})"
-        return Row(
-            condition="tier",
+        return self._row(
+            "tier",
+            allowed,
             kind="tier",
-            agent=self.group.agent,
             operator="in",
-            limit=allowed,
             label=claim.tier,
             n=attempts.n,
-            verdict="pass" if claim.tier in self.conditions.tiers else "fail",
-            reason=reason,
-        )
-
-    def _without(self, name: str, limit: float | str, reason: str) -> Row:
-        return Row(
-            condition=name,
-            kind="tier" if name == "tier" else "rate",
-            agent=self.group.agent,
-            operator="in" if name == "tier" else ">=",
-            limit=limit,
-            n=self.attempts.n,
-            verdict="no_data",
+            verdict=_verdict(claim.tier in self.conditions.tiers),
             reason=reason,
         )
 
@@ -232,6 +220,10 @@ class Rates:
         if estimator == "per_case":
             return f"no case has {number(k)} evaluated attempts, which {estimator} needs"
         return f"{estimator} has no estimate for {counted(self.attempts.n, 'conversation')} and k={k}"
+
+
+def _verdict(holds: bool) -> Verdict:  # noqa: FBT001 — the only argument
+    return "pass" if holds else "fail"
 
 
 def _evidence_numbers(evidence: TierEvidence, basis: ClaimBasis) -> str:
@@ -289,35 +281,34 @@ def named_metrics(names: Sequence[str], flag: str, evaluators: Sequence[AnyEvalu
     return {name: _named(flag, name, evaluators) for name in names}
 
 
-def limit_row(limit: Limit, group: Group, summary: MetricSummary | None) -> Row:
+def limit_row(limit: Limit, group: Group, summary: MetricSummary | None) -> GateRow:
     """Return the row of a limit on the mean of a metric in a group."""
-    n = summary.n if summary else 0
-    value = summary.mean if summary else None
+    value = summary.summary.mean if summary else None
     holds = value is not None and limit.met_by(value)
-    return Row(
+    return GateRow(
         condition=limit.metric.name,
         kind="metric",
         agent=group.agent,
         operator=limit.operator,
         limit=limit.value,
         value=value,
-        n=n,
-        verdict="no_data" if value is None else "pass" if holds else "fail",
+        n=summary.summary.n if summary else 0,
+        verdict="no_data" if value is None else _verdict(holds),
         reason=_why_missing(limit.metric, group, summary)
         if summary is None or value is None
         else _spread(summary, group, holds=holds),
     )
 
 
-def severity_row(conditions: GateSettings, group: Group, failures: Failures, checked: int) -> Row:
+def severity_row(conditions: GateSettings, group: Group, failures: Failures, checked: int) -> GateRow:
     """Return the row of the condition on severe failures; `checked` conversations of the group could have one."""
-    own = [failure for failure in failures.failures if failure.place.agent == group.agent]
-    keys = {(failure.place.environment, failure.place.conversation_id) for failure in own}
-    verdict, reason = ("pass", _clean(group, checked)) if checked else ("no_data", _not_scored(group))
+    own = tuple(failure for failure in failures.failures if failure.location.agent == group.agent)
+    keys = {(failure.location.environment, failure.location.conversation_id) for failure in own}
+    reason = _clean(group, checked) if checked else _not_scored(group)
     if own:
-        verdict, reason = "fail", "; ".join(_causes(failures, group))
+        reason = "; ".join(_causes(replace(failures, failures=own).groups))
     severity = conditions.fail_on_severity
-    return Row(
+    return GateRow(
         condition="severity",
         kind="severity",
         agent=group.agent,
@@ -326,17 +317,15 @@ def severity_row(conditions: GateSettings, group: Group, failures: Failures, che
         value=float(len(own)) if own or checked else None,
         label=severity if severity == "critical" else f"{severity} or worse",
         n=max(checked, len(keys)),
-        verdict="fail" if verdict == "fail" else "no_data" if verdict == "no_data" else "pass",
+        verdict="fail" if own else "pass" if checked else "no_data",
         reason=reason,
     )
 
 
-def _causes(failures: Failures, group: Group) -> Iterator[str]:
+def _causes(groups: Sequence[ErrorGroup]) -> Iterator[str]:
     """Yield the most severe causes, each with an example."""
-    own = tuple(failure for failure in failures.failures if failure.place.agent == group.agent)
-    groups = replace(failures, failures=own).groups
     for cause in groups[:_MAX_CAUSES]:
-        example = cause.example.place.conversation_id
+        example = cause.example.location.conversation_id
         yield f"{len(cause.failures):,} x {cause.title} ({cause.severity}), for example conversation {example}"
     if len(groups) > _MAX_CAUSES:
         yield f"and {counted(len(groups) - _MAX_CAUSES, 'more cause')}: `otel-agentic failures` lists them"
@@ -365,18 +354,19 @@ def _limits(metric: Metric, threshold: Threshold) -> Iterator[Limit]:
         yield Limit(metric=metric, operator="<=", value=threshold.max)
 
 
-def _spread(summary: MetricSummary, group: Group, *, holds: bool) -> str:
-    met = "the mean meets it" if holds else "the mean does not meet it"
+def _spread(metric: MetricSummary, group: Group, *, holds: bool) -> str:
+    met, summary = "the mean meets it" if holds else "the mean does not meet it", metric.summary
     text = (
         f"{met}; of {counted(summary.n, 'score')} the lowest is {_text(summary.low)}, the highest {_text(summary.high)}"
     )
     missing = _missing(summary)
     text += f"; not scored: {missing}" if missing else ""
-    rest = len(group.members) - (len(group.members) if summary.looked_at is None else summary.looked_at)
+    rest = 0 if metric.looked_at is None else len(group.members) - metric.looked_at
     return f"{text}; not computed for {counted(rest, 'conversation')}" if rest > 0 else text
 
 
-def _why_missing(metric: Metric, group: Group, summary: MetricSummary | None) -> str:
+def _why_missing(metric: Metric, group: Group, known: MetricSummary | None) -> str:
+    summary = None if known is None else known.summary
     if summary is None or (not summary.n and not summary.not_evaluated):
         conversations = counted(len(group.members), "conversation")
         return f"{_short(metric)} was not computed for {conversations}; run `otel-agentic evaluate --metrics {_short(metric)}`"
@@ -390,7 +380,7 @@ def _short(metric: Metric) -> str:
     return metric.name.removeprefix("agentic.")
 
 
-def _missing(summary: MetricSummary) -> str:
+def _missing(summary: results.MetricSummary) -> str:
     return ", ".join(f"{count:,} x {reason}" for reason, count in summary.not_evaluated.items())
 
 
@@ -406,185 +396,6 @@ def _clean(group: Group, checked: int) -> str:
 
 def _text(value: float | None) -> str:
     return "unknown" if value is None else number(value)
-
-
-#: Cases listed in a sentence.
-_MAX_CASES: Final = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """A difference, now minus then; `how` describes its data. The ends of the interval are None with too little data."""
-
-    value: float
-    lower: float | None
-    upper: float | None
-    n: int
-    how: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Regressions:
-    """Checks the conditions on change from one baseline."""
-
-    conditions: GateSettings
-    stats: StatsSettings
-    baseline: Baseline
-    targets: Sequence[Target]
-
-    def rows(self, group: Group, metrics: Mapping[str, Values]) -> Iterator[Row]:
-        """Yield a row for each target of one agent; `metrics` are its current values, by name."""
-        for target in self.targets:
-            change = self._metric(target, group, metrics) if target.metric else self._rate(target, group)
-            yield (
-                self._without(target, group.agent, change)
-                if isinstance(change, str)
-                else self._row(target, group.agent, change)
-            )
-
-    def missing_agents(self, groups: Sequence[Group], agent: str | None) -> Iterator[Row]:
-        """Yield a row for each agent of the baseline without conversations now; `agent` is the selected name or glob."""
-        present = {group.agent for group in groups}
-        for former in self.baseline.agents:
-            selected = agent is None or (former.agent is not None and fnmatchcase(former.agent, agent))
-            if selected and former.agent not in present and former.conversations:
-                yield Row(
-                    condition="conversations",
-                    kind="data",
-                    agent=former.agent,
-                    operator=">=",
-                    limit=1,
-                    n=0,
-                    value=0.0,
-                    verdict="no_data",
-                    reason=f"the baseline has {counted(former.conversations, 'conversation')} of it, this selection has none",
-                )
-
-    def _rate(self, target: Target, group: Group) -> _Change | str:
-        before, now = self.baseline.of(group.agent), attempts_of(group.members)
-        if not now.n:
-            return f"none of {counted(len(group.members), 'conversation')} was evaluated"
-        if before is None or not before.n:
-            return f"the baseline has no evaluated conversation of this agent{self._agents()}"
-        kind, k = parts(target.name)
-        compared = compare(before.attempts, now, [k], level=self.stats.level, prior=self.stats.prior)
-        # Paired by case the difference has the least variance; without common cases, the rates of all are compared.
-        comparison = compared.per_case.get(k, compared.pooled[k])
-        estimate = comparison.pass_at_k if kind == "@" else comparison.pass_pow_k
-        if estimate.value is None:
-            return f"{target.name} has no estimate on both sides"
-        how = f"{before.n:,} and {counted(now.n, 'conversation')}"
-        if comparison.method == "paired":
-            how = f"paired over {counted(comparison.cases, 'case')}"
-        how += _broken(before.attempts, now) if target.name == SUCCESS else ""
-        return _Change(value=estimate.value, lower=estimate.lower, upper=estimate.upper, n=now.n, how=how)
-
-    def _metric(self, target: Target, group: Group, metrics: Mapping[str, Values]) -> _Change | str:
-        now, former = metrics.get(target.name), self.baseline.of(group.agent)
-        before = former.metrics.get(target.name) if former else None
-        if now is None:
-            return f"{target.name} has no value for {counted(len(group.members), 'conversation')}"
-        if before is None:
-            return f"the baseline has no value of {target.name} of this agent"
-        difference = mean_difference(before.values, now, self.stats.level, width=target.width)
-        how = f"{before.n:,} and {counted(now.n, 'value')}"
-        if difference.method == "paired":
-            how = f"paired over {counted(difference.units, 'case')}"
-        return _Change(value=difference.value, lower=difference.lower, upper=difference.upper, n=now.n, how=how)
-
-    def _row(self, target: Target, agent: str | None, change: _Change) -> Row:
-        if target.tolerance == "chance" and change.lower is None:
-            return self._without(
-                target,
-                agent,
-                f"too few values to distinguish change from chance: {change.how}; at least two cases each are needed",
-            )
-        holds, explanation = self._compared(target, change)
-        return Row(
-            condition=target.name,
-            kind="regression",
-            agent=agent,
-            operator=">=" if target.falls else "<=",
-            limit=self._limit(target),
-            value=change.value,
-            lower=change.lower,
-            upper=change.upper,
-            n=change.n,
-            compared=self._compared_end(target),
-            verdict="pass" if holds else "fail",
-            reason=f"{explanation} ({change.how})",
-        )
-
-    def _compared(self, target: Target, change: _Change) -> tuple[bool, str]:
-        """Return whether a change is acceptable, and an explanation. Signs are inverted if higher values are worse."""
-        sign = 1.0 if target.falls else -1.0
-        value = sign * change.value
-        ends = sorted(sign * end for end in (change.lower, change.upper) if end is not None)
-        explanation = _explanation(value, ends, self.stats.level)
-        if target.tolerance == "chance":
-            return not ends[1] < 0.0, explanation
-        compared = ends[0] if self.conditions.bound == "lower" and ends else value
-        holds = compared >= -target.tolerance - SLACK
-        if holds or value < -target.tolerance - SLACK:
-            return holds, explanation
-        return holds, f"{explanation}; it may be worse by {number(-ends[0])}"
-
-    def _compared_end(self, target: Target) -> Compared:
-        """Return the end of the interval that is compared: for the tolerance "chance" the one most favourable to the agent."""
-        best, worst = ("upper", "lower") if target.falls else ("lower", "upper")
-        if target.tolerance == "chance":
-            return "upper" if best == "upper" else "lower"
-        if self.conditions.bound == "estimate":
-            return "estimate"
-        return "lower" if worst == "lower" else "upper"
-
-    def _limit(self, target: Target) -> float | str:
-        if target.tolerance == "chance":
-            return "chance"
-        return -target.tolerance if target.falls else target.tolerance
-
-    def _without(self, target: Target, agent: str | None, reason: str) -> Row:
-        return Row(
-            condition=target.name,
-            kind="regression",
-            agent=agent,
-            operator=">=" if target.falls else "<=",
-            limit=self._limit(target),
-            n=0,
-            verdict="no_data",
-            reason=reason,
-        )
-
-    def _agents(self) -> str:
-        names = [str(former.agent) for former in self.baseline.agents if former.n]
-        return f"; it has {', '.join(names[:5])}" if names else ""
-
-
-def _broken(before: Attempts, now: Attempts) -> str:
-    """Return the cases whose attempts were all correct in the baseline and are not now."""
-    known, counts = (
-        {(case.dataset, case.case_id): (case.c, case.n) for case in attempts.cases if case.dataset}
-        for attempts in (before, now)
-    )
-    broke = [flip for flip in flips({key: (None, count) for key, count in known.items()}, counts) if flip.broke]
-    if not broke:
-        return ""
-    cases = [f"{flip.case_id} ({flip.now[0]:,} of {flip.now[1]:,} correct)" for flip in broke[:_MAX_CASES]]
-    more = f" and {len(broke) - _MAX_CASES:,} more" if len(broke) > _MAX_CASES else ""
-    return f"; always correct before, not now: {', '.join(cases)}{more}"
-
-
-def _explanation(value: float, ends: Sequence[float], level: float) -> str:
-    """Return the explanation of a change that is worse if it is below 0."""
-    if not ends:
-        return "worse" if value < 0 else "no worse"
-    if ends[1] < 0.0:
-        return f"worse by more than chance explains at {level * 100:g} %"
-    if ends[0] > 0.0:
-        return "better by more than chance explains"
-    if value < -SLACK:
-        return "worse, by no more than chance explains"
-    return "no worse"
 
 
 #: Conditions that may be allowed to have no data, in addition to metrics and rates.
@@ -674,23 +485,19 @@ class Gate:
                 f"--allow-no-data {name}: neither a condition ({', '.join(_CONDITIONS)}, pass^K, pass@K) nor a metric: {error}"
             ) from None
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[GateRow]:
         """Return a row for each condition of each agent; a single row without data if there are no conversations."""
-        return [row.allowing(self.allowed) for row in self._rows()]
-
-    def _rows(self) -> Iterator[Row]:
-        if not self.groups:
-            yield Row(
-                condition="conversations",
-                kind="data",
-                agent=None,
-                operator=">=",
-                limit=1,
-                n=0,
-                value=0.0,
-                verdict="no_data",
-                reason="no closed conversation in this selection; see `otel-agentic conversations list`",
+        return [
+            replace(
+                row, allowed=row.verdict == "no_data" and not self.allowed.isdisjoint({row.condition, row.kind, ALL})
             )
+            for row in self._rows()
+        ]
+
+    def _rows(self) -> Iterator[GateRow]:
+        if not self.groups:
+            reason = "no closed conversation in this selection; see `otel-agentic conversations list`"
+            yield without_conversations(None, reason)
         for group in self.groups:
             yield from Rates(
                 engine=self.engine,
@@ -703,9 +510,9 @@ class Gate:
             if self.regressions is not None:
                 yield from self.regressions.rows(group, self.values.get(group.agent, {}))
         if self.regressions is not None:
-            yield from self.regressions.missing_agents(self.groups, self.selection.selection.agent)
+            yield from self.regressions.missing_agents(self.groups, self.selection.agent)
 
-    def _metric_rows(self, group: Group) -> Iterator[Row]:
+    def _metric_rows(self, group: Group) -> Iterator[GateRow]:
         for limit in self.limits:
             yield limit_row(limit, group, self._summaries.get((group.agent, limit.metric.name)))
         if self.conditions.fail_on_severity != "none":
@@ -714,21 +521,23 @@ class Gate:
     @cached_property
     def _failures(self) -> Failures:
         assert self.conditions.fail_on_severity != "none"  # noqa: S101 — used for this condition only
-        failures = found_failures(self.engine, self.selection.selection, keys=self._keys)
+        failures = found_failures(self.engine, self.selection, keys=self._keys)
         return failures.of(self.conditions.fail_on_severity)
 
     @cached_property
     def _summaries(self) -> Mapping[tuple[str | None, str], MetricSummary]:
         summaries = metric_summaries(
             self.engine,
-            self.selection.selection,
+            self.selection,
             names=sorted({limit.metric.name for limit in self.limits}),
             keys=self._keys,
         )
         owners = {metric.name: evaluator.name for evaluator in self.evaluators for metric in evaluator.metrics}
         # The store may contain scores of the same name from an evaluator that is no longer installed.
         return {
-            (summary.agent, summary.name): summary for summary in summaries if owners[summary.name] == summary.evaluator
+            (metric.agent, metric.summary.name): metric
+            for metric in summaries
+            if owners[metric.summary.name] == metric.summary.evaluator
         }
 
     def _checked(self, group: Group) -> int:
@@ -739,16 +548,12 @@ class Gate:
         may_fail = [name for name, metric in rules.metrics.items() if metric.failing or name in rules.thresholds]
         return max(
             (
-                summary.conversations
-                for summary in self._all_summaries
-                if summary.agent == group.agent and summary.name in may_fail and summary.n
+                metric.summary.conversations
+                for metric in metric_summaries(self.engine, self.selection, keys=self._keys)
+                if metric.agent == group.agent and metric.summary.name in may_fail and metric.summary.n
             ),
             default=0,
         )
-
-    @cached_property
-    def _all_summaries(self) -> Sequence[MetricSummary]:
-        return metric_summaries(self.engine, self.selection.selection, keys=self._keys)
 
     @property
     def _keys(self) -> frozenset[tuple[str, str]] | None:
@@ -759,7 +564,7 @@ class Gate:
     def values(self) -> Mapping[str | None, Mapping[str, Values]]:
         """The values of metrics, by agent and metric name."""
         with self.engine.store.read() as con:
-            rows_of_means = metric_means(con, self.selection.selection)
+            rows_of_means = metric_means(con, self.selection)
         owners = {
             (member.environment, member.conversation_id): (
                 group.agent,
@@ -778,15 +583,35 @@ class Gate:
             for agent, by_name in rows.items()
         }
 
-    def measured(self, name: str) -> Baseline:
-        """Return the current rates and metrics as a baseline."""
+    def result(self, measure: str | None = None) -> GateResult:
+        """Return the verdict; with `measure`, also the current rates and metrics as a baseline."""
+        evaluation, baseline, rows = self.engine.store.evaluation, self.baseline, self.rows()
+        other = [] if evaluation == DEFAULT else [f"evaluation {evaluation}, not the default one"]
+        return GateResult(
+            evaluation=evaluation,
+            passed=not any(row.stops for row in rows),
+            agents=[group.agent for group in self.groups],
+            conversations=sum(len(group.members) for group in self.groups),
+            evaluated=sum(group.evaluated for group in self.groups),
+            level=self.engine.settings.stats.level,
+            bound=self.conditions.bound,
+            baseline=None
+            if baseline is None
+            else BaselineUsed(name=baseline.name, saved_at=baseline.saved_at, conversations=baseline.conversations),
+            rows=rows,
+            not_evaluated=self.reasons,
+            notes=[*other, *self.notes()],
+            measured=None if measure is None else self._measured(measure).model_dump(mode="json"),
+        )
+
+    def _measured(self, name: str) -> Baseline:
         return measured(self.engine, self.groups, self.values, name=name, evaluations=self.evaluations)
 
     @cached_property
     def evaluations(self) -> tuple[str, ...]:
         """The evaluations of the scores."""
         with self.engine.store.read() as con:
-            return evaluations_of(con, self.selection.selection)
+            return evaluations_of(con, self.selection)
 
     @property
     def reasons(self) -> dict[str, int]:
@@ -796,7 +621,7 @@ class Gate:
 
     def notes(self) -> Iterator[str]:
         """Yield notes on the conversations and on the comparison with the baseline."""
-        yield from (row["note"] for row in wrong_clocks_json(self.engine.store))
+        yield from (clock.note for clock in wrong_clocks_of(self.engine.store))
         if self.baseline is None:
             return
         if self.groups and set(self.evaluations) != set(self.baseline.evaluations):

@@ -1,28 +1,26 @@
-"""Conditions of a gate, the conversations that they apply to, and the rows of its result."""
+"""Conditions of a gate, the conversations that they apply to, and the sentences about estimates and limits."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import ValidationError
 
 from otel_agentic.config import GateSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.reports.report import from_the_beginning, tier_bases, within
+from otel_agentic.reports.report import tier_bases, within
 from otel_agentic.reports.suites import require_suite
-from otel_agentic.store.selection import Selection
-from otel_agentic.store.windows import scored_conversations
-from otel_agentic.windows import GroupKey, group_by, parse_window
+from otel_agentic.store.queries.conversations import scored_conversations
+from otel_agentic.store.table import Selection
+from otel_agentic.windows import ClaimBasis, GroupKey, ScoredConversation, group_by, parse_window
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from otel_agentic.config.quality import BoundKind
     from otel_agentic.engine.engine import Engine
     from otel_agentic.evaluators.base import Metric
-    from otel_agentic.windows import ClaimBasis, ScoredConversation
 
 #: Conditions that a command extends entry by entry; it replaces the others.
 _TABLES: Final = ("min_pass_pow_k", "min_pass_at_k", "thresholds", "max_regression")
@@ -201,56 +199,10 @@ def evidence(
     return f"the estimate meets it, the lower end of the {interval} does not: {unproven}{would}"
 
 
-Verdict = Literal["pass", "fail", "no_data"]
-Kind = Literal["data", "rate", "metric", "severity", "tier", "regression"]
-Operator = Literal[">=", "<=", "=", "in"]
-#: The value compared with the limit: the estimate, or an end of its interval.
-Compared = Literal["estimate", "lower", "upper"]
 #: The name of all conditions in `allow_no_data`.
-ALL = "all"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One condition applied to one agent.
-
-    `condition` is `success`, `pass^3`, `coverage`, `n`, `tier`, `severity`, `conversations`, or a metric. `value`, `lower` and
-    `upper` are measured, in the unit of the condition; for a regression they are the difference from the baseline, now minus
-    then. `label` is the name of the tier or severity. `n` is the number of conversations, or of scores of a metric, that the
-    value is computed from. `estimator` and `interval` name the methods of rates and their bounds. `allowed`: missing data is
-    not a failure. `reason` is a sentence.
-    """
-
-    condition: str
-    kind: Kind
-    agent: str | None
-    operator: Operator
-    limit: float | int | str
-    n: int
-    verdict: Verdict
-    reason: str
-    value: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    label: str | None = None
-    compared: Compared = "estimate"
-    estimator: str | None = None
-    interval: str | None = None
-    allowed: bool = False
-
-    @property
-    def stops(self) -> bool:
-        """Whether the gate fails because of this row."""
-        return self.verdict == "fail" or (self.verdict == "no_data" and not self.allowed)
-
-    def allowing(self, allowed: Collection[str]) -> Row:
-        """Return the row, allowed if it has no data and one of the names covers it."""
-        names = {self.condition, self.kind, ALL}
-        return replace(self, allowed=self.verdict == "no_data" and not names.isdisjoint(allowed))
-
-    def json(self) -> dict[str, Any]:
-        """Return the row as a JSON object."""
-        return asdict(self)
+ALL: Final = "all"
+#: The tolerance for rounding errors in sums of ratios.
+SLACK: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,10 +224,16 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateSelection:
-    """The selection of `report`, narrowed to a suite (a tag of cases), an agent version or an environment."""
+class GateSelection(Selection):
+    """The conversations of a gate.
 
-    selection: Selection = field(default_factory=Selection)
+    Attributes:
+        window: as in a report.
+        suite: only conversations whose case has this tag.
+        agent_version: only conversations of this version.
+        environment: only conversations of this deployment environment.
+    """
+
     window: str | None = None
     suite: str | None = None
     agent_version: str | None = None
@@ -283,20 +241,15 @@ class GateSelection:
 
     @property
     def narrows(self) -> bool:
-        """Whether there are criteria besides the selection."""
+        """Whether there are criteria besides those of every selection."""
         return any(value is not None for value in (self.window, self.suite, self.agent_version, self.environment))
-
-    @property
-    def from_the_beginning(self) -> GateSelection:
-        """The same criteria from the first conversation up to the end of the selection."""
-        return replace(self, selection=from_the_beginning(self.selection), window=None)
 
     def tier_basis(self, engine: Engine, agent: str | None) -> ClaimBasis:
         """Return the basis of an agent's tier: all conversations of its newest version."""
-        since_start = self.from_the_beginning
+        since_start = replace(self, since_ns=None, window=None)
         key = GroupKey(agent=agent, agent_version=self.agent_version, environment=self.environment, tag=self.suite)
         members = [member for group in since_start.groups(engine) if group.agent == agent for member in group.members]
-        return tier_bases(engine, {key: members}, since_start.selection)[key]
+        return tier_bases(engine, {key: members}, since_start)[key]
 
     def groups(self, engine: Engine) -> list[Group]:
         """Return the conversations of each agent, sorted by name.
@@ -308,13 +261,13 @@ class GateSelection:
         with engine.store.read() as con:
             if self.suite is not None:
                 require_suite(con, self.suite)
-            scored = scored_conversations(con, self.selection)
+            scored = scored_conversations(con, self)
         members = [conversation for conversation in scored if self._selects(conversation)]
         window = None if self.window is None else parse_window(self.window)
         if window is not None and window.width_ns is not None:
-            members = within(engine, members, window.width_ns, self.selection.until_ns)
-        newest = window.newest if window is not None else None
-        return [Group(agent=key.agent, members=_newest(own, newest)) for key, own in group_by(members).items()]
+            members = within(engine, members, window.width_ns, self.until_ns)
+        first = None if window is None or window.newest is None else -window.newest
+        return [Group(agent=key.agent, members=own[first:]) for key, own in group_by(members).items()]
 
     def _selects(self, conversation: ScoredConversation) -> bool:
         return (
@@ -322,7 +275,3 @@ class GateSelection:
             and (self.agent_version is None or conversation.agent_version == self.agent_version)
             and (self.environment is None or conversation.environment == self.environment)
         )
-
-
-def _newest(members: Sequence[ScoredConversation], newest: int | None) -> Sequence[ScoredConversation]:
-    return members if newest is None else members[-newest:]

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from otel_agentic.stats.agreement import VerdictPair
-from otel_agentic.stats.judge_error import corrected
-from otel_agentic.store.judges import human_samples, newest_calibrations
-from otel_agentic.store.queries.scores import newest_model, origins
-from otel_agentic.store.selection import to_json_value
+from otel_agentic.results.reports import (
+    CorrectedRates,
+    GroupJudge,
+    JudgeAgreement,
+    JudgeCalibration,
+    PpiRate,
+    Rate,
+    RoganGladenRate,
+    SampleRate,
+)
+from otel_agentic.stats.judge_error import Corrected, VerdictPair, corrected
+from otel_agentic.store.connection import to_json_value
+from otel_agentic.store.judges import HumanSample, human_samples, newest_calibrations
+from otel_agentic.store.queries.scores import Origin, newest_model, origins
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from otel_agentic.engine.engine import Engine
-    from otel_agentic.stats.judge_error import Corrected
-    from otel_agentic.stats.model import CaseKey, Estimate
-    from otel_agentic.store.judges import HumanSample
-    from otel_agentic.store.queries.scores import Origin
-    from otel_agentic.store.selection import Row, Selection
-    from otel_agentic.store.table import Key
+    from otel_agentic.stats.model import CaseKey
+    from otel_agentic.store.table import Key, Row, Selection
     from otel_agentic.windows import ScoredConversation
 
 #: With fewer labelled conversations in a group, half the width of every interval exceeds .3.
@@ -31,12 +35,8 @@ MIN_LABELS: Final = 10
 _Judge = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
-    """The corrected rates of a group as a JSON object, or None with the reason if people labelled conversations."""
-
-    rates: dict[str, Any] | None = None
-    why_not: str | None = None
+#: The corrected rates; if they are missing although people labelled conversations, the reason.
+Correction = tuple[CorrectedRates | None, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Corrections:
     def of(self, members: Iterable[ScoredConversation]) -> Correction:
         """Return the corrected pass rate of conversations, based on the outcomes computed with their judge."""
         if not self.calibrated:
-            return Correction()
+            return None, None
         scored_by_judge = [
             (member, origin)
             for member in members
@@ -67,15 +67,15 @@ class Corrections:
         ]
         judges = Counter((origin.judge, origin.judge_version) for _, origin in scored_by_judge)
         if not judges:
-            return Correction()
+            return None, None
         if len(judges) > 1:
-            return Correction(why_not=_several(judges) if judges.keys() & set(self.calibrated) else None)
+            return None, _several(judges) if judges.keys() & set(self.calibrated) else None
         (judge,) = judges
         sample = self.samples.get(judge)
         if sample is None:
-            return Correction(why_not=self._no_sample(judge))
+            return None, self._no_sample(judge)
         if not sample.random_sample:
-            return Correction(why_not="the labels are not a random sample (`judge calibrate --random-sample`)")
+            return None, "the labels are not a random sample (`judge calibrate --random-sample`)"
         return self._corrected(judge, scored_by_judge, sample.verdicts)
 
     def _corrected(
@@ -94,11 +94,11 @@ class Corrections:
             else:
                 rest.append((member.case_key, passed))
         if len(pairs) < MIN_LABELS:
-            return Correction(why_not=_too_few(len(pairs)))
+            return None, _too_few(len(pairs))
         if len({member.weight for member, _ in scored_by_judge}) > 1:
-            return Correction(why_not="its conversations were sampled at different ratios")
+            return None, "its conversations were sampled at different ratios"
         judged_rate = sum(passed for _, passed in rest) / len(rest) if rest else None
-        return Correction(rates=_json(judge, corrected(pairs, rest, self.level), judged_rate))
+        return _rates(judge, corrected(pairs, rest, self.level), judged_rate), None
 
     def _no_sample(self, judge: _Judge) -> str | None:
         if judge in self.calibrated:
@@ -118,30 +118,22 @@ def _too_few(labelled: int) -> str:
     return f"{share} labelled in the random sample; {MIN_LABELS} are needed"
 
 
-def _json(judge: _Judge, rates: Corrected, judged_rate: float | None) -> dict[str, Any]:
+def _rates(judge: _Judge, rates: Corrected, judged_rate: float | None) -> CorrectedRates:
     """Return the rates; `judged_rate` is the judged rate of the unlabelled conversations, which is corrected."""
     shared = {"level": rates.level, "n_human": rates.n_human, "n_judge": rates.n_judge}
-    return {
-        "judge": judge[0],
-        "judge_version": judge[1],
-        "raw": {**asdict(rates.raw), "n": rates.n_human + rates.n_judge, "level": rates.level},
-        "human": {**asdict(rates.human), "n": rates.n_human, "level": rates.level},
-        "rogan_gladen": {
-            **_estimate(rates.rogan_gladen),
-            **shared,
-            "judged_rate": judged_rate,
-            "sensitivity": rates.sensitivity,
-            "specificity": rates.specificity,
-        },
-        "ppi": {**_estimate(rates.ppi), **shared, "lambda": rates.power},
-    }
-
-
-def _estimate(estimate: Estimate) -> dict[str, float | None]:
-    return asdict(estimate)
-
-
-_RATES: Final = ("agreement", "kappa", "sensitivity", "specificity")
+    return CorrectedRates(
+        judge=judge[0],
+        judge_version=judge[1],
+        raw=SampleRate(**asdict(rates.raw), n=rates.n_human + rates.n_judge, level=rates.level),
+        human=SampleRate(**asdict(rates.human), n=rates.n_human, level=rates.level),
+        rogan_gladen=RoganGladenRate(
+            **asdict(rates.rogan_gladen) | shared,
+            judged_rate=judged_rate,
+            sensitivity=rates.sensitivity,
+            specificity=rates.specificity,
+        ),
+        ppi=PpiRate(**asdict(rates.ppi) | shared, power=rates.power),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +168,8 @@ class JudgeReport:
             for conversation in scored
         )
 
-    def judge_json(self, scored: Iterable[ScoredConversation]) -> dict[str, Any] | None:
-        """Return the judge of conversations as a JSON object, or None if no answer was judged.
+    def judge_of(self, scored: Iterable[ScoredConversation]) -> GroupJudge | None:
+        """Return the judge of conversations, or None if no answer was judged.
 
         If there are several judges, it is the judge of most conversations; the others are named.
         """
@@ -193,47 +185,42 @@ class JudgeReport:
         evaluations = {
             origin.evaluation_id for origin in scored_by_judge if (origin.judge, origin.judge_version) == judge
         }
-        return {
-            "name": judge[0],
-            "version": judge[1],
-            "model": self.models[judge],
-            "conversations": conversations,
-            "others": [" ".join(other) for other, _ in others],
-            "calibration": self._calibration(judge, evaluations),
-        }
-
-    def corrected_json(self, scored: Iterable[ScoredConversation]) -> dict[str, Any]:
-        """Return the pass rate corrected by human verdicts, or None with the reason why it is not corrected."""
-        correction = self.corrections.of(scored)
-        return {"corrected": correction.rates, "not_corrected": correction.why_not}
+        return GroupJudge(
+            name=judge[0],
+            version=judge[1],
+            model=self.models[judge],
+            conversations=conversations,
+            others=[" ".join(other) for other, _ in others],
+            calibration=self._calibration(judge, evaluations),
+        )
 
     def _origin(self, conversation: ScoredConversation) -> Origin | None:
         return self.origins.get((conversation.environment, conversation.conversation_id))
 
-    def _calibration(self, judge: _Judge, evaluations: set[str]) -> dict[str, Any] | None:
+    def _calibration(self, judge: _Judge, evaluations: set[str]) -> JudgeCalibration | None:
         by_target = {row["target"]: row for row in self.calibrations.get(judge, ())}
         if not by_target:
             return None
         newest = max(by_target.values(), key=lambda row: row["calibrated_at"])
-        return {
-            "calibrated_at": to_json_value(newest["calibrated_at"]),
-            "random_sample": newest["random_sample"],
-            "same_evaluation": evaluations == {newest["evaluation_id"]},
-            "turn": _target(by_target.get("turn")),
-            "conversation": _target(by_target.get("conversation")),
-        }
+        return JudgeCalibration(
+            calibrated_at=to_json_value(newest["calibrated_at"]),
+            random_sample=newest["random_sample"],
+            same_evaluation=evaluations == {newest["evaluation_id"]},
+            turn=_agreement(by_target.get("turn")),
+            conversation=_agreement(by_target.get("conversation")),
+        )
 
 
-def _target(row: Row | None) -> dict[str, Any] | None:
+def _agreement(row: Row | None) -> JudgeAgreement | None:
     if row is None:
         return None
-    rates = {
-        name: {"value": row[name], "lower": row[f"{name}_lower"], "upper": row[f"{name}_upper"]} for name in _RATES
-    }
-    return {
-        "n": row["n"],
-        "judged": row["judged"],
-        **rates,
-        "threshold": row["threshold"],
-        "interval_method": row["interval_method"],
-    }
+    return JudgeAgreement(
+        n=row["n"],
+        judged=row["judged"],
+        **{
+            name: Rate(value=row[name], lower=row[f"{name}_lower"], upper=row[f"{name}_upper"])
+            for name in ("agreement", "kappa", "sensitivity", "specificity")
+        },
+        threshold=row["threshold"],
+        interval_method=row["interval_method"],
+    )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from otel_agentic.reports.conversations import iso
-from otel_agentic.store.results import watermark
-from otel_agentic.store.windows import final_results, pending_results, result_digests, result_groups
+from otel_agentic.results.reports import ObjectiveStatus
+from otel_agentic.store.results import final_results, pending_results, result_digests, result_groups, watermark
 from otel_agentic.windows.objectives import Finals, Monitor, objectives_of
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ class Monitors:
         return bool(changed)
 
 
-def objectives_report(engine: Engine, agent: str | None = None) -> list[dict[str, Any]]:
-    """Return the objectives in a report: one JSON object for each group and objective, computed from the store.
+def objectives_report(engine: Engine, agent: str | None = None) -> list[ObjectiveStatus]:
+    """Return the objectives in a report: the status of each group and objective, computed from the store.
 
     Conversations count from `slo.since` (or from the first one) to the watermark, independent of the selection of the report.
 
@@ -115,8 +115,8 @@ def objectives_report(engine: Engine, agent: str | None = None) -> list[dict[str
         agent: only agents whose name matches this glob.
 
     Returns:
-        JSON objects sorted by group and objective. Times are ISO 8601 text or null; `pending` evaluated conversations are
-        not final yet, and not included in `n`.
+        The status sorted by group and objective; `pending` evaluated conversations are not final yet, and not included in
+        `n`.
     """
     slo = engine.settings.slo
     monitors = Monitors(slo)
@@ -133,7 +133,7 @@ def objectives_report(engine: Engine, agent: str | None = None) -> list[dict[str
         for monitor in [monitors.of(subject, group.key, objective)]
     ]
     rows.sort(key=lambda row: (row[0].key.sort_key(), row[0].objective.label))
-    return [_monitor_json(monitor, waiting) for monitor, waiting in rows if monitor.n or waiting]
+    return [_status(monitor, waiting) for monitor, waiting in rows if monitor.n or waiting]
 
 
 def alarm_text(monitor: Monitor) -> str:
@@ -160,31 +160,31 @@ def _in_blocks(monitor: Monitor) -> str:
     return "" if monitor.block == "none" else f" in {monitor.blocks:,} blocks"
 
 
-def _monitor_json(monitor: Monitor, pending: int) -> dict[str, Any]:
+def _status(monitor: Monitor, pending: int) -> ObjectiveStatus:
     key, objective = monitor.key, monitor.objective
-    return {
-        "agent": key.agent,
-        "agent_version": key.agent_version,
-        "environment": key.environment,
-        "service": key.service,
-        "objective": objective.label,
-        "k": objective.k,
-        "target": objective.target,
-        "p0": monitor.p0,
-        "method": objective.method,
-        "block": monitor.block,
-        "blocks": monitor.blocks,
-        "n": monitor.n,
-        "c": monitor.c,
-        "pending": pending,
-        "e_value": monitor.e_value,
-        "alpha": objective.alpha,
-        "alarm": monitor.alarmed_ns is not None,
-        "alarmed_at": _iso(monitor.alarmed_ns),
-        "target_run_length": objective.target_run_length,
-        "changes": monitor.changes,
-        "changed_at": _iso(monitor.changed_ns),
-    }
+    return ObjectiveStatus(
+        agent=key.agent,
+        agent_version=key.agent_version,
+        environment=key.environment,
+        service=key.service,
+        objective=objective.label,
+        k=objective.k,
+        target=objective.target,
+        p0=monitor.p0,
+        method=objective.method,
+        block=monitor.block,
+        blocks=monitor.blocks,
+        n=monitor.n,
+        c=monitor.c,
+        pending=pending,
+        e_value=monitor.e_value,
+        alpha=objective.alpha,
+        alarm=monitor.alarmed_ns is not None,
+        alarmed_at=_iso(monitor.alarmed_ns),
+        target_run_length=objective.target_run_length,
+        changes=monitor.changes,
+        changed_at=_iso(monitor.changed_ns),
+    )
 
 
 def _named(key: GroupKey) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -10,14 +11,12 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.errors import BadInputError
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries.conversations import Candidate, candidates, unscored
-from otel_agentic.store.selection import Selection
+from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import load_cases
 from otel_agentic.truth.match import queries_key
 from otel_agentic.truth.promote import CaseIdentity, Cluster, Opening, cluster, draft_case
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from otel_agentic.engine.engine import Engine
     from otel_agentic.store.connection import Connection
     from otel_agentic.truth import Case

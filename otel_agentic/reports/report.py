@@ -1,20 +1,28 @@
-"""The report: rates with intervals, coverage, tiers, metrics and comparisons, for groups of conversations."""
+"""The report: rates with intervals, coverage, tiers, metrics and comparisons, for groups of conversations.
+
+A comparison shows two groups: `report --compare version=1.0.0,1.1.0`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
+from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import resolved
-from otel_agentic.reports.comparison import Compared, comparison_json
-from otel_agentic.reports.conversations import iso, wrong_clocks_json
-from otel_agentic.reports.failures import found_failures
+from otel_agentic.reports.conversations import iso, wrong_clocks_of
 from otel_agentic.reports.judge_report import JudgeReport
 from otel_agentic.reports.metric_summary import summaries_of
 from otel_agentic.reports.objectives import objectives_report
-from otel_agentic.scoring.model import DIMENSIONS, banded
+from otel_agentic.results import reports as results
+from otel_agentic.results.reports import GroupRates, MetricSummary, Rate, RatesAtK, Report, ReportGroup, Sides
+from otel_agentic.scoring.model import banded
+from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats import (
+    Estimates,
+    Estimator,
     HierarchicalEstimator,
     PerCaseEstimator,
     headline_estimator,
@@ -24,11 +32,16 @@ from otel_agentic.stats import (
 )
 from otel_agentic.stats.cluster import INTERVAL_METHOD as BOOTSTRAP
 from otel_agentic.stats.cluster import collapsed, with_bootstrap
-from otel_agentic.store.queries.windows import removed_attempts
-from otel_agentic.store.selection import DEFAULT, Selection, to_json_value
+from otel_agentic.stats.compare import Difference, compare
+from otel_agentic.store.connection import DEFAULT
+from otel_agentic.store.queries.conversations import scored_conversations
+from otel_agentic.store.table import Selection
 from otel_agentic.store.truth import matched_by_text
-from otel_agentic.store.windows import scored_conversations
+from otel_agentic.store.windows import removed_attempts
 from otel_agentic.windows import (
+    ClaimBasis,
+    GroupBy,
+    GroupKey,
     GroupSummary,
     ScoredConversation,
     attempts_of,
@@ -39,28 +52,227 @@ from otel_agentic.windows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from otel_agentic.config import Threshold
+    from otel_agentic.config import StatsSettings
     from otel_agentic.engine.engine import Engine
-    from otel_agentic.evaluators.failures import ErrorGroup
-    from otel_agentic.reports.metric_summary import MetricSummary
-    from otel_agentic.stats import Estimates, Estimator, Targets
-    from otel_agentic.windows import ClaimBasis, GroupBy, GroupKey
+    from otel_agentic.stats.hierarchical import TargetEstimate
+
+ComparedBy = Literal["agent", "version", "environment", "service", "tag"]
+COMPARED_BY: Final[tuple[ComparedBy, ...]] = get_args(ComparedBy)
+_EXAMPLE: Final = "give a key and two values, such as version=1.0.0,1.1.0"
+#: Existing values listed in an error message.
+_MAX_VALUES: Final = 10
+
+#: The method of intervals: that of each estimator, or resampling of cases.
+IntervalKind = Literal["default", "bootstrap"]
+Groups = dict[GroupKey, list["ScoredConversation"]]
+G = TypeVar("G", bound=GroupRates)
 
 
-def from_the_beginning(selection: Selection) -> Selection:
-    """Return a selection without its start time: a tier claim counts from an agent version's first conversation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRequest(Selection):
+    """The conversations of a report, their groups and their rates; the arguments of the commands on reports.
 
-    A chosen or rolling period is no basis for a claim.
+    Attributes:
+        k: the k of pass@k and pass^k; None for those of the settings.
+        by: the keys to group by, in addition to the agent.
+        window: a width such as "24h": only conversations of that period up to the end of the window (see `within`); or a
+            number such as "n200": only the newest of each group.
+        estimator: the name of the headline estimator; None for the configured one, with every installed one in the result.
+        interval: the method of the intervals of the displayed estimators.
+        compare: a comparison of two groups, such as "version=1.0.0,1.1.0"; the report is then about these two.
     """
-    return replace(selection, since_ns=None)
+
+    k: list[int] | None = None
+    by: list[GroupBy] | None = None
+    window: str | None = None
+    estimator: str | None = None
+    interval: IntervalKind = "default"
+    compare: str | None = None
+
+    @property
+    def compared(self) -> Compared | None:
+        """The compared sides.
+
+        Raises:
+            UsageError: the comparison is invalid.
+        """
+        return None if self.compare is None else Compared.parse(self.compare)
+
+    def stats(self, engine: Engine) -> StatsSettings:
+        """Return the settings of rates, with the requested estimator and a valid k.
+
+        Raises:
+            UsageError: a k is invalid.
+        """
+        stats = engine.settings.stats
+        changes = {"k": validate_k(stats.k if self.k is None else self.k), "estimator": self.estimator}
+        return stats.model_copy(update={name: value for name, value in changes.items() if value is not None})
+
+    def groups(self, engine: Engine) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
+        """Return the conversations of each group, sorted by end.
+
+        Raises:
+            UsageError: a group or a comparison is invalid, or one side of a comparison has no conversations.
+        """
+        parsed = None if self.window is None else parse_window(self.window)
+        with engine.store.read() as con:
+            scored = scored_conversations(con, self)
+        if parsed is not None and parsed.width_ns is not None:
+            scored = within(engine, scored, parsed.width_ns, self.until_ns)
+        by, compared = ("agent", *(self.by or ())), self.compared
+        if compared is None:
+            groups = group_by(scored, tuple(dict.fromkeys(by)))
+        else:
+            groups = compared.groups(group_by(compared.among(scored), tuple(dict.fromkeys((*by, compared.by)))))
+        if parsed is None or parsed.newest is None:
+            return groups
+        return {key: members[-parsed.newest :] for key, members in groups.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The compared sides: conversations with the value `b` of a key, and those with the value `a`."""
+
+    by: ComparedBy
+    a: str
+    b: str
+
+    @classmethod
+    def parse(cls, text: str) -> Compared:
+        """Return the sides of a text such as `version=1.0.0,1.1.0`.
+
+        Raises:
+            UsageError: the text is not a key with two different values.
+
+        >>> Compared.parse("version=1.0.0, 1.1.0")
+        Compared(by='version', a='1.0.0', b='1.1.0')
+        """
+        by, _, sides = text.partition("=")
+        values = [value.strip() for value in sides.split(",")]
+        if by.strip() not in COMPARED_BY:
+            raise UsageError(f"--compare {text!r}: {_EXAMPLE}; keys: {', '.join(COMPARED_BY)}")
+        if len(values) != 2 or "" in values or values[0] == values[1]:  # noqa: PLR2004 — two sides
+            raise UsageError(f"--compare {text!r}: {_EXAMPLE}; exactly two different values")
+        return cls(by=cast("ComparedBy", by.strip()), a=values[0], b=values[1])
+
+    @property
+    def field(self) -> str:
+        """The name of the key in a group's key."""
+        return "agent_version" if self.by == "version" else self.by
+
+    def among(self, scored: Sequence[ScoredConversation]) -> list[ScoredConversation]:
+        """Return the conversations on either side; with tags, a conversation may be on both.
+
+        Raises:
+            UsageError: no conversation has one of the two values; the message lists the existing ones.
+        """
+        values = [self._values_of(conversation) for conversation in scored]
+        existing = sorted({value for own in values for value in own})
+        for value in (self.a, self.b):
+            if scored and value not in existing:
+                raise UsageError(self._missing(value, existing))
+        return [
+            conversation for conversation, own in zip(scored, values, strict=True) if self.a in own or self.b in own
+        ]
+
+    def groups(self, grouped: Groups) -> Groups:
+        """Return the groups of the two sides, without the groups of other tags that their conversations have."""
+        return {key: members for key, members in grouped.items() if getattr(key, self.field) in {self.a, self.b}}
+
+    def _values_of(self, conversation: ScoredConversation) -> tuple[str, ...]:
+        if self.by == "tag":
+            return conversation.tags
+        value = getattr(conversation, self.field)
+        return (value,) if value else ()
+
+    def _missing(self, value: str, existing: Sequence[str]) -> str:
+        more = f" and {len(existing) - _MAX_VALUES:,} more" if len(existing) > _MAX_VALUES else ""
+        known = ", ".join(map(repr, existing[:_MAX_VALUES])) + more
+        return (
+            f"--compare: no closed conversation of this selection has {self.by} {value!r}; existing: {known or 'none'}"
+        )
+
+
+def comparison_of(
+    compared: Compared,
+    grouped: Mapping[GroupKey, Sequence[ScoredConversation]],
+    k: Sequence[int],
+    settings: StatsSettings,
+) -> results.Comparison:
+    """Return the comparison of the two sides of each group.
+
+    Args:
+        compared: the compared sides.
+        grouped: the conversations of both sides, grouped by the compared key and possibly others.
+        k: the k of pass@k and pass^k.
+        settings: level and prior.
+    """
+    groups: list[results.ComparedGroup] = []
+    missing: list[results.UncomparedGroup] = []
+    on_both = 0
+    for key in sorted({replace(key, **{compared.field: None}) for key in grouped}, key=GroupKey.sort_key):
+        a, b = (grouped.get(replace(key, **{compared.field: value}), ()) for value in (compared.a, compared.b))
+        common = _keys(a) & _keys(b)
+        on_both += len(common)
+        before, after = (attempts_of(member for member in side if _key(member) not in common) for side in (a, b))
+        if not (before.n and after.n):
+            without = [compared.a] * (not before.n) + [compared.b] * (not after.n)
+            missing.append(results.UncomparedGroup(**asdict(key), without=without))
+            continue
+        comparison = compare(before, after, k, level=settings.level, prior=settings.prior)
+        left_out = (comparison.only_a, comparison.only_b) if comparison.method == "paired" else (0, 0)
+        groups.append(
+            results.ComparedGroup(
+                **asdict(key),
+                n=Sides(a=before.n, b=after.n),
+                c=Sides(a=before.c, b=after.c),
+                method=comparison.method,
+                cases=comparison.shared,
+                cases_left_out=Sides(a=left_out[0], b=left_out[1]),
+                probability_worse=comparison.worse,
+                differences={
+                    str(count): results.Differences(
+                        **_difference(comparison.pooled[count]),
+                        pooled=results.Difference(**_difference(comparison.pooled[count])),
+                        per_case=results.Difference(**_difference(comparison.per_case[count]))
+                        if count in comparison.per_case
+                        else None,
+                    )
+                    for count in k
+                },
+            )
+        )
+    return results.Comparison(
+        by=compared.by,
+        a=compared.a,
+        b=compared.b,
+        level=settings.level,
+        groups=groups,
+        not_compared=missing,
+        on_both=on_both,
+    )
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    """Return the fields of a difference."""
+    rates = {"pass_at_k": Rate.of(difference.pass_at_k), "pass_pow_k": Rate.of(difference.pass_pow_k)}
+    return {"method": difference.method, "cases": difference.cases, **rates}
+
+
+def _key(conversation: ScoredConversation) -> tuple[str, str]:
+    return conversation.environment, conversation.conversation_id
+
+
+def _keys(members: Iterable[ScoredConversation]) -> set[tuple[str, str]]:
+    return set(map(_key, members))
 
 
 def tier_bases(
     engine: Engine, groups: Mapping[GroupKey, Sequence[ScoredConversation]], selection: Selection
 ) -> dict[GroupKey, ClaimBasis]:
     """Return the basis of each group's tier.
+
+    A tier claim counts from an agent version's first conversation: a chosen or rolling period is no basis for a claim.
 
     Args:
         engine: the opened store.
@@ -77,65 +289,87 @@ def tier_bases(
     return {key: claim_basis(key, members, removed=removed, since_ns=since_ns) for key, members in groups.items()}
 
 
-def group_json(summary: GroupSummary, window: str | None, estimators: Collection[str] | None = None) -> dict[str, Any]:
-    """Return one group as the documented JSON object, with the estimates of the named estimators, or of all."""
-    key = summary.key
-    return {
-        "agent": key.agent,
-        "agent_version": key.agent_version,
-        "environment": key.environment,
-        "service": key.service,
-        "tag": key.tag,
-        "dataset": key.dataset,
-        "case": key.case,
-        "tool": key.tool,
-        "window": window,
-        "n": summary.n,
-        "c": summary.c,
-        "coverage": summary.coverage,
-        "bounds": list(summary.bounds) if summary.bounds else None,
-        "not_evaluated": dict(summary.not_evaluated),
-        "known_failures": summary.known_failures,
-        "default_estimator": summary.default_estimator,
-        "effective_n": summary.effective_n,
-        "targets": summary.targets and _targets_json(summary.targets),
-        "estimates": {
-            name: estimates_json(estimates)
+def rates_of(
+    kind: type[G],
+    summary: GroupSummary,
+    window: str | None,
+    estimators: Collection[str] | None = None,
+    **further: Any,
+) -> G:
+    """Return the rates of a group as a result of a kind, whose other fields are `further`.
+
+    Args:
+        kind: the type of the result.
+        summary: the rates.
+        window: the window of the conversations.
+        estimators: the names of the estimators to include; None for all.
+        **further: the fields of the kind that are no rates.
+    """
+    return kind(
+        **asdict(summary.key),
+        window=window,
+        n=summary.n,
+        c=summary.c,
+        coverage=summary.coverage,
+        bounds=list(summary.bounds) if summary.bounds else None,
+        not_evaluated=dict(summary.not_evaluated),
+        known_failures=summary.known_failures,
+        default_estimator=summary.default_estimator,
+        effective_n=summary.effective_n,
+        targets=_targets(summary),
+        estimates={
+            name: results.Estimates(**_estimates(estimates))
             for name, estimates in summary.estimates.items()
             if estimators is None or name in estimators
         },
-        "tool_dimensions": {
-            name: {"mean": dimension.mean, "n": dimension.n} for name, dimension in summary.tool_dimensions.items()
+        tool_dimensions={
+            name: results.Mean(mean=dimension.mean, n=dimension.n)
+            for name, dimension in summary.tool_dimensions.items()
         },
-        "tier": summary.tier,
-        "leaning": summary.leaning,
-        "needed": summary.needed,
-        "tier_evidence": _tier_json(summary),
-    }
+        tier=summary.tier,
+        leaning=summary.leaning,
+        needed=summary.needed,
+        tier_evidence=_tier_evidence(summary),
+        **further,
+    )
 
 
-def _tier_json(summary: GroupSummary) -> dict[str, Any] | None:
-    """Return the evidence for a tier; `since` is the end of the first conversation that counts."""
+def _tier_evidence(summary: GroupSummary) -> results.TierEvidence | None:
     evidence, basis = summary.tier_evidence, summary.tier_basis
     if evidence is None or basis is None:
         return None
-    return asdict(evidence) | {
-        "since": None if basis.since_ns is None else iso(basis.since_ns),
-        "agent_version": basis.agent_version,
-        "versions": basis.versions,
-        "withheld": basis.withheld,
-    }
+    return results.TierEvidence(
+        **asdict(evidence),
+        since=None if basis.since_ns is None else iso(basis.since_ns),
+        agent_version=basis.agent_version,
+        versions=basis.versions,
+        withheld=basis.withheld,
+    )
 
 
-def _targets_json(targets: Targets) -> dict[str, Any]:
+def _targets(summary: GroupSummary) -> results.Targets | None:
     """Return both targets with their estimates by k, see `otel_agentic.stats.hierarchical`."""
-    return {
-        "cases": targets.cases,
-        "fewest_attempts": targets.fewest,
-        "most_attempts": targets.most,
-        "this_traffic": {str(k): asdict(estimate) for k, estimate in targets.this_traffic.items()},
-        "new_case": {str(k): asdict(estimate) for k, estimate in targets.new_case.items()},
-    }
+
+    def by_k(target: Mapping[int, TargetEstimate]) -> dict[str, RatesAtK]:
+        return {
+            str(k): RatesAtK(
+                estimator=estimate.estimator,
+                pass_at_k=Rate.of(estimate.pass_at_k),
+                pass_pow_k=Rate.of(estimate.pass_pow_k),
+            )
+            for k, estimate in target.items()
+        }
+
+    targets = summary.targets
+    if targets is None:
+        return None
+    return results.Targets(
+        cases=targets.cases,
+        fewest_attempts=targets.fewest,
+        most_attempts=targets.most,
+        this_traffic=by_k(targets.this_traffic),
+        new_case=by_k(targets.new_case),
+    )
 
 
 def cases_left_out(summaries: Iterable[GroupSummary]) -> dict[str, dict[str, int]]:
@@ -148,7 +382,7 @@ def cases_left_out(summaries: Iterable[GroupSummary]) -> dict[str, dict[str, int
     return {name: dict(by_k) for name, by_k in counts.items()}
 
 
-def sampling_json(members: Iterable[ScoredConversation]) -> dict[str, Any] | None:
+def _sampling(members: Iterable[ScoredConversation]) -> results.SampleShares | None:
     """Return the lowest and highest share of conversations that were evaluated, or None if all were.
 
     `weighted`: the shares differ, so rates weight each conversation by 1 / share.
@@ -157,99 +391,31 @@ def sampling_json(members: Iterable[ScoredConversation]) -> dict[str, Any] | Non
     if not ratios or ratios == {1.0}:
         return None
     lowest, highest = min(ratios), max(ratios)
-    return {"lowest_ratio": lowest, "highest_ratio": highest, "weighted": lowest < highest}
+    return results.SampleShares(lowest_ratio=lowest, highest_ratio=highest, weighted=lowest < highest)
 
 
-def estimates_json(estimates: Estimates) -> dict[str, Any]:
-    """Return the estimates of one estimator as the documented JSON object."""
-
-    def by_k(rates: Any) -> dict[str, Any]:
-        return {
-            str(k): {"value": rate.value, "lower": rate.lower, "upper": rate.upper} for k, rate in sorted(rates.items())
-        }
-
-    record: dict[str, Any] = {
+def _estimates(estimates: Estimates) -> dict[str, Any]:
+    """Return the fields of the estimates of one estimator."""
+    return {
         "interval_method": estimates.interval_method,
         "level": estimates.level,
-        "pass_at_k": by_k(estimates.pass_at_k),
-        "pass_pow_k": by_k(estimates.pass_pow_k),
+        "pass_at_k": {str(k): Rate.of(rate) for k, rate in sorted(estimates.pass_at_k.items())},
+        "pass_pow_k": {str(k): Rate.of(rate) for k, rate in sorted(estimates.pass_pow_k.items())},
+        "collapsed": collapsed(estimates) if estimates.interval_method == BOOTSTRAP else None,
     }
-    if estimates.interval_method == BOOTSTRAP:
-        record["collapsed"] = collapsed(estimates)
-    return record
 
 
-#: Causes of failures on an HTML page.
-_MAX_CAUSES: Final = 20
-
-
-def chosen_metrics(engine: Engine, names: Sequence[str] | None) -> list[str] | None:
-    """Return the full names of the metrics of a report, or None for all with scores.
-
-    Raises:
-        UsageError: a name is unknown or ambiguous.
-    """
-    return None if names is None else list(resolved(names, engine.evaluating.installed))
-
-
-def metrics_json(
+def _metrics(
     engine: Engine, groups: Mapping[GroupKey, Sequence[ScoredConversation]], names: Sequence[str] | None
-) -> dict[GroupKey, list[dict[str, Any]] | None]:
+) -> dict[GroupKey, list[MetricSummary] | None]:
     """Return the metric summaries of each group of conversations, or None if no metrics are requested."""
     if names is not None and not names:
         return dict.fromkeys(groups)
     by_group = summaries_of(engine, [_keys(members) for members in groups.values()], names=names)
-    return {
-        key: [metric_json(summary) for summary in summaries] for key, summaries in zip(groups, by_group, strict=True)
-    }
+    return {key: [item.summary for item in metrics] for key, metrics in zip(groups, by_group, strict=True)}
 
 
-def failures_json(
-    engine: Engine, selection: Selection, groups: Iterable[Iterable[ScoredConversation]]
-) -> dict[str, Any]:
-    """Return the most severe causes of failures of conversations, and the number of further causes."""
-    keys = {key for members in groups for key in _keys(members)}
-    causes = found_failures(engine, selection, keys=keys).groups
-    return {
-        "rows": [_cause_json(cause) for cause in causes[:_MAX_CAUSES]],
-        "left_out": len(causes[_MAX_CAUSES:]),
-    }
-
-
-def metric_json(summary: MetricSummary) -> dict[str, Any]:
-    """Return the summary of one metric as a JSON object.
-
-    `range` contains the bounds of its values, each None if there is no bound. `range` and the other properties of the metric
-    are None if its evaluator is no longer installed.
-    """
-    metric = summary.metric
-    return {
-        "name": summary.name,
-        "title": None if metric is None else metric.title,
-        "evaluator": summary.evaluator,
-        "evaluator_version": summary.evaluator_version,
-        "target": None if metric is None else metric.target,
-        "unit": None if metric is None else metric.unit,
-        "range": None if metric is None else [metric.low, metric.high],
-        "higher_is_better": None if metric is None else metric.higher_is_better,
-        "n": summary.n,
-        "conversations": summary.conversations,
-        "not_evaluated": dict(summary.not_evaluated),
-        "coverage": summary.coverage,
-        "mean": summary.mean,
-        "low": summary.low,
-        "median": summary.median,
-        "high": summary.high,
-        "labels": dict(summary.labels),
-        "failing_labels": [] if metric is None else sorted(metric.failing),
-        "failures": summary.failures,
-        "threshold": _threshold_json(summary.threshold),
-        "explanation": summary.explanation,
-        "details": dict(summary.details),
-    }
-
-
-def tool_bands(members: Sequence[ScoredConversation]) -> dict[str, dict[str, int]]:
+def _tool_bands(members: Sequence[ScoredConversation]) -> dict[str, dict[str, int]]:
     """Return for each applicable tool dimension the number of perfect, good, moderate and poor conversations."""
     bands: dict[str, dict[str, int]] = {}
     for name in DIMENSIONS:
@@ -259,140 +425,93 @@ def tool_bands(members: Sequence[ScoredConversation]) -> dict[str, dict[str, int
     return bands
 
 
-def _threshold_json(threshold: Threshold | None) -> dict[str, float | None] | None:
-    return None if threshold is None else {"min": threshold.min, "max": threshold.max}
-
-
-def _keys(members: Iterable[ScoredConversation]) -> set[tuple[str, str]]:
-    return {(member.environment, member.conversation_id) for member in members}
-
-
-def _cause_json(group: ErrorGroup) -> dict[str, Any]:
-    return {
-        "title": group.title,
-        "severity": group.severity,
-        "failures": len(group.failures),
-        "conversations": group.conversations,
-        "share": group.share,
-        "first_seen_ns": group.first_seen_ns,
-        "last_seen_ns": group.last_seen_ns,
-        "example_conversation": group.example.place.conversation_id,
-        "example_environment": group.example.place.environment,
-        "explanation": group.example.explanation,
-    }
-
-
-#: The method of intervals: that of each estimator, or resampling of cases.
-IntervalKind = Literal["default", "bootstrap"]
-
-
-def report(
-    engine: Engine,
-    *,
-    k: Sequence[int] | None = None,
-    by: Sequence[GroupBy] = (),
-    window: str | None = None,
-    selection: Selection | None = None,
-    estimator: str | None = None,
-    interval: IntervalKind = "default",
-    compare: str | None = None,
-    metrics: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Return the reliability of each group as the documented JSON object.
+def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None = None) -> Report:
+    """Return the reliability of each group.
 
     Args:
         engine: the opened store.
-        k: the k of pass@k and pass^k; None for those of the settings.
-        by: the keys to group by, in addition to the agent.
-        window: a width such as "24h": only conversations of that period up to the end of the window (see `within`); or a
-            number such as "n200": only the newest of each group.
-        selection: the conversations.
-        estimator: the name of the headline estimator; None for the configured one, with every installed one in the result.
-        interval: the method of the intervals of the displayed estimators.
-        compare: a comparison of two groups, such as "version=1.0.0,1.1.0"; the report is then about these two.
+        request: the conversations, groups and rates.
         metrics: names of metrics beyond the outcome; None for all with a score or an abstention.
 
     Raises:
         UsageError: a k, a group, a metric or a comparison is invalid, or one side of a comparison has no conversations.
         PluginError: the estimator is unknown.
     """
-    settings = engine.settings.stats
-    chosen_k = validate_k(settings.k if k is None else k)
-    selection = selection or Selection()
-    names = chosen_metrics(engine, metrics)
-    compared = None if compare is None else Compared.parse(compare)
-    groups = report_groups(engine, by=by, window=window, selection=selection, compared=compared)
-    stats = settings.model_copy(update={"estimator": estimator}) if estimator else settings
-    requested = [plugin.name for plugin in engine.estimators(estimator)]
-    displayed = shown_estimators(stats)
-    estimators = [
-        engine.estimators(name)[0] for name in dict.fromkeys((*requested, *displayed, HierarchicalEstimator.name))
-    ]
-    all_groups, since_start = groups, from_the_beginning(selection)
-    if window is not None or since_start != selection:
-        all_groups = report_groups(engine, by=by, window=None, selection=since_start, compared=compared)
-    basis = tier_bases(engine, {key: all_groups.get(key, ()) for key in groups}, since_start)
-    summaries = summarise_all(groups, estimators=estimators, settings=stats, k=chosen_k, basis=basis)
-    if interval == "bootstrap":
-        summaries = [_bootstrapped(summary, groups[summary.key], estimators, displayed) for summary in summaries]
-    judges = JudgeReport.of(engine, selection)
-    roles = {"pooled": pooled_estimator(stats), "per_case": PerCaseEstimator.name}
-    measured = metrics_json(engine, groups, names)
-    result: dict[str, Any] = {
-        "groups": [
-            group_json(summary, window, requested)
-            | {role: {"estimator": name, **estimates_json(summary.estimates[name])} for role, name in roles.items()}
-            | {"partial_fails": judges.partial_fails(members), "judge": judges.judge_json(members)}
-            | judges.corrected_json(members)
-            | {"sampling": sampling_json(members)}
-            | {"cases_left_out": cases_left_out([summary]), "gauge_estimator": headline_estimator(settings)}
-            | {"tool_bands": tool_bands(members), "metrics": measured[summary.key]}
-            for summary, members in zip(summaries, groups.values(), strict=True)
+    stats = request.stats(engine)
+    names = None if metrics is None else list(resolved(metrics, engine.runner.installed))
+    groups, summaries = _summaries(engine, request, stats)
+    compared, judges = request.compared, JudgeReport.of(engine, request)
+    requested = [plugin.name for plugin in engine.estimators(request.estimator)]
+    measured = _metrics(engine, groups, names)
+    failed = engine.rebuilder.not_rebuilt
+    traces = sum(isinstance(item, str) for item in failed)
+    with engine.store.read() as con:
+        by_text, suggested = matched_by_text(con, request)
+    has_objectives = engine.settings.slo.objectives and engine.store.evaluation == DEFAULT
+    return Report(
+        evaluation=engine.store.evaluation,
+        groups=[
+            _group(
+                summary,
+                groups[summary.key],
+                judges,
+                pooled=pooled_estimator(stats),
+                window=request.window,
+                estimators=requested,
+                gauge_estimator=headline_estimator(engine.settings.stats),
+                metrics=measured[summary.key],
+            )
+            for summary in summaries
         ],
-        "cases_left_out": cases_left_out(summaries),
-        "wrong_clocks": to_json_value(wrong_clocks_json(engine.store)),
-    }
-    if names is not None:
-        result["metrics_chosen"] = names
-    if compared is not None:
-        result["comparison"] = comparison_json(compared, groups, chosen_k, settings)
-    if failed := engine.rebuilder.not_rebuilt:
-        traces = sum(isinstance(item, str) for item in failed)
-        result["not_rebuilt"] = {"traces": traces, "conversations": len(failed) - traces}
-    with engine.store.read() as con:
-        by_text, suggested = matched_by_text(con, selection)
-    if by_text or suggested:
-        result["matched_by_text"] = {"matched": by_text, "suggested": suggested}
-    if engine.settings.slo.objectives and engine.store.evaluation == DEFAULT:
-        result["objectives"] = objectives_report(engine, selection.agent)
-    return result
+        cases_left_out=cases_left_out(summaries),
+        wrong_clocks=wrong_clocks_of(engine.store),
+        metrics_chosen=names,
+        comparison=None if compared is None else comparison_of(compared, groups, stats.k, engine.settings.stats),
+        not_rebuilt=results.NotRebuilt(traces=traces, conversations=len(failed) - traces) if failed else None,
+        matched_by_text=results.TextMatches(matched=by_text, suggested=suggested) if by_text or suggested else None,
+        objectives=objectives_report(engine, request.agent) if has_objectives else None,
+    )
 
 
-def report_groups(
-    engine: Engine,
-    *,
-    by: Sequence[GroupBy],
-    window: str | None,
-    selection: Selection,
-    compared: Compared | None,
-) -> Mapping[GroupKey, Sequence[ScoredConversation]]:
-    """Return the conversations of each group of a report, sorted by end. The arguments are those of `report`.
+def _summaries(
+    engine: Engine, request: ReportRequest, stats: StatsSettings
+) -> tuple[Mapping[GroupKey, Sequence[ScoredConversation]], list[GroupSummary]]:
+    """Return the conversations of each group, and the summary of each."""
+    groups = request.groups(engine)
+    displayed = shown_estimators(stats)
+    names = [*(plugin.name for plugin in engine.estimators(request.estimator)), *displayed, HierarchicalEstimator.name]
+    estimators = [engine.estimators(name)[0] for name in dict.fromkeys(names)]
+    since_start = replace(request, since_ns=None, window=None)
+    all_groups = groups if since_start == request else since_start.groups(engine)
+    basis = tier_bases(engine, {key: all_groups.get(key, ()) for key in groups}, since_start)
+    summaries = summarise_all(groups, estimators=estimators, settings=stats, k=stats.k, basis=basis)
+    if request.interval == "bootstrap":
+        summaries = [_bootstrapped(summary, groups[summary.key], estimators, displayed) for summary in summaries]
+    return groups, summaries
 
-    Raises:
-        UsageError: a group is invalid, or one side of a comparison has no conversations.
-    """
-    parsed = None if window is None else parse_window(window)
-    with engine.store.read() as con:
-        scored = scored_conversations(con, selection)
-    if parsed is not None and parsed.width_ns is not None:
-        scored = within(engine, scored, parsed.width_ns, selection.until_ns)
-    if compared is None:
-        groups = group_by(scored, tuple(dict.fromkeys(("agent", *by))))
-    else:
-        groups = compared.groups(group_by(compared.among(scored), tuple(dict.fromkeys(("agent", *by, compared.by)))))
-    if parsed is None or parsed.newest is None:
-        return groups
-    return {key: members[-parsed.newest :] for key, members in groups.items()}
+
+def _group(
+    summary: GroupSummary, members: Sequence[ScoredConversation], judges: JudgeReport, *, pooled: str, **further: Any
+) -> ReportGroup:
+    corrected, not_corrected = judges.corrections.of(members)
+    return rates_of(
+        ReportGroup,
+        summary,
+        pooled=_named(summary, pooled),
+        per_case=_named(summary, PerCaseEstimator.name),
+        partial_fails=judges.partial_fails(members),
+        judge=judges.judge_of(members),
+        corrected=corrected,
+        not_corrected=not_corrected,
+        sampling=_sampling(members),
+        cases_left_out=cases_left_out([summary]),
+        tool_bands=_tool_bands(members),
+        **further,
+    )
+
+
+def _named(summary: GroupSummary, estimator: str) -> results.NamedEstimates:
+    return results.NamedEstimates(estimator=estimator, **_estimates(summary.estimates[estimator]))
 
 
 def within(

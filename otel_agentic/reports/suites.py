@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from otel_agentic.errors import BadInputError
-from otel_agentic.stats import pooled_sample
+from otel_agentic.reports.conversations import iso
+from otel_agentic.results.evaluation import Flip, TrendPoint
+from otel_agentic.stats import CaseKey, pooled_sample
 from otel_agentic.stats.estimators import exact_rate
 from otel_agentic.store.truth import load_cases
-from otel_agentic.windows import attempts_of
+from otel_agentic.windows import ScoredConversation, attempts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from otel_agentic.evaluation.run import EvaluationRequest, EvaluationRunner
-    from otel_agentic.evaluation.truth import Truth
-    from otel_agentic.stats import CaseKey
+    from otel_agentic.evaluation.scope import Truth
     from otel_agentic.store.connection import Connection
     from otel_agentic.truth import Case
-    from otel_agentic.windows import ScoredConversation
 
 #: Conversations that are matched together.
 _CHUNK: Final = 500
@@ -46,11 +45,11 @@ def require_suite(con: Connection, tag: str) -> list[Case]:
     return suite
 
 
-def of_suite(evaluating: EvaluationRunner, truth: Truth, request: EvaluationRequest, tag: str) -> EvaluationRequest:
+def of_suite(runner: EvaluationRunner, truth: Truth, request: EvaluationRequest, tag: str) -> EvaluationRequest:
     """Return a request restricted to conversations whose case has a tag; all its conversations are matched first.
 
     Args:
-        evaluating: matches the conversations.
+        runner: matches the conversations.
         truth: the active ground truth.
         request: the conversations to score.
         tag: the tag of the suite, which at least one case has.
@@ -59,7 +58,7 @@ def of_suite(evaluating: EvaluationRunner, truth: Truth, request: EvaluationRequ
     matches = (
         match
         for start in range(0, len(requested), _CHUNK)
-        for match in evaluating.match(truth, requested[start : start + _CHUNK])
+        for match in runner.match(truth, requested[start : start + _CHUNK])
         if match.match.case is not None and tag in match.match.case.tags
     )
     members = frozenset((match.conversation.environment, str(match.conversation.conversation_id)) for match in matches)
@@ -75,49 +74,7 @@ def of_suite(evaluating: EvaluationRunner, truth: Truth, request: EvaluationRequ
 TrendBy = Literal["version", "day", "week"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flip:
-    """A case whose attempts were all correct at an earlier point and are not now (broke), or vice versa (fixed).
-
-    `before` and `now` are correct and evaluated attempts; `since` is the previous point with attempts of the case.
-    """
-
-    dataset: str
-    case_id: str
-    since: str | None
-    before: tuple[int, int]
-    now: tuple[int, int]
-
-    @property
-    def broke(self) -> bool:
-        """Whether all attempts were correct before."""
-        return self.before[0] == self.before[1]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One point of the trend of one agent.
-
-    `name` is the version or the first day, or None if the version is unknown. `n` conversations of `cases` cases were evaluated,
-    `c` of them are correct, and `not_evaluated` were not evaluated. `rate` and its exact interval are None without evaluated
-    conversations. Times are ends of conversations, ns since the epoch.
-    """
-
-    agent: str | None
-    name: str | None
-    cases: int
-    n: int
-    c: int
-    not_evaluated: int
-    rate: float | None
-    lower: float | None
-    upper: float | None
-    first_ns: int
-    last_ns: int
-    flips: tuple[Flip, ...]
-
-
-def trend(scored: Iterable[ScoredConversation], by: TrendBy, level: float) -> list[Point]:
+def trend(scored: Iterable[ScoredConversation], by: TrendBy, level: float) -> list[TrendPoint]:
     """Return the points of each agent, by agent and then in the order in which they first appeared.
 
     Args:
@@ -137,14 +94,14 @@ def trend(scored: Iterable[ScoredConversation], by: TrendBy, level: float) -> li
 
 def _points(
     agent: str | None, groups: Iterable[tuple[str | None, Sequence[ScoredConversation]]], level: float
-) -> Iterator[Point]:
+) -> Iterator[TrendPoint]:
     known: dict[CaseKey, tuple[str | None, tuple[int, int]]] = {}
     for name, members in groups:
         attempts = attempts_of(members)
         sample = pooled_sample(attempts)
         interval = exact_rate(sample, level) if sample else None
         counts = {(case.dataset, case.case_id): (case.c, case.n) for case in attempts.cases}
-        yield Point(
+        yield TrendPoint(
             agent=agent,
             name=name,
             cases=len(counts),
@@ -154,9 +111,9 @@ def _points(
             rate=sample.observed if sample else None,
             lower=interval.lower if interval else None,
             upper=interval.upper if interval else None,
-            first_ns=members[0].ended_ns,
-            last_ns=members[-1].ended_ns,
-            flips=tuple(flips(known, counts)),
+            flips=list(flips(known, counts)),
+            from_=iso(members[0].ended_ns),
+            until=iso(members[-1].ended_ns),
         )
         known |= {key: (name, count) for key, count in counts.items()}
 
@@ -164,7 +121,7 @@ def _points(
 def flips(
     known: Mapping[CaseKey, tuple[str | None, tuple[int, int]]], counts: Mapping[CaseKey, tuple[int, int]]
 ) -> Iterator[Flip]:
-    """Yield the cases that broke or were fixed, by key.
+    """Yield the cases that broke (all attempts were correct, and now they are not) or were fixed (vice versa), by key.
 
     Args:
         known: for each case the name of the previous point, and its correct and evaluated attempts there.
@@ -173,7 +130,8 @@ def flips(
     for key, now in sorted(counts.items()):
         since, before = known.get(key, (None, now))
         if (before[0] == before[1]) != (now[0] == now[1]):
-            yield Flip(dataset=key[0], case_id=key[1], since=since, before=before, now=now)
+            change = "broke" if before[0] == before[1] else "fixed"
+            yield Flip(dataset=key[0], case_id=key[1], since=since, before=[*before], now=[*now], change=change)
 
 
 def _name(conversation: ScoredConversation, by: TrendBy) -> str | None:

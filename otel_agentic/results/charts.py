@@ -65,7 +65,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolHealth:
-    """The mean score, its count and the faults of one tool of an agent, by dimension; None where one never applied."""
+    """The mean score, its count and the faults of one tool of an agent, by dimension; None if it never applied."""
 
     agent: str | None
     tool: str | None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import field, fields, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from typing import Any, Final, TypeVar, cast
 
 T = TypeVar("T")
 #: A JSON object whose keys users choose, such as arguments of a call or a case in the native format.
@@ -57,7 +55,9 @@ def from_json(kind: type[T], value: Any) -> T:
 def _layout(kind: type) -> tuple[tuple[str, str, bool], ...]:
     """Return attribute, JSON key and whether the key may be absent, of each field."""
     config = getattr(kind, "__pydantic_config__", None) or renamed()
-    return tuple((each.name, config["alias_generator"](each.name), _OPTIONAL in each.metadata) for each in fields(kind))
+    return tuple(
+        (field.name, config["alias_generator"](field.name), _OPTIONAL in field.metadata) for field in fields(kind)
+    )
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from otel_agentic.results.codec import JsonObject
+from otel_agentic.results.codec import JsonObject, optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,8 @@ class ShownCall:
     parent_span_id: str | None
     agent_name: str | None
     used: Any
+    #: The kind of record that the call was read from; only in results of `doctor`.
+    source: str | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

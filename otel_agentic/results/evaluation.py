@@ -1,12 +1,13 @@
-"""Results of `evaluate`, `judge` and `suite`."""
+"""Results of `evaluate`, `judge`, `suite`, `prompts` and `backfill`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from otel_agentic.results.codec import JsonObject, optional, renamed
 from otel_agentic.results.reports import Rate
+from otel_agentic.results.store import Ingested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,20 +145,12 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decider:
+class Decider(Agreement):
     """Agreement of one judge with people; the judge is None for items that no judge decided."""
 
     judge: str | None
     version: str | None
     unsure: int
-    n: int
-    agreement: Rate
-    kappa: Rate
-    sensitivity: Rate
-    specificity: Rate
-    interval_method: str
-    level: float
-    confusion: Confusion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +250,7 @@ class CachedJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetUse:
-    """What is spent of the judge's budget, and its limits."""
+    """The used part of the judge's budget, and its limits."""
 
     window: str
     calls: int
@@ -298,11 +291,14 @@ class Suite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flip:
-    """A case whose result changed; `before` and `now` are correct and evaluated conversations."""
+    """A case whose result changed; `before` and `now` are correct and evaluated conversations.
+
+    `since` is the previous point with conversations of the case; None if the version is unknown.
+    """
 
     dataset: str
     case_id: str
-    since: str
+    since: str | None
     before: list[int]
     now: list[int]
     change: str
@@ -339,3 +335,170 @@ class SuiteTrend:
     cases: int
     drafts: int
     points: list[TrendPoint]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptReply:
+    """The form of a reply: a score from `low` to `high`, one of some labels, or at most so many texts."""
+
+    kind: str
+    low: float | None = optional()
+    high: float | None = optional()
+    labels: list[str] | None = optional()
+    most: int | None = optional()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgePrompt:
+    """A prompt of a judge; `system` and `ways`, the messages by method, are only present with `--full`."""
+
+    metric: str
+    metrics: list[str]
+    version: str
+    digest: str
+    source: str
+    text: str
+    reply: PromptReply
+    system: str | None = optional()
+    ways: JsonObject | None = optional()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillScoring:
+    """The scoring of the conversations in the windows of a backfill."""
+
+    to_score: int
+    scored: int
+    unchanged: int
+    outcomes: dict[str, int]
+    reasons: dict[str, int]
+    warnings: list[str]
+    judge: JudgeUse | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowEnds:
+    """The ends of the windows of a backfill, as text; None without any."""
+
+    windows: list[str]
+    step: str
+    k: list[int]
+    ends: int
+    first_end: str | None
+    last_end: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedWindows(WindowEnds):
+    """The windows that were computed; `number` counts the passes over them."""
+
+    rows_changed: int
+    number: int
+    done_up_to: str | None
+
+    __pydantic_config__ = renamed(number="pass")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedWindows(WindowEnds):
+    """Windows with conversations, and their rows."""
+
+    points: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emitted:
+    """The points and events that were sent or written."""
+
+    to: str
+    points: int
+    events: int
+    events_lost: int
+    events_problem: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillResult:
+    """A backfill; `finished` unless it was stopped or a part of the ends remains."""
+
+    dry_run: Literal[False] = False
+    run_id: str | None
+    finished: bool
+    stopped: bool
+    again: bool
+    resumed_after: str | None
+    notes: list[str]
+    scoring: BackfillScoring
+    windows: ComputedWindows
+    emit: Emitted
+    problems: list[str]
+    #: The files that were read first.
+    ingested: Ingested | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationsToScore:
+    """The conversations in the windows of a backfill, and those that lack a score."""
+
+    in_windows: int
+    to_score: int
+    left_out_by_sampling: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeQuestions:
+    """The questions that scoring would ask a judge, their tokens and cost; `over` is a budget that they exceed."""
+
+    judge: str
+    asks_a_model: bool
+    questions: int = 0
+    cached: int = 0
+    tokens: int | None = None
+    cost_usd: float | None = None
+    over: str | None = None
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitTarget:
+    """Where a backfill would emit."""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillDryRun:
+    """The work of a backfill, counted in advance; the judge is None without conversations."""
+
+    dry_run: Literal[True] = True
+    notes: list[str]
+    spans: int
+    conversations: ConversationsToScore
+    windows: CountedWindows
+    judge: JudgeQuestions | None
+    emit: EmitTarget
+    ingested: Ingested | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillStep:
+    """The progress of a backfill."""
+
+    stage: str
+    done: int
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillText:
+    """A piece of an OpenMetrics file."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillEnd:
+    """The end of the stream of a backfill."""
+
+    result: BackfillResult | BackfillDryRun

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from otel_agentic.results.codec import optional, renamed
+
+if TYPE_CHECKING:
+    from otel_agentic.stats.model import Estimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +18,11 @@ class Rate:
     value: float | None
     lower: float | None
     upper: float | None
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Rate:
+        """Return the rate of an estimate."""
+        return Rate(value=estimate.value, lower=estimate.lower, upper=estimate.upper)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +36,7 @@ class RatesAtK:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Estimates for two targets by k: this traffic goes on as it is, or a new case arrives."""
+    """Estimates for two targets by k: this traffic continues as it is, or a new case arrives."""
 
     cases: int
     fewest_attempts: int
@@ -49,15 +58,10 @@ class Estimates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedEstimates:
+class NamedEstimates(Estimates):
     """The rates of one estimator by k, and its name."""
 
     estimator: str
-    interval_method: str
-    level: float
-    pass_at_k: dict[str, Rate]
-    pass_pow_k: dict[str, Rate]
-    collapsed: bool | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +221,7 @@ class MetricSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKeys:
-    """The attributes that distinguish the groups of a report; None where a group is not divided by one."""
+    """The attributes that distinguish the groups of a report; None if groups are not divided by it."""
 
     agent: str | None
     agent_version: str | None
@@ -363,6 +367,8 @@ class WrongClock:
 
     service: str | None
     conversations: int
+    #: End of the last of these conversations, ISO 8601; or None if no store was read.
+    latest: str | None = optional()
     note: str
 
 

@@ -1,8 +1,11 @@
-"""Results of `store`, `doctor --live` and `backfill`."""
+"""Results of `store`, `ingest` and `query`. Times are ISO 8601 text in UTC."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from otel_agentic.results.codec import optional
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +82,104 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileSize:
+    """The size of a store's file before and after a vacuum."""
+
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vacuum:
-    """A retention pass; `removed` is None if everything is kept."""
+    """A retention pass; `removed` is None if everything is kept, `file` if the file was not rewritten."""
 
     keep: str | None
     dry_run: bool
     removed: Removed | None
+    file: FileSize | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePiece:
+    """A piece of an exported Parquet file, base64; `last` completes the file. The path is None if there is no file."""
+
+    file: str | None
+    rows: int
+    data: str
+    last: bool
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupPiece:
+    """A piece of a store's file, base64; the end of the stream has the SHA-256 of the file instead."""
+
+    data: str | None = optional()
+    sha256: str | None = optional()
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedStore:
+    """An export: its files, and the rows by table."""
+
+    folder: str
+    files: int
+    bytes: int
+    tables: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedRows:
+    """The rows of files of a table, and those that the store did not have."""
+
+    rows: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedStore:
+    """An import; `tables_left_out` are tables of the files that a store does not have."""
+
+    tables: dict[str, ImportedRows]
+    files: int
+    rebuilt_traces: int
+    tables_left_out: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCopy:
+    """A backup with its SHA-256, or a restored store with the migrations that it still needs."""
+
+    file: str
+    bytes: int
+    tables: dict[str, int]
+    sha256: str | None = optional()
+    pending: list[str] | None = optional()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """The migrations that were applied to a store, and the copy of its file from before."""
+
+    db: str
+    applied: list[str]
+    copy: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryResult:
+    """The rows of a query; `cut_by` is the setting that truncated them."""
+
+    columns: list[str]
+    types: list[str]
+    #: Lists of JSON values, not checked one by one: there may be millions.
+    rows: Any
+    truncated: bool
+    cut_by: str | None
+    as_of: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +197,9 @@ class Coverage:
     """Shares of turns and calls with their content, by service and framework."""
 
     service: str | None
-    framework: str
     dialect: str | None
+    framework: str
+    scopes: list[str] | None = optional()
     turns: int
     calls: int
     query: float | None
@@ -112,3 +208,29 @@ class Coverage:
     results: float | None
     conversation_id: float | None
     missing: list[Missing]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanCounts:
+    """Received spans and log records by what happened to them."""
+
+    stored: int
+    duplicate: int
+    rejected: int
+    ignored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """Files that were read into a store; `reasons` and `altered` count rejected and changed parts."""
+
+    spans: SpanCounts
+    reasons: dict[str, int]
+    altered: dict[str, int]
+    #: Conversations that are new or changed, those of them that existed before, and their turns and calls.
+    conversations: int
+    revised: int
+    turns: int
+    tool_calls: int
+    coverage: list[Coverage]
+    problems: list[str]

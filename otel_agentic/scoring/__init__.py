@@ -1,20 +1,17 @@
 """Match -> Score: compare parameters, pair calls, judge answers, decide conversations."""
 
-from otel_agentic.scoring.align import ToolRules
 from otel_agentic.scoring.dimensions import FAULT_PRECEDENCE, fault_class, overall_score, score_tools
 from otel_agentic.scoring.model import (
     SCORING_VERSION,
-    ActualCall,
     ConversationScore,
-    Scope,
     ToolFault,
     ToolScore,
     TurnScore,
     evaluator_version,
-    scope_of,
     truth_version,
 )
 from otel_agentic.scoring.outcome import MatchedConversation, score_conversation, score_conversations
+from otel_agentic.scoring.scope import ActualCall, Scope, ToolRules, scope_of
 
 __all__ = [
     "FAULT_PRECEDENCE",

@@ -1,27 +1,28 @@
-"""Pairing of actual with expected calls: optimal, one to one, by name; then their order."""
+"""Pairing of actual with expected calls: optimal, one to one, by name; then their order.
+
+Among all pairings of calls with the same name, the one is chosen that has, in this order of priority: as many required
+calls as possible, the greatest agreement of their arguments, the fewest parameters that only a judge could compare, the
+most optional calls that agree in full, ranks among the calls of the name as close as possible, the earlier call. Calls
+of one step share a rank. So the result depends neither on the order of a list nor on a hash seed.
+"""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from otel_agentic.scoring.compile import NO_VERDICTS, CompiledCall, CompiledExpectation
-from otel_agentic.scoring.model import ActualCall
+from otel_agentic.scoring.compile import NO_VERDICTS, CompiledCall, CompiledExpectation, CompiledName, ToolVerdicts
+from otel_agentic.scoring.scope import ActualCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
-
     import numpy as np
 
-    from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import ToolCall
-    from otel_agentic.scoring.compile import CompiledName, ToolVerdicts
-    from otel_agentic.scoring.model import Dimension
-    from otel_agentic.truth.model import Case, Effect, ExtraRule, Order
+    from otel_agentic.truth.model import ExtraRule, Order
 
 #: Index of an actual call, its expected call, how far they agree (see `Parameters.compare`), the keys that differ.
 Pair: TypeAlias = tuple[int, CompiledCall, float, Sequence[str]]
@@ -49,7 +50,7 @@ def pair_calls(
     """
     group = [actual[other_place] for other_place in indices]
     known: dict[int, list[float]] = {}
-    if not expected.judged and len(expected.calls) <= len(indices):
+    if not expected.may_ask_judge and len(expected.calls) <= len(indices):
         pairs = _in_turn(expected.calls, group, indices, known)
         if pairs is not None:
             return pairs
@@ -97,7 +98,7 @@ def _optimal(
     calls = expected.calls
     scores = [known.get(row) or call.parameters.scores(actual, verdicts) for row, call in enumerate(calls)]
     undecided = None
-    if expected.judged:
+    if expected.may_ask_judge:
         undecided = [[call.parameters.undecided(other, verdicts) for other in actual] for call in calls]
     ranks = _ranks(actual) if calls[-1].rank else range(len(actual))
     pairs: list[Pair] = []
@@ -215,34 +216,9 @@ def _digits(rows: Sequence[int], columns: Sequence[int], undecided: int) -> _Dig
 _kept_digits = lru_cache(maxsize=256)(_digits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRules:
-    """How tools are judged for one case: the settings, with what the case overrides.
-
-    `effects` are tables of tool name or glob, the case's first. `weights` need not sum to 1.
-    """
-
-    threshold: float
-    weights: Mapping[Dimension, float]
-    effects: tuple[Mapping[str, Effect], ...]
-    count_errors: bool
-    numbers_as_text: bool
-
-    @classmethod
-    def of(cls, case: Case, settings: ScoringSettings) -> ToolRules:
-        """Return the rules of a case."""
-        return cls(
-            threshold=settings.tool_threshold if case.tool_threshold is None else case.tool_threshold,
-            weights=settings.tool_weights if case.tool_weights is None else case.tool_weights,
-            effects=(case.effects, settings.effects),
-            count_errors=settings.count_errors,
-            numbers_as_text=settings.numbers_as_text,
-        )
-
-
 #: The calls that count, in order; the pairs of expected calls, including optional ones, in order of the actual ones;
-#: theindices of the remaining calls, and of those whose arguments or results were not recorded; the calls that
-#: returned an error.A plain tuple, because one is created for every turn. `SortedCalls` is the same with names.
+#: the indices of the remaining calls, and of those whose arguments or results were not recorded; the calls that
+#: returned an error. A plain tuple, because one is created for every turn. `SortedCalls` is the same with names.
 RawCalls: TypeAlias = tuple[
     CompiledExpectation, Sequence[ActualCall], list[Pair], Sequence[int], Sequence[int], Sequence[ActualCall]
 ]
@@ -252,14 +228,14 @@ class Agreement(NamedTuple):
     """How far the parameters of an actual call agree, in [0, 1], and which do not."""
 
     score: float
-    wrong: Sequence[str]
+    differing: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedCall:
     """An expected call and the index of its actual call."""
 
-    place: int
+    actual_index: int
     expected: CompiledCall
     agreement: Agreement
 
@@ -267,7 +243,7 @@ class PairedCall:
     def of(cls, pair: Pair) -> PairedCall:
         """Return a pair with names."""
         index, expected, score, invalid = pair
-        return cls(place=index, expected=expected, agreement=Agreement(score, tuple(invalid)))
+        return cls(actual_index=index, expected=expected, agreement=Agreement(score, tuple(invalid)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,16 +359,16 @@ def _is_recorded(call: ToolCall) -> bool:
 
 
 class Misplaced(NamedTuple):
-    """An actual call, by index, that is out of order: `belongs` is its expected position, `came` the actual one.
+    """An actual call, by index, that is out of order: `belongs` is where it should be, `position` where it is.
 
     In order `exact` both are numbers, counted in groups from 1. In `relative`, `belongs` is "after" or "before" and the
-    name of a call in the right position, `came` is None.
+    name of a call in the right position, `position` is None.
     """
 
-    place: int
+    actual_index: int
     expected: CompiledCall
     belongs: str | int
-    came: int | None
+    position: int | None
 
 
 def misplaced(actual: Sequence[ActualCall], pairs: Sequence[Pair], order: Order) -> list[Misplaced]:

@@ -1,26 +1,211 @@
-"""Expectations prepared for comparison with many turns: everything that does not depend on the actual calls is computed once."""
+"""Expectations prepared for comparison: values as checks by match mode, and compiled expected calls.
+
+An expectation is compiled once, because it is compared with the calls of many conversations: each expected value into a check
+by its mode (exact, number, regex, ...), the calls by name, the weights and the rules for extra calls.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from otel_agentic.scoring.checks import check_of, compares_like_python, needs_judge
-from otel_agentic.scoring.model import DIMENSIONS, effect_of
+from otel_agentic.config.patterns import own_pattern
+from otel_agentic.scoring.scope import DIMENSIONS, ActualCall, Dimension, NotEvaluatedReason, ToolRules, effect_of
+from otel_agentic.truth.values import canonical, conforms, is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from otel_agentic.scoring.align import ToolRules
-    from otel_agentic.scoring.checks import Check
-    from otel_agentic.scoring.model import ActualCall, Dimension, NotEvaluatedReason
     from otel_agentic.scoring.utilization import Use
     from otel_agentic.scoring.values import Texts
-    from otel_agentic.truth.model import ExpectedCall, ExtraRule, MatchRule, ModeName, Order, ToolExpectation
+    from otel_agentic.truth.model import (
+        ExpectedCall,
+        ExtraRule,
+        MatchRule,
+        ModeName,
+        Order,
+        ToolExpectation,
+    )
+
+
+#: Whether an actual value equals the expected one; None if only a judge could decide.
+Check: TypeAlias = Callable[[Any], bool | None]
+#: What a check raises on a value that is nested too deeply to be compared, too large for its mode, or no number at all.
+_BEYOND: Final = (RecursionError, OverflowError, ValueError)
+#: Values nested no deeper than this are compared by Python itself.
+_SHALLOW: Final = 16
+
+
+def agrees(expected: Any, actual: Any, rule: MatchRule, *, numbers_as_text: bool = False) -> bool | None:
+    """Return whether an actual value equals the expected one; None if only a judge could decide.
+
+    Mode `judge` is decided only for equal values: tool scores ask no model. Any JSON value is accepted; one that is
+    nested too deeply to be compared, or too large for its mode, equals nothing.
+
+    >>> from otel_agentic.truth.model import EXACT, MatchRule
+    >>> agrees(5, 5.0, EXACT), agrees("5", 5, EXACT), agrees("5", 5, EXACT, numbers_as_text=True)
+    (True, False, True)
+    >>> agrees("rome", "Roma", MatchRule(mode="judge")) is None
+    True
+    """
+    return needs_judge(check_of(expected, rule, numbers_as_text=numbers_as_text), actual)
+
+
+def needs_judge(check: Check, actual: Any) -> bool | None:
+    """Return the result of a check on an actual value; False if the check cannot handle it."""
+    try:
+        return check(actual)
+    except _BEYOND:
+        return False
+
+
+def check_of(expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> Check:
+    """Return the check of one parameter, for `asked`."""
+    try:
+        return _check_of(expected, rule, numbers_as_text=numbers_as_text)
+    except _BEYOND:
+        return lambda _decided: False
+
+
+def _check_of(expected: Any, rule: MatchRule, *, numbers_as_text: bool) -> Check:
+    if rule.mode == "number":
+        return lambda actual: _near(expected, actual, rule.tolerance, numbers_as_text=numbers_as_text)
+    if rule.mode == "judge":
+        equal = _equality(expected, numbers_as_text=numbers_as_text)
+        return lambda actual: True if equal(actual) else None
+    return _CHECKS[rule.mode](expected, numbers_as_text)
+
+
+def _equality(expected: Any, *, numbers_as_text: bool, unordered: bool = False) -> Check:
+    """Return the check for one value: numbers by value, true is not 1, text is text, objects in any order of keys."""
+    if isinstance(expected, str) and not numbers_as_text:
+        return lambda actual: bool(actual == expected)
+    if expected is None or isinstance(expected, bool):
+        return lambda actual: actual is expected
+    key = canonical(expected, unordered=unordered, numbers_as_text=numbers_as_text)
+
+    def equal(actual_call: Any) -> bool:
+        return canonical(actual_call, unordered=unordered, numbers_as_text=numbers_as_text) == key
+
+    if is_number(expected) and not math.isnan(expected):
+        return lambda actual: bool(actual == expected) if is_number(actual) else numbers_as_text and equal(actual)
+    if isinstance(expected, str):
+        # Between two texts nothing was turned into text: "5" and "5.0" are different codes.
+        return lambda actual: actual == expected if isinstance(actual, str) else equal(actual)
+    if unordered or numbers_as_text or not _is_json(expected):
+        return equal
+    return lambda actual: actual == expected and _same_truths(expected, actual)
+
+
+def _near(expected: Any, actual: Any, tolerance: float, *, numbers_as_text: bool) -> bool:
+    if numbers_as_text and isinstance(actual, str):
+        key = canonical(actual, numbers_as_text=True)
+        actual = key[1] if isinstance(key, tuple) and key[0] == "number" else actual
+    if not is_number(actual):
+        return False
+    apart = abs(actual - expected) - tolerance
+    if apart <= 0 or (isinstance(actual, int) and isinstance(expected, int)):
+        return bool(apart <= 0)
+    # 1.1 is within 0.1 of 1, and 0.1 + 0.2 within 0 of 0.3, for everyone but a processor.
+    return bool(apart <= 1e-12 * max(abs(actual), abs(expected)) < math.inf)
+
+
+def _folded(expected: Any, numbers_as_text: bool) -> Check:  # noqa: FBT001 — one signature for all modes
+    key = canonical(expected, fold_case=True, numbers_as_text=numbers_as_text)
+    return lambda actual: canonical(actual, fold_case=True, numbers_as_text=numbers_as_text) == key
+
+
+def _one_of(expected: Any, numbers_as_text: bool) -> Check:  # noqa: FBT001 — one signature for all modes
+    choices = [_equality(expected_call, numbers_as_text=numbers_as_text) for expected_call in expected]
+    return lambda actual: any(equal(actual) for equal in choices)
+
+
+def _containing(expected: Any, numbers_as_text: bool) -> Check:  # noqa: FBT001 — one signature for all modes
+    """Return the check that a text holds a text, a list every item of a list (or the one value), an object every entry."""
+    required = expected if isinstance(expected, (list, tuple)) else [expected]
+    items = [_equality(item, numbers_as_text=numbers_as_text) for item in required]
+    entries = (
+        {key: _equality(value, numbers_as_text=numbers_as_text) for key, value in expected.items()}
+        if isinstance(expected, Mapping)
+        else None
+    )
+    total = _equality(expected, numbers_as_text=numbers_as_text)
+
+    def contains(actual: Any) -> bool:
+        if isinstance(actual, str) and isinstance(expected, str):
+            return expected in actual
+        if isinstance(actual, (list, tuple)):
+            return all(any(equal(item) for item in actual) for equal in items)
+        if isinstance(actual, Mapping):
+            return entries is not None and all(key in actual and equal(actual[key]) for key, equal in entries.items())
+        return bool(total(actual))
+
+    return contains
+
+
+def _matching(expected: Any) -> Check:
+    """Return the check that a pattern matches a whole text, or a number as JSON writes it."""
+
+    def matches(actual: Any) -> bool:
+        text = json.dumps(actual) if is_number(actual) else actual
+        return isinstance(text, str) and own_pattern(expected).fullmatch(text)
+
+    return matches
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, bool], Check]]] = {
+    "exact": lambda expected, text: _equality(expected, numbers_as_text=text),
+    "unordered": lambda expected, text: _equality(expected, numbers_as_text=text, unordered=True),
+    "casefold": _folded,
+    "regex": lambda expected, _text: _matching(expected),
+    "contains": _containing,
+    "one_of": _one_of,
+    "any": lambda _expected, _text: lambda _decided: True,
+    "json_schema": lambda expected, _text: lambda actual: conforms(actual, expected),
+}
+
+
+def _is_json(value: Any) -> bool:
+    """Return whether a value is made of what JSON is read as, and is equal to itself."""
+    if isinstance(value, dict):
+        return all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, (str, int)) or (isinstance(value, float) and not math.isnan(value))
+
+
+def _same_truths(item: Any, other: Any) -> bool:
+    """Return whether two values that are equal in Python are so in JSON, where 1 is not true.
+
+    >>> _same_truths([1, {"a": True}], [1.0, {"a": True}]), _same_truths([1], [True])
+    (True, False)
+    """
+    if isinstance(item, dict):
+        return all(_same_truths(held, other[key]) for key, held in item.items())
+    if isinstance(item, list):
+        return all(map(_same_truths, item, other))
+    return isinstance(item, bool) == isinstance(other, bool)
+
+
+def compares_like_python(value: Any, depth: int = _SHALLOW) -> bool:
+    """Return whether Python's equality is that of JSON for a value; not for 1, because it equals True.
+
+    Deeply nested values are left to the checks, which handle failing comparisons.
+
+    >>> compares_like_python({"a": ["x", 5, None]}), compares_like_python({"a": 1}), compares_like_python(True)
+    (True, False, False)
+    """
+    if isinstance(value, dict):
+        return depth > 0 and all(compares_like_python(held, depth - 1) for held in value.values())
+    if isinstance(value, list):
+        return depth > 0 and all(compares_like_python(held, depth - 1) for held in value)
+    if isinstance(value, (int, float)):
+        return value not in {0, 1} and not math.isnan(value)  # true and false are 1 and 0
+    return value is None or isinstance(value, str)
 
 
 class ToolVerdicts(Protocol):
@@ -85,20 +270,20 @@ class _ExpectedParameter(NamedTuple):
 class Parameters:
     """The compiled parameters of an expected call, with which the arguments of actual calls are compared.
 
-    `wanted` are those that are compared; `values` are the expected ones and `modes` how each compares, by key;
+    `compared` are all but the ignored ones; `values` are the expected values and `modes` how each compares, by key;
     `ignored` are the keys of mode `ignore`. `equal_arguments` equals arguments that are exactly as expected; if
-    comparing objects cannot decide that, it equals nothing. `strict`: keys beyond the expected ones count. `judged`: a
-    judge may be asked.
+    comparing objects cannot decide that, it equals nothing. `strict`: keys beyond the expected ones count.
+    `may_ask_judge`: a mode leaves a parameter to a judge.
     """
 
     call: ExpectedCall
-    wanted: tuple[_ExpectedParameter, ...]
+    compared: tuple[_ExpectedParameter, ...]
     values: Mapping[str, Any]
     modes: Mapping[str, ModeName]
     ignored: tuple[str, ...]
     equal_arguments: object
     strict: bool
-    judged: bool
+    may_ask_judge: bool
 
     @classmethod
     def of(cls, call: ExpectedCall, *, numbers_as_text: bool) -> Parameters:
@@ -107,7 +292,7 @@ class Parameters:
         exact = all(mode == "exact" for mode in modes.values())
         return cls(
             call=call,
-            wanted=tuple(
+            compared=tuple(
                 _expected_parameters(key, call.parameters.get(key), rule, numbers_as_text=numbers_as_text)
                 for key, rule in call.rules.items()
                 if rule.mode != "ignore"
@@ -117,12 +302,12 @@ class Parameters:
             ignored=tuple(key for key, mode in modes.items() if mode == "ignore"),
             equal_arguments=call.parameters if exact and compares_like_python(call.parameters) else object(),
             strict=not call.ignore_extra_parameters,
-            judged="judge" in modes.values(),
+            may_ask_judge="judge" in modes.values(),
         )
 
     def scores(self, actual: Sequence[ActualCall], verdicts: ToolVerdicts = NO_VERDICTS) -> list[float]:
         """Return the scores of several actual calls, as `compare` does; faster because the differing keys are not collected."""
-        required, scores = self.wanted, []
+        required, scores = self.compared, []
         for item in actual:
             arguments = item.call.arguments
             if arguments is None or arguments == self.equal_arguments:
@@ -158,7 +343,7 @@ class Parameters:
             return 0.0, []
         invalid: list[str] = []
         beyond = len(arguments)  # as in `scores`
-        for key, expected, truth, check in self.wanted:
+        for key, expected, truth, check in self.compared:
             value = arguments.get(key, _ABSENT)
             if value is _ABSENT:
                 invalid.append(key)
@@ -170,7 +355,7 @@ class Parameters:
                 continue
             if self._verdict(key, check, value, actual, verdicts) is False:
                 invalid.append(key)
-        total = len(self.wanted)
+        total = len(self.compared)
         if beyond and self.strict:
             more = [key for key in arguments if key not in self.modes]
             total += len(more)
@@ -183,7 +368,7 @@ class Parameters:
         arguments = actual.call.arguments or {}
         return [
             self._verdict(key, check, arguments[key], actual, verdicts)
-            for key, _, _, check in self.wanted
+            for key, _, _, check in self.compared
             if check is not None and self.modes[key] == "judge" and key in arguments
         ].count(None)
 
@@ -227,14 +412,14 @@ class CompiledCall:
 class CompiledName:
     """The expected calls of one name, ranked; `only` where there is but one.
 
-    `times` counts those that are required, `judged`: a parameter of one may be left to a judge.
+    `times` counts those that are required, `may_ask_judge`: a parameter of one may be left to a judge.
     """
 
     calls: tuple[CompiledCall, ...]
     only: CompiledCall | None
     ranks: tuple[int, ...]
     times: int
-    judged: bool
+    may_ask_judge: bool
 
     @classmethod
     def of(cls, calls: Sequence[CompiledCall]) -> CompiledName:
@@ -245,7 +430,7 @@ class CompiledName:
             only=ranked[0] if len(ranked) == 1 else None,
             ranks=tuple(call.rank for call in ranked),
             times=sum(call.required for call in calls),
-            judged=any(call.parameters.judged for call in calls),
+            may_ask_judge=any(call.parameters.may_ask_judge for call in calls),
         )
 
 
@@ -254,7 +439,7 @@ class CompiledExpectation:
     """An expectation under the rules of its case.
 
     `named` are the calls by name. `required` counts the required calls; `required_only`: nothing is optional, and nothing
-    forbidden by name; `judged`: a judge may be asked. `ordered`: there is an order, and calls enough to be out of it.
+    forbidden by name; `may_ask_judge`: a judge may be asked. `ordered`: there is an order, and calls enough to be out of it.
     `threshold` is the score at which tools are correct, less what rounding takes. `weights` are in the order of
     `DIMENSIONS`. `forbidden_by` gives the name or glob that forbids a call by its name; `extra_rule` what a call beyond the
     expected ones means, by its name, `extra` where that is the same for all. `alternatives` are the other ways to be right.
@@ -266,7 +451,7 @@ class CompiledExpectation:
     named: Mapping[str, CompiledName]
     required: int
     required_only: bool
-    judged: bool
+    may_ask_judge: bool
     order: Order
     ordered: bool
     threshold: float
@@ -320,7 +505,7 @@ def _compile(expectation: ToolExpectation, rules: ToolRules) -> CompiledExpectat
         named={name: CompiledName.of(group) for name, group in named.items()},
         required=required,
         required_only=not expectation.forbidden and all(call.required for call in calls),
-        judged=any(call.parameters.judged for call in calls),
+        may_ask_judge=any(call.parameters.may_ask_judge for call in calls),
         order=expectation.order,
         ordered=expectation.order != "any" and required > 1,
         threshold=rules.threshold - _ROUNDING,

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from otel_agentic.scoring.align import Pair, misplaced, sort_calls
-from otel_agentic.scoring.compile import NO_VERDICTS, CompiledExpectation, compiled
-from otel_agentic.scoring.model import DIMENSIONS, ActualCall, ToolFault, ToolScore
+from otel_agentic.scoring.align import Misplaced, Pair, RawCalls, SortedCalls, misplaced, sort_calls
+from otel_agentic.scoring.compile import NO_VERDICTS, CompiledCall, CompiledExpectation, ToolVerdicts, compiled
+from otel_agentic.scoring.model import FaultKind, ToolFault, ToolScore
+from otel_agentic.scoring.scope import (
+    DIMENSIONS,
+    ActualCall,
+    Dimension,
+    FailReason,
+    NotEvaluatedReason,
+    Outcome,
+    Scope,
+    ToolRules,
+)
 from otel_agentic.scoring.utilization import Use, use_of
 from otel_agentic.scoring.values import Texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from otel_agentic.scoring.align import Misplaced, RawCalls, SortedCalls, ToolRules
-    from otel_agentic.scoring.compile import CompiledCall, ToolVerdicts
-    from otel_agentic.scoring.model import Dimension, FailReason, FaultKind, NotEvaluatedReason, Outcome, Scope
     from otel_agentic.truth.model import ToolExpectation
 
 
@@ -250,7 +255,7 @@ def order_fault(misplaced: Misplaced, actual: ActualCall) -> ToolFault:
         kind="wrong_order",
         tool_name=call.name,
         expected=misplaced.belongs,
-        actual=misplaced.came,
+        actual=misplaced.position,
         expected_index=misplaced.expected.index,
         turn_index=actual.turn_index,
         actual_position=call.position,
@@ -332,7 +337,7 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
         out_of_place = () if in_turn else misplaced(actual, pairs, expectation.order)
         sequence = (paired - len(out_of_place)) / required
         if out_of_place:
-            faults += [order_fault(item, actual[item.place]) for item in out_of_place]
+            faults += [order_fault(item, actual[item.actual_index]) for item in out_of_place]
     utilization = deciding = used / flagged if flagged else None
     uses: Sequence[tuple[ActualCall, Use]] = ()
     if utilization_of is not None:
@@ -344,7 +349,7 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
     outcome: Outcome = "pass"
     reason: FailReason | NotEvaluatedReason | None = None
     note = ""
-    if unrecorded or overall is None or expectation.judged or not captured:
+    if unrecorded or overall is None or expectation.may_ask_judge or not captured:
         values = selection, parameters, sequence, deciding
         captured = captured and set(allowed).issuperset(unrecorded)
         decided = _decide(raw, values, overall, verdicts, captured=captured, trespassed=trespassed)
@@ -352,23 +357,11 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
         parameters = parameters if decided.parameters else None
     elif trespassed or overall < expectation.threshold:
         outcome, reason = "fail", "tool_fault"
+    dimensions = {"selection": selection, "parameters": parameters, "sequence": sequence, "utilization": utilization}
     # As `_make` does, without the call in between: a turn has one score, and may have many faults.
     return tuple.__new__(
         ToolScore,
-        (
-            turn_index,
-            outcome,
-            reason,
-            overall,
-            {"selection": selection, "parameters": parameters, "sequence": sequence, "utilization": utilization},
-            tuple(faults),
-            uses,
-            required,
-            paired,
-            note,
-            (),
-            raw,
-        ),
+        (turn_index, outcome, reason, overall, dimensions, tuple(faults), uses, required, paired, note, (), raw),
     )
 
 
@@ -518,17 +511,17 @@ def _goodness(score: ToolScore) -> tuple[float, bool]:
 def _searched(use: Callable[[ActualCall, Sequence[ActualCall]], Use]) -> UtilizationOf:
     """Return a finder of the use of results, from a function of a call and the later calls that may prove it."""
 
-    def found(
+    def utilization(
         expectation: CompiledExpectation, actual: Sequence[ActualCall], pairs: Sequence[Pair], turn_index: int | None
     ) -> Utilization:
         named = expectation.named
         witnesses = [item for item in actual if item.call.name in named]
         worked = [actual[pair[0]] for pair in pairs if actual[pair[0]].call.error is None]
-        uses = [(item, use(item, [other for other in witnesses if other.place > item.place])) for item in worked]
+        uses = [(item, use(item, [other for other in witnesses if other.location > item.location])) for item in worked]
         visible = utilization_score(uses)
         # For a whole conversation, an inferred use is shown but never decides.
         provided = uses if turn_index is not None else [use for use in uses if not use[1].inferred]
         unused = [call_fault("unused_result", item, entry.evidence) for item, entry in uses if entry.score == 0]
         return visible, utilization_score(provided), unused, uses
 
-    return found
+    return utilization

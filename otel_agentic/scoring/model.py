@@ -1,27 +1,196 @@
-"""Results of scoring: outcomes, dimensions, faults and scores, and the views derived from them."""
+"""Results of scoring: outcomes, faults and scores, the sentences that explain them, and the views derived from them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from otel_agentic.scoring.reasons import fault_sentence, score_sentence
+from otel_agentic.scoring.compile import agrees
+from otel_agentic.truth.model import EXACT, Case, ModeName
+from otel_agentic.truth.values import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
     from otel_agentic.judges.base import Judge
     from otel_agentic.scoring.align import RawCalls, SortedCalls
+    from otel_agentic.scoring.scope import ActualCall, Dimension, FailReason, NotEvaluatedReason, Outcome
     from otel_agentic.scoring.utilization import Use
     from otel_agentic.truth.match import MatchMethod
-    from otel_agentic.truth.model import Case, Effect, ModeName
+
+#: Arguments of a call are shown up to here together.
+_CALL_CHARACTERS: Final = 120
+_SHORT_CHARACTERS: Final = 40
+
+
+def fault_sentence(fault: ToolFault) -> str:
+    """Return a fault as a sentence: the call, its turn, and the problem."""
+    return _SENTENCES[fault.kind](fault)
+
+
+def score_sentence(score: ToolScore) -> str:
+    """Return a tool score as a sentence: its faults, before them what went well where it passed."""
+    faults = "; ".join(fault_sentence(fault) for fault in score.faults)
+    if score.note:
+        return f"{score.note}; {faults}" if faults else score.note
+    if score.outcome == "fail" and faults:
+        return faults
+    if not score.required:
+        message = (
+            "no call was required, and none was made that is not allowed" if not faults else "no call was required"
+        )
+    else:
+        message = f"{score.paired} of {score.required} required {_calls(score.required)} made"
+    return f"{message}; {faults}" if faults else message
+
+
+def shown_call(tool_name: str, arguments: Any) -> str:
+    """Return a call with its arguments as text, short ones first; without arguments if they were not captured.
+
+    >>> shown_call("book", {"seats": 2, "city": "Rome"}), shown_call("book", None)
+    ('book(city="Rome", seats=2)', 'book')
+    """
+    if not isinstance(arguments, Mapping):
+        return tool_name
+    parts = [f"{key}={json_text(arguments[key])}" for key in sorted(arguments, key=str)]
+    parts.sort(key=lambda item: len(item) > _SHORT_CHARACTERS)
+    while len(", ".join(parts)) > _CALL_CHARACTERS and len(parts) > 1:
+        parts = [*parts[: -2 if parts[-1] == "…" else -1], "…"]
+    return f"{tool_name}({', '.join(parts)})"
+
+
+class Difference(NamedTuple):
+    """The first difference of two values: its path, and both values; `is_expected` and `is_made` state which side has one."""
+
+    path: str
+    expected: Any
+    actual: Any
+    is_expected: bool = True
+    is_made: bool = True
+
+
+def first_difference(expected: Any, actual: Any, path: str = "") -> Difference:
+    """Return where a made value differs first from the expected one: inside, where both are objects or both lists.
+
+    >>> first_difference([{"to": "Rome"}, {"to": "Oslo"}], [{"to": "Rome"}, {"to": "Bern"}], "legs")[:3]
+    ('legs[1].to', 'Oslo', 'Bern')
+    """
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        inside = [(f"{path}.{key}", key) for key in sorted({*expected, *actual}, key=str)]
+    elif isinstance(expected, list) and isinstance(actual, list):
+        inside = [(f"{path}[{index}]", index) for index in range(max(len(expected), len(actual)))]
+        expected, actual = dict(enumerate(expected)), dict(enumerate(actual))
+    else:
+        return Difference(path, expected, actual)
+    for position, key in inside:
+        if key not in actual:
+            return Difference(position, expected[key], None, is_made=False)
+        if key not in expected:
+            return Difference(position, None, actual[key], is_expected=False)
+        if not agrees(expected[key], actual[key], EXACT):
+            return first_difference(expected[key], actual[key], position)
+    return Difference(path, expected, actual)
+
+
+def _missing_sentence(fault: ToolFault) -> str:
+    number = "" if fault.expected_index is None else f"expected call {fault.expected_index + 1}"
+    turn = "" if fault.turn_index is None else f" of turn {fault.turn_index + 1}"
+    return f"{number}{turn}, {shown_call(fault.tool_name, fault.expected)}, was not made"
+
+
+def _spurious(fault: ToolFault) -> str:
+    message = f"{shown_call(fault.tool_name, fault.actual)} {_where(fault)}"
+    if fault.expected:
+        message += f" was one too many, {fault.expected} {_calls(fault.expected)} expected"
+    else:
+        message += " was not asked for"
+    return f"{message}; extra calls like it are forbidden" if fault.note == "forbid" else message
+
+
+def _forbidden(fault: ToolFault) -> str:
+    rule = "" if fault.note in {"", fault.tool_name} else f" by {fault.note!r}"
+    return f"{shown_call(fault.tool_name, fault.actual)} {_where(fault)} is forbidden{rule}"
+
+
+def _wrong_parameters(fault: ToolFault) -> str:
+    if fault.mode is None:
+        result = Difference(f"{fault.parameter}", None, fault.actual, is_expected=False)
+    elif fault.provided and fault.mode == "exact":
+        result = _difference(fault)
+    else:
+        result = Difference(f"{fault.parameter}", fault.expected, fault.actual, is_made=fault.provided)
+    message = f"{fault.tool_name} {_where(fault)}: parameter {result.path}"
+    if not result.is_expected:
+        return f"{message} = {json_text(result.actual)} was not expected"
+    expected = _EXPECTATIONS.get(fault.mode or "exact", "{}").format(json_text(result.expected))
+    was = f"was {json_text(result.actual)}" if result.is_made else "was not given"
+    return f"{message} {was}, expected {expected}"
+
+
+def _difference(fault: ToolFault) -> Difference:
+    try:
+        return first_difference(fault.expected, fault.actual, f"{fault.parameter}")
+    except RecursionError:
+        return Difference(f"{fault.parameter}", fault.expected, fault.actual)
+
+
+def _wrong_order(fault: ToolFault) -> str:
+    belongs = fault.expected if isinstance(fault.expected, str) else f"as number {fault.expected}"
+    present = "" if fault.actual is None else f", came as number {fault.actual}"
+    return f"{fault.tool_name} {_where(fault)} is out of order: expected {belongs}{present}"
+
+
+def _unused_result(fault: ToolFault) -> str:
+    return f"the result of {fault.tool_name} {_where(fault)} was not used: {fault.note}"
+
+
+def _errored(fault: ToolFault) -> str:
+    stated = f": {json_text(fault.note)}" if fault.note else ""
+    return f"{fault.tool_name} {_where(fault)} answered with an error{stated}"
+
+
+def _where(fault: ToolFault) -> str:
+    indices = [
+        f"{name} {number}"
+        for name, number in (
+            ("turn", None if fault.turn_index is None else fault.turn_index + 1),
+            ("step", fault.step),
+        )
+        if number is not None
+    ]
+    return f"in {', '.join(indices)}" if indices else "somewhere"
+
+
+def _calls(number: int) -> str:
+    return "call was" if number == 1 else "calls were"
+
+
+#: How the expected value of a match mode reads; of a mode that is not here, as it is.
+_EXPECTATIONS: Final[Mapping[str, str]] = {
+    "unordered": "{} in any order",
+    "casefold": "{} in upper or lower case",
+    "number": "a number near {}",
+    "regex": "a text or number of the pattern {}",
+    "contains": "something that contains {}",
+    "one_of": "one of {}",
+    "any": "any value",
+    "json_schema": "a value of the schema {}",
+    "judge": "what means {}",
+}
+_SENTENCES: Final[Mapping[FaultKind, Callable[[ToolFault], str]]] = {
+    "missing": _missing_sentence,
+    "spurious": _spurious,
+    "forbidden": _forbidden,
+    "wrong_parameters": _wrong_parameters,
+    "wrong_order": _wrong_order,
+    "unused_result": _unused_result,
+    "errored": _errored,
+}
+
 
 #: Raised with every change that may change a score; old scores are then kept, and superseded.
 SCORING_VERSION: Final = "4"
@@ -33,7 +202,10 @@ def truth_version(cases: Iterable[Case]) -> str:
 
 
 def evaluator_version(judge: Judge, settings: ScoringSettings, truth: str) -> str:
-    """Return the hash of everything a score depends on besides the conversation: code, judge, settings, truth."""
+    """Return the hash of everything a score depends on besides the conversation: code, judge, settings, truth.
+
+    Two evaluations of the same version give the same scores for the same conversation.
+    """
     content = settings.model_dump(mode="json")
     return _hash([SCORING_VERSION, judge.name, judge.version, content, truth])
 
@@ -42,126 +214,6 @@ def _hash(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-#: What a glob leaves open: any text, any character, one character of several.
-_OPEN: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
-
-
-def effect_of(tool_name: str, tables: Sequence[Mapping[str, Effect]]) -> Effect:
-    """Return the effect of a tool: of the first table that knows it, by its most specific pattern; else `write`.
-
-    An exact name is more specific than any pattern, a pattern the more so the more characters of the name it spells out.
-
-    >>> effect_of("get_user", [{"*": "write", "get_*": "read"}]), effect_of("book", [])
-    ('read', 'write')
-    """
-    for table in tables:
-        if tool_name in table:
-            return table[tool_name]
-        fitting = [pattern for pattern in table if fnmatchcase(tool_name, pattern)]
-        if fitting:
-            # Of two patterns that are as specific, the careful reading: the tool may write.
-            return table[max(fitting, key=lambda pattern: (spelled_out(pattern), table[pattern] == "write"))]
-    # An undescribed tool may change something: again the cautious assumption.
-    return "write"
-
-
-def spelled_out(pattern: str) -> int:
-    """Return how many characters of a name a glob spells out.
-
-    >>> spelled_out("get_*"), spelled_out("get_[ab]*")
-    (4, 4)
-    """
-    return len(_OPEN.sub("", pattern))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActualCall:
-    """A call and the turn it belongs to; `turn_index` is 0-based in the conversation."""
-
-    turn_index: int
-    call: ToolCall
-
-    @property
-    def step(self) -> tuple[int, int]:
-        """Which model response asked for it: calls of one response share a step."""
-        return (self.turn_index, self.call.step)
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """Its location in the conversation."""
-        return (self.turn_index, self.call.step, self.call.position)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """The scope of an expectation: a turn (`turn_index`), or the whole conversation (None).
-
-    `calls` are in order. `answers` are (turn index, text). `queries` are the texts of the user, `query_turns` the turn
-    index of each (empty: all before any call). `earlier` are the turns before it. `captured` is False if the
-    instrumentation recorded no content at all: then a call may be missing from `calls`.
-    """
-
-    turn_index: int | None
-    calls: tuple[ActualCall, ...]
-    answers: tuple[tuple[int, str], ...]
-    queries: tuple[str, ...]
-    captured: bool
-    query_turns: tuple[int, ...] = ()
-    earlier: tuple[Turn, ...] = ()
-
-
-def scope_of(turns: Iterable[Turn], *, turn_index: int | None, earlier: Iterable[Turn] = ()) -> Scope:
-    """Return the scope of some turns; `earlier` are those before them."""
-    turns = tuple(turns)
-    calls = (ActualCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls)
-    return Scope(
-        turn_index=turn_index,
-        calls=tuple(sorted(calls, key=lambda call: call.place)),
-        answers=tuple((turn.index, turn.answer) for turn in turns if turn.answer is not None),
-        queries=tuple(turn.query for turn in turns if turn.query is not None),
-        captured=any(_any_content(turn) for turn in turns),
-        query_turns=tuple(turn.index for turn in turns if turn.query is not None),
-        earlier=tuple(earlier),
-    )
-
-
-def _any_content(turn: Turn) -> bool:
-    return (
-        turn.query_captured
-        or turn.answer_captured
-        or any(call.arguments is not None or call.result_captured for call in turn.calls)
-    )
-
-
-Outcome = Literal["pass", "fail", "not_evaluated"]
-FailReason = Literal[
-    "wrong_answer", "forbidden_answer", "tool_fault", "missing_turn", "output_not_said", "extra_turn", "verdict"
-]
-NotEvaluatedReason = Literal[
-    "unmatched",
-    "ambiguous",
-    "unreviewed",
-    "content_not_captured",
-    "judge_error",
-    "judge_unsure",
-    "incomplete",
-    "no_conversation_id",
-    "not_scored",
-    "sampled_out",
-    "budget_exhausted",
-    "empty",
-    "no_data",
-    "model_calls_not_recorded",
-    "tokens_not_recorded",
-    "price_not_set",
-    "tool_definitions_not_recorded",
-    "state_not_recorded",
-    "times_not_recorded",
-]
-#: Reasons for which a conversation is looked at again: the judge failed or was not asked, or sampling left it out.
-OPEN_REASONS: Final[tuple[NotEvaluatedReason, ...]] = ("judge_error", "budget_exhausted", "sampled_out")
-Dimension = Literal["selection", "parameters", "sequence", "utilization"]
-DIMENSIONS: tuple[Dimension, ...] = ("selection", "parameters", "sequence", "utilization")
 FaultKind = Literal["missing", "spurious", "wrong_parameters", "wrong_order", "unused_result", "errored", "forbidden"]
 
 
@@ -176,7 +228,7 @@ class ToolFault(NamedTuple):
     forbidden.
     - `forbidden`: None, and the arguments; `note` is the name or glob that forbids it.
     - `wrong_parameters`: the expected value of `parameter`, compared by `mode` (None: no such parameter is expected),
-    and the actual one; `given` is False if the call has no such parameter.
+    and the actual one; `provided` is False if the call has no such parameter.
     - `wrong_order`: its expected and its actual position, see `sequence.Misplaced`.
     - `unused_result`, `errored`: None; `note` is the evidence, or the error.
 
@@ -194,7 +246,7 @@ class ToolFault(NamedTuple):
     span_id: str | None = None
     step: int | None = None
     mode: ModeName | None = None
-    given: bool = True
+    provided: bool = True
     note: str = ""
 
     @property
@@ -207,7 +259,7 @@ class ToolScore(NamedTuple):
     """Tool correctness of one expectation, in a turn (`turn_index`) or in the whole conversation (None).
 
     A dimension that does not apply, or is unknown, is None. `uses` records the use of the results of calls. `paired` of
-    `required` calls occurred; `note` states why the score was not evaluated. `judged` holds a judge's verdicts on
+    `required` calls occurred; `note` states why the score was not evaluated. `judge_results` holds a judge's verdicts on
     parameters, one record each. `raw` is the input of the score, None without calls.
 
     A named tuple, as `ToolFault` is; `_replace` gives a changed copy.
@@ -223,7 +275,7 @@ class ToolScore(NamedTuple):
     required: int = 0
     paired: int = 0
     note: str = ""
-    judged: Sequence[Mapping[str, Any]] = ()
+    judge_results: Sequence[Mapping[str, Any]] = ()
     raw: RawCalls | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -248,7 +300,7 @@ class ToolScore(NamedTuple):
         """The evidence of the score, by dimension."""
         from otel_agentic.scoring.utilization import evidence_of  # noqa: PLC0415 — it knows the judges, these records do not
 
-        return evidence_of(self.uses, self.judged)
+        return evidence_of(self.uses, self.judge_results)
 
     @property
     def calls(self) -> SortedCalls | None:
@@ -363,7 +415,7 @@ def impacts_of(score: ToolScore) -> Iterator[Impact]:
     errors = Counter(fault.tool_name for fault in score.faults if fault.kind == "errored")
     actual = () if score.calls is None else score.calls.actual
     # They are in order: of each name the last one stays.
-    worked = {item.call.name: item.place for item in actual if item.call.error is None}
+    worked = {item.call.name: item.location for item in actual if item.call.error is None}
     for fault in score.faults:
         name = fault.tool_name
         made_good = fault.kind == "errored" and name not in missing and _position(fault) < worked.get(name, (-1, 0, 0))
@@ -411,7 +463,7 @@ class JudgedCall:
         """The gravest fault."""
         return self.faults[0] if self.faults else None
 
-    def place(self, fault: ToolFault) -> tuple[int | str | None, ...]:
+    def score_key(self, fault: ToolFault) -> tuple[int | str | None, ...]:
         """Return a key that distinguishes the score of this call, by one of its faults, from those of other calls."""
         return (self.turn_index, self.actual_position, fault.expected_index, fault.kind, self.tool_name)
 
@@ -429,7 +481,7 @@ def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[
         for call in turn.calls
         if (turn.index, call.position) in faults or (call.kind == "tool" and _covered(turn, score))
     ]
-    missing = [_missing(turns, index, fault) for index, named in faults.items() for fault in named]
+    missing = [_missing_call(turns, index, fault) for index, named in faults.items() for fault in named]
     return (*actual, *missing)
 
 
@@ -459,7 +511,7 @@ def _actual_calls(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> Judged
     )
 
 
-def _missing(turns: dict[int, Turn], index: _CallKey, fault: ToolFault) -> JudgedCall:
+def _missing_call(turns: dict[int, Turn], index: _CallKey, fault: ToolFault) -> JudgedCall:
     turn_index, actual_position = index
     turn = turns.get(turn_index) if turn_index is not None else None
     return JudgedCall(

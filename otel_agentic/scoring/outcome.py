@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from otel_agentic.judges.asking_judge import ask
-from otel_agentic.judges.base import Question, Verdict, is_calibrated, kinds_of
-from otel_agentic.scoring.answers import (
+from otel_agentic.judges.base import Judge, JudgeFailure, Question, QuestionKind, Verdict, is_calibrated, kinds_of
+from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
+from otel_agentic.scoring.parts import (
     Part,
+    ToolJudge,
+    ToolScores,
     answer_part,
+    await_missing_calls,
     combine,
     failed,
+    kinds_wanted,
     missing_outputs,
     not_evaluated,
     outputs_part,
     question_of,
-)
-from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
-from otel_agentic.scoring.tooling import (
-    ToolJudge,
-    ToolScores,
-    await_missing_calls,
-    kinds_wanted,
     tool_scores,
     wants_opinions,
 )
 from otel_agentic.truth.values import Bag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import TypeAlias
-
     from otel_agentic.config import ScoringSettings
     from otel_agentic.conversations.model import Conversation, Turn
-    from otel_agentic.judges.base import Judge, JudgeFailure, QuestionKind
-    from otel_agentic.scoring.model import NotEvaluatedReason
+    from otel_agentic.scoring.scope import NotEvaluatedReason
     from otel_agentic.truth.load import Label
     from otel_agentic.truth.match import Match
     from otel_agentic.truth.model import Case
+
+    #: Reason and explanation why missing turns may still exist; None if none is missing or none can exist.
+    Awaited: TypeAlias = tuple[NotEvaluatedReason, str] | None
 
 TurnRule = Literal["answer", "tools", "both"]
 
@@ -84,6 +82,12 @@ def align_turns(expected: Sequence[str | None], actual: Sequence[str | None]) ->
     return _walk(_best(alike, len(expected), len(actual)), alike)
 
 
+def aligned_turns(case: Case, turns: Sequence[Turn]) -> Mapping[int, int]:
+    """Return turn index -> index of the case turn, see `align_turns`."""
+    indices = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
+    return {turns[position].index: index for position, index in indices.items()}
+
+
 def _similarities(expected: Sequence[str | None], actual: Sequence[str | None]) -> list[list[float]]:
     left, right = ([None if query is None else Bag.of(query) for query in side] for side in (expected, actual))
     return [[0.0 if item is None or other is None else item.similarity(other) for other in right] for item in left]
@@ -116,7 +120,7 @@ def _walk(best: list[list[float]], alike: list[list[float]]) -> dict[int, int]:
 def decide_turn(rule: TurnRule, answer: Part | None, tools: Part | None) -> Part:
     """Return the outcome of a turn under a rule; a part that is not annotated is None.
 
-    >>> from otel_agentic.scoring.answers import failed, passed
+    >>> from otel_agentic.scoring.parts import failed, passed
     >>> [decide_turn(rule, passed(""), failed("tool_fault", "")).outcome for rule in ("answer", "tools", "both")]
     ['pass', 'fail', 'fail']
     """
@@ -175,8 +179,7 @@ class Plan:
         if case is None or not turns:
             return cls(matched=matched, case=case, settings=settings)
         threshold = settings.answer_threshold if case.answer_threshold is None else case.answer_threshold
-        indices = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
-        aligned = {turns[item].index: index for item, index in indices.items()}
+        aligned = aligned_turns(case, turns)
         requests = ToolJudge(kinds=kinds, threshold=threshold) if wants_opinions(case, kinds) else None
         return cls(
             matched=matched,
@@ -185,8 +188,9 @@ class Plan:
             threshold=threshold,
             aligned=aligned,
             answer_questions={
-                turns[item].index: question_of(case.turns[index], turns[item], threshold)
-                for item, index in indices.items()
+                turn.index: question_of(case.turns[aligned[turn.index]], turn, threshold)
+                for turn in turns
+                if turn.index in aligned
             },
             judge=requests,
             tools=tool_scores(case, turns, aligned, settings, requests),
@@ -249,10 +253,6 @@ def under_verdict(computed: Part, provided: tuple[VerdictSource, bool] | None) -
         explanation += f" ({computed.explanation})"
     return Part(outcome="pass", explanation=explanation) if passes else failed("verdict", explanation)
 
-
-if TYPE_CHECKING:
-    #: Reason and explanation why missing turns may still exist; None if none is missing or none can exist.
-    Awaited: TypeAlias = tuple[NotEvaluatedReason, str] | None
 
 _RULES: Final[tuple[TurnRule, ...]] = ("answer", "tools", "both")
 #: Conversations whose questions go to the judge together: enough to keep a slow one busy, few enough to hold.

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from importlib.resources import files
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from otel_agentic.judges.exact.facts import Day, Identifier, Quantity, TimeOfDay, extract, rounds_to
-from otel_agentic.scoring.values import MAX_ARGUMENTS, ReadText, Texts, bare, key_text, other_units, readings
+from otel_agentic.judges.exact.facts import Day, Fact, Identifier, Quantity, TimeOfDay, extract, rounds_to
+from otel_agentic.scoring.values import (
+    MAX_ARGUMENTS,
+    ReadText,
+    ResultValue,
+    Texts,
+    bare,
+    key_text,
+    other_units,
+    readings,
+)
 from otel_agentic.truth.values import leaves, normalise, places_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from otel_agentic.judges.exact.facts import Fact
-    from otel_agentic.scoring.model import ActualCall
-    from otel_agentic.scoring.values import ResultValue
+    from otel_agentic.scoring.scope import ActualCall
 
 How = Literal["flag", "argument", "answer", "contradiction", "judge"]
 
@@ -29,13 +37,13 @@ _SHOWN_CHARACTERS: Final = 80
 class Evidence:
     """Evidence that a result was used, or was not.
 
-    `key` and `value` come from the result, `key` may be "". `found` is the matching text: in the answer of turn
+    `key` and `value` come from the result, `key` may be "". `matching_text` is what matches it: in the answer of turn
     `turn_index` (0-based), or in the argument `argument` of `call`.
     """
 
     key: str
     value: str | float
-    found: str
+    matching_text: str
     turn_index: int
     call: ActualCall | None = None
     argument: str | None = None
@@ -45,13 +53,13 @@ class Evidence:
 class Use:
     """Whether one result was used: `score` in [0, 1], None if unknown.
 
-    `how` is the kind of evidence, None if unknown. `shown` is the evidence; without evidence to show, `note` states the
+    `how` is the kind of evidence, None if unknown. `proof` is the evidence; without evidence to show, `note` states the
     flag, the judge's reasoning, or why it is unknown.
     """
 
     score: float | None
     how: How | None = None
-    shown: Evidence | None = None
+    proof: Evidence | None = None
     note: str = ""
 
     @property
@@ -62,7 +70,7 @@ class Use:
     @property
     def evidence(self) -> str:
         """The evidence as a part of a sentence."""
-        visible = self.shown
+        visible = self.proof
         if visible is None:
             return self.note
         value = short(visible.value)
@@ -70,7 +78,7 @@ class Use:
         if visible.call is not None:
             where = f"in turn {visible.call.turn_index + 1}, step {visible.call.call.step}"
             return f"{named} is in argument {visible.argument!r} of the later call {visible.call.call.name} {where}"
-        stated = f"the answer of turn {visible.turn_index + 1} says {visible.found!r}"
+        stated = f"the answer of turn {visible.turn_index + 1} says {visible.matching_text!r}"
         return (
             f"{stated}, the result {value}" if self.how == "contradiction" else f"{stated}, as the result does: {named}"
         )
@@ -86,8 +94,8 @@ class Use:
             "how": self.how,
             "explanation": self.evidence,
         }
-        if self.shown is not None:
-            fields |= _value_text(self.shown)
+        if self.proof is not None:
+            fields |= _value_text(self.proof)
         return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -95,7 +103,7 @@ def _value_text(visible: Evidence) -> dict[str, Any]:
     fields = {
         "key": visible.key or None,
         "value": cut(visible.value),
-        "found_text": visible.found,
+        "found_text": visible.matching_text,
         "found_turn_index": visible.turn_index,
     }
     if visible.call is None:
@@ -121,10 +129,7 @@ def short(value: str | float) -> str:
     return repr(cut(value))
 
 
-def _set_of(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
+_WORDS: Final[Mapping[str, str]] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
 #: Between a key and the value that is stated for it; marks of Markdown may stand anywhere.
 _MARKS: Final = r"[\s*_`|]*"
 _LINK: Final = re.compile(
@@ -135,22 +140,13 @@ _STRONG: Final = re.compile(r"[*`]+")
 _LINK_CHARACTERS: Final = 60
 _VALUE_CHARACTERS: Final = 40
 #: Words before a key that do not change its meaning; any other ("base price", "return date") does.
-_BEFORE: Final = _set_of(
-    "a an the is are was and or with of for in on at to has have its it your my our his her their this that "
-    "current so then here overall exact final"
-)
+_BEFORE: Final = frozenset(_WORDS["before"].split())
 _WORD_BEFORE: Final = re.compile(r"(?:^|[\s*_`(\"'])([^\W\d_][\w'\u2019-]*)[ *_`(\"']*$")
 #: Words after a value that keep it a value of the key; after a key that may count anything, any other word is the
 #: counted object.
-_BEHIND: Final = _set_of(
-    "per for and with in on at total today now so which but or to of a an the is was if after before including "
-    "plus each right currently tonight tomorrow yesterday as from by until degrees left"
-)
+_BEHIND: Final = frozenset(_WORDS["behind"].split())
 _WORD_BEHIND: Final = re.compile(r"[ *_`)\"']*([^\W\d_][\w'-]*)")
-_GENERIC: Final = _set_of(
-    "total amount number count value result results size order quantity length points level limit index page "
-    "version year status code item items rate sum type name date time"
-)
+_GENERIC: Final = frozenset(_WORDS["generic"].split())
 _CONDITION: Final = re.compile(
     r"\b(?:if|whether|unless|when|once|would|could|should|might|may|suppose|example|e\.g|yesterday|tomorrow|tonight|earlier|"
     r"previous(?:ly)?|former(?:ly)?|original(?:ly)?|initially|after|you (?:said|told|mentioned|thought))\b"
@@ -186,6 +182,10 @@ class Claim:
 def claim_of(text: ReadText, name: str, known_words: frozenset[str]) -> Claim | None:
     """Return the one value that a text states for a key, None if it states none or several.
 
+    An example: "total price is $330" where the result contains 327. A result that is declared unused counts against the
+    agent, so anything that allows another reading is no claim: a key that could mean something else, a condition, a
+    question, another time, an unclear unit, a number that can be derived from known ones.
+
     Args:
         text: the text.
         name: the key as words.
@@ -193,13 +193,11 @@ def claim_of(text: ReadText, name: str, known_words: frozenset[str]) -> Claim | 
     """
     results = list(_claims(text, name, known_words))
     first = results[0] if results else None
-    if first is None or any(not _same(first.fact, other.fact) for other in results):
+    if first is None or any(
+        type(first.fact) is not type(other.fact) or not agrees(first.fact, other.fact) for other in results
+    ):
         return None
     return first
-
-
-def _same(fact: Fact, other: Fact) -> bool:
-    return type(fact) is type(other) and agrees(fact, other)
 
 
 def _claims(text: ReadText, name: str, known_words: frozenset[str]) -> Iterator[Claim]:
@@ -325,15 +323,15 @@ def _weighed(
     claim: Claim, value: ResultValue, values: Sequence[ResultValue], actual: ActualCall, texts: Texts
 ) -> Use | None:
     known, stated = value.fact, claim.fact
-    visible = Evidence(key=value.key, value=value.value, found=claim.text, turn_index=actual.turn_index)
+    visible = Evidence(key=value.key, value=value.value, matching_text=claim.text, turn_index=actual.turn_index)
     if isinstance(known, Quantity) and isinstance(stated, Quantity) and rounds_to(known.value, stated):
         brought_in = any(_speaks_of(text, stated) for text in texts.brought_in(actual, actual.turn_index))
-        return None if brought_in else Use(score=1.0, how="answer", shown=visible)
+        return None if brought_in else Use(score=1.0, how="answer", proof=visible)
     if known is None or agrees(known, stated, about=claim.about) or _is_next_day(value, stated):
         return None
     if _is_explained(claim, values, actual, texts) or _is_altered(known, claim):
         return None
-    return Use(score=0.0, how="contradiction", shown=visible)
+    return Use(score=0.0, how="contradiction", proof=visible)
 
 
 def _is_explained(claim: Claim, values: Sequence[ResultValue], actual: ActualCall, texts: Texts) -> bool:
@@ -416,10 +414,7 @@ _LARGE: Final = 100
 _EVIDENCE_CHARACTERS: Final = 4
 _NAMES_ONE: Final = re.compile(r"(?:^|_)(?:id|number|code|key|ref)$|(?:Id|ID|Number|Code|Key|Ref)$")
 #: Values that occur regardless of the result of a call.
-_EMPTY: Final = frozenset((
-    "ok", "okay", "yes", "no", "true", "false", "done", "none", "null",
-    "nothing", "error", "success", "successful", "successfully", "completed", "result", "text",
-))  # fmt: skip
+_EMPTY: Final = frozenset(_WORDS["empty"].split())
 
 
 def in_later_call(
@@ -483,7 +478,7 @@ def _says_key(answer: ReadText, value: ResultValue) -> bool:
 
 
 def _evidence(value: ResultValue, result: str, turn_index: int, **index: Any) -> Evidence:
-    return Evidence(key=value.key, value=value.value, found=result, turn_index=turn_index, **index)
+    return Evidence(key=value.key, value=value.value, matching_text=result, turn_index=turn_index, **index)
 
 
 def find_new(value: ResultValue, stated: ReadText, known: Sequence[ReadText], *, few: bool = False) -> str | None:
@@ -559,6 +554,10 @@ def _argument_with(value: ResultValue, call: ActualCall) -> tuple[str, str] | No
 def use_of(actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> Use:
     """Return whether the result of a call was used.
 
+    It was used if one of its values is an argument of a later call or occurs in an answer after the call; values that
+    the user or the call itself introduced prove nothing. It was not used if the turn's answer states another value for
+    a key that the result contains once. Otherwise the use is unknown, which is no score.
+
     Evidence that can hardly be chance comes first: an argument of a later call, a number, date or code in an answer;
     then a value that the answer states for a key of the result; then shared words and names.
 
@@ -580,7 +579,7 @@ def _inferred(actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> 
     result = texts.result_of(actual)
     argument = in_later_call(result.values, actual, later, texts)
     if argument is not None:
-        return Use(score=1.0, how="argument", shown=argument)
+        return Use(score=1.0, how="argument", proof=argument)
     text = in_answers(result.values, actual, texts, strong=True)
     # Of a result that was read in part only, the rest may hold what the answer states.
     stated = stated_otherwise(result.values, actual, texts) if text is None and result.complete else None
@@ -588,7 +587,7 @@ def _inferred(actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> 
         return stated
     text = text or in_answers(result.values, actual, texts, strong=False)
     if text is not None:
-        return Use(score=1.0, how="answer", shown=text)
+        return Use(score=1.0, how="answer", proof=text)
     return Use(score=None, note="no sign of its result")
 
 

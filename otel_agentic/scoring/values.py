@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from otel_agentic.judges.exact.facts import UNITS, Day, FactText, Quantity, extract, quantities
+from otel_agentic.judges.exact.facts import UNITS, Day, Fact, FactText, Quantity, extract, quantities
 from otel_agentic.truth.values import is_number, leaves, normalise, places_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from otel_agentic.judges.exact.facts import Fact
-    from otel_agentic.scoring.model import ActualCall, Scope
+    from otel_agentic.scoring.scope import ActualCall, Scope
 
 
 def _factors() -> Mapping[str, tuple[float, ...]]:
@@ -91,7 +88,11 @@ TextSpan = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class ReadText(FactText):
-    """A text of user or agent, read once for all values that are looked for in it."""
+    """A text of user or agent, read once for all values that are looked for in it.
+
+    Every match has its position, so that it can be shown. A value that the text denies ("not 12 but 15") does not
+    match.
+    """
 
     @classmethod
     def of(cls, text: str) -> ReadText:
@@ -455,17 +456,17 @@ class Texts:
 
     def given_to(self, actual: ActualCall) -> ReadText:
         """Return the arguments of a call as one text."""
-        result = self._arguments_of.get(actual.place)
+        result = self._arguments_of.get(actual.location)
         if result is None:
             provided = (str(value) for _, value in leaves(actual.call.arguments or {}, limit=MAX_ARGUMENTS))
-            result = self._arguments_of[actual.place] = ReadText.of("\n".join(provided))
+            result = self._arguments_of[actual.location] = ReadText.of("\n".join(provided))
         return result
 
     def result_of(self, actual: ActualCall) -> ResultValues:
         """Return the values of a call's result."""
-        result = self._results.get(actual.place)
+        result = self._results.get(actual.location)
         if result is None:
-            result = self._results[actual.place] = values_of(actual.call.result)
+            result = self._results[actual.location] = values_of(actual.call.result)
         return result
 
     def others(self, actual: ActualCall) -> Iterator[ActualCall]:

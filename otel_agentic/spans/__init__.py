@@ -1,21 +1,25 @@
 """OTLP bytes -> `Span` and `LogRecord`, and the Protocols between the collectors and the store."""
 
-from otel_agentic.spans.limits import Limits
 from otel_agentic.spans.model import (
+    Collector,
+    CountsRefusals,
     LogRecord,
+    Receipt,
     Resource,
     Scope,
+    Sink,
     Span,
     SpanBatch,
     SpanEvent,
     SpanKind,
     SpanLink,
     StatusCode,
+    Submits,
+    merge_batches,
 )
 from otel_agentic.spans.otlp_json import decode_document, decode_logs_json, decode_traces_json
 from otel_agentic.spans.otlp_proto import decode_logs, decode_message, decode_traces
-from otel_agentic.spans.ports import Collector, CountsRefusals, Receipt, Sink, Submits
-from otel_agentic.spans.records import merge_batches
+from otel_agentic.spans.sanitize import Limits
 
 __all__ = [
     "Collector",

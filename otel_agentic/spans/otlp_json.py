@@ -14,18 +14,27 @@ import base64
 import binascii
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from otel_agentic.errors import DecodeError
-from otel_agentic.spans.limits import require_few_json_items, require_few_records
-from otel_agentic.spans.model import Resource, Scope, SpanBatch, SpanEvent, SpanKind, SpanLink, StatusCode
-from otel_agentic.spans.records import (
+from otel_agentic.spans.model import (
     LOGS_ON_TRACES,
     OWN_SCOPE,
     OWN_TELEMETRY,
     SPANS_ON_LOGS,
+    LogRecord,
+    Resource,
+    Scope,
+    Span,
+    SpanBatch,
+    SpanEvent,
+    SpanKind,
+    SpanLink,
+    StatusCode,
     Tally,
     build_log,
     build_span,
@@ -43,6 +52,7 @@ from otel_agentic.spans.sanitize import (
     MENDED_NUMBER,
     SPAN_ID_HEX,
     TRACE_ID_HEX,
+    Limits,
     clean_bytes,
     clean_float,
     clean_int,
@@ -51,14 +61,9 @@ from otel_agentic.spans.sanitize import (
     clean_time,
     first_of,
     id_of_text,
+    require_few_json_items,
+    require_few_records,
 )
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Iterator, Mapping
-
-    from otel_agentic.spans.limits import Limits
-    from otel_agentic.spans.model import LogRecord, Span
 
 #: At most as many digits as an unsigned 64-bit number has: longer numbers never fit and take quadratic time to read.
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")

@@ -6,6 +6,8 @@ set costs as much as reading the text.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError as ProtobufDecodeError
@@ -13,13 +15,18 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_agentic.errors import DecodeError
-from otel_agentic.spans.limits import require_few_items, require_few_records
-from otel_agentic.spans.model import Resource, Scope, SpanBatch, SpanEvent, SpanLink
-from otel_agentic.spans.records import (
+from otel_agentic.spans.model import (
     LOGS_ON_TRACES,
     OWN_SCOPE,
     OWN_TELEMETRY,
     SPANS_ON_LOGS,
+    LogRecord,
+    Resource,
+    Scope,
+    Span,
+    SpanBatch,
+    SpanEvent,
+    SpanLink,
     Tally,
     build_log,
     build_span,
@@ -34,6 +41,7 @@ from otel_agentic.spans.sanitize import (
     MAX_DEPTH,
     SPAN_ID_HEX,
     TRACE_ID_HEX,
+    Limits,
     clean_bytes,
     clean_float,
     clean_name,
@@ -41,19 +49,15 @@ from otel_agentic.spans.sanitize import (
     clean_time,
     first_of,
     id_of_bytes,
+    require_few_items,
+    require_few_records,
 )
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Sequence
-
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord as LogRecordMessage
     from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourceMessage
     from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
-
-    from otel_agentic.spans.limits import Limits
-    from otel_agentic.spans.model import LogRecord, Span
 
 
 def read_attributes(pairs: Sequence[KeyValue], limits: Limits, altered: Counter[str]) -> dict[str, Any]:

@@ -62,6 +62,7 @@ Application", section 3.8.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -69,11 +70,9 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 import numpy as np
 
 from otel_agentic.errors import UsageError
-from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups, row_weights, unequal_weights
+from otel_agentic.stats.model import GroupedAttempts, estimate_groups, row_weights, unequal_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import numpy.typing as npt
 
     from otel_agentic.stats.model import Attempts, CaseKey, Estimate, Estimates, Estimator
@@ -133,6 +132,8 @@ _INDEPENDENT, _ONE_CASE, _CLUSTERED = range(3)
 _NO_VARIANCE: Final = 1e-24
 #: A mean square or a sum of squares no larger is rounding.
 _ROUNDING: Final = 1e-13
+#: Variances whose ratio is closer to 1 are equal: which is larger would depend on the unit of the weights.
+_EQUAL_VARIANCES: Final = 1e-9
 #: Cases that are assumed where one case alone fails, chosen by simulation: `python -m benchmarks.coverage_study unequal`.
 _CASES_ASSUMED: Final = 1.25
 
@@ -363,7 +364,7 @@ class _Means:
             mean = np.where(squares > 0.0, np.clip(moments[0], 0.0, 1.0), np.nan)
             robust = grouped.total(ratio[:, None] * (values - mean[grouped.group]) ** 2)
             largest = mean * (1.0 - mean) * squares
-            evidence = np.where(robust < largest, _evidence(*moments, squares), 1.0)
+            evidence = np.where(robust < largest * (1.0 - _EQUAL_VARIANCES), _evidence(*moments, squares), 1.0)
             estimated = evidence * robust
             variance = estimated + (1.0 - evidence) * largest
             degrees = variance / estimated / (squares + added**2 - added_squares)

@@ -40,6 +40,7 @@ variance within a range).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -47,19 +48,22 @@ import numpy as np
 from scipy.special import stdtr
 
 from otel_agentic.errors import UsageError
-from otel_agentic.stats.beta import BetaPosterior, probability_below
-from otel_agentic.stats.cluster import pooled_sample
-from otel_agentic.stats.interval import Bounded, quantile, wilson
-from otel_agentic.stats.model import Attempts, CaseCount, Estimate
-from otel_agentic.stats.pass_k import all_of, any_of, unbiased_pass_at_k, unbiased_pass_pow_k
+from otel_agentic.stats.cluster import EffectiveSample, pooled_sample
+from otel_agentic.stats.model import Attempts, CaseCount, CaseKey, Estimate
+from otel_agentic.stats.rates import (
+    BetaPosterior,
+    Bounded,
+    all_of,
+    any_of,
+    probability_below,
+    quantile,
+    unbiased_pass_at_k,
+    unbiased_pass_pow_k,
+    wilson,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     import numpy.typing as npt
-
-    from otel_agentic.stats.cluster import EffectiveSample
-    from otel_agentic.stats.model import CaseKey
 
     FloatArray = npt.NDArray[np.float64]
     Formula = Callable[[FloatArray, FloatArray, int], FloatArray]

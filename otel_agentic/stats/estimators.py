@@ -24,6 +24,7 @@ data" (the degrees-of-freedom adjusted effective sample size).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
@@ -31,27 +32,38 @@ import numpy as np
 from scipy.special import ndtr
 
 from otel_agentic.errors import UsageError
-from otel_agentic.stats.beta import beta_pass_at_mean, beta_pass_pow_mean, beta_quantiles
-from otel_agentic.stats.cluster import DESIGNS, EffectiveSample, designs, mean_samples, methods, pooled_samples
-from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates, correct_counts, pooled_correct
-from otel_agentic.stats.interval import (
+from otel_agentic.stats.cluster import (
+    DESIGNS,
+    Design,
+    EffectiveSample,
+    EffectiveSamples,
+    designs,
+    mean_samples,
+    methods,
+    pooled_samples,
+)
+from otel_agentic.stats.model import GroupedAttempts, GroupedEstimates, correct_counts, pooled_correct
+from otel_agentic.stats.rates import (
     Interval,
+    all_of,
+    any_of,
+    beta_pass_at_mean,
+    beta_pass_pow_mean,
+    beta_quantiles,
     bounded,
     clopper_pearson,
     critical_values,
     quantile,
     smallest_for_each,
+    unbiased_pass_at_k,
+    unbiased_pass_pow_k,
     wilson_bounds,
 )
-from otel_agentic.stats.pass_k import all_of, any_of, unbiased_pass_at_k, unbiased_pass_pow_k
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
-    from otel_agentic.stats.cluster import Design, EffectiveSamples
     from otel_agentic.stats.model import Attempts, Estimates, Estimator
 
     FloatArray = npt.NDArray[np.float64]

@@ -49,6 +49,7 @@ use of confidence or fiducial limits illustrated in the case of the binomial".
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -59,13 +60,18 @@ from scipy.special import digamma
 
 from otel_agentic.stats.cluster import pooled_samples
 from otel_agentic.stats.estimators import PerCaseEstimator
-from otel_agentic.stats.grouped import GroupedAttempts, GroupedEstimates, row_weights, unequal_weights
-from otel_agentic.stats.interval import bounded, clopper_pearson_bounds, critical_values
-from otel_agentic.stats.pass_k import all_of, any_of, log_rising, rising_ratio
+from otel_agentic.stats.model import GroupedAttempts, GroupedEstimates, row_weights, unequal_weights
+from otel_agentic.stats.rates import (
+    all_of,
+    any_of,
+    bounded,
+    clopper_pearson_bounds,
+    critical_values,
+    log_rising,
+    rising_ratio,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings

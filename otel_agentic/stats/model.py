@@ -1,18 +1,37 @@
-"""Inputs and results of estimators, and the tiers that are based on them."""
+"""Attempts per case with their sampling weights, estimates from them, and both for many groups at once, as arrays.
+
+Everything that is estimated of a group depends on how many of its cases have how many attempts and how many of those
+are correct. A row of `GroupedAttempts` is such a *kind* of case, with its multiplicity: a thousand conversations without a
+case are two rows, however many they are.
+
+An attempt that was evaluated with probability 1/5 represents five. Rates weigh by it, and an effective number of attempts
+measures the precision of such a rate (see `cluster`). Weights matter only where they differ within a group: where they are all
+equal, every number is exactly the one without them.
+
+Ref: Horvitz and Thompson 1952, "A generalization of sampling without replacement from a finite universe"; Kish 1965,
+"Survey Sampling", section 11.7 (effective sample size of unequal weights).
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
+
 from otel_agentic.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
+
+    FloatArray = npt.NDArray[np.float64]
+    IntArray = npt.NDArray[np.int64]
+    BoolArray = npt.NDArray[np.bool_]
 
 Tier = Literal["ready", "needs_improvement", "inconsistent", "not_ready", "insufficient_evidence", "no_row"]
 #: The identity of a case: dataset and case id.
@@ -165,3 +184,239 @@ def _checked(weight: float, key: CaseKey) -> float:
     if not (isfinite(weight) and weight > 0):
         raise UsageError(f"weight {weight!r} of an attempt of case {key!r}: a weight is a number above 0, 1 / ratio")
     return weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedAttempts:
+    """The evaluated attempts of `size` groups: `cases` cases of group `group` have `n` attempts each, `c` correct.
+
+    Attributes:
+        size: number of groups; a group without a row has no attempts.
+        group: (rows,) index of the group, ascending.
+        n: (rows,) attempts a case, 1 or more.
+        c: (rows,) correct ones among them.
+        cases: (rows,) how many cases are of this kind.
+        weights: (rows, 3) or None. By case: the sum of the attempts' weights, the same over the correct ones, and the
+            sum of the squared weights. A weight is 1 / the probability that the attempt was sampled; None: all are 1.
+    """
+
+    size: int
+    group: IntArray
+    n: IntArray
+    c: IntArray
+    cases: IntArray
+    weights: FloatArray | None = None
+
+    @classmethod
+    def of(cls, groups: Sequence[Attempts]) -> GroupedAttempts:
+        """Return the counts of groups that are given one by one.
+
+        >>> from otel_agentic.stats.model import Attempts
+        >>> grouped = GroupedAttempts.of([Attempts(), Attempts.of([("a", True), ("b", True), ("c", False)])])
+        >>> grouped.group.tolist(), grouped.c.tolist(), grouped.cases.tolist()
+        ([1, 1], [0, 1], [1, 2])
+        """
+        kinds = Counter(
+            (index, case.n, case.c, *(case.weights or (case.n, case.c, case.n)))
+            for index, group in enumerate(groups)
+            for case in group.cases
+        )
+        rows = np.array([(*kind, kinds[kind]) for kind in sorted(kinds)], dtype=np.float64).reshape(-1, 7)
+        group, n, c, cases = rows[:, [0, 1, 2, 6]].astype(np.int64).T
+        weighted = any(case.weights for item in groups for case in item.cases)
+        return cls(size=len(groups), group=group, n=n, c=c, cases=cases, weights=rows[:, 3:6] if weighted else None)
+
+    def where(self, rows: BoolArray) -> GroupedAttempts:
+        """Return the counts of some rows only; the groups stay.
+
+        >>> grouped = GroupedAttempts.of([Attempts.of([("a", True), ("a", True), ("b", True)])])
+        >>> grouped.where(grouped.n > 1).n.tolist()
+        [2]
+        """
+        return GroupedAttempts(
+            size=self.size,
+            group=self.group[rows],
+            n=self.n[rows],
+            c=self.c[rows],
+            cases=self.cases[rows],
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
+    def total(self, values: npt.ArrayLike) -> FloatArray:
+        """Return the sum over the cases of each group of some value a case: (size, ...) from (rows, ...)."""
+        columns = np.asarray(values, dtype=np.float64)
+        if columns.ndim > 1:
+            return np.stack([self.total(columns[:, index]) for index in range(columns.shape[1])], axis=1)
+        summed = np.bincount(self.group, weights=columns * self.cases, minlength=self.size)
+        return np.asarray(summed, dtype=np.float64)
+
+    def attempts(self, group: int) -> Attempts:
+        """Return one group as its own; its cases have numbers for names.
+
+        >>> GroupedAttempts.of([Attempts.of([("a", True), ("b", True)])]).attempts(0).n
+        2
+        """
+        first, beyond = np.searchsorted(self.group, [group, group + 1])
+        weights = np.stack((self.n, self.c, self.n), axis=1) if self.weights is None else self.weights
+        kinds = [row for row in range(first, beyond) for _ in range(self.cases[row])]
+        return Attempts(
+            cases=tuple(
+                case_count(("", f"{index:09}"), int(self.n[row]), int(self.c[row]), CaseWeights(*weights[row].tolist()))
+                for index, row in enumerate(kinds)
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupedEstimates:
+    """pass@k and pass^k of many groups by one estimator; NaN where it is undefined.
+
+    Attributes:
+        estimator: its name.
+        level: level of the intervals.
+        k: the k, ascending.
+        interval_methods: how the interval of each group was made.
+        pass_at_k: (groups, len(k), 3) value, lower, upper.
+        pass_pow_k: (groups, len(k), 3) the same.
+        cases_left_out: (groups, len(k)) cases with fewer than k attempts; None if the estimator includes all cases.
+    """
+
+    estimator: str
+    level: float
+    k: tuple[int, ...]
+    interval_methods: Sequence[str]
+    pass_at_k: FloatArray
+    pass_pow_k: FloatArray
+    cases_left_out: IntArray | None = None
+
+    @classmethod
+    def stacked(cls, estimates: Sequence[Estimates], k: Sequence[int]) -> GroupedEstimates:
+        """Return estimates that were made group by group, as one; there must be at least one.
+
+        Args:
+            estimates: by one estimator, each with all the k.
+            k: the k, ascending.
+        """
+        left_out = [[result.cases_left_out.get(item, 0) for item in k] for result in estimates]
+        return cls(
+            estimator=estimates[0].estimator,
+            level=estimates[0].level,
+            k=tuple(k),
+            interval_methods=[result.interval_method for result in estimates],
+            pass_at_k=np.array([[_numbers(result.pass_at_k[item]) for item in k] for result in estimates]),
+            pass_pow_k=np.array([[_numbers(result.pass_pow_k[item]) for item in k] for result in estimates]),
+            cases_left_out=np.array(left_out) if any(result.cases_left_out for result in estimates) else None,
+        )
+
+    def of(self, group: int) -> Estimates:
+        """Return the estimates of one group."""
+        left_out = (
+            {} if self.cases_left_out is None else dict(zip(self.k, self.cases_left_out[group].tolist(), strict=True))
+        )
+        return Estimates(
+            estimator=self.estimator,
+            interval_method=self.interval_methods[group],
+            level=self.level,
+            pass_at_k=_by_k(self.k, self.pass_at_k[group]),
+            pass_pow_k=_by_k(self.k, self.pass_pow_k[group]),
+            cases_left_out=left_out,
+        )
+
+
+@runtime_checkable
+class GroupEstimator(Protocol):
+    """An estimator that takes many groups at once; others are asked group by group."""
+
+    def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+        """Return the estimates of every group for each k, ascending."""
+        ...
+
+
+def estimate_groups(estimator: Estimator, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
+    """Return the estimates of every group, at once where the estimator can, else group by group.
+
+    Args:
+        estimator: any.
+        grouped: the counts of at least one group.
+        k: the k, ascending.
+    """
+    if isinstance(estimator, GroupEstimator):
+        return estimator.estimate_groups(grouped, k)
+    return GroupedEstimates.stacked(
+        [estimator.estimate(grouped.attempts(group), k) for group in range(grouped.size)], k
+    )
+
+
+def _numbers(estimate: Estimate) -> tuple[float, float, float]:
+    return tuple(np.nan if item is None else item for item in (estimate.value, estimate.lower, estimate.upper))  # type: ignore[return-value]  # of three come three
+
+
+def _by_k(k: Sequence[int], numbers: FloatArray) -> dict[int, Estimate]:
+    return {
+        item: Estimate(value=None) if np.isnan(row[0]) else Estimate(value=row[0], lower=row[1], upper=row[2])
+        for item, row in zip(k, numbers.tolist(), strict=True)
+    }
+
+
+#: Weights whose relative variance is no larger are equal: they are apart by the rounding of their sums only.
+_EQUAL: Final = 1e-10
+
+
+def row_weights(grouped: GroupedAttempts) -> FloatArray:
+    """Return the weights of the attempts of a case, by row: (rows, 3), their sum, that of correct ones, that of squares.
+
+    In a group whose weights are all equal they are 1: the columns are n, c and n.
+
+    >>> from otel_agentic.stats.model import GroupedAttempts
+    >>> from otel_agentic.stats.model import Attempts
+    >>> equal, unequal = [("a", True, 5.0), ("b", False, 5.0)], [("a", True, 5.0), ("b", False, 1.0)]
+    >>> row_weights(GroupedAttempts.of([Attempts.of(equal), Attempts.of(unequal)])).tolist()
+    [[1.0, 0.0, 1.0], [1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [5.0, 5.0, 25.0]]
+    """
+    plain = np.stack((grouped.n, grouped.c, grouped.n), axis=1).astype(np.float64)
+    if grouped.weights is None:
+        return plain
+    return np.where(unequal_weights(grouped)[grouped.group, None], grouped.weights, plain)
+
+
+def unequal_weights(grouped: GroupedAttempts) -> BoolArray:
+    """Return whether the weights of the attempts of each group differ: (size,).
+
+    They do where their relative variance, `n sum w^2 / (sum w)^2 - 1`, is above 0; by it Kish's effective number of
+    attempts is smaller than their number.
+
+    >>> from otel_agentic.stats.model import GroupedAttempts
+    >>> from otel_agentic.stats.model import Attempts
+    >>> unequal_weights(GroupedAttempts.of([Attempts.of([("a", True, 1.0), ("b", True, 3.0)]), Attempts()])).tolist()
+    [True, False]
+    """
+    if grouped.weights is None:
+        return np.zeros(grouped.size, dtype=np.bool_)
+    attempts, (total, _, squares) = grouped.total(grouped.n), grouped.total(grouped.weights).T
+    return np.asarray(attempts * squares > (1.0 + _EQUAL) * total * total)
+
+
+def correct_counts(grouped: GroupedAttempts) -> FloatArray:
+    """Return the correct attempts of a case, by row: c, or the weighted rate of the case times its attempts.
+
+    >>> from otel_agentic.stats.model import GroupedAttempts
+    >>> from otel_agentic.stats.model import Attempts
+    >>> correct_counts(GroupedAttempts.of([Attempts.of([("a", True, 3.0), ("a", False, 1.0)])])).tolist()
+    [1.5]
+    """
+    total, correct, _ = row_weights(grouped).T
+    return np.asarray(np.minimum(correct * (grouped.n / total), grouped.n))
+
+
+def pooled_correct(grouped: GroupedAttempts) -> FloatArray:
+    """Return the correct attempts of each group: their number, or the weighted rate times the attempts.
+
+    >>> from otel_agentic.stats.model import GroupedAttempts
+    >>> from otel_agentic.stats.model import Attempts
+    >>> pooled_correct(GroupedAttempts.of([Attempts.of([("a", True, 3.0), ("b", False, 1.0)]), Attempts()])).tolist()
+    [1.5, 0.0]
+    """
+    total, correct, _ = grouped.total(row_weights(grouped)).T
+    attempts = grouped.total(grouped.n)
+    share = np.divide(attempts, total, out=np.zeros(grouped.size), where=total > 0)
+    return np.asarray(np.minimum(correct * share, attempts))

@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from otel_agentic.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
-    from otel_agentic.store.store import Store
+    from otel_agentic.store.store import Store as Store
 
-__all__ = ["Store"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "Store":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from otel_agentic.store.store import Store  # noqa: PLC0415 — see above
-
-    return Store
+__all__, __getattr__ = lazy_imports(
+    __name__,
+    {
+        "store": "Store",
+    },
+)

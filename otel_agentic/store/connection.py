@@ -1,4 +1,4 @@
-"""Opening a DuckDB file, and managing the connections to it.
+"""Opening a DuckDB file, the connections to it, and what a connection returns: the scores of one evaluation, values as JSON.
 
 `open_database` sets limits and hardening and turns DuckDB's errors into clear ones. `ConnectionManager` provides connections, detects that
 DuckDB gave up on the file, and opens it again.
@@ -10,16 +10,20 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import duckdb
 
-from otel_agentic.errors import StoreBusyError, StoreUnusableError
+from otel_agentic.errors import StoreBusyError, StoreUnusableError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from duckdb import DuckDBPyConnection
+
 
 #: The connection that `Store.write` and `Store.read` provide, for packages that may not import DuckDB themselves.
 Connection: TypeAlias = duckdb.DuckDBPyConnection
@@ -196,12 +200,15 @@ class ConnectionManager:
     exists, the same process gets that instance again: so every connection is acquired, tracked and released here.
     """
 
-    def __init__(self, path: Path, connect: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+    def __init__(
+        self, path: Path, connect: Callable[[], duckdb.DuckDBPyConnection], on_failure: Callable[[], None]
+    ) -> None:
         """Open the file.
 
         Args:
             path: the file, without symbolic links.
             connect: opens it; called again by `reopen`.
+            on_failure: called when a reader found that the instance has failed.
 
         Raises:
             StoreError: any error of `connect`.
@@ -211,8 +218,7 @@ class ConnectionManager:
         self._lock = threading.Lock()
         self._acquired: set[duckdb.DuckDBPyConnection] = set()
         self._problem: str | None = None
-        #: Called when a reader found that the instance has failed.
-        self.on_failure: Callable[[], None] = lambda: None
+        self._on_failure = on_failure
         self._root = connect()
         self._identity = _identity(path)
 
@@ -233,7 +239,7 @@ class ConnectionManager:
             yield con
         except Exception as error:
             if self.has_failed(error) or not self._is_acquired(con):
-                self.on_failure()
+                self._on_failure()
                 raise StoreUnusableError(
                     f"{self.path} is being opened again after a failure; ask again in a moment"
                 ) from error
@@ -389,3 +395,59 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+#: The evaluation that commands show by default, and the only one that windows, monitors and events follow.
+DEFAULT: Final = "default"
+#: Whether a row of scores, `s`, belongs to the evaluation that a connection shows: `s.{IN_EVALUATION}`, as in the views.
+IN_EVALUATION: Final = f"evaluation = coalesce(getvariable('evaluation'), '{DEFAULT}')"
+_SHOW: Final = "SET VARIABLE evaluation = $name"
+_NAMES: Final = "SELECT DISTINCT evaluation FROM evaluations ORDER BY evaluation"
+
+
+def show(con: DuckDBPyConnection, name: str) -> None:
+    """Make the queries and views of a connection show the scores of one of the evaluations in the store."""
+    con.execute(_SHOW, {"name": name})
+
+
+def evaluation_names(con: DuckDBPyConnection) -> list[str]:
+    """Return the names of the evaluations in the store."""
+    return [str(name) for (name,) in con.execute(_NAMES).fetchall()]
+
+
+def require_evaluation(con: DuckDBPyConnection, name: str) -> None:
+    """Check that the store has an evaluation with this name; `default` always exists.
+
+    Raises:
+        UsageError: it does not exist; lists those that do.
+    """
+    known = {DEFAULT, *evaluation_names(con)}
+    if name not in known:
+        raise UsageError(
+            f"unknown evaluation {name!r}; this store has {', '.join(sorted(known))} "
+            f"(`otel-agentic evaluate --evaluation {name}` adds it)"
+        )
+
+
+_INT_END: Final = 2**63
+
+
+def to_json_value(value: Any) -> Any:  # noqa: PLR0911 — one return a type
+    """Return a value from the database as a JSON value: times as ISO 8601 text, decimals as numbers."""
+    match value:
+        case bool() | None | str() | float():
+            return value
+        case int():  # an integer that JSON readers cannot represent becomes its digits
+            return value if -_INT_END <= value < _INT_END else str(value)
+        case Mapping():
+            return {str(key): to_json_value(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [to_json_value(inner) for inner in value]
+        case datetime():
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+        case Decimal():
+            return float(value)
+        case bytes():
+            return value.hex()
+        case _:
+            return str(value)

@@ -1,8 +1,12 @@
-"""Conversations, turns and tool calls in the store, revision by revision, with the tool definitions that agents were given."""
+"""Conversations, turns and tool calls in the store, revision by revision, with the tool definitions that agents were given.
+
+Also which conversations and traces retention removed: late spans of these are not rebuilt. Tool definitions are large, and equal in thousands of conversations, so each list is stored once.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,11 +15,9 @@ import orjson
 from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS, Conversation, ModelUse, ToolCall, Turn
 from otel_agentic.store.results import drop_results, drop_superseded_results
 from otel_agentic.store.spans import bucket_of
-from otel_agentic.store.table import Key, RowMap, Table, json_text, key_columns, rows_with
+from otel_agentic.store.table import Key, RowMap, Table, fields_of, from_row, json_text, key_columns, rows_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
 
 _KNOWN_DEFINITIONS: Final = (
@@ -80,8 +82,8 @@ def drop_unused(con: DuckDBPyConnection) -> None:
 
 _CURRENT: Final = """
 SELECT
-    environment, conversation_id, revision, closed_by IS NOT NULL, superseded, ambiguous_link, content_hash,
-    epoch_ns(built_at)
+    environment, conversation_id, revision, closed_by IS NOT NULL AND NOT superseded, superseded, ambiguous_link,
+    content_hash, epoch_ns(built_at)
 FROM conversations
 SEMI JOIN requested USING (environment, conversation_id)
 QUALIFY row_number() OVER (PARTITION BY environment, conversation_id ORDER BY revision DESC) = 1
@@ -100,28 +102,21 @@ _DELETE: Final = tuple(
     "AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
     for table in ("conversations", "turns", "tool_calls")
 )
-_CONVERSATIONS: Final = """
+_LOAD_CONVERSATIONS: Final = """
 SELECT c.definitions_hash, {columns}
 FROM conversations c
 SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY c.started_at, c.environment, c.conversation_id
 """
-_TURNS: Final = """
+#: Of turns, or of calls.
+_LOAD_PARTS: Final = """
 SELECT t.environment, t.conversation_id, t.turn_index, {columns}
-FROM turns t
+FROM {table} t
 JOIN conversations c USING (environment, conversation_id, revision)
 SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT c.superseded
-ORDER BY t.turn_index
-"""
-_CALLS: Final = """
-SELECT t.environment, t.conversation_id, t.turn_index, {columns}
-FROM tool_calls t
-JOIN conversations c USING (environment, conversation_id, revision)
-SEMI JOIN requested USING (environment, conversation_id)
-WHERE NOT c.superseded
-ORDER BY t.turn_index, t.position
+ORDER BY {order}
 """
 #: Fields of a turn that are not its content: the dialect that read it does not change a score. Facts are hashed separately.
 _NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope", "models", "plans"})
@@ -217,24 +212,15 @@ _TURN_ROW: Final = RowMap(
     },
 )
 _CALL_ROW: Final = RowMap("tool_calls", ToolCall)
+#: The columns of turns and calls that identify their conversation revision.
+_OWNER: Final = ("environment", "conversation_id", "revision")
 _TURN_CONTENT: Final = tuple(name for name in Turn.__slots__ if name not in _NOT_CONTENT)
 _CALL_CONTENT: Final = tuple(name for name in ToolCall.__slots__ if name not in _NOT_CONTENT_OF_CALL)
 
 
 def current_revisions(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key, Current]:
     """Return the newest revision of each conversation that has one."""
-    rows = rows_with(con, key_columns(keys), _CURRENT)
-    return {
-        (row[0], row[1]): Current(
-            revision=row[2],
-            closed=row[3] and not row[4],
-            dissolved=row[4],
-            ambiguous_link=row[5],
-            content_hash=row[6],
-            built_ns=row[7],
-        )
-        for row in rows
-    }
+    return {(row[0], row[1]): from_row(Current, row[2:]) for row in rows_with(con, key_columns(keys), _CURRENT)}
 
 
 def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: int) -> None:
@@ -245,18 +231,13 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
     if not built:
         return
     conversations = [item.conversation for item in built]
-    keys = [(conversation.environment, str(conversation.conversation_id)) for conversation in conversations]
-    requested: dict[str, Sequence[str | int]] = {
-        "environment": [environment for environment, _ in keys],
-        "conversation_id": [name for _, name in keys],
-        "revision": [conversation.revision for conversation in conversations],
-    }
+    requested = fields_of(conversations, *_OWNER)
     ((known, same_revision),) = rows_with(con, requested, _KNOWN_REVISIONS)
     for statement, needed in (*((delete, same_revision) for delete in _DELETE), (_SUPERSEDE, known)):
         if needed:
             rows_with(con, requested, statement, fetch=False)
     if known > same_revision:
-        drop_superseded_results(con, keys)
+        drop_superseded_results(con, [conversation.key for conversation in conversations])
     hashes = [definitions_hash(conversation.tool_definitions) for conversation in conversations]
     definitions = zip(hashes, (conversation.tool_definitions for conversation in conversations), strict=True)
     save_definitions(con, dict(definitions))
@@ -277,17 +258,15 @@ def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Con
     """Return the newest revisions of some conversations, by start time."""
     requested = key_columns(keys)
     calls: dict[tuple[str, str, int], list[ToolCall]] = {}
-    for environment, name, index, *values in rows_with(
-        con, requested, _CALLS.format(columns=_CALL_ROW.select(con, "t"))
-    ):
+    sql = _LOAD_PARTS.format(columns=_CALL_ROW.select(con, "t"), table="tool_calls", order="t.turn_index, t.position")
+    for environment, name, index, *values in rows_with(con, requested, sql):
         calls.setdefault((environment, name, index), []).append(_CALL_ROW.build(values))
     turns: dict[Key, list[Turn]] = {}
-    for environment, name, index, *values in rows_with(
-        con, requested, _TURNS.format(columns=_TURN_ROW.select(con, "t"))
-    ):
+    sql = _LOAD_PARTS.format(columns=_TURN_ROW.select(con, "t"), table="turns", order="t.turn_index")
+    for environment, name, index, *values in rows_with(con, requested, sql):
         turn = _TURN_ROW.build(values, calls=tuple(calls.get((environment, name, index), ())))
         turns.setdefault((environment, name), []).append(turn)
-    rows = rows_with(con, requested, _CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c")))
+    rows = rows_with(con, requested, _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c")))
     definitions = load_definitions(con, {row[0] for row in rows})
     return [
         _CONVERSATION_ROW.build(
@@ -307,7 +286,7 @@ def _window_times(con: DuckDBPyConnection, conversations: Sequence[Conversation]
 
     The cap depends on the first arrival, which later spans do not change.
     """
-    keys = [(conversation.environment, str(conversation.conversation_id)) for conversation in conversations]
+    keys = [conversation.key for conversation in conversations]
     first = {
         (environment, name): first_ns for environment, name, first_ns in rows_with(con, key_columns(keys), _CLOCK_AHEAD)
     }
@@ -336,7 +315,7 @@ def _conversation_columns(con: DuckDBPyConnection, built: Sequence[Built], now_n
 def _turn_columns(con: DuckDBPyConnection, conversations: Sequence[Conversation]) -> Mapping[str, Sequence[Any]]:
     turns = [turn for item in conversations for turn in item.turns]
     return {
-        **_owner_columns([item for item in conversations for _ in item.turns]),
+        **fields_of([item for item in conversations for _ in item.turns], *_OWNER),
         **_TURN_ROW.columns(con, turns),
         "models": [[_use(use) for use in turn.models] or None for turn in turns],
         "plans": [turn.plans or None for turn in turns],
@@ -346,16 +325,59 @@ def _turn_columns(con: DuckDBPyConnection, conversations: Sequence[Conversation]
 def _call_columns(con: DuckDBPyConnection, conversations: Sequence[Conversation]) -> Mapping[str, Sequence[Any]]:
     rows = [(item, turn, call) for item in conversations for turn in item.turns for call in turn.calls]
     return {
-        **_owner_columns([item for item, _, _ in rows]),
+        **fields_of([item for item, _, _ in rows], *_OWNER),
         **_CALL_ROW.columns(con, [call for _, _, call in rows]),
         "turn_index": [turn.index for _, turn, _ in rows],
     }
 
 
-def _owner_columns(conversations: Sequence[Conversation]) -> dict[str, list[Any]]:
-    """Return the columns of turns or calls that identify their conversation revision."""
-    return {
-        "environment": [item.environment for item in conversations],
-        "conversation_id": [item.conversation_id for item in conversations],
-        "revision": [item.revision for item in conversations],
-    }
+#: A conversation, or a trace, as 64 bits, the same in every release.
+CONVERSATION_ID: Final = "md5_number_lower(concat(environment, chr(10), conversation_id))"
+TRACE_ID: Final = "md5_number_lower(trace_id)"
+_RETENTION_STATE: Final = (
+    "SELECT epoch_ns(conversations_from), epoch_ns(results_from), conversations, spans, log_records FROM retention"
+)
+_REMOVED_KEYS: Final = f"""
+SELECT environment, conversation_id FROM requested w
+WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'conversation' AND r.identity = {CONVERSATION_ID})
+"""  # noqa: S608 — a constant of our own
+_REMOVED_TRACES: Final = f"""
+SELECT trace_id FROM requested w
+WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'trace' AND r.identity = {TRACE_ID})
+"""  # noqa: S608 — the same
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionState:
+    """From when on the store is complete, ns since the epoch, 0 if nothing was removed; and how much was removed so far.
+
+    Attributes:
+        conversations_from_ns: conversations that ended before this were removed, once they were closed.
+        results_from_ns: results before this were removed; never later than `conversations_from_ns`.
+        conversations: conversations removed,
+        spans: spans removed,
+        log_records: log records removed, so far.
+    """
+
+    conversations_from_ns: int = 0
+    results_from_ns: int = 0
+    conversations: int = 0
+    spans: int = 0
+    log_records: int = 0
+
+
+def retention_state(con: DuckDBPyConnection) -> RetentionState:
+    """Return from when on the store is complete."""
+    for row in con.execute(_RETENTION_STATE).fetchall():
+        return from_row(RetentionState, row)
+    return RetentionState()
+
+
+def removed_keys(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
+    """Return those conversations that were removed: late spans of these are not rebuilt."""
+    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _REMOVED_KEYS)}
+
+
+def removed_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[str]:
+    """Return those traces that were removed: late spans of these are not rebuilt."""
+    return {trace_id for (trace_id,) in rows_with(con, {"trace_id": sorted(set(trace_ids))}, _REMOVED_TRACES)}

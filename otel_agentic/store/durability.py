@@ -13,6 +13,7 @@ import struct
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,6 @@ from typing import IO, TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from duckdb import DuckDBPyConnection
 
 _MB: Final = 1_000_000
@@ -32,7 +31,10 @@ _MORE_FREE_BYTES: Final = 64 * _MB
 
 
 class Checkpoints:
-    """Decides when one file is checkpointed. Used by the writer thread only."""
+    """Decides when DuckDB's write-ahead log is merged into the file. Used by the writer thread only.
+
+    On a full disk, DuckDB's own checkpoints end in a failed instance.
+    """
 
     def __init__(self, path: Path, threshold_mb: int) -> None:
         self._folder = path.parent
@@ -234,7 +236,17 @@ class _Piece:
 
 
 class UndoFile:
-    """The undo file of one database; keeps the database open for reading as long as DuckDB does."""
+    """The undo file of one database: a copy of the blocks that a checkpoint overwrites in place.
+
+    It keeps the database open for reading as long as DuckDB does.
+
+    DuckDB writes a checkpoint into unused blocks, syncs them, and then writes one header that refers to them. Its
+    metadata blocks (256 KB) are the exception: free parts of one are filled by rewriting the whole block in place. A
+    kill or a power loss during such a write leaves a block that is neither the old nor the new one, and a file that
+    cannot be opened. So these blocks and the headers are copied first. If the headers are unchanged when the file is
+    next opened, the checkpoint was not finished: the blocks are restored, and the log, which is removed last, is
+    replayed as usual.
+    """
 
     def __init__(self, db: Path) -> None:
         self._db = db
@@ -418,6 +430,12 @@ def log_path(db: Path) -> Path:
 def keep_damaged_log(db: Path) -> Path | None:
     """Keep a copy of a damaged log, and truncate the log to the part that can be replayed; return the path of the copy.
 
+    DuckDB stops replaying at an entry whose length exceeds the rest of the log, because a write that a kill or a power
+    loss cut off looks like that. One flipped bit in the length of an entry looks the same, and then everything after it
+    is dropped without a message, although it was acknowledged. So the log is read once before DuckDB opens the file. A
+    torn end is left to DuckDB. Of a damaged log, the part before the damage is replayed, and a warning reports how much
+    was not.
+
     Returns None if the log is intact, missing, of a format unknown to this release, or if another process has the database
     open.
 
@@ -468,7 +486,13 @@ def _examine_file(log: Path) -> LogState | None:
 
 
 def examine(log: bytes | mmap.mmap) -> LogState | None:
-    """Return the content of a log, or None for a format unknown to this release."""
+    """Return the content of a log, or None for a format unknown to this release.
+
+    The format (version 2): a header without a checksum, then entries of length, checksum and content. A transaction
+    ends with an entry of constant content.
+
+    Ref: DuckDB, src/storage/wal_replay.cpp and src/common/checksum.cpp.
+    """
     header = _HEADER.match(log)
     if header is not None and header["version"][0] != _KNOWN_VERSION:
         return None

@@ -5,28 +5,34 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.judges.asking_judge import Cost, Limits
-from otel_agentic.judges.base import Verdict, metric_of
-from otel_agentic.store.selection import parse_json, rows
-from otel_agentic.store.table import Table, columns_of, key_columns, rows_with
-from otel_agentic.windows.rolling import parse_width
+from otel_agentic.judges.base import JudgeFailure, Question, ReplyKind, Verdict, metric_of
+from otel_agentic.store.table import (
+    Key,
+    Row,
+    Table,
+    columns_of,
+    fields_of,
+    from_row,
+    key_columns,
+    parse_json,
+    rows,
+    rows_with,
+)
+from otel_agentic.windows.model import parse_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import JudgeSettings
-    from otel_agentic.judges.base import JudgeFailure, Question, ReplyKind
     from otel_agentic.judges.calibration import Calibration, Labelled
     from otel_agentic.stats.model import Estimate
-    from otel_agentic.store.selection import Row
     from otel_agentic.store.store import Store
-    from otel_agentic.store.table import Key
 
 #: The use of a cached verdict is recorded if the last record is older than this, ns.
 _USED_NS: Final = 24 * 3600 * 1_000_000_000
@@ -238,21 +244,15 @@ def models_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
 
 def _insert(con: DuckDBPyConnection, answers: Sequence[_Answer], judge: str, version: str) -> None:
     verdicts = [answer.verdict for answer in answers]
-    columns: dict[str, list[Any]] = {
-        name: [getattr(verdict, name) for verdict in verdicts]
-        for name in ("model", "tries", "latency_s", "input_tokens", "output_tokens", "cost_usd")
-    }
     Table(con, "judge_calls").insert(
         con,
         {
-            **columns,
+            **fields_of(verdicts, "model", "tries", "latency_s", "input_tokens", "output_tokens", "cost_usd"),
+            **fields_of(answers, "score", "label", "texts"),
             "content_hash": [answer.key for answer in answers],
             "metric": [metric_of(answer.question) for answer in answers],
             "judge": [judge] * len(answers),
             "judge_version": [version] * len(answers),
-            "score": [answer.score for answer in answers],
-            "label": [answer.label for answer in answers],
-            "texts": [answer.texts for answer in answers],
             "unsure": [True if isinstance(verdict, Verdict) and verdict.unsure else None for verdict in verdicts],
             "reasoning": [verdict.reasoning if isinstance(verdict, Verdict) else None for verdict in verdicts],
             "error": [None if isinstance(verdict, Verdict) else verdict.message for verdict in verdicts],
@@ -277,8 +277,8 @@ ORDER BY at_ns
 class DuckDbBudget:
     """The budget of all judges on one store; a `Budget`. Thread-safe.
 
-    The window ends now: spending older than its width is free again. Calls in progress are not included: callers of `allows`
-    add them.
+    Spending is counted from the stored calls, so a restart does not begin a new window. The window ends now: spending
+    older than its width is free again. Calls in progress are not included: callers of `allows` add them.
     """
 
     def __init__(self, store: Store, settings: JudgeSettings, clock: Callable[[], int] | None = None) -> None:
@@ -425,8 +425,7 @@ def locations_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> di
     """Return the conversations with some ids; an id without a conversation is omitted."""
     locations: dict[str, list[ConversationLocation]] = {}
     for row in rows_with(con, {"conversation_id": sorted(set(conversation_ids))}, _LOCATIONS):
-        location = ConversationLocation(environment=row[1], revision=row[2], turn_count=row[3], closed=row[4])
-        locations.setdefault(row[0], []).append(location)
+        locations.setdefault(row[0], []).append(from_row(ConversationLocation, row[1:]))
     return locations
 
 
@@ -434,21 +433,15 @@ def save_human_verdicts(
     con: DuckDBPyConnection, verdicts: Sequence[HumanVerdict], *, random_sample: bool, now_ns: int
 ) -> None:
     """Store human verdicts; each replaces an older one on the same turn or conversation."""
-    keys: dict[str, list[Any]] = {
-        "environment": [verdict.environment for verdict in verdicts],
-        "conversation_id": [verdict.conversation_id for verdict in verdicts],
-    }
+    keys = fields_of(verdicts, "environment", "conversation_id")
     turn_indices = [-1 if verdict.turn_index is None else verdict.turn_index for verdict in verdicts]
     rows_with(con, {**keys, "turn_index": turn_indices}, _FORGET_VERDICTS, fetch=False)
     Table(con, "human_verdicts").insert(
         con,
         {
             **keys,
-            "revision": [verdict.revision for verdict in verdicts],
-            "turn_index": [verdict.turn_index for verdict in verdicts],
-            "verdict": [verdict.verdict for verdict in verdicts],
+            **fields_of(verdicts, "revision", "turn_index", "verdict", "source"),
             "random_sample": [random_sample] * len(verdicts),
-            "source": [verdict.source for verdict in verdicts],
             "imported_at": [now_ns] * len(verdicts),
         },
     )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from otel_agentic.store.table import LAST_NS, Key, Table, key_columns, rows_with
+from otel_agentic.conversations.link import Segment
+from otel_agentic.store.table import LAST_NS, Key, Table, fields_of, key_columns, rows_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.conversations.link import Linked, Segment
+    from otel_agentic.conversations.link import Linked
     from otel_agentic.store.spans import Arrival
 
 #: Traces with something committed after they were last read, or read but not linked yet. In the order in which they arrived, so
@@ -175,6 +176,13 @@ WHERE l.until IS NULL OR s.received_at > l.until
 """
 
 
+#: The segment of a trace that belongs to no conversation.
+_EMPTY_SEGMENT: Final = partial(
+    Segment, environment="", service=None, agent_name=None, explicit_id=None, nodes=(), start_ns=0, end_ns=0,
+    linked_traces=frozenset(), history_in=(), history_out=(),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenConversation:
     """A conversation to look at again: when something of it last arrived (ns), and whether its spans contain its id."""
@@ -224,43 +232,23 @@ def save_segments(
     for trace_id, first_ns, clock_ahead in rows_with(con, _traces(trace_ids), _FORGET):
         first[trace_id] = min(first[trace_id], first_ns)
         ahead |= {trace_id} if clock_ahead else set()
-    silent = sorted(set(trace_ids) - {segment.trace_id for segment in segments})
-    table = Table(con, "trace_links")
-    table.insert(
+    silent = set(trace_ids) - {segment.trace_id for segment in segments}
+    rows = [*segments, *(_EMPTY_SEGMENT(trace_id=trace_id) for trace_id in sorted(silent))]
+    Table(con, "trace_links").insert(
         con,
         {
-            "trace_id": [segment.trace_id for segment in segments],
-            "environment": [segment.environment for segment in segments],
-            "service": [segment.service for segment in segments],
-            "explicit_id": [segment.explicit_id for segment in segments],
-            "conversation_id": [segment.explicit_id for segment in segments],
-            "linked_traces": [sorted(segment.linked_traces) for segment in segments],
-            "history_in": [list(segment.history_in) for segment in segments],
-            "history_out": [list(segment.history_out) for segment in segments],
-            "query_digest": [segment.query_digest for segment in segments],
-            "scopes": [sorted(segment.scopes) for segment in segments],
-            "events": [len(segment.nodes) for segment in segments],
-            "started_at": [segment.start_ns for segment in segments],
-            "ended_at": [segment.end_ns for segment in segments],
-            "received_until": [arrivals[segment.trace_id].last_ns for segment in segments],
-            "received_from": [first[segment.trace_id] for segment in segments],
-            "clock_ahead": [segment.trace_id in ahead for segment in segments],
-        },
-    )
-    table.insert(
-        con,
-        {
-            "trace_id": silent,
-            "environment": [""] * len(silent),
-            "linked_traces": [[] for _ in silent],
-            "history_in": [[] for _ in silent],
-            "history_out": [[] for _ in silent],
-            "events": [0] * len(silent),
-            "started_at": [0] * len(silent),
-            "ended_at": [0] * len(silent),
-            "received_until": [arrivals[trace_id].last_ns for trace_id in silent],
-            "received_from": [first[trace_id] for trace_id in silent],
-            "clock_ahead": [trace_id in ahead for trace_id in silent],
+            **fields_of(rows, "trace_id", "environment", "service", "explicit_id", "query_digest"),
+            "conversation_id": [segment.explicit_id for segment in rows],
+            "linked_traces": [sorted(segment.linked_traces) for segment in rows],
+            "history_in": [list(segment.history_in) for segment in rows],
+            "history_out": [list(segment.history_out) for segment in rows],
+            "scopes": [sorted(segment.scopes) if segment.nodes else None for segment in rows],
+            "events": [len(segment.nodes) for segment in rows],
+            "started_at": [segment.start_ns for segment in rows],
+            "ended_at": [segment.end_ns for segment in rows],
+            "received_until": [arrivals[segment.trace_id].last_ns for segment in rows],
+            "received_from": [first[segment.trace_id] for segment in rows],
+            "clock_ahead": [segment.trace_id in ahead for segment in rows],
         },
     )
 
@@ -335,13 +323,8 @@ def assign(con: DuckDBPyConnection, linked: Iterable[Linked]) -> None:
         for conversation in linked
         for segment in (*conversation.segments, *conversation.echoes)
     ]
-    requested: dict[str, Sequence[str | None]] = {
-        "trace_id": [segment.trace_id for segment, _ in rows],
-        "environment": [segment.environment for segment, _ in rows],
-        "explicit_id": [segment.explicit_id for segment, _ in rows],
-        "conversation_id": [str(name) for _, name in rows],
-    }
-    rows_with(con, requested, _ASSIGN, fetch=False)
+    requested = fields_of([segment for segment, _ in rows], "trace_id", "environment", "explicit_id")
+    rows_with(con, {**requested, "conversation_id": [str(name) for _, name in rows]}, _ASSIGN, fetch=False)
 
 
 def _traces(trace_ids: Iterable[str]) -> dict[str, list[str]]:

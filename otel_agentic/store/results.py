@@ -1,30 +1,38 @@
-"""The table `results`: one row per scored conversation, for windows, monitors and backfills; and the sample ratios recorded with it."""
+"""The table `results`, one row per scored conversation, for windows, backfills and monitors; sample ratios, and the state of monitors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from otel_agentic.scoring.model import DIMENSIONS
-from otel_agentic.store.selection import BOUNDS, bounds
-from otel_agentic.store.table import json_text, key_columns, rows_with
+from otel_agentic.scoring.scope import DIMENSIONS
+from otel_agentic.stats.sequential import e_value
+from otel_agentic.store.table import (
+    BOUNDS,
+    Column,
+    Key,
+    Scored,
+    Selection,
+    Table,
+    bounds,
+    fields_of,
+    from_row,
+    json_text,
+    key_columns,
+    rows_with,
+)
 from otel_agentic.windows.columns import Results
-from otel_agentic.windows.groups import mean_dimensions
-from otel_agentic.windows.model import GroupKey
-from otel_agentic.windows.rolling import most_newest, widest_ns
+from otel_agentic.windows.model import GroupKey, Window, mean_dimensions, most_newest, widest_ns
+from otel_agentic.windows.objectives import NO_CASE, Finals, Monitor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import ClosedBy
-    from otel_agentic.store.selection import Scored, Selection
-    from otel_agentic.store.table import Column, Key
-    from otel_agentic.windows.rolling import Window
 
 #: Each result once under its subject.
 MEMBERS: Final = "SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results"
@@ -66,7 +74,6 @@ _BEFORE: Final = {tagged: _query(TAGGED if tagged else MEMBERS, _NEWEST) for tag
 _REASONS: Final = (
     "SELECT DISTINCT coalesce(reason, 'no_data') AS r FROM results WHERE outcome = 'not_evaluated' ORDER BY r"
 )
-_SUBJECTS: Final = "SELECT subject, agent, agent_version, environment, service FROM subjects"
 
 Columns = dict[str, np.ndarray[Any, Any]]
 
@@ -133,18 +140,15 @@ def groups_of(
     tags = sorted({name for name in row_tags if name is not None})
     number_of = {name: number for number, name in enumerate([None, *tags])}
     code = np.array([number_of[name] for name in row_tags], dtype=np.int64) if tags else 0
-    pairs, which = np.unique(subject.astype(np.int64) * (len(tags) + 1) + code, return_inverse=True)
-    names = {row[0]: row[1:] for row in con.execute(_SUBJECTS).fetchall()}
-    keys = [_key(names[pair // (len(tags) + 1)], [None, *tags][pair % (len(tags) + 1)]) for pair in pairs.tolist()]
+    pairs, which = np.unique(subject.astype(np.int64) * len(number_of) + code, return_inverse=True)
+    subjects = result_groups(con)
+    keys = [
+        replace(subjects[pair // len(number_of)], tag=[None, *tags][pair % len(number_of)]) for pair in pairs.tolist()
+    ]
     order = sorted(range(len(keys)), key=lambda number: keys[number].sort_key())
     rank = np.empty(len(keys), dtype=np.int64)
     rank[order] = np.arange(len(keys))
     return [keys[number] for number in order], rank[which]
-
-
-def _key(subject: tuple[str | None, ...], tag: str | None) -> GroupKey:
-    agent, agent_version, environment, service = subject
-    return GroupKey(agent=agent, agent_version=agent_version, environment=environment, service=service, tag=tag)
 
 
 def fetch_columns(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> Columns:
@@ -347,16 +351,11 @@ def _columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
     scores, conversations = [item.score for item in scored], [item.conversation for item in scored]
     tags = [() if item.match.case is None else item.match.case.tags for item in scored]
     dimensions = [mean_dimensions(score.tools) for score in scores]
-    text: dict[str, Column] = {
-        name: [getattr(score, name) for score in scores]
-        for name in ("environment", "conversation_id", "revision", "dataset", "case_id", "outcome", "reason")
-    }
     return {
-        **text,
+        **fields_of(scores, "environment", "conversation_id", "revision", "dataset", "case_id", "outcome", "reason"),
+        **fields_of(conversations, "agent_version", "service"),
         "evaluation_id": [evaluation_id] * len(scored),
         "agent": [item.agent_name for item in conversations],
-        "agent_version": [item.agent_version for item in conversations],
-        "service": [item.service for item in conversations],
         "tags": [json_text(names) for names in tags],
         **{name: _numbers(values.get(name) for values in dimensions) for name in DIMENSIONS},
         "sample_ratio": [item.sample_ratio for item in scored],
@@ -421,15 +420,21 @@ class Recorded:
 
 
 def recorded_ratios(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> dict[Key, Recorded]:
-    """Return the recorded ratios of some conversations under an evaluation."""
+    """Return the recorded ratios of some conversations under an evaluation.
+
+    The ratio of a score is the probability with which its conversation is evaluated under its evaluation.
+    """
     rows = rows_with(con, key_columns(keys), _RECORDED, {"id": evaluation_id})
-    return {(row[0], row[1]): Recorded(agent=row[2], ratio=row[3], scored=row[4]) for row in rows}
+    return {(row[0], row[1]): from_row(Recorded, row[2:]) for row in rows}
 
 
 def raise_ratios(
     con: DuckDBPyConnection, evaluation_id: str, selection: Selection, ratio_of: Callable[[str | None], float]
 ) -> list[Key]:
     """Raise recorded ratios of an evaluation to the current ones if those are higher; return the changed conversations.
+
+    Once a ratio is raised and the additional conversations have been evaluated, the higher ratio applies to all of
+    them, including the earlier ones.
 
     Args:
         con: a connection in a transaction.
@@ -451,3 +456,143 @@ def raise_ratios(
     keys = [(row[0], row[1]) for row in raised]
     note_changes(con, keys)
     return keys
+
+
+_GROUPS: Final = "SELECT subject, agent, agent_version, environment, service FROM subjects ORDER BY subject"
+#: With a mark per row: any change of a result that matters to a monitor changes its mark.
+_RESULT_MARKS: Final = """
+WITH seen AS (
+    SELECT *, hash(window_time, environment, conversation_id, outcome, case_no, user_hash, session_hash) AS mark FROM results
+    WHERE outcome IN ('pass', 'fail') AND window_time <= make_timestamp_ns($until)
+        AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
+        AND subject IN (SELECT unnest($subjects))
+)
+"""
+_FINALS: Final = (
+    _RESULT_MARKS
+    + """
+SELECT subject, epoch_ns(window_time) AS ended_ns, outcome = 'pass' AS correct, coalesce(case_no, $no_case) AS case_no, mark,
+    coalesce(user_hash, 0) AS user_hash, coalesce(session_hash, 0) AS session_hash
+FROM seen
+ORDER BY subject, window_time, environment, conversation_id
+"""
+)
+_DIGESTS: Final = (
+    _RESULT_MARKS
+    + """
+SELECT subject, bit_xor(mark) FROM seen GROUP BY subject
+"""
+)
+_PENDING: Final = """
+SELECT subject, count(*) FROM results
+WHERE outcome IN ('pass', 'fail') AND window_time > make_timestamp_ns($until)
+    AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
+GROUP BY subject
+"""
+_ALARMS: Final = """
+SELECT
+    agent, agent_version, environment, service, objective, p0, alpha, block,
+    CASE WHEN $since IS NULL OR alarmed_at >= make_timestamp_ns($since) THEN epoch_ns(alarmed_at) END, epoch_ns(changed_at)
+FROM monitors
+"""
+#: Group and objective: its label, promised rate, alpha and blocks. An objective with the same label and another promise differs.
+MonitorKey = tuple[GroupKey, str, float, float, str]
+#: When each alarm of a monitor was raised, ns: of the e-process and of the change detector.
+Alarms = tuple[int | None, int | None]
+
+
+def result_groups(con: DuckDBPyConnection) -> dict[int, GroupKey]:
+    """Return every group that ever had a result, by its number in results."""
+    return {subject: _group_key(*values) for subject, *values in con.execute(_GROUPS).fetchall()}
+
+
+def _group_key(agent: str | None, agent_version: str | None, environment: str, service: str | None) -> GroupKey:
+    return GroupKey(agent=agent, agent_version=agent_version, environment=environment, service=service)
+
+
+def final_results(
+    con: DuckDBPyConnection, subjects: Sequence[int], *, since_ns: int | None, until_ns: int
+) -> dict[int, Finals]:
+    """Return the evaluated results of some groups, by the group's number; groups without results are omitted.
+
+    Args:
+        con: a connection.
+        subjects: numbers of the groups.
+        since_ns: only conversations that ended at or after this time; None: from the first.
+        until_ns: and at or before this time, the watermark.
+    """
+    if not subjects:
+        return {}
+    bounds = {"no_case": NO_CASE, "subjects": list(subjects), "since": since_ns, "until": until_ns}
+    columns = con.execute(_FINALS, bounds).fetchnumpy()
+    subject = np.asarray(columns["subject"])
+    ends: list[int] = np.append(np.flatnonzero(np.diff(subject)) + 1, subject.size).tolist() if subject.size else []
+    finals, start = {}, 0
+    for end in ends:
+        finals[int(subject[start])] = Finals(
+            ended_ns=np.asarray(columns["ended_ns"][start:end], dtype=np.int64),
+            correct=np.asarray(columns["correct"][start:end], dtype=np.bool_),
+            case=np.asarray(columns["case_no"][start:end], dtype=np.int64),
+            user=np.asarray(columns["user_hash"][start:end], dtype=np.uint64),
+            session=np.asarray(columns["session_hash"][start:end], dtype=np.uint64),
+            digest=int(np.bitwise_xor.reduce(np.asarray(columns["mark"][start:end], dtype=np.uint64))),
+        )
+        start = end
+    return finals
+
+
+def result_digests(
+    con: DuckDBPyConnection, subjects: Sequence[int], *, since_ns: int | None, until_ns: int
+) -> dict[int, int]:
+    """Return the digests of `final_results` without reading the results; the digest of portions is their exclusive or."""
+    if not subjects:
+        return {}
+    bounds = {"subjects": list(subjects), "since": since_ns, "until": until_ns}
+    return {int(subject): int(digest) for subject, digest in con.execute(_DIGESTS, bounds).fetchall()}
+
+
+def pending_results(con: DuckDBPyConnection, watermark_ns: int, since_ns: int | None) -> dict[int, int]:
+    """Return the number of evaluated results of each group, by its number, that are not final and count from `since`."""
+    rows = con.execute(_PENDING, {"until": watermark_ns, "since": since_ns}).fetchall()
+    return {int(subject): int(count) for subject, count in rows}
+
+
+def stored_alarms(con: DuckDBPyConnection, since_ns: int | None) -> dict[MonitorKey, Alarms]:
+    """Return when each stored monitor raised its alarms; for the e-process only one that counts from `since`."""
+    rows = con.execute(_ALARMS, {"since": since_ns}).fetchall()
+    return {(_group_key(*row[:4]), *row[4:8]): (row[8], row[9]) for row in rows}
+
+
+def monitor_key(monitor: Monitor) -> MonitorKey:
+    """Return the identity of a monitor, different also from those of earlier settings."""
+    return (monitor.key, monitor.objective.label, monitor.p0, monitor.objective.alpha, monitor.block)
+
+
+def save_monitors(con: DuckDBPyConnection, monitors: Sequence[Monitor], watermark_ns: int, now_ns: int) -> None:
+    """Write the state of all monitors, replacing the stored one.
+
+    Args:
+        con: a connection in a transaction.
+        monitors: all of them.
+        watermark_ns: results up to this time were processed.
+        now_ns: the present.
+    """
+    con.execute("DELETE FROM monitors")
+    objectives = [monitor.objective for monitor in monitors]
+    Table(con, "monitors").insert(
+        con,
+        {
+            **fields_of([monitor.key for monitor in monitors], "agent", "agent_version", "service"),
+            **fields_of(objectives, "k", "target", "alpha", "method", "target_run_length"),
+            **fields_of(monitors, "p0", "block", "blocks", "n", "c", "e_value", "changes"),
+            "environment": [monitor.key.environment or "" for monitor in monitors],
+            "objective": [objective.label for objective in objectives],
+            "log_e": [monitor.evidence.log_e for monitor in monitors],
+            "largest": [e_value(monitor.evidence.log_largest) for monitor in monitors],
+            "detector": [monitor.change_value for monitor in monitors],
+            "alarmed_at": [monitor.alarmed_ns for monitor in monitors],
+            "changed_at": [monitor.changed_ns for monitor in monitors],
+            "watermark": [watermark_ns] * len(monitors),
+            "computed_at": [now_ns] * len(monitors),
+        },
+    )

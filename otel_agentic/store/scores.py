@@ -5,36 +5,44 @@ The newest score of each conversation and evaluation counts; older ones are kept
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from otel_agentic.evaluators.base import CORE
+from otel_agentic.evaluators.base import CORE, AskingEvaluator, Evaluator, MetricScore
 from otel_agentic.evaluators.registry import core_score_id, score_ids_of, target_of
 from otel_agentic.scoring.dimensions import tool_counts
 from otel_agentic.scoring.model import (
-    DIMENSIONS,
-    OPEN_REASONS,
     ConversationScore,
+    FaultKind,
+    ToolFault,
+    ToolScore,
     TurnScore,
-    effect_of,
     faulty,
     impacts_of,
     judged_calls,
 )
+from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Dimension, effect_of
+from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.results import save_results
-from otel_agentic.store.selection import BOUNDS, DEFAULT, bounds
-from otel_agentic.store.table import Raw, RowMap, Table, key_columns, rows_with
+from otel_agentic.store.table import (
+    BOUNDS,
+    Key,
+    Raw,
+    RowMap,
+    Scored,
+    Selection,
+    Table,
+    bounds,
+    fields_of,
+    key_columns,
+    rows_with,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import Conversation
-    from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, MetricScore
-    from otel_agentic.scoring.model import Dimension, FaultKind, ToolFault, ToolScore
-    from otel_agentic.store.selection import Scored, Selection
-    from otel_agentic.store.table import Key
     from otel_agentic.truth.match import Match
     from otel_agentic.truth.model import Effect
 
@@ -80,24 +88,17 @@ UPDATE scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
     AND NOT s.superseded AND (coalesce(s.evaluator, 'core') = 'core' OR s.revision <> w.revision)
 """
-_TABLES: Final = (
-    "matches",
-    "conversation_scores",
-    "turn_scores",
-    "tool_scores",
-    "tool_faults",
-    "tool_counts",
-    "scores",
-)
 _KNOWN_SCORE: Final = """
 SELECT 1 FROM conversation_scores SEMI JOIN requested USING (evaluation_id, environment, conversation_id, revision) LIMIT 1
 """
 #: A score of the same conversation revision under the same evaluation is replaced.
-_DELETE: Final = tuple(
-    f"DELETE FROM {table} t USING requested w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
+_DELETE: Final = {
+    table: f"DELETE FROM {table} t USING requested w WHERE t.evaluation_id = w.evaluation_id "  # noqa: S608 — our own table names
     "AND t.environment = w.environment AND t.conversation_id = w.conversation_id AND t.revision = w.revision"
-    for table in _TABLES
-)
+    for table in (
+        "matches", "conversation_scores", "turn_scores", "tool_scores", "tool_faults", "tool_counts", "scores",
+    )
+}  # fmt: skip
 #: Adding a field to one of these classes and a column with its name to `schema.sql` stores and loads it.
 CONVERSATION_SCORE_ROW: Final = RowMap(
     "conversation_scores", ConversationScore, read={"missing_outputs": tuple, "partial": bool}
@@ -121,11 +122,6 @@ class Evaluation:
     name: str = DEFAULT
     evaluator: str | None = None
     evaluator_version: str | None = None
-
-
-def save_evaluation(con: DuckDBPyConnection, evaluation: Evaluation, now_ns: int) -> None:
-    """Record a version of an evaluator, or that it ran again."""
-    save_evaluations(con, [evaluation], now_ns)
 
 
 def save_evaluations(con: DuckDBPyConnection, evaluations: Sequence[Evaluation], now_ns: int) -> None:
@@ -185,23 +181,40 @@ def save_scores(
     if not scored:
         return
     named = {"evaluation": evaluation}
-    identity = identity_of(evaluation_id, [item.score for item in scored])
+    scores = [item.score for item in scored]
+    identity = identity_of([evaluation_id] * len(scored), scores)
     known = rows_with(con, identity, _KNOWN_SCORE)
-    for statement in _DELETE if known else ():
+    for statement in _DELETE.values() if known else ():
         rows_with(con, identity, statement, fetch=False)
     if rows_with(con, identity, _SUPERSEDE, named) or known:
         rows_with(con, identity, _SUPERSEDE_NAMED, named, fetch=False)
     _insert_matches(con, identity, scored)
-    _insert_conversations(con, {**identity, "evaluation": [evaluation] * len(scored)}, scored, now_ns)
-    _insert_turns(con, evaluation_id, _scores(scored))
-    insert_tools(con, evaluation_id, [(item.conversation, item.score) for item in scored])
-    insert_named(con, evaluation_id, evaluation, [(item.conversation, item.score) for item in scored])
+    Table(con, "conversation_scores").insert(
+        con,
+        {
+            **identity,
+            **CONVERSATION_SCORE_ROW.columns(con, scores),
+            "evaluation": [evaluation] * len(scored),
+            "superseded": [False] * len(scored),
+            "sample_ratio": [item.sample_ratio for item in scored],
+            "scored_at": [now_ns] * len(scored),
+        },
+    )
+    turns = [(score, turn) for score in scores for turn in score.turns]
+    Table(con, "turn_scores").insert(
+        con,
+        {
+            **identity_of([evaluation_id] * len(turns), [score for score, _ in turns]),
+            **TURN_SCORE_ROW.columns(con, [turn for _, turn in turns]),
+        },
+    )
+    tools = [(item.conversation, item.score, tools) for item in scored for tools in item.score.tools]
+    _insert_tool_scores(con, evaluation_id, tools)
+    _insert_faults(con, evaluation_id, tools)
+    _insert_counts(con, evaluation_id, tools)
+    _insert_named(con, evaluation_id, evaluation, scored)
     if evaluation == DEFAULT:
         save_results(con, evaluation_id, scored)
-
-
-def _scores(scored: Sequence[Scored]) -> list[ConversationScore]:
-    return [item.score for item in scored]
 
 
 def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:
@@ -225,33 +238,6 @@ def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], 
     )
 
 
-def _insert_conversations(
-    con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored], now_ns: int
-) -> None:
-    scores = _scores(scored)
-    Table(con, "conversation_scores").insert(
-        con,
-        {
-            **identity,
-            **CONVERSATION_SCORE_ROW.columns(con, scores),
-            "superseded": [False] * len(scores),
-            "sample_ratio": [item.sample_ratio for item in scored],
-            "scored_at": [now_ns] * len(scores),
-        },
-    )
-
-
-def _insert_turns(con: DuckDBPyConnection, evaluation_id: str, scores: Sequence[ConversationScore]) -> None:
-    rows = [(score, turn) for score in scores for turn in score.turns]
-    Table(con, "turn_scores").insert(
-        con,
-        {
-            **identity_of(evaluation_id, [score for score, _ in rows]),
-            **TURN_SCORE_ROW.columns(con, [turn for _, turn in rows]),
-        },
-    )
-
-
 #: The dimension that a fault lowers. A call that returned an error lowers none by itself, because the retry is scored.
 FAULT_DIMENSION: Final[Mapping[FaultKind, Dimension | None]] = {
     "missing": "selection",
@@ -265,41 +251,24 @@ FAULT_DIMENSION: Final[Mapping[FaultKind, Dimension | None]] = {
 _COUNTS: Final = (
     "tool_name", "expected", "errored", "paired", "parameters", "compared", "in_order", "ordered", "used", "known",
 )  # fmt: skip
-_ScoredPair = tuple["Conversation", "ConversationScore"]
 
 
-def insert_tools(con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[_ScoredPair]) -> None:
-    """Write the tool scores of conversations, their faults and their counts."""
-    scores = [(conversation, score, tools) for conversation, score in scored for tools in score.tools]
-    _insert_scores(con, evaluation_id, scores)
-    _insert_faults(con, evaluation_id, scores)
-    _insert_counts(con, evaluation_id, scores)
-
-
-def identity_of(evaluation_id: str, scores: Sequence[ConversationScore]) -> dict[str, list[Any]]:
+def identity_of(
+    evaluation_ids: Sequence[str], items: Sequence[ConversationScore] | Sequence[Conversation]
+) -> dict[str, list[Any]]:
     """Return the columns that identify an evaluation and a conversation revision."""
-    return {
-        "evaluation_id": [evaluation_id] * len(scores),
-        "environment": [score.environment for score in scores],
-        "conversation_id": [score.conversation_id for score in scores],
-        "revision": [score.revision for score in scores],
-    }
-
-
-def fields_of(items: Sequence[Any], *names: str) -> dict[str, list[Any]]:
-    """Return columns filled from the fields of the same name."""
-    return {name: [getattr(item, name) for item in items] for name in names}
+    return {"evaluation_id": list(evaluation_ids), **fields_of(items, "environment", "conversation_id", "revision")}
 
 
 _Scores = list[tuple["Conversation", "ConversationScore", "ToolScore"]]
 
 
-def _insert_scores(con: DuckDBPyConnection, evaluation_id: str, rows: _Scores) -> None:
+def _insert_tool_scores(con: DuckDBPyConnection, evaluation_id: str, rows: _Scores) -> None:
     scores = [tools for _, _, tools in rows]
     Table(con, "tool_scores").insert(
         con,
         {
-            **identity_of(evaluation_id, [score for _, score, _ in rows]),
+            **identity_of([evaluation_id] * len(rows), [score for _, score, _ in rows]),
             **fields_of(scores, "turn_index", "outcome", "reason", "overall", "explanation"),
             **{name: [tools.dimensions.get(name) for tools in scores] for name in DIMENSIONS},
             "evidence": [tools.evidence or None for tools in scores],
@@ -314,16 +283,15 @@ def _insert_faults(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
     Table(con, "tool_faults").insert(
         con,
         {
-            **identity_of(evaluation_id, [score for _, score, _, _ in rows]),
-            **fields_of(faults, "turn_index", "tool_name", "parameter", "expected_index"),
-            "actual_position": [fault.actual_position for fault in faults],
+            **identity_of([evaluation_id] * len(rows), [score for _, score, _, _ in rows]),
+            **fields_of(faults, "turn_index", "tool_name", "parameter", "expected_index", "actual_position"),
             **fields_of(faults, "span_id", "explanation"),
             **fields_of(impacts, "failed", "tried"),
             "fault": [fault.kind for fault in faults],
             "dimension": [FAULT_DIMENSION[fault.kind] for fault in faults],
             "effect": [_effect(tools, fault) for _, _, tools, fault in rows],
             "expected": [_value(fault.expected, exists=_is_expected(fault)) for fault in faults],
-            "actual": [_value(fault.actual, exists=fault.parameter is not None and fault.given) for fault in faults],
+            "actual": [_value(fault.actual, exists=fault.parameter is not None and fault.provided) for fault in faults],
             "expected_call": [_expected_call(tools, fault) for _, _, tools, fault in rows],
             "trace_id": [_trace_of(conversation, fault) for conversation, _, _, fault in rows],
         },
@@ -366,7 +334,7 @@ def _insert_counts(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
     Table(con, "tool_counts").insert(
         con,
         {
-            **identity_of(evaluation_id, [score for score, _, _ in rows]),
+            **identity_of([evaluation_id] * len(rows), [score for score, _, _ in rows]),
             "turn_index": [turn_index for _, turn_index, _ in rows],
             **fields_of([count for _, _, count in rows], *_COUNTS),
             "actual": [count.actual for _, _, count in rows],
@@ -391,19 +359,14 @@ class _Named(NamedTuple):
     tool_name: str | None = None
 
 
-def insert_named(
-    con: DuckDBPyConnection,
-    evaluation_id: str,
-    evaluation: str,
-    scored: Sequence[tuple[Conversation, ConversationScore]],
-) -> None:
+def _insert_named(con: DuckDBPyConnection, evaluation_id: str, evaluation: str, scored: Sequence[Scored]) -> None:
     """Write the scores of conversations, turns, tool dimensions and faulty calls, each with the id of its event."""
-    rows = [row for conversation, score in scored for row in _named(conversation, score)]
+    rows = [row for item in scored for row in _named(item.conversation, item.score)]
     names = ("target", "turn_index", "position", "tool_name", "name", "value", "label", "reason", "explanation")
     Table(con, "scores").insert(
         con,
         {
-            **identity_of(evaluation_id, [row.score for row in rows]),
+            **identity_of([evaluation_id] * len(rows), [row.score for row in rows]),
             **fields_of(rows, *names),
             "evaluation": [evaluation] * len(rows),
             "evaluator": [CORE] * len(rows),
@@ -443,7 +406,7 @@ def _named(conversation: Conversation, score: ConversationScore) -> Iterator[_Na
             "fail",
             None,
             fault.explanation,
-            call.place(fault),
+            call.score_key(fault),
             call.turn_index,
             call.actual_position,
             call.tool_name,
@@ -469,11 +432,6 @@ def _dimensions(score: ConversationScore, tools: ToolScore) -> Iterator[_Named]:
             )
 
 
-_DELETE_METRICS: Final = """
-DELETE FROM scores s USING requested w
-WHERE s.evaluation_id = w.evaluation_id AND s.environment = w.environment AND s.conversation_id = w.conversation_id
-    AND s.revision = w.revision
-"""
 _SUPERSEDE_METRICS: Final = """
 UPDATE scores s SET superseded = true FROM requested w
 WHERE s.evaluator = w.evaluator AND s.evaluation = w.evaluation AND s.environment = w.environment
@@ -547,14 +505,13 @@ def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: 
     """
     if not measured:
         return
-    identity = _identity(measured)
     if not fresh:
-        names: dict[str, list[Any]] = {
+        names = {
             "evaluator": [item.evaluator.name for item in measured],
             "evaluation": [item.evaluation for item in measured],
-            **identity,
+            **_identity(measured),
         }
-        for statement in (_DELETE_METRICS, _SUPERSEDE_METRICS):
+        for statement in (_DELETE["scores"], _SUPERSEDE_METRICS):
             rows_with(con, names, statement, fetch=False)
     _insert(
         con,
@@ -575,23 +532,16 @@ def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: 
 
 
 def _identity(measured: Sequence[Measured]) -> dict[str, list[Any]]:
-    conversations = [item.conversation for item in measured]
-    return {
-        "evaluation_id": [item.evaluation_id for item in measured],
-        "environment": [item.environment for item in conversations],
-        "conversation_id": [str(item.conversation_id) for item in conversations],
-        "revision": [item.revision for item in conversations],
-    }
+    return identity_of([item.evaluation_id for item in measured], [item.conversation for item in measured])
 
 
 def _insert(con: DuckDBPyConnection, rows: Sequence[tuple[Measured, MetricScore, str]]) -> None:
     scores = [score for _, score, _ in rows]
-    names = ("turn_index", "position", "name", "label", "tool_name", "parameter")
     Table(con, "scores").insert(
         con,
         {
             **_identity([item for item, _, _ in rows]),
-            **{name: [getattr(score, name) for score in scores] for name in names},
+            **fields_of(scores, "turn_index", "position", "name", "label", "tool_name", "parameter"),
             "target": [target_of(score) for score in scores],
             "value": [None if score.value is None else float(score.value) for score in scores],
             "reason": [score.reason if score.abstained else None for score in scores],

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import zlib
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
@@ -15,18 +16,13 @@ import numpy as np
 import orjson
 
 from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS
-from otel_agentic.spans.model import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink
-from otel_agentic.spans.ports import Receipt
-from otel_agentic.store.table import LAST_NS, Feed, Raw, Table, json_text, object_array, rows_with, time_array
+from otel_agentic.spans.model import LogRecord, Receipt, Resource, Scope, Span, SpanBatch, SpanEvent, SpanLink
+from otel_agentic.store.table import LAST_NS, Array, Feed, Raw, Table, json_text, object_array, rows_with, time_array
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.dialects.detect import Reader
-    from otel_agentic.spans.model import SpanBatch
-    from otel_agentic.store.table import Array
+    from otel_agentic.dialects.base import Reader
 
 #: Trace id and span id as bytes. Complete ids are compared, so that two different spans are never confused.
 _ID: Final = np.dtype("S24")
@@ -40,8 +36,9 @@ _NONE: Final[_Ids] = np.empty(0, _ID)
 class RecentIds:
     """The newest ids of stored spans, as text of trace id and span id together: 48 hex characters.
 
-    Two generations bound the memory: 24 bytes per id, and as much again for half of the ids while more are sorted in. Every
-    stored span that began after `forgotten_until_ns` is remembered here.
+    With these in memory, the file need not be searched for each received span. Two generations bound the memory: 24
+    bytes per id, and as much again for half of the ids while more are sorted in. Every stored span that began after
+    `forgotten_until_ns` is remembered here.
     """
 
     def __init__(self, limit: int) -> None:

@@ -12,38 +12,35 @@ import secrets
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self, TypeVar
 
 import duckdb
 
 from otel_agentic.errors import OverloadedError, StoreUnusableError
-from otel_agentic.redaction.batch import KEY_BYTES, CountingRedactor
+from otel_agentic.redaction.engine import KEY_BYTES, CountingRedactor
 from otel_agentic.redaction.fields import MARK_START
 from otel_agentic.regular_files import open_regular
-from otel_agentic.store.connection import ConnectionManager, describe, open_database, require_file
+from otel_agentic.store.connection import DEFAULT, ConnectionManager, describe, open_database, require_file, show
 from otel_agentic.store.durability import Checkpoints, UndoFile, keep_damaged_log, restore, sync, sync_folder
 from otel_agentic.store.maintenance.backup import Snapshots, copy_of_open_file, remove_leftover_copies
-from otel_agentic.store.maintenance.migrations import bring_up_to_date
+from otel_agentic.store.maintenance.migrations import Migration, Upgrade, bring_up_to_date
 from otel_agentic.store.queries.user_queries import UserQueries
-from otel_agentic.store.selection import DEFAULT, show
 from otel_agentic.store.spans import SpanTables
-from otel_agentic.store.writer import QueueLimits, Writer
+from otel_agentic.store.writer import QueueLimits, WriteQueue, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
-    from pathlib import Path
-    from types import TracebackType
 
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import RedactionSettings, StoreSettings
-    from otel_agentic.dialects.detect import Reader
-    from otel_agentic.spans.model import SpanBatch
-    from otel_agentic.spans.ports import Receipt
-    from otel_agentic.store.maintenance.migrations import Migration, Upgrade
+    from otel_agentic.dialects.base import Reader
+    from otel_agentic.spans.model import Receipt, SpanBatch
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -71,6 +68,7 @@ class Store:
         clock: Callable[[], int] = time.time_ns,
         export_folder: Path | None = None,
         redaction: RedactionSettings | None = None,
+        on_commit: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Open the file, and create the schema in a new one.
 
@@ -83,6 +81,7 @@ class Store:
             clock: returns the time of a commit, ns since the epoch.
             export_folder: the only directory in which SQL may read and write Parquet files; None for no directory.
             redaction: which values are removed before anything is written; None takes the defaults.
+            on_commit: called with the duration of each commit of spans, s; it must return quickly.
 
         Raises:
             StoreBusyError: another process holds the file.
@@ -98,36 +97,26 @@ class Store:
         self._undo = UndoFile(self.path)
         #: The result of upgrading an older store, or None if there was no upgrade.
         self.upgraded: Upgrade | None = None
+        queue = WriteQueue(self.path, _limits(settings))
         may_create = iter((create,))  # a file that disappears later is not created again: that would hide the loss
 
         def connect() -> duckdb.DuckDBPyConnection:
-            self._undo.close()
-            is_new = not self.path.exists()
-            con = _opened(self.path, settings, create=next(may_create, False), export_folder=export_folder)
-            try:
-                self._undo.open()
-                done = bring_up_to_date(con, self.path, self._undo, upgrade=upgrade, known=schema)
-                self.upgraded = self.upgraded or done
-                if is_new:
-                    sync_folder(self.path.parent)
-            except BaseException as error:
-                con.close()
-                self._undo.close()
-                if isinstance(error, (duckdb.Error, OSError)):
-                    raise describe(error, self.path) from error
-                raise
-            return con
+            return self._connect(
+                lambda: _opened(self.path, settings, create=next(may_create, False), export_folder=export_folder),
+                lambda con: bring_up_to_date(con, self.path, self._undo, upgrade=upgrade, known=schema),
+            )
 
-        self._database = ConnectionManager(self.path, connect)
+        self._database = ConnectionManager(self.path, connect, queue.nudge)
         try:
             self._writer = Writer(
                 self._database,
                 lambda con: SpanTables(con, reader, settings.recent_ids),
-                limits=_limits(settings),
+                queue=queue,
                 checkpoints=Checkpoints(self.path, settings.checkpoint_threshold_mb),
                 undo=self._undo,
                 reopen_s=settings.reopen_s,
                 clock=clock,
+                on_commit=on_commit,
             )
         except BaseException as error:
             self._database.close()
@@ -140,6 +129,29 @@ class Store:
         remove_leftover_copies(self.path)
         #: Copies of the file for user queries.
         self.snapshots = Snapshots(self.path, settings, self._writer, self._undo, clock)
+
+    def _connect(
+        self,
+        open_file: Callable[[], duckdb.DuckDBPyConnection],
+        migrate: Callable[[duckdb.DuckDBPyConnection], Upgrade | None],
+    ) -> duckdb.DuckDBPyConnection:
+        """Return a connection to the file, of the schema of this release, with its undo file open."""
+        self._undo.close()
+        is_new = not self.path.exists()
+        con = open_file()
+        try:
+            self._undo.open()
+            done = migrate(con)
+            self.upgraded = self.upgraded or done
+            if is_new:
+                sync_folder(self.path.parent)
+        except BaseException as error:
+            con.close()
+            self._undo.close()
+            if isinstance(error, (duckdb.Error, OSError)):
+                raise describe(error, self.path) from error
+            raise
+        return con
 
     def accept(self, batch: SpanBatch) -> Receipt:
         """Store a batch; see `Sink.accept`."""
@@ -224,10 +236,6 @@ class Store:
                 yield file
         finally:
             self._backing_up.release()
-
-    def time_commits(self, listener: Callable[[float], None]) -> None:
-        """Call `listener` with the duration of each commit of spans, s; it must return quickly."""
-        self._writer.committed = listener
 
     def forget_ids(self) -> None:
         """Call this before `write` adds spans: from then on, the file is searched for the id of each received span."""
@@ -317,7 +325,10 @@ _WRITE: Final = "INSERT INTO instance VALUES ($id, make_timestamp_ns($now))"
 
 
 def instance_id_of(store: Store) -> str:
-    """Return the id of a store; the first call creates and stores it."""
+    """Return the id of a store in telemetry; the first call creates and stores it.
+
+    It is the same after every restart, and for live telemetry and backfilled history.
+    """
     with store.read() as con:
         rows = con.execute(_READ).fetchall()
     return str(rows[0][0]) if rows else store.write(lambda con: _created(con, store.clock()))
@@ -346,7 +357,11 @@ def key_path(db: Path) -> Path:
 
 
 class StoreKey:
-    """Provides the key of one store, which is created when it is first needed. Thread-safe."""
+    """Provides the key of one store, which is created when it is first needed. Thread-safe.
+
+    The key is in a file next to the database, never in it: the database alone is not enough to test card numbers or
+    passwords against its marks.
+    """
 
     def __init__(self, db: Path, holds_marks: Callable[[], bool]) -> None:
         """Read the key, if there is one.

@@ -1,22 +1,73 @@
-"""Rows as columns: numpy arrays into DuckDB instead of one INSERT per row, and the columns that hold fields of a dataclass."""
+"""What queries share: which conversations and evaluation they are about, rows as records, and numpy arrays as tables.
+
+Arrays replace one INSERT per row; a `RowMap` maps the columns of a table to the fields of a dataclass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 import orjson
 
-from otel_agentic.store.selection import parse_json
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from duckdb import DuckDBPyConnection
+
+    from otel_agentic.conversations.model import Conversation
+    from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.truth.match import Match
+
+
+Row = dict[str, Any]
+
+#: The conditions of a `Selection` on `c`, a row of `conversations`; not of a view, whose times are TIMESTAMPTZ. A time range
+#: is compared with the window time of a conversation, not with the times that its sender's clock reported.
+BOUNDS: Final = """
+    ($since IS NULL OR c.window_time >= make_timestamp_ns($since))
+    AND ($until IS NULL OR c.window_time < make_timestamp_ns($until))
+    AND ($agent IS NULL OR c.agent GLOB $agent)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The closed conversations that a command is about; None means no bound. Times in ns; `agent` is a glob."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+    agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A conversation with its match and its score; `sample_ratio` is the share of conversations evaluated at that time."""
+
+    conversation: Conversation
+    match: Match
+    score: ConversationScore
+    sample_ratio: float = 1.0
+
+
+def bounds(selection: Selection) -> dict[str, Any]:
+    """Return the parameters of `BOUNDS`."""
+    return {"since": selection.since_ns, "until": selection.until_ns, "agent": selection.agent}
+
+
+def rows(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of a query as records."""
+    result = con.execute(sql, dict(parameters)) if parameters else con.execute(sql)
+    names = [str(column[0]) for column in result.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def parse_json(text: str | None) -> Any:
+    """Return the value of a JSON text from the database, None for null."""
+    return None if text is None else orjson.loads(text)
+
 
 T = TypeVar("T")
 
@@ -209,6 +260,17 @@ class RowMap(Generic[T]):
     @staticmethod
     def _field_of(column: str, kind: str) -> str:
         return f"{column.removesuffix('_at')}_ns" if kind == "TIMESTAMP_NS" else column
+
+
+def from_row(cls: type[T], row: Sequence[Any]) -> T:
+    """Return an object of a dataclass from a row of a query whose columns are its fields, in their order."""
+    names = (field.name for field in fields(cls))  # type: ignore[arg-type]  # a dataclass
+    return cls(**dict(zip(names, row, strict=True)))
+
+
+def fields_of(items: Sequence[Any], *names: str) -> dict[str, list[Any]]:
+    """Return columns filled from the fields of the same name."""
+    return {name: [getattr(item, name) for item in items] for name in names}
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parse_json, rows
-from otel_agentic.store.table import Raw, Table, rows_with
+from otel_agentic.store.connection import IN_EVALUATION
+from otel_agentic.store.table import BOUNDS, Raw, Row, Selection, Table, bounds, fields_of, parse_json, rows, rows_with
 from otel_agentic.truth.load import Label
-from otel_agentic.truth.model import Case
+from otel_agentic.truth.model import Case, ToolExpectation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.selection import Selection
-    from otel_agentic.truth.model import ToolExpectation
 
 _CURRENT_MEMBERS: Final = "SELECT dataset, case_id, version FROM cases WHERE current ORDER BY dataset, case_id"
 _NEWEST: Final = "SELECT dataset, last(version ORDER BY rowid) FROM dataset_versions GROUP BY dataset"
@@ -91,6 +88,8 @@ def _current_members(con: DuckDBPyConnection) -> dict[str, list[tuple[str, str]]
     }
 
 
+#: The columns that identify a version of a case.
+_CASE: Final = ("dataset", "case_id", "version")
 _VERSIONS: Final = "SELECT dataset, case_id, version FROM cases"
 _RETIRE: Final = """
 UPDATE cases c SET current = false FROM requested w
@@ -120,11 +119,7 @@ def save_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_
 
     The resulting content of each dataset is recorded as a version of it.
     """
-    keyed = {
-        "dataset": [case.dataset for case in cases],
-        "case_id": [case.case_id for case in cases],
-        "version": [case.version for case in cases],
-    }
+    keyed = fields_of(cases, *_CASE)
     known = {tuple(row) for row in con.execute(_VERSIONS).fetchall()}
     fresh = [case for case in cases if (case.dataset, case.case_id, case.version) not in known]
     rows_with(con, keyed, _RETIRE, fetch=False)
@@ -151,9 +146,7 @@ def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: st
     Table(con, "labels").insert(
         con,
         {
-            "conversation_id": [label.conversation_id for label in changed],
-            "case_id": [label.case_id for label in changed],
-            "verdict": [label.verdict for label in changed],
+            **fields_of(changed, "conversation_id", "case_id", "verdict"),
             "source": [f"{source}:{label.line}" for label in changed],
             "imported_at": [now_ns] * len(changed),
         },
@@ -176,12 +169,8 @@ def _insert_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, n
     Table(con, "cases").insert(
         con,
         {
-            "dataset": [case.dataset for case in cases],
-            "case_id": [case.case_id for case in cases],
-            "version": [case.version for case in cases],
+            **fields_of(cases, *_CASE, "reviewed", "agent"),
             "current": [True] * len(cases),
-            "reviewed": [case.reviewed for case in cases],
-            "agent": [case.agent for case in cases],
             "tags": [list(case.tags) for case in cases],
             "definition": [Raw(case.model_dump_json(exclude_defaults=True)) for case in cases],
             "source": [source] * len(cases),
@@ -195,9 +184,7 @@ def _insert_turns(con: DuckDBPyConnection, cases: Sequence[Case]) -> None:
     Table(con, "case_turns").insert(
         con,
         {
-            "dataset": [case.dataset for case, _, _ in rows],
-            "case_id": [case.case_id for case, _, _ in rows],
-            "version": [case.version for case, _, _ in rows],
+            **fields_of([case for case, _, _ in rows], *_CASE),
             "turn_index": [index for _, index, _ in rows],
             "query": [turn.query for _, _, turn in rows],
             "answer": [turn.first_answer for _, _, turn in rows],
@@ -216,15 +203,10 @@ def _insert_calls(con: DuckDBPyConnection, cases: Sequence[Case]) -> None:
     Table(con, "expected_calls").insert(
         con,
         {
-            "dataset": [case.dataset for case, _, _, _ in rows],
-            "case_id": [case.case_id for case, _, _, _ in rows],
-            "version": [case.version for case, _, _, _ in rows],
+            **fields_of([case for case, _, _, _ in rows], *_CASE),
+            **fields_of([call for _, _, _, call in rows], "tool_name", "parameters", "step", "required"),
             "turn_index": [turn_index for _, turn_index, _, _ in rows],
             "call_index": [call_index for _, _, call_index, _ in rows],
-            "tool_name": [call.tool_name for _, _, _, call in rows],
-            "parameters": [call.parameters for _, _, _, call in rows],
-            "step": [call.step for _, _, _, call in rows],
-            "required": [call.required for _, _, _, call in rows],
         },
     )
 

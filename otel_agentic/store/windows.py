@@ -1,34 +1,34 @@
-"""Window points and monitors in the store, and the event times whose windows must be computed again."""
+"""Windows in the store: contents and tier claims counted by the database, window points, and which windows must be computed again."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import orjson
 
-from otel_agentic.scoring.model import DIMENSIONS
-from otel_agentic.stats.sequential import e_value
-from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, bounds
-from otel_agentic.store.table import Table, columns_of, object_array, registered
-from otel_agentic.windows.model import GroupKey, ScoredConversation
-from otel_agentic.windows.objectives import NO_CASE, Finals
-from otel_agentic.windows.tally import unique_rows
+from otel_agentic.scoring.scope import DIMENSIONS
+from otel_agentic.stats.estimators import headline_among
+from otel_agentic.stats.model import GroupedAttempts
+from otel_agentic.stats.tiers import claim_tiers
+from otel_agentic.store.results import MEMBERS, TAGGED, Columns, fetch_columns, groups_of
+from otel_agentic.store.table import object_array, registered
+from otel_agentic.windows.columns import Bands, Counted, Slot, unique_rows
+from otel_agentic.windows.model import GroupKey, JudgedByProbability, RemovedAttempts, Window, widest_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.stats import GroupedEstimates
-    from otel_agentic.store.selection import Selection
+    from otel_agentic.config import StatsSettings
+    from otel_agentic.stats import Estimator, GroupedEstimates, Tier
     from otel_agentic.windows.columns import Tallies, WindowTable
-    from otel_agentic.windows.objectives import Monitor
 
-    FloatArray = npt.NDArray[np.float64]
-    Columns = dict[str, np.ndarray[Any, Any]]
+    IntArray = npt.NDArray[np.int64]
+    _Kind = tuple[int, int]
 
 _READ: Final = "SELECT DISTINCT epoch_ns(window_time), live FROM window_changes ORDER BY ALL"
 _UPTO: Final = "SELECT coalesce(max(serial), 0) FROM window_changes"
@@ -135,44 +135,6 @@ def _interleaved(columns: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any
     return np.stack(columns, axis=1).reshape(-1)
 
 
-#: Every closed conversation with its newest score; one without a score is not evaluated, with reason `not_scored`.
-_SCORED: Final = f"""
-WITH tools AS (
-    SELECT
-        evaluation_id, environment, conversation_id, revision,
-        avg(selection) AS selection, avg(parameters) AS parameters, avg(sequence) AS sequence,
-        avg(utilization) AS utilization
-    FROM tool_scores
-    GROUP BY ALL
-), expected AS (
-    SELECT m.evaluation_id, m.environment, m.conversation_id, m.revision, e.tool_name
-    FROM matches m
-    JOIN expected_calls e ON e.dataset = m.dataset AND e.case_id = m.case_id AND e.version = m.case_version
-    UNION
-    SELECT evaluation_id, environment, conversation_id, revision, tool_name FROM tool_faults
-), named AS (
-    SELECT evaluation_id, environment, conversation_id, revision, list(tool_name ORDER BY tool_name) AS tools
-    FROM expected
-    GROUP BY ALL
-)
-SELECT
-    c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, c.service, epoch_ns(c.window_time),
-    s.dataset, s.case_id, k.tags, coalesce(s.outcome, 'not_evaluated'), coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'not_scored' END),
-    t.selection, t.parameters, t.sequence, t.utilization, n.tools, coalesce(s.sample_ratio, 1.0),
-    c.window_time < c.ended_at, s.known_failure, s.pass_probability
-FROM conversations c
-LEFT JOIN conversation_scores s
-    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
-    AND s.{IN_EVALUATION} AND NOT s.superseded
-LEFT JOIN cases k ON k.dataset = s.dataset AND k.case_id = s.case_id AND k.current
-LEFT JOIN tools t ON t.evaluation_id = s.evaluation_id AND t.environment = s.environment
-    AND t.conversation_id = s.conversation_id AND t.revision = s.revision
-LEFT JOIN named n ON n.evaluation_id = s.evaluation_id AND n.environment = s.environment
-    AND n.conversation_id = s.conversation_id AND n.revision = s.revision
-WHERE NOT c.superseded AND c.closed_by IS NOT NULL
-    AND {BOUNDS}
-ORDER BY c.window_time, c.environment, c.conversation_id
-"""  # noqa: S608 — a constant of our own
 _ENDS: Final = """
 SELECT DISTINCT epoch_ns("end") AS ends FROM windows
 WHERE "end" BETWEEN make_timestamp_ns($first) AND make_timestamp_ns($last) AND "window" IN (SELECT unnest($widths))
@@ -233,11 +195,6 @@ _NAMES: Final = ", ".join(f'"{name}"' for name in _COLUMNS)
 _INSERT: Final = f"INSERT INTO windows ({_NAMES}) SELECT {', '.join(_COLUMNS.values())} FROM fresh"  # noqa: S608 — the same
 
 
-def scored_conversations(con: DuckDBPyConnection, selection: Selection) -> list[ScoredConversation]:
-    """Return the closed conversations of a selection with their newest scores, by end time."""
-    return [_scored(row) for row in con.execute(_SCORED, bounds(selection)).fetchall()]
-
-
 def stored_ends(
     con: DuckDBPyConnection, widths: Sequence[str], first_ns: int, last_ns: int, *, limit: int
 ) -> list[int]:
@@ -250,30 +207,6 @@ def newest_end(con: DuckDBPyConnection, step_ns: int, last_ns: int) -> int | Non
     """Return the newest stored end up to a time, ns, among the whole multiples of a step; None without any."""
     ((newest,),) = con.execute(_NEWEST_END, {"last": last_ns, "step": step_ns}).fetchall()
     return None if newest is None else int(newest)
-
-
-def _scored(row: tuple[Any, ...]) -> ScoredConversation:
-    values = dict(zip(DIMENSIONS, row[12:16], strict=True))
-    return ScoredConversation(
-        environment=row[0],
-        conversation_id=row[1],
-        revision=row[2],
-        agent=row[3],
-        agent_version=row[4],
-        service=row[5],
-        ended_ns=row[6],
-        dataset=row[7],
-        case_id=row[8],
-        tags=tuple(row[9] or ()),
-        outcome=row[10],
-        reason=row[11],
-        dimensions={name: value for name, value in values.items() if value is not None},
-        tools=tuple(row[16] or ()),
-        weight=1.0 / row[17],
-        clock_ahead=row[18],
-        known_failure=row[19],
-        pass_probability=row[20],
-    )
 
 
 def save_windows(con: DuckDBPyConnection, table: WindowTable, ends_ns: Iterable[int], now_ns: int) -> int:
@@ -320,158 +253,364 @@ def _replace(con: DuckDBPyConnection, rows: Columns, revision: np.ndarray[Any, A
         con.execute(_INSERT)
 
 
-_GROUPS: Final = "SELECT subject, agent, agent_version, environment, service FROM subjects ORDER BY subject"
-#: With a mark per row: any change of a result that matters to a monitor changes its mark.
-_RESULT_MARKS: Final = """
-WITH seen AS (
-    SELECT *, hash(window_time, environment, conversation_id, outcome, case_no, user_hash, session_hash) AS mark FROM results
-    WHERE outcome IN ('pass', 'fail') AND window_time <= make_timestamp_ns($until)
-        AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
-        AND subject IN (SELECT unnest($subjects))
+_DIMENSIONS: Final = ", ".join(
+    f"coalesce(sum({name}), 0.0) AS {name}, count({name}) AS {name}_n" for name in DIMENSIONS
 )
-"""
-_FINALS: Final = (
-    _RESULT_MARKS
-    + """
-SELECT subject, epoch_ns(window_time) AS ended_ns, outcome = 'pass' AS correct, coalesce(case_no, $no_case) AS case_no, mark,
-    coalesce(user_hash, 0) AS user_hash, coalesce(session_hash, 0) AS session_hash
-FROM seen
-ORDER BY subject, window_time, environment, conversation_id
-"""
-)
-_DIGESTS: Final = (
-    _RESULT_MARKS
-    + """
-SELECT subject, bit_xor(mark) FROM seen GROUP BY subject
-"""
-)
-_PENDING: Final = """
-SELECT subject, count(*) FROM results
-WHERE outcome IN ('pass', 'fail') AND window_time > make_timestamp_ns($until)
-    AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
-GROUP BY subject
-"""
-_ALARMS: Final = """
+_REASON: Final = "CASE WHEN outcome = 'not_evaluated' THEN coalesce(reason, 'no_data') END AS missing"
+#: Both queries read members in bands of time, with the columns that form a group.
+_HELD: Final = f"""
+SELECT {{group}}, band, sample_ratio, {_REASON}, count(*) AS count, {_DIMENSIONS} FROM banded GROUP BY ALL
+"""  # noqa: S608 — names of our own schema
+_CASES: Final = """
 SELECT
-    agent, agent_version, environment, service, objective, p0, alpha, block,
-    CASE WHEN $since IS NULL OR alarmed_at >= make_timestamp_ns($since) THEN epoch_ns(alarmed_at) END, epoch_ns(changed_at)
-FROM monitors
+    {group}, band, sample_ratio, case_no,
+    count(*) FILTER (outcome = 'pass') AS passed, count(*) FILTER (outcome = 'fail') AS failed
+FROM banded WHERE outcome <> 'not_evaluated'
+GROUP BY {group}, band, sample_ratio, case_no
 """
-#: Group and objective: its label, promised rate, alpha and blocks. An objective with the same label and another promise differs.
-MonitorKey = tuple[GroupKey, str, float, float, str]
-#: When each alarm of a monitor was raised, ns: of the e-process and of the change detector.
-Alarms = tuple[int | None, int | None]
+_QUERIES: Final = {
+    tagged: tuple(query.format(group="subject, tag" if tagged else "subject") for query in (_HELD, _CASES))
+    for tagged in (False, True)
+}
+_EACH_DIMENSION: Final = ", ".join(
+    f"coalesce({name}, 0.0) AS {name}, ({name} IS NOT NULL)::INTEGER AS {name}_n" for name in DIMENSIONS
+)
+#: The newest conversations of each group up to an end, one row each: those that ended no earlier than the last of so many, less
+#: the surplus if several ended at that moment.
+_NEWEST: Final = f"""
+SELECT
+    {{group}}, 0 AS band, sample_ratio, {_REASON}, 1 AS count, case_no, (outcome = 'pass')::INTEGER AS passed,
+    (outcome = 'fail')::INTEGER AS failed, {_EACH_DIMENSION}
+FROM (
+    SELECT m.*, row_number() OVER (
+        PARTITION BY m.subject, m.tag ORDER BY m.window_time DESC, m.environment DESC, m.conversation_id DESC
+    ) AS place
+    FROM members m
+    JOIN (
+        SELECT subject, tag, list_min(max(window_time, $newest)) AS since
+        FROM members WHERE window_time <= make_timestamp_ns($end)
+        GROUP BY subject, tag
+        HAVING max(window_time) > make_timestamp_ns($stale)
+    ) t ON t.subject = m.subject AND t.tag IS NOT DISTINCT FROM m.tag AND m.window_time >= t.since
+    WHERE m.window_time <= make_timestamp_ns($end)
+)
+WHERE place <= $newest
+"""  # noqa: S608 — the same
 
 
-def result_groups(con: DuckDBPyConnection) -> dict[int, GroupKey]:
-    """Return every group that ever had a result, by its number in results."""
-    rows = con.execute(_GROUPS).fetchall()
-    return {
-        subject: GroupKey(agent=agent, agent_version=version, environment=environment, service=service)
-        for subject, agent, version, environment, service in rows
-    }
+def count_windows(
+    con: DuckDBPyConnection, windows: Sequence[Window], ends: Sequence[int], tags: Sequence[str] = ()
+) -> Tallies:
+    """Return the content of each group's windows at some ends, counted by the database.
 
-
-def final_results(
-    con: DuckDBPyConnection, subjects: Sequence[int], *, since_ns: int | None, until_ns: int
-) -> dict[int, Finals]:
-    """Return the evaluated results of some groups, by the group's number; groups without results are omitted.
+    The same as `tally` of all results; faster for few ends, because no conversation leaves the database.
 
     Args:
-        con: a connection.
-        subjects: numbers of the groups.
-        since_ns: only conversations that ended at or after this time; None: from the first.
-        until_ns: and at or before this time, the watermark.
+        con: a connection, in one transaction.
+        windows: the windows, at least one.
+        ends: their ends, ns, at least one.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
     """
-    if not subjects:
-        return {}
-    bounds = {"no_case": NO_CASE, "subjects": list(subjects), "since": since_ns, "until": until_ns}
-    columns = con.execute(_FINALS, bounds).fetchnumpy()
-    subject = np.asarray(columns["subject"])
-    ends: list[int] = np.append(np.flatnonzero(np.diff(subject)) + 1, subject.size).tolist() if subject.size else []
-    finals, start = {}, 0
-    for end in ends:
-        finals[int(subject[start])] = Finals(
-            ended_ns=np.asarray(columns["ended_ns"][start:end], dtype=np.int64),
-            correct=np.asarray(columns["correct"][start:end], dtype=np.bool_),
-            case=np.asarray(columns["case_no"][start:end], dtype=np.int64),
-            user=np.asarray(columns["user_hash"][start:end], dtype=np.uint64),
-            session=np.asarray(columns["session_hash"][start:end], dtype=np.uint64),
-            digest=int(np.bitwise_xor.reduce(np.asarray(columns["mark"][start:end], dtype=np.uint64))),
+    query = _Query(con, tags)
+    distinct_ends = sorted(set(ends))
+    timed = [(window, at) for at, window in enumerate(windows) if window.width_ns is not None]
+    counted = [_bands(query, timed, distinct_ends, len(windows))] if timed else []
+    for at, window in enumerate(windows):
+        if window.newest is not None:
+            for number, end_ns in enumerate(distinct_ends):
+                own = {"end": end_ns, "stale": end_ns - widest_ns(windows), "newest": window.newest}
+                counted.append(query.newest(own, [Slot(number * len(windows) + at, 0, 1)]))
+    return _counted(con, counted, windows, distinct_ends).tallies()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BandRows:
+    """The rows of both queries, and the windows that are sums of their bands."""
+
+    slots: Sequence[Slot]
+    held: Columns
+    cases: Columns
+
+
+class _Query:
+    """Queries the counts of members in bands of time."""
+
+    def __init__(self, con: DuckDBPyConnection, tags: Sequence[str]) -> None:
+        self._con = con
+        self._tags = {"tags": list(tags)} if tags else {}
+        self._members = TAGGED if tags else MEMBERS
+        self._queries = _QUERIES[bool(tags)]
+        self._newest = _NEWEST.format(group="subject, tag" if tags else "subject")
+
+    def newest(self, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
+        """Return the newest conversations one by one, because they are few."""
+        rows = fetch_columns(self._con, f"WITH members AS ({self._members}) {self._newest}", {**bound, **self._tags})
+        evaluated = np.flatnonzero(rows["passed"] + rows["failed"])
+        return _BandRows(slots=slots, held=rows, cases={name: values[evaluated] for name, values in rows.items()})
+
+    def ask(self, banded: str, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
+        """Return the counts of the conversations that `banded`, a query of `members`, selects."""
+        held, cases = (
+            fetch_columns(
+                self._con, f"WITH members AS ({self._members}), banded AS ({banded}) {query}", {**bound, **self._tags}
+            )
+            for query in self._queries
         )
-        start = end
-    return finals
+        return _BandRows(slots=slots, held=held, cases=cases)
 
 
-def result_digests(
-    con: DuckDBPyConnection, subjects: Sequence[int], *, since_ns: int | None, until_ns: int
-) -> dict[int, int]:
-    """Return the digests of `final_results` without reading the results; the digest of portions is their exclusive or."""
-    if not subjects:
-        return {}
-    bounds = {"subjects": list(subjects), "since": since_ns, "until": until_ns}
-    return {int(subject): int(digest) for subject, digest in con.execute(_DIGESTS, bounds).fetchall()}
+def _bands(query: _Query, timed: Sequence[tuple[Window, int]], ends: Sequence[int], windows: int) -> _BandRows:
+    """Return the counts of time windows, by the bands of time between all their edges."""
+    edges = sorted({edge for end in ends for window, _ in timed for edge in (end, end - (window.width_ns or 0))})
+    edges.reverse()
+    cases = " ".join(
+        f"WHEN window_time > make_timestamp_ns($edge{index}) THEN {index - 1}" for index in range(1, len(edges))
+    )
+    banded = (
+        f"SELECT *, CAST(CASE {cases} END AS USMALLINT) AS band FROM members "  # noqa: S608 — numbers of our own; times are parameters
+        f"WHERE window_time <= make_timestamp_ns($edge0) AND window_time > make_timestamp_ns($edge{len(edges) - 1})"
+    )
+    slots = [
+        Slot(number * windows + at, edges.index(end), edges.index(end - (window.width_ns or 0)))
+        for number, end in enumerate(ends)
+        for window, at in timed
+    ]
+    return query.ask(banded, {f"edge{index}": edge for index, edge in enumerate(edges)}, slots)
 
 
-def pending_results(con: DuckDBPyConnection, watermark_ns: int, since_ns: int | None) -> dict[int, int]:
-    """Return the number of evaluated results of each group, by its number, that are not final and count from `since`."""
-    rows = con.execute(_PENDING, {"until": watermark_ns, "since": since_ns}).fetchall()
-    return {int(subject): int(count) for subject, count in rows}
+def _counted(
+    con: DuckDBPyConnection, parts: Sequence[_BandRows], windows: Sequence[Window], ends: Sequence[int]
+) -> Counted:
+    """Return the counts with groups and reasons as numbers, the same in all parts."""
+    tables = [table for part in parts for table in (part.held, part.cases)]
+    subject = np.concatenate([table["subject"] for table in tables])
+    tag = np.concatenate([table["tag"] for table in tables]) if "tag" in tables[0] else None
+    groups, group = groups_of(con, subject, tag)
+    of_tables = np.split(group, np.cumsum([len(table["subject"]) for table in tables])[:-1])
+    reasons = sorted({reason for part in parts for reason in part.held["missing"].tolist() if reason is not None})
+    codes = {None: -1, **{reason: code for code, reason in enumerate(reasons)}}
+    bands = [
+        _part(part, held_group, case_group, codes)
+        for part, held_group, case_group in zip(parts, of_tables[::2], of_tables[1::2], strict=True)
+    ]
+    return Counted(groups=groups, windows=windows, ends=ends, reasons=reasons, parts=bands)
 
 
-def stored_alarms(con: DuckDBPyConnection, since_ns: int | None) -> dict[MonitorKey, Alarms]:
-    """Return when each stored monitor raised its alarms; for the e-process only one that counts from `since`."""
-    alarms = {}
-    for *group, label, p0, alpha, block, alarmed_ns, changed_ns in con.execute(_ALARMS, {"since": since_ns}).fetchall():
-        agent, version, environment, service = group
-        key = GroupKey(agent=agent, agent_version=version, environment=environment, service=service)
-        alarms[key, label, p0, alpha, block] = (alarmed_ns, changed_ns)
-    return alarms
+def _part(rows: _BandRows, group: IntArray, case_group: IntArray, reasons: Mapping[str | None, int]) -> Bands:
+    held, cases = rows.held, rows.cases
+    return Bands(
+        slots=rows.slots,
+        group=group,
+        band=held["band"].astype(np.int64),
+        weight=1.0 / held["sample_ratio"],
+        reason=np.array([reasons[reason] for reason in held["missing"].tolist()], dtype=np.int64),
+        count=held["count"],
+        dimension_sum=np.stack([held[name] for name in DIMENSIONS], axis=1),
+        dimension_n=np.stack([held[f"{name}_n"] for name in DIMENSIONS], axis=1),
+        case_group=case_group,
+        case_band=cases["band"].astype(np.int64),
+        case_weight=1.0 / cases["sample_ratio"],
+        case=cases["case_no"].astype(np.int64),
+        passed=cases["passed"],
+        failed=cases["failed"],
+    )
 
 
-def monitor_key(monitor: Monitor) -> MonitorKey:
-    """Return the identity of a monitor, different also from those of earlier settings."""
-    return (monitor.key, monitor.objective.label, monitor.p0, monitor.objective.alpha, monitor.block)
+#: The tier claimed for a group at an end, ns.
+Claims = dict[tuple[GroupKey, int], "Tier"]
+_EVALUATED: Final = """
+    outcome IN ('pass', 'fail') AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
+"""
+#: By case, up to the first end; removed results are older than any end whose windows are computed.
+_BEFORE: Final = f"""
+SELECT subject, tag, case_no, 0 AS ended_ns, count(*) FILTER (outcome = 'pass') AS passed,
+    count(*) FILTER (outcome = 'fail') AS failed
+FROM members WHERE {_EVALUATED} AND window_time <= make_timestamp_ns($first)
+GROUP BY subject, tag, case_no
+UNION ALL
+SELECT subject, tag, case_no, 0, sum(c)::BIGINT, sum(n - c)::BIGINT
+FROM removed WHERE $since IS NULL OR first_time >= make_timestamp_ns($since)
+GROUP BY subject, tag, case_no
+"""  # noqa: S608 — constants of our own
+#: One by one after it.
+_AFTER: Final = f"""
+SELECT subject, tag, case_no, epoch_ns(window_time) AS ended_ns, (outcome = 'pass')::BIGINT AS passed,
+    (outcome = 'fail')::BIGINT AS failed
+FROM members WHERE {_EVALUATED} AND window_time > make_timestamp_ns($first) AND window_time <= make_timestamp_ns($last)
+ORDER BY window_time
+"""  # noqa: S608 — the same
+#: Conversations whose answers were decided by a calibrated judge.
+_BY_PROBABILITY: Final = """
+SELECT
+    subject, tag, epoch_ns(window_time) AS ended_ns, pass_probability,
+    (outcome <> 'not_evaluated')::BIGINT AS evaluated, (outcome = 'pass')::BIGINT AS passed
+FROM members
+WHERE pass_probability IS NOT NULL AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
+    AND window_time <= make_timestamp_ns($last)
+ORDER BY window_time
+"""
+_REMOVED_MEMBERS: Final = MEMBERS.replace("FROM results", "FROM removed_attempts")
+_REMOVED_TAGGED: Final = TAGGED.replace("FROM results", "FROM removed_attempts")
+#: Counts kept by retention, and results of conversations that are no longer in the store.
+_REMOVED: Final = """
+WITH found AS (
+    SELECT subject, case_no, tags, n, c, first_time, last_time FROM removed_attempts
+    UNION ALL
+    SELECT
+        subject, case_no, tags, count(*), count(*) FILTER (outcome = 'pass'), min(window_time), max(window_time)
+    FROM results ANTI JOIN conversations USING (environment, conversation_id)
+    WHERE outcome IN ('pass', 'fail')
+    GROUP BY subject, case_no, tags
+)
+SELECT
+    s.agent, s.agent_version, s.environment, s.service, k.dataset, k.case_id, f.tags, f.n, f.c, epoch_ns(f.first_time),
+    epoch_ns(f.last_time)
+FROM found f JOIN subjects s USING (subject) LEFT JOIN result_cases k USING (case_no)
+ORDER BY ALL
+"""
 
 
-def save_monitors(con: DuckDBPyConnection, monitors: Sequence[Monitor], watermark_ns: int, now_ns: int) -> None:
-    """Write the state of all monitors, replacing the stored one.
+def removed_attempts(con: DuckDBPyConnection) -> list[RemovedAttempts]:
+    """Return the counts of evaluated conversations that retention removed, of the default evaluation."""
+    return [
+        RemovedAttempts(
+            key=GroupKey(
+                agent=row[0],
+                agent_version=row[1],
+                environment=row[2],
+                service=row[3],
+                dataset=None if row[5] is None else row[4],
+                case=row[5],
+            ),
+            tags=tuple(row[6]),
+            n=row[7],
+            c=row[8],
+            first_ns=row[9],
+            last_ns=row[10],
+        )
+        for row in con.execute(_REMOVED).fetchall()
+    ]
+
+
+def claims_at(
+    con: DuckDBPyConnection,
+    ends: Sequence[int],
+    *,
+    tags: Sequence[str],
+    since_ns: int | None,
+    settings: StatsSettings,
+    estimators: Sequence[Estimator],
+) -> Claims:
+    """Return the tier that each group's conversations up to each end support, counted from its first one.
 
     Args:
-        con: a connection in a transaction.
-        monitors: all of them.
-        watermark_ns: results up to this time were processed.
-        now_ns: the present.
+        con: a connection, in one transaction.
+        ends: window ends, ns.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
+        since_ns: count from this time on; None: from each group's first conversation.
+        settings: rule, mode and prior.
+        estimators: those of the windows; the rule looks at pass@1 and pass@3 of the headline one among them.
     """
-    con.execute("DELETE FROM monitors")
-    rows = [_row(monitor) | {"watermark": watermark_ns, "computed_at": now_ns} for monitor in monitors]
-    if rows:
-        Table(con, "monitors").insert(con, columns_of(rows))
-
-
-def _row(monitor: Monitor) -> dict[str, Any]:
-    key, objective, evidence = monitor.key, monitor.objective, monitor.evidence
+    distinct_ends = sorted(set(ends))
+    if not distinct_ends:
+        return {}
+    members, removed = (TAGGED, _REMOVED_TAGGED) if tags else (MEMBERS, _REMOVED_MEMBERS)
+    tagged = {"tags": list(tags)} if tags else {}
+    bound = {"since": since_ns, "first": distinct_ends[0], **tagged}
+    before = fetch_columns(con, f"WITH members AS ({members}), removed AS ({removed}) {_BEFORE}", bound)
+    after = fetch_columns(con, f"WITH members AS ({members}) {_AFTER}", {**bound, "last": distinct_ends[-1]})
+    columns = {name: np.concatenate((before[name], after[name])) for name in before}
+    if not len(columns["subject"]):
+        return {}
+    groups, group = groups_of(con, columns["subject"], columns["tag"])
+    group_contents = _Contents(
+        group=group,
+        end=np.searchsorted(distinct_ends, columns["ended_ns"].astype(np.int64)),
+        case=columns["case_no"].astype(np.int64),
+        passed=columns["passed"].astype(np.int64),
+        failed=columns["failed"].astype(np.int64),
+    )
+    contents, which = group_contents.by_end(len(groups), len(distinct_ends))
+    _, estimator = headline_among(estimators, settings)
+    claims = claim_tiers(_grouped(contents), settings, needed=False, estimator=estimator)
+    by_probability = fetch_columns(
+        con, f"WITH members AS ({members}) {_BY_PROBABILITY}", {**tagged, "since": since_ns, "last": distinct_ends[-1]}
+    )
+    withheld = _withheld(con, by_probability, distinct_ends) if settings.tier_rule == "interval" else set()
     return {
-        "agent": key.agent,
-        "agent_version": key.agent_version,
-        "environment": key.environment or "",
-        "service": key.service,
-        "objective": objective.label,
-        "k": objective.k,
-        "target": objective.target,
-        "p0": monitor.p0,
-        "alpha": objective.alpha,
-        "method": objective.method,
-        "block": monitor.block,
-        "blocks": monitor.blocks,
-        "n": monitor.n,
-        "c": monitor.c,
-        "e_value": monitor.e_value,
-        "log_e": evidence.log_e,
-        "largest": e_value(evidence.log_largest),
-        "alarmed_at": monitor.alarmed_ns,
-        "detector": monitor.change_value,
-        "target_run_length": objective.target_run_length,
-        "changes": monitor.changes,
-        "changed_at": monitor.changed_ns,
+        (group, end): "insufficient_evidence" if (group, end) in withheld else claims[which[number][at]].tier
+        for number, group in enumerate(groups)
+        for at, end in enumerate(distinct_ends)
+        if which[number][at] >= 0
     }
+
+
+def _withheld(con: DuckDBPyConnection, rows: Columns, ends: Sequence[int]) -> set[tuple[GroupKey, int]]:
+    """Return the groups and ends for which uncertainty of the judge forbids a claim; rows are ordered by their end."""
+    if not len(rows["subject"]):
+        return set()
+    groups, group = groups_of(con, rows["subject"], rows["tag"])
+    withheld = set()
+    for number, key in enumerate(groups):
+        own = group == number
+        counted = np.searchsorted(rows["ended_ns"][own], ends, side="right")
+        totals = [
+            np.concatenate(([0], np.cumsum(rows[name][own]))) for name in ("pass_probability", "evaluated", "passed")
+        ]
+        for end, n in zip(ends, counted.tolist(), strict=True):
+            probability, evaluated, passed = (float(total[n]) for total in totals)
+            rated = JudgedByProbability(n=n, probability=probability, evaluated=int(evaluated), passed=int(passed))
+            if rated.withheld is not None:
+                withheld.add((key, end))
+    return withheld
+
+
+class _Contents:
+    """Evaluated conversations of groups, by the first end at or after theirs; rows are in that order."""
+
+    def __init__(self, *, group: IntArray, end: IntArray, case: IntArray, passed: IntArray, failed: IntArray) -> None:
+        columns: Any = (values.tolist() for values in (group, end, case, passed, failed))
+        self._rows: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
+        for number, *row in zip(*columns, strict=True):
+            self._rows[number].append(tuple(row))
+
+    def by_end(self, groups: int, ends: int) -> tuple[list[dict[_Kind, int]], list[list[int]]]:
+        """Return distinct contents as cases by kind, and the content of each group and end, -1 for an empty one."""
+        contents: list[dict[_Kind, int]] = []
+        which = []
+        for number in range(groups):
+            cases: dict[int, _Kind] = {}
+            kinds: dict[_Kind, int] = defaultdict(int)
+            rows, position, own = self._rows[number], 0, []
+            for at in range(ends):
+                began = position
+                while position < len(rows) and rows[position][0] <= at:
+                    _, case, passed, failed = rows[position]
+                    _count(cases, kinds, case, passed, failed)
+                    position += 1
+                if position > began or (at == 0 and position):
+                    contents.append({kind: many for kind, many in kinds.items() if many})
+                own.append(len(contents) - 1 if position else -1)
+            which.append(own)
+        return contents, which
+
+
+def _count(cases: dict[int, _Kind], kinds: dict[_Kind, int], case: int, passed: int, failed: int) -> None:
+    """Add conversations to the cases of a group; each without a case (-1) is a case of its own."""
+    if case < 0:
+        kinds[1, 1] += passed
+        kinds[1, 0] += failed
+        return
+    n, c = cases.get(case, (0, 0))
+    if n:
+        kinds[n, c] -= 1
+    cases[case] = (n + passed + failed, c + passed)
+    kinds[cases[case]] += 1
+
+
+def _grouped(contents: Sequence[dict[_Kind, int]]) -> GroupedAttempts:
+    rows = np.array(
+        [(number, n, c, many) for number, kinds in enumerate(contents) for (n, c), many in sorted(kinds.items())],
+        dtype=np.int64,
+    ).reshape(-1, 4)
+    return GroupedAttempts(size=len(contents), group=rows[:, 0], n=rows[:, 1], c=rows[:, 2], cases=rows[:, 3])

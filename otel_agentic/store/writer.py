@@ -9,28 +9,24 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import duckdb
 
 from otel_agentic.errors import OverloadedError, StoreUnusableError
-from otel_agentic.store.connection import describe, error_summary, is_disk_full
-from otel_agentic.store.spans import receipt_of
+from otel_agentic.store.connection import ConnectionManager, describe, error_summary, is_disk_full
+from otel_agentic.store.spans import SpanTables, receipt_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.spans.model import SpanBatch
-    from otel_agentic.spans.ports import Receipt
-    from otel_agentic.store.connection import ConnectionManager
+    from otel_agentic.spans.model import Receipt, SpanBatch
     from otel_agentic.store.durability import Checkpoints, UndoFile
-    from otel_agentic.store.spans import SpanTables
 
 #: How much of the queue one transaction takes: enough for an efficient commit, little enough to acknowledge quickly.
 GROUP_SPANS: Final = 8_000
@@ -252,7 +248,10 @@ _MEMORY_WAITS_S: Final = (0.05, 0.2, 0.5)
 
 
 class Transactions:
-    """Transactions of the one connection that writes. Used by the writer thread only."""
+    """Transactions of the one connection that writes. Used by the writer thread only.
+
+    A transaction is either durable or did not happen at all, even after an error.
+    """
 
     def __init__(self, database: ConnectionManager) -> None:
         self._database = database
@@ -321,28 +320,30 @@ class Writer:
         database: ConnectionManager,
         tables: Callable[[duckdb.DuckDBPyConnection], SpanTables],
         *,
-        limits: QueueLimits,
+        queue: WriteQueue,
         checkpoints: Checkpoints,
         undo: UndoFile,
         reopen_s: float,
-        clock: Callable[[], int] = time.time_ns,
+        clock: Callable[[], int],
+        on_commit: Callable[[float], None],
     ) -> None:
         """Start the thread.
 
         Args:
             database: the connections to the open file.
             tables: creates the span tables of a connection; called again whenever the file was opened again.
-            limits: how much may wait.
+            queue: what waits to be written.
             checkpoints: decides when the log is merged into the file.
             undo: keeps the blocks that a checkpoint overwrites.
             reopen_s: wait before the second try to open the file again, seconds; it doubles.
             clock: returns the time of a commit, ns since the epoch.
+            on_commit: called with the duration of each commit of spans, s; it must return quickly.
         """
         self._database = database
         self._make_tables = tables
         self._con = database.acquire()
         self._tables = tables(self._con)
-        self._queue = WriteQueue(database.path, limits)
+        self._queue = queue
         self._checkpoints = checkpoints
         self._undo = undo
         self._transactions = Transactions(database)
@@ -359,9 +360,7 @@ class Writer:
         self._failed: tuple[float, str] | None = None
         #: How often the file was opened again.
         self.reopened = 0
-        #: Called with the duration of each commit of spans, s.
-        self.committed: Callable[[float], None] = lambda _seconds: None
-        database.on_failure = self._queue.nudge
+        self._on_commit = on_commit
         self._thread = threading.Thread(target=self._run, name="otel-agentic-writer", daemon=True)
         self._thread.start()
 
@@ -466,7 +465,7 @@ class Writer:
                 self._store([job])
             return
         self._tables.committed(inserted)
-        self.committed(time.monotonic() - began)
+        self._on_commit(time.monotonic() - began)
         for job, receipt in zip(group, receipts, strict=True):
             job.done.set_result(receipt)
         if inserted.traces:

@@ -5,64 +5,28 @@ The names in `names` need no SDK; everything else is imported when it is first a
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from otel_agentic.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
-    from otel_agentic.telemetry.events import EvaluationEvents, EventOptions, Trigger
-    from otel_agentic.telemetry.facade import Part, Telemetry
-    from otel_agentic.telemetry.gauges import WindowGauges, WindowPoints
-    from otel_agentic.telemetry.history import EventHistory, OpenMetricsHistory, OtlpHistory, SentEvents
-    from otel_agentic.telemetry.instruments import Agreement, RunningMetrics, Vitals
-    from otel_agentic.telemetry.results import Evaluator, MetricResult, Result, results_of
-    from otel_agentic.telemetry.scrape import Scrape
+    from otel_agentic.telemetry.events import Evaluator as Evaluator
+    from otel_agentic.telemetry.events import MetricResult as MetricResult
+    from otel_agentic.telemetry.events import Trigger as Trigger
+    from otel_agentic.telemetry.events import results_of as results_of
+    from otel_agentic.telemetry.facade import Agreement as Agreement
+    from otel_agentic.telemetry.facade import Telemetry as Telemetry
+    from otel_agentic.telemetry.facade import Vitals as Vitals
+    from otel_agentic.telemetry.history import EventHistory as EventHistory
+    from otel_agentic.telemetry.history import OpenMetricsHistory as OpenMetricsHistory
+    from otel_agentic.telemetry.history import OtlpHistory as OtlpHistory
+    from otel_agentic.telemetry.history import SentEvents as SentEvents
 
-__all__ = [
-    "Agreement",
-    "EvaluationEvents",
-    "Evaluator",
-    "EventHistory",
-    "EventOptions",
-    "MetricResult",
-    "OpenMetricsHistory",
-    "OtlpHistory",
-    "Part",
-    "Result",
-    "RunningMetrics",
-    "Scrape",
-    "SentEvents",
-    "Telemetry",
-    "Trigger",
-    "Vitals",
-    "WindowGauges",
-    "WindowPoints",
-    "results_of",
-]
-
-_HOMES = {
-    "Agreement": "instruments",
-    "EvaluationEvents": "events",
-    "Evaluator": "results",
-    "EventHistory": "history",
-    "EventOptions": "events",
-    "MetricResult": "results",
-    "OpenMetricsHistory": "history",
-    "OtlpHistory": "history",
-    "Part": "facade",
-    "Result": "results",
-    "RunningMetrics": "instruments",
-    "Scrape": "scrape",
-    "SentEvents": "history",
-    "Telemetry": "facade",
-    "Trigger": "events",
-    "Vitals": "instruments",
-    "WindowGauges": "gauges",
-    "WindowPoints": "gauges",
-    "results_of": "results",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__all__, __getattr__ = lazy_imports(
+    __name__,
+    {
+        "events": "Evaluator MetricResult Trigger results_of",
+        "facade": "Agreement Telemetry Vitals",
+        "history": "EventHistory OpenMetricsHistory OtlpHistory SentEvents",
+    },
+)

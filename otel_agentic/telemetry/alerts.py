@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
 from otel_agentic.config import Objective
 from otel_agentic.windows import parse_width
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 #: The objective if none is configured: 90 % of conversations correct.
 DEFAULT_OBJECTIVE: Final = Objective(k=1, target=0.9)

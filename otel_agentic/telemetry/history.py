@@ -6,12 +6,14 @@ import logging
 import os
 import sqlite3
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
 from opentelemetry.sdk._logs.export import (
     InMemoryLogRecordExporter,
     LogRecordExportResult,
@@ -32,26 +34,17 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from otel_agentic.errors import BackendError, BadInputError
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.attributes import own_resource, own_version
-from otel_agentic.telemetry.delivery import calm
-from otel_agentic.telemetry.events import EvaluationEvents, EventOptions
-from otel_agentic.telemetry.gauges import points_of, samples_of_all, select
-from otel_agentic.telemetry.names import family_name, family_type, label_name
-from otel_agentic.telemetry.sinks import MAX_POINTS_PER_REQUEST, build_exporters, loggable
+from otel_agentic.telemetry.delivery import MAX_POINTS_PER_REQUEST, build_exporters, calm, loggable
+from otel_agentic.telemetry.events import EvaluationEvents, Evaluator, EventOptions, own_resource, own_version
+from otel_agentic.telemetry.gauges import WindowPoints, points_of, samples_of_all, select
+from otel_agentic.telemetry.names import Instrument, family_name, family_type, label_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from opentelemetry.sdk._logs import ReadableLogRecord
     from opentelemetry.util.types import Attributes
 
     from otel_agentic.config import EmitSettings
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.scoring.model import ConversationScore
-    from otel_agentic.telemetry.gauges import WindowPoints
-    from otel_agentic.telemetry.names import Instrument
-    from otel_agentic.telemetry.results import Evaluator
 
 
 class PastSample(NamedTuple):
@@ -90,6 +83,8 @@ class OtlpHistory:
     The backend must accept points older than its newest, as Prometheus does within `out_of_order_time_window`.
     """
 
+    needs_all_ends = False  # the backend keeps the points of earlier runs
+
     def __init__(self, emit: EmitSettings, endpoint: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
         """Prepare; nothing is sent yet.
 
@@ -122,6 +117,9 @@ class OtlpHistory:
             self._send(self._data(batch))
             sent += len(batch)
         return sent - (self._left_out - before)
+
+    def finish(self) -> None:
+        """Do nothing: every request has been answered."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -302,9 +300,13 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 class OpenMetricsHistory:
     """Collects window points and writes them as one file, families together and each series in order of time.
 
+    `promtool tsdb create-blocks-from openmetrics` loads the file into Prometheus.
+
     Windows are computed range by range with all their series, while the format requires series by series. Values therefore wait in
     a scratch file next to the target, an SQLite database, and memory stays bounded. After a kill, opening it again resumes.
     """
+
+    needs_all_ends = True  # the file appears when it is complete
 
     def __init__(self, path: Path, emit: EmitSettings, *, labels: Mapping[str, str] | None = None) -> None:
         """Open the scratch file.
@@ -324,7 +326,7 @@ class OpenMetricsHistory:
         self._ids: dict[tuple[int, str], int] = {}
         self._con = _opened(self._scratch)
 
-    def add(self, points: WindowPoints) -> int:
+    def send(self, points: WindowPoints) -> int:
         """Store the points of some window ends durably; return the number of their values.
 
         Existing points of the same group, window and end are replaced, so adding is idempotent.

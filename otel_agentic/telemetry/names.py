@@ -1,4 +1,9 @@
-"""Every metric, event and attribute name that we emit, declared once, and their names in Prometheus. Needs no SDK."""
+"""Every metric, event and attribute name that we emit, declared once, and their names in Prometheus. Needs no SDK.
+
+The standard names belong to the OpenTelemetry semantic conventions. The `agentic.*` names are ours, because
+OpenTelemetry reserves its own namespaces. Names of ratios end in `.ratio`, so that every path into Prometheus results
+in the same name.
+"""
 
 from __future__ import annotations
 
@@ -106,6 +111,11 @@ def _measured(name: str, unit: str, description: str, bounds: tuple[float, ...])
     return Instrument(name=name, kind="histogram", unit=unit, description=description, bounds=bounds)
 
 
+def _declared() -> tuple[Instrument, ...]:
+    """Return the instruments that this module has declared so far."""
+    return tuple(value for value in globals().values() if isinstance(value, Instrument))
+
+
 SUCCESS: Final = _gauge("agentic.success.ratio", "Share of evaluated conversations that are correct (pass@1)")
 SUCCESS_LOWER: Final = _gauge("agentic.success.lower.ratio", "Lower bound of the success ratio")
 SUCCESS_UPPER: Final = _gauge("agentic.success.upper.ratio", "Upper bound of the success ratio")
@@ -128,21 +138,7 @@ TIER_STATUS: Final = Instrument(
 )
 
 #: The instruments of a window's snapshot.
-WINDOW_INSTRUMENTS: Final = (
-    SUCCESS,
-    SUCCESS_LOWER,
-    SUCCESS_UPPER,
-    PASS_AT_K,
-    PASS_AT_K_LOWER,
-    PASS_AT_K_UPPER,
-    PASS_POW_K,
-    PASS_POW_K_LOWER,
-    PASS_POW_K_UPPER,
-    TOOL_CORRECTNESS,
-    COVERAGE,
-    WINDOW_CONVERSATIONS,
-    TIER_STATUS,
-)
+WINDOW_INSTRUMENTS: Final = _declared()
 
 EVALUATED_CONVERSATIONS: Final = _counter(
     "agentic.evaluation.conversations", "{conversation}", "Scored conversations by outcome"
@@ -158,6 +154,32 @@ SCORE: Final = Instrument(
     description="Scores by evaluation, each between its bounds as 0 to 1, first results only",
     bounds=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
 )
+DELAY: Final = Instrument(
+    name="agentic.evaluation.delay",
+    kind="histogram",
+    unit="s",
+    description="Time between the end of a conversation and each stage of its evaluation",
+    # From a burst of file input (milliseconds) to a conversation that waits out its idle time (half an hour and more).
+    bounds=(0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0),
+)
+INGEST_SPANS: Final = _counter("agentic.ingest.spans", "{span}", "Received spans by result")
+LATE_SPANS: Final = _counter("agentic.ingest.late_spans", "{span}", "Spans that came after their conversation closed")
+GROUPS_DROPPED: Final = Instrument(
+    name="agentic.telemetry.groups_dropped",
+    kind="observable_counter",
+    unit="{group}",
+    description="Groups left without gauges by the cap on groups",
+)
+CONVERSATIONS_OPEN: Final = Instrument(
+    name="agentic.conversations.open",
+    kind="observable_up_down_counter",
+    unit="{conversation}",
+    description="Conversations that have not closed yet",
+)
+
+#: The instruments of events as they happen, apart from the windows.
+RUNNING_INSTRUMENTS: Final = _declared()[len(WINDOW_INSTRUMENTS) :]
+
 METRIC_RESULTS: Final = _counter(
     "agentic.metric.results", "{result}", "Results and abstentions of metrics, by label and outcome"
 )
@@ -188,43 +210,7 @@ METRIC_AMOUNT: Final = _measured(
 )
 
 #: The instruments of metrics that are not scores between two bounds.
-METRIC_INSTRUMENTS: Final = (METRIC_RESULTS, METRIC_DURATION, METRIC_TOKENS, METRIC_COST, METRIC_AMOUNT)
-
-DELAY: Final = Instrument(
-    name="agentic.evaluation.delay",
-    kind="histogram",
-    unit="s",
-    description="Time between the end of a conversation and each stage of its evaluation",
-    # From a burst of file input (milliseconds) to a conversation that waits out its idle time (half an hour and more).
-    bounds=(0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0),
-)
-INGEST_SPANS: Final = _counter("agentic.ingest.spans", "{span}", "Received spans by result")
-LATE_SPANS: Final = _counter("agentic.ingest.late_spans", "{span}", "Spans that came after their conversation closed")
-GROUPS_DROPPED: Final = Instrument(
-    name="agentic.telemetry.groups_dropped",
-    kind="observable_counter",
-    unit="{group}",
-    description="Groups left without gauges by the cap on groups",
-)
-CONVERSATIONS_OPEN: Final = Instrument(
-    name="agentic.conversations.open",
-    kind="observable_up_down_counter",
-    unit="{conversation}",
-    description="Conversations that have not closed yet",
-)
-
-#: The instruments of events as they happen, apart from the windows.
-RUNNING_INSTRUMENTS: Final = (
-    EVALUATED_CONVERSATIONS,
-    EVALUATED_TURNS,
-    EVALUATED_TOOL_CALLS,
-    SCORE,
-    DELAY,
-    INGEST_SPANS,
-    LATE_SPANS,
-    GROUPS_DROPPED,
-    CONVERSATIONS_OPEN,
-)
+METRIC_INSTRUMENTS: Final = _declared()[len(WINDOW_INSTRUMENTS) + len(RUNNING_INSTRUMENTS) :]
 
 
 def _level(name: str, unit: str, description: str) -> Instrument:
@@ -265,39 +251,12 @@ RETENTION_FAILING: Final = _level(
     "agentic.retention.failing", "1", "1 while exporting or removing fails, else 0; absent if neither is configured"
 )
 
-#: The health of a running collector.
-COLLECTOR_INSTRUMENTS: Final = (
-    COLLECTOR_READY,
-    INGEST_REFUSED,
-    QUEUE_REQUESTS,
-    QUEUE_SPANS,
-    COMMIT_DURATION,
-    STORE_OPEN,
-    STORE_REOPENED,
-    STORE_SIZE,
-    BACKLOG,
-    BACKGROUND_SHARE,
-    BREAKER_OPEN,
-    BREAKER_OPENED,
-    QUERIES_RUNNING,
-    RETENTION_FAILING,
-)
-
 SLO_E_VALUE: Final = _gauge("agentic.slo.e_value", "Evidence against the objective, anytime-valid", "{e_value}")
 JUDGE_COST: Final = _counter("agentic.judge.cost", "{USD}", "Money spent on judges")
 JUDGE_CACHE_REQUESTS: Final = _counter("agentic.judge.cache.requests", "{request}", "Judge cache look-ups by result")
 JUDGE_AGREEMENT: Final = _gauge("agentic.judge.agreement", "Agreement of a judge with given labels", "{kappa}")
 
-#: Instruments that exist only with objectives, or with a judge.
-OPTIONAL_INSTRUMENTS: Final = (SLO_E_VALUE, JUDGE_COST, JUDGE_CACHE_REQUESTS, JUDGE_AGREEMENT)
-
-INSTRUMENTS: Final = (
-    *WINDOW_INSTRUMENTS,
-    *RUNNING_INSTRUMENTS,
-    *METRIC_INSTRUMENTS,
-    *OPTIONAL_INSTRUMENTS,
-    *COLLECTOR_INSTRUMENTS,
-)
+INSTRUMENTS: Final = _declared()
 
 
 #: The suffix that Prometheus appends to a name for its unit; units in braces have none, and ratios have it in their name.

@@ -9,20 +9,6 @@ Everything is deterministic: the same arguments give the same ids and times.
 from otel_agentic.testing.builders import (
     NOON_NS,
     SECOND_NS,
-    batch,
-    conversation,
-    event,
-    link_to,
-    log_record,
-    span,
-    tool_call,
-    turn,
-)
-from otel_agentic.testing.conformance import check_dialect
-from otel_agentic.testing.genai import GenAIStyle, speak_genai
-from otel_agentic.testing.openinference import speak_openinference
-from otel_agentic.testing.openllmetry import OpenLLMetryForm, speak_openllmetry
-from otel_agentic.testing.script import (
     AgentRunScript,
     CallOutline,
     Exchange,
@@ -30,8 +16,24 @@ from otel_agentic.testing.script import (
     ScriptedCall,
     Step,
     TurnOutline,
+    batch,
+    conversation,
+    event,
+    link_to,
+    log_record,
     outline,
     scripted_call,
+    span,
+    tool_call,
+    turn,
+)
+from otel_agentic.testing.conformance import check_dialect
+from otel_agentic.testing.conventions import (
+    GenAIStyle,
+    OpenLLMetryForm,
+    speak_genai,
+    speak_openinference,
+    speak_openllmetry,
 )
 from otel_agentic.testing.vercel import VercelVersion, speak_vercel
 

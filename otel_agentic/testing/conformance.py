@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.dialects.base import TableDialect
-from otel_agentic.dialects.events import AgentRun, ModelCall, ToolCall
+from otel_agentic.dialects.base import Dialect, TableDialect
+from otel_agentic.dialects.events import AgentEvent, AgentRun, ModelCall, ToolCall
 from otel_agentic.dialects.values import attribute_of
 from otel_agentic.testing.builders import event, log_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from otel_agentic.dialects.base import Dialect
-    from otel_agentic.dialects.events import AgentEvent
     from otel_agentic.spans.model import LogRecord, Span
 
 #: Unexpected values that untrusted senders may send.

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from otel_agentic.spans.model import SpanBatch
-from otel_agentic.testing.builders import NOON_NS
-from otel_agentic.testing.genai import bare_error, exception_events, genai_message, genai_part, json_text, spans_of
-from otel_agentic.testing.script import below_the_model, in_steps, on_a_coarse_clock, play
+from otel_agentic.spans.model import SpanBatch, SpanEvent
+from otel_agentic.testing.builders import (
+    NOON_NS,
+    Act,
+    AgentRunScript,
+    below_the_model,
+    in_steps,
+    on_a_coarse_clock,
+    play,
+)
+from otel_agentic.testing.conventions import (
+    bare_error,
+    exception_events,
+    genai_message,
+    genai_part,
+    json_text,
+    spans_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.dialects.events import CallRequest, CallResult, Message
-    from otel_agentic.spans.model import SpanEvent
-    from otel_agentic.testing.script import Act, AgentRunScript
 
 GENAI_SCOPE: Final = "gen_ai"
 _MODEL: Final = "scripted-1"

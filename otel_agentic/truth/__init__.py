@@ -1,12 +1,11 @@
 """Annotated ground truth: cases, labels, and which conversation is an attempt of which case."""
 
-from otel_agentic.truth.load import CaseFile, Label, LabelFile, parse_cases, parse_labels, read_cases, read_labels
+from otel_agentic.truth.load import Label, LabelFile, parse_cases, parse_labels, read_cases, read_labels
 from otel_agentic.truth.match import CaseIndex, Match, MatchMethod
 from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, MatchRule, ToolExpectation
 
 __all__ = [
     "Case",
-    "CaseFile",
     "CaseIndex",
     "CaseTurn",
     "ExpectedCall",

@@ -17,46 +17,23 @@ import csv
 import io
 import math
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 from otel_agentic.errors import CaseError, TooLargeError
 from otel_agentic.redaction.fields import MARK, MARK_START
 from otel_agentic.regular_files import read_regular
-from otel_agentic.truth.formats.base import Native, first_problems
-from otel_agentic.truth.formats.located import parse_lines
+from otel_agentic.truth.formats.base import Document, Native
+from otel_agentic.truth.formats.located import column_problems, parse_lines
 from otel_agentic.truth.model import Case
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from otel_agentic.truth.formats.base import Document
 
 #: Files of ground truth are written by people: a larger file is probably something else.
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseFile:
-    """The cases of one file, in its order, and the problems of the invalid records."""
-
-    name: str
-    cases: tuple[Case, ...]
-    problems: tuple[str, ...]
-
-    def require(self) -> tuple[Case, ...]:
-        """Return the cases.
-
-        Raises:
-            CaseError: the file has problems; the message lists them, one per line.
-        """
-        if self.problems:
-            raise CaseError("\n".join(first_problems(self.problems)))
-        return self.cases
-
-
-def read_cases(path: Path, format_name: str | None = None) -> CaseFile:
+def read_cases(path: Path, format_name: str | None = None) -> Document:
     """Return the content of a file of cases: JSON lines, JSON, YAML or CSV, in any text format.
 
     Raises:
@@ -65,7 +42,7 @@ def read_cases(path: Path, format_name: str | None = None) -> CaseFile:
     """
     from otel_agentic.truth.formats.files import read_document  # noqa: PLC0415 — loads the formats of other tools
 
-    return _case_file(read_document(path.name, read_text(path, "cases"), format_name))
+    return read_document(path.name, read_text(path, "cases"), format_name)
 
 
 def read_text(path: Path, what: str) -> str:
@@ -99,16 +76,12 @@ def decoded(content: bytes, name: str, what: str) -> str:
         raise CaseError(f"{what} file {name}: byte {error.start} is not UTF-8; save it as UTF-8") from error
 
 
-def parse_cases(name: str, text: str) -> CaseFile:
+def parse_cases(name: str, text: str) -> Document:
     """Return the cases in native JSON lines; `name` identifies the file in messages.
 
     A case without a `dataset` belongs to the dataset named after the file, without folder and extension.
     """
-    return _case_file(Native().read(parse_lines(text.removeprefix("\ufeff")), name))
-
-
-def _case_file(document: Document) -> CaseFile:
-    return CaseFile(name=document.name, cases=document.cases, problems=document.problems)
+    return Native().read(parse_lines(text.removeprefix("\ufeff")), name)
 
 
 DEFAULT_REWARD_THRESHOLD: Final = 1.0 - 1e-6
@@ -188,10 +161,7 @@ def _header_problems(header: list[str]) -> Iterator[str]:
     if "conversation_id" not in header:
         yield f"conversation_id: column missing, found {','.join(header) or 'no columns'}; allowed: {allowed}"
         return
-    for column in sorted({column for column in header if column not in _COLUMNS}):
-        yield f"{column or 'a column without a name'}: unknown column; allowed: {allowed}"
-    for column in sorted({column for column in header if header.count(column) > 1}):
-        yield f"{column}: duplicate column; keep one"
+    yield from column_problems(header, _COLUMNS, allowed)
     if {"verdict", "reward"} <= set(header):
         yield "verdict, reward: both columns are present; keep one"
 

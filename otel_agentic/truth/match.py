@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -21,8 +22,6 @@ from otel_agentic.truth.sentences import Spoken, contradict, denies, form, resem
 from otel_agentic.truth.values import Bag, is_number, leaves, normalise, says_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.truth.load import Label
     from otel_agentic.truth.model import Case, ToolExpectation

@@ -8,19 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
-from otel_agentic.truth.values import compile_pattern, is_number, schema_problems
+from otel_agentic.config.patterns import own_pattern
+from otel_agentic.truth.values import is_number, schema_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
 Effect = Literal["read", "write"]
@@ -148,7 +147,7 @@ def _operand_problem(mode: ModeName, value: Any) -> str | None:
         if not isinstance(value, str):
             return f"expects a pattern, found {value!r}"
         try:
-            compile_pattern(value)
+            own_pattern(value)
         except ValueError as error:
             return str(error)
     return None

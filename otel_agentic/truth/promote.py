@@ -5,18 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from otel_agentic.truth.match import queries_key
+from otel_agentic.truth.match import Queries, queries_key
 from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, ToolExpectation
 from otel_agentic.truth.values import normalise, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
-    from otel_agentic.truth.match import Queries
 
 #: Similarity in percent (rapidfuzz, InDel over sorted words) from which two first queries ask the same.
 _SAME_QUESTION: Final = 80

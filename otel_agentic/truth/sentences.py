@@ -7,45 +7,25 @@ differ in a negation, a number or a name.
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from importlib.resources import files
+from typing import Any, Final
 
 import regex
 
 from otel_agentic.truth.values import normalise, words
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-_COMMON_WORDS_TEXT: Final = (
-    "a an the and or but if so as of at by for from in into on onto to with about than then that this these those "
-    "there here it its i me my mine we us our you your he him his she her they them their who whom which what when "
-    "where why how is am are was were be been being do does did done have has had having will would can could should "
-    "shall may might must not no yes ok okay please thanks thank hi hello hey sure just also any some all"
-)
+_WORDS: Final[Mapping[str, Any]] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
 #: English words that any request may contain; words of other languages weigh little because most cases contain them.
-COMMON_WORDS: Final = frozenset(_COMMON_WORDS_TEXT.split())
-_NEGATIONS_TEXT: Final = (
-    "not no never without cannot none neither nor nothing nobody nowhere nicht kein keine keinen keinem keiner nie "
-    "niemals ohne pas jamais sans nunca sin não nunca sem non senza niet geen nooit zonder 不 没 沒 无 無"
-)
-_NEGATIONS: Final = frozenset(_NEGATIONS_TEXT.split())
+COMMON_WORDS: Final = frozenset(_WORDS["common"].split())
+_NEGATIONS: Final = frozenset(_WORDS["negations"].split())
 #: Words that a sentence has and its negation does not, or vice versa.
 _UNCOUNTED: Final = _NEGATIONS | {"do", "does", "did"}
-#: "won't" and the like: without "n't" the remainder is no word.
-_SHORT_FORMS: Final = {"won't": "will not", "can't": "can not", "shan't": "shall not", "cannot": "can not"}
-_SHORT_FORM: Final = regex.compile("|".join(_SHORT_FORMS))
-_ENDINGS: Final = {
-    "n't": " not",
-    "'m": " am",
-    "'re": " are",
-    "'ve": " have",
-    "'ll": " will",
-    "'d": " would",
-    "'s": " s",
-}
-_ENDING: Final = regex.compile(rf"(?:{'|'.join(_ENDINGS)})\b")
+_SHORT_FORM: Final = regex.compile("|".join(_WORDS["short_forms"]))
+_ENDING: Final = regex.compile(rf"(?:{'|'.join(_WORDS['endings'])})\b")
 _APOSTROPHES: Final = str.maketrans(dict.fromkeys("\u2019\u2018\u02bc", "'"))
 
 #: The number of a list item, if a user answers point by point.
@@ -141,8 +121,8 @@ def plain_words(text: str) -> list[str]:
     ['i', 'do', 'not', 'want', 'hat-136', 'on', 'may', '20', 'but', '1200', 'for', '5']
     """
     plain = normalise(text.translate(_APOSTROPHES))
-    plain = _SHORT_FORM.sub(lambda match: _SHORT_FORMS[match[0]], plain)
-    plain = _ENDING.sub(lambda match: _ENDINGS[match[0]], plain)
+    plain = _SHORT_FORM.sub(lambda match: _WORDS["short_forms"][match[0]], plain)
+    plain = _ENDING.sub(lambda match: _WORDS["endings"][match[0]], plain)
     if not _DIGIT.search(plain):
         return words(plain)
     tokens: list[str] = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -23,8 +24,6 @@ import numpy as np
 from otel_agentic.truth.sentences import COMMON_WORDS, Spoken, asks_for_another, contradict, is_figure, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from otel_agentic.truth.model import Case
 
 #: The words of a text in order.

@@ -1,6 +1,4 @@
-"""Comparison of texts and JSON values: normalisation, regular expressions in linear time, equality by value, JSON Schema.
-
-JSON Schema for parameters and arguments, by `jsonschema-rs`, with every check bounded.
+"""Comparison of texts and JSON values: normalisation, equality by value, and JSON Schema by `jsonschema-rs`, with bounded checks.
 
 Schemas and values are untrusted input: nothing is fetched, patterns run in linear time, and a check whose work could grow
 beyond a limit is refused before it starts. Cases use draft 2020-12 as it is; schemas of tools are read in every draft from 3 to
@@ -14,7 +12,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -22,39 +20,10 @@ from urllib.parse import unquote
 
 import regex
 
-from otel_agentic.config.patterns import OwnPattern, own_pattern
+from otel_agentic.config.patterns import own_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
-
     from jsonschema_rs import ValidationError
-
-
-def compile_pattern(pattern: str) -> OwnPattern:
-    """Return the compiled pattern.
-
-    Raises:
-        ValueError: RE2 does not support it; names the pattern and the reason.
-    """
-    return own_pattern(pattern)
-
-
-def matches_fully(pattern: str, text: str) -> bool:
-    """Return whether the whole text matches.
-
-    >>> matches_fully("[A-Z]{3}", "JFK"), matches_fully("[A-Z]{3}", "JFK1")
-    (True, False)
-    """
-    return own_pattern(pattern).fullmatch(text)
-
-
-def occurs(pattern: str, text: str) -> bool:
-    """Return whether the pattern matches somewhere in the text.
-
-    >>> occurs("[0-9]", "gate B7")
-    True
-    """
-    return own_pattern(pattern).search(text)
 
 
 #: Punctuation that may end a sentence without changing its meaning; `%` and the like are significant. NFKC has already
@@ -63,10 +32,10 @@ def occurs(pattern: str, text: str) -> bool:
 _FINAL_PUNCTUATION: Final = " .!?。؟،,;:" + "".join(map(chr, (0x06D4, 0x0964, 0x0965, 0x0589, 0x104B, 0x1362, 0x17D4)))
 
 #: Scripts written without spaces: each character is a word.
-_UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 #: Not `re`: its words break at combining marks, which would split Hindi words into letters.
-_WORD: Final = regex.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
-_UNSPACED_CHARACTER: Final = regex.compile(f"[{_UNSPACED}]")
+_WORD: Final = regex.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+_UNSPACED_CHARACTER: Final = regex.compile(f"[{UNSPACED}]")
 #: These marks select how an emoji is drawn, and are part of no word.
 _VARIATION_SELECTORS: Final = frozenset("\ufe0e\ufe0f")
 
@@ -341,9 +310,10 @@ def schema_problems(schema: Any) -> Iterator[str]:
     for error in Draft202012Validator({"$ref": _METASCHEMA}, offline=True, validate_formats=False).iter_errors(schema):
         valid = False
         yield f"not a JSON Schema, at {'/'.join(map(str, error.instance_path)) or 'the top'}: {error.message}"
-    for pattern in _texts_under(schema, ("pattern",)):
+    for pattern in (node.get("pattern") for node in _nodes(schema)):
         try:
-            compile_pattern(pattern)
+            if isinstance(pattern, str):
+                own_pattern(pattern)
         except ValueError as error:
             valid = False
             yield f"pattern {error}"
@@ -528,7 +498,9 @@ class _Compiled:
             except (LookupError, TypeError, ValueError):
                 raise SchemaUnusableError(_OUTSIDE) from None
         name = fragment.removeprefix("#")
-        return next((node for node in _nodes(self._schema) if name in _anchors(node)), None)
+        return next(
+            (node for node in _nodes(self._schema) if name in (node.get("$anchor"), node.get("$dynamicAnchor"))), None
+        )
 
     def _faults_of(self, error: ValidationError) -> Iterator[SchemaFault]:
         keyword = "false" if error.kind.name == "falseSchema" else error.kind.name
@@ -540,19 +512,27 @@ class _Compiled:
             except (LookupError, TypeError, ValueError):
                 operand = error.kind.value
         if keyword == "required":
-            yield _fault([*path, error.kind.value], keyword, "is required but missing")
+            yield SchemaFault(path=_path([*path, error.kind.value]), keyword=keyword, message="is required but missing")
         elif keyword == "additionalProperties":
             for name in error.kind.value:
-                yield _fault([*path, name], keyword, "is not a parameter of the tool")
+                yield SchemaFault(path=_path([*path, name]), keyword=keyword, message="is not a parameter of the tool")
         elif keyword in {"type", "enum", "const"}:
             choices = [operand] if keyword == "const" or not isinstance(operand, list) else operand
-            yield _fault(path, keyword, f"is {value}, allowed: {_either(choices, keyword)}")
+            yield SchemaFault(
+                path=_path(path), keyword=keyword, message=f"is {value}, allowed: {_either(choices, keyword)}"
+            )
         elif keyword == "pattern":
-            yield _fault(path, keyword, f"is {value}, which does not match the pattern {json_text(operand)}")
+            yield SchemaFault(
+                path=_path(path),
+                keyword=keyword,
+                message=f"is {value}, which does not match the pattern {json_text(operand)}",
+            )
         elif keyword == "false":
-            yield _fault(path, keyword, f"is {value}, but no value is allowed there")
+            yield SchemaFault(path=_path(path), keyword=keyword, message=f"is {value}, but no value is allowed there")
         else:
-            yield _fault(path, keyword, f"is {value}, which breaks {keyword} {json_text(operand)}")
+            yield SchemaFault(
+                path=_path(path), keyword=keyword, message=f"is {value}, which breaks {keyword} {json_text(operand)}"
+            )
 
 
 def _translated(schema: Any) -> tuple[Any, int]:
@@ -662,15 +642,6 @@ def _keys(value: Any) -> Iterator[str]:
         yield from node
 
 
-def _texts_under(schema: Any, keywords: Sequence[str]) -> Iterator[str]:
-    for node in _nodes(schema):
-        yield from (node[keyword] for keyword in keywords if isinstance(node.get(keyword), str))
-
-
-def _anchors(node: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(node.get(keyword) for keyword in ("$anchor", "$dynamicAnchor"))
-
-
 def _subschemas(keyword: str, operand: Any) -> Iterator[Any]:
     if isinstance(operand, list):
         yield from operand
@@ -688,10 +659,6 @@ def _at(value: Any, path: Sequence[str | int]) -> Any:
     for part in path:
         value = value[int(part)] if isinstance(value, list) else value[part]
     return value
-
-
-def _fault(path: Sequence[str | int], keyword: str, message: str) -> SchemaFault:
-    return SchemaFault(path=_path(path), keyword=keyword, message=message)
 
 
 def _either(choices: Sequence[Any], keyword: str) -> str:

@@ -3,16 +3,13 @@
 Importing this package loads numpy and scipy.special (through `stats`).
 """
 
-from otel_agentic.stats.model import TIERS, Tier
-from otel_agentic.windows.columns import Results, Tallies, WindowTable, results_of
+from otel_agentic.windows.columns import Tallies, WindowTable, window_table
 from otel_agentic.windows.groups import (
-    GROUP_BYS,
     GroupBy,
     attempts_of,
     group_by,
     group_by_subject,
-    mean_dimensions,
-    pass_rate_bounds,
+    results_of,
     scored_conversation,
     subject_key,
     summarise,
@@ -23,27 +20,26 @@ from otel_agentic.windows.model import (
     DimensionMean,
     GroupKey,
     GroupSummary,
-    RemovedAttempts,
     ScoredConversation,
+    Window,
     WindowPoint,
     claim_basis,
+    current_end,
+    parse_width,
+    parse_window,
+    parse_windows,
+    window_ends,
 )
-from otel_agentic.windows.roll import roll, window_table
-from otel_agentic.windows.rolling import Window, current_end, parse_width, parse_window, parse_windows, window_ends
+from otel_agentic.windows.roll import roll
 
 __all__ = [
-    "GROUP_BYS",
-    "TIERS",
     "ClaimBasis",
     "DimensionMean",
     "GroupBy",
     "GroupKey",
     "GroupSummary",
-    "RemovedAttempts",
-    "Results",
     "ScoredConversation",
     "Tallies",
-    "Tier",
     "Window",
     "WindowPoint",
     "WindowTable",
@@ -52,11 +48,9 @@ __all__ = [
     "current_end",
     "group_by",
     "group_by_subject",
-    "mean_dimensions",
     "parse_width",
     "parse_window",
     "parse_windows",
-    "pass_rate_bounds",
     "results_of",
     "roll",
     "scored_conversation",

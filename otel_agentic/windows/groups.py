@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from fnmatch import fnmatchcase
 from math import isnan
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+import numpy as np
 
 from otel_agentic.errors import UsageError
-from otel_agentic.scoring.model import DIMENSIONS
+from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats.cluster import pooled_samples
 from otel_agentic.stats.estimators import headline_among, validate_k
-from otel_agentic.stats.grouped import GroupedAttempts, estimate_groups
 from otel_agentic.stats.hierarchical import TrafficEstimator, targets_of
-from otel_agentic.stats.model import Attempts
+from otel_agentic.stats.model import Attempts, GroupedAttempts, estimate_groups
 from otel_agentic.stats.tiers import claim_tiers
+from otel_agentic.windows.columns import Results
 from otel_agentic.windows.model import (
     ClaimBasis,
     DimensionMean,
@@ -21,6 +24,8 @@ from otel_agentic.windows.model import (
     GroupSummary,
     ScoredConversation,
     claim_basis,
+    mean_dimensions,
+    pass_rate_bounds,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +33,8 @@ if TYPE_CHECKING:
 
     from otel_agentic.config import StatsSettings
     from otel_agentic.conversations.model import Conversation
-    from otel_agentic.scoring.model import ConversationScore, Dimension, ToolScore
+    from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.scoring.scope import Dimension, Outcome
     from otel_agentic.stats.model import Estimates, Estimator
     from otel_agentic.stats.tiers import TierClaim
     from otel_agentic.truth.model import Case
@@ -67,16 +73,6 @@ def _expected_tools(case: Case | None) -> Iterator[str]:
     if case is not None:
         for tools in (case.tools, *(turn.tools for turn in case.turns)):
             yield from () if tools is None else (call.tool_name for call in tools.calls)
-
-
-def mean_dimensions(scores: Sequence[ToolScore]) -> dict[Dimension, float]:
-    """Return the mean of each dimension over the expectations to which it applies."""
-    dimensions: dict[Dimension, float] = {}
-    for name in DIMENSIONS:
-        values = [value for score in scores if (value := score.dimensions.get(name)) is not None]
-        if values:
-            dimensions[name] = sum(values) / len(values)
-    return dimensions
 
 
 GroupBy = Literal["agent", "version", "environment", "service", "tag", "case", "tool"]
@@ -266,18 +262,6 @@ def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
     )
 
 
-def pass_rate_bounds(n: int, c: int, not_evaluated: int, known_failures: int = 0) -> tuple[float, float] | None:
-    """Return the pass rate if all that were not evaluated had failed, and had passed; None without conversations.
-
-    Of the not evaluated, `known_failures` fail however the judge would have decided: they cannot have passed.
-
-    >>> pass_rate_bounds(8, 6, 2), pass_rate_bounds(8, 6, 2, known_failures=1)
-    ((0.6, 0.8), (0.6, 0.7))
-    """
-    total = n + not_evaluated
-    return (c / total, (c + not_evaluated - known_failures) / total) if total else None
-
-
 def _not_evaluated(scored: Iterable[ScoredConversation]) -> dict[str, int]:
     reasons = Counter(
         conversation.reason or "no_data" for conversation in scored if conversation.outcome == "not_evaluated"
@@ -294,3 +278,57 @@ def _dimension_means(scored: Sequence[ScoredConversation]) -> dict[Dimension, Di
             mean = total / sum(row.weight for row in applies)
             means[dimension] = DimensionMean(mean=min(1.0, max(0.0, mean)), n=len(applies))
     return means
+
+
+#: The representation of outcomes in columns.
+OUTCOME_CODES: Final[dict[Outcome, int]] = {"pass": 1, "fail": 0, "not_evaluated": -1}
+
+
+def results_of(scored: Iterable[ScoredConversation], tags: Sequence[str] = ()) -> Results:
+    """Return the columns of scored conversations, in event order, groups sorted by key.
+
+    Args:
+        scored: conversations in any order, each once.
+        tags: case tags, names or globs, that form separate groups in addition to the total.
+    """
+    ordered = sorted(scored, key=lambda row: (row.ended_ns, row.environment, row.conversation_id))
+    rows = [(key, row) for row in ordered for key in _keys_with_tags(row, tags)]
+    groups = sorted({key for key, _ in rows}, key=GroupKey.sort_key)
+    cases = sorted({row.case_key for row in ordered if row.case_id is not None})
+    reasons = sorted({_reason(row) for row in ordered if row.outcome == "not_evaluated"})
+    group_codes = {key: code for code, key in enumerate(groups)}
+    case_codes = {key: code for code, key in enumerate(cases)}
+    reason_codes = {reason: code for code, reason in enumerate(reasons)}
+    return Results(
+        groups=groups,
+        group=np.array([group_codes[key] for key, _ in rows], dtype=np.int64),
+        case=np.array([-1 if row.case_id is None else case_codes[row.case_key] for _, row in rows], dtype=np.int64),
+        ended_ns=np.array([row.ended_ns for _, row in rows], dtype=np.int64),
+        outcome=np.array([OUTCOME_CODES[row.outcome] for _, row in rows], dtype=np.int64),
+        reasons=reasons,
+        reason=np.array(
+            [reason_codes[_reason(row)] if row.outcome == "not_evaluated" else -1 for _, row in rows], dtype=np.int64
+        ),
+        dimensions=np.array(
+            [[row.dimensions.get(name, np.nan) for name in DIMENSIONS] for _, row in rows], dtype=np.float64
+        ).reshape(-1, len(DIMENSIONS)),
+        weight=np.array([row.weight for _, row in rows], dtype=np.float64),
+    )
+
+
+def _keys_with_tags(scored: ScoredConversation, tags: Sequence[str]) -> Iterator[GroupKey]:
+    total = subject_key(scored)
+    yield total
+    for tag in dict.fromkeys(scored.tags):
+        if any(fnmatchcase(tag, glob) for glob in tags):
+            yield GroupKey(
+                agent=total.agent,
+                agent_version=total.agent_version,
+                environment=total.environment,
+                service=total.service,
+                tag=tag,
+            )
+
+
+def _reason(scored: ScoredConversation) -> str:
+    return scored.reason or "no_data"

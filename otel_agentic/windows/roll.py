@@ -1,293 +1,24 @@
-"""Window points: counts at many ends, estimated once for each distinct content."""
+"""Rolling windows at many ends, counted without reading any conversation twice."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from otel_agentic.stats import (
-    GroupedAttempts,
-    GroupedEstimates,
-    estimate_groups,
-    headline_among,
-    leaning_tiers,
-    pooled_samples,
-    validate_k,
-)
-from otel_agentic.windows.columns import Tallies, WindowTable
-from otel_agentic.windows.rolling import parse_windows
-from otel_agentic.windows.tally import Kinds, Ordered, tally, unique_rows
+from otel_agentic.stats import Estimator, GroupedAttempts, validate_k
+from otel_agentic.windows.columns import Kinds, Results, Tallies, WindowTable, unique_rows, window_table
+from otel_agentic.windows.model import Window, parse_windows, widest_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import numpy.typing as npt
 
     from otel_agentic.config import StatsSettings
-    from otel_agentic.stats import Estimator, Tier
-    from otel_agentic.windows.columns import Results
-    from otel_agentic.windows.model import GroupKey
-    from otel_agentic.windows.rolling import Window
+    from otel_agentic.windows.columns import Claims, FloatArray, IntArray
 
-    FloatArray = npt.NDArray[np.float64]
-    IntArray = npt.NDArray[np.int64]
-    #: The tier claimed for a group at an end, ns.
-    Claims = Mapping[tuple[GroupKey, int], Tier]
-
-
-class Slot(NamedTuple):
-    """A window at an end: the bands `first <= band < beyond`; `number` is `end * windows + window`."""
-
-    number: int
-    first: int
-    beyond: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Bands:
-    """The counts of one query, and the windows that are sums of its bands.
-
-    Attributes:
-        slots: the windows.
-        group: (rows,) index of the group.
-        band: (rows,) band.
-        weight: (rows,) weight of the conversations.
-        reason: (rows,) index of the reason why they were not evaluated, -1 for evaluated ones.
-        count: (rows,) number of conversations.
-        dimension_sum: (rows, 4) sum of each tool dimension.
-        dimension_n: (rows, 4) number of conversations in the sum.
-        case_group: (case rows,) index of the group.
-        case_band: (case rows,) band.
-        case_weight: (case rows,) weight of the conversations.
-        case: (case rows,) code of the case, -1 for conversations without one.
-        passed: (case rows,) how many of its conversations passed.
-        failed: (case rows,) how many failed.
-    """
-
-    slots: Sequence[Slot]
-    group: IntArray
-    band: IntArray
-    weight: FloatArray
-    reason: IntArray
-    count: IntArray
-    dimension_sum: FloatArray
-    dimension_n: IntArray
-    case_group: IntArray
-    case_band: IntArray
-    case_weight: FloatArray
-    case: IntArray
-    passed: IntArray
-    failed: IntArray
-
-    def summed(self, index: IntArray, band: IntArray, size: int, values: FloatArray) -> FloatArray:
-        """Return sums by window and index: (slots, size, columns) from (rows, columns)."""
-        bands = max(slot.beyond for slot in self.slots)
-        flat = band * size + index
-        columns = [np.bincount(flat, weights=column, minlength=bands * size) for column in values.T]
-        by_band = np.stack(columns, axis=1).reshape(bands, size, len(columns))
-        return np.stack([by_band[slot.first : slot.beyond].sum(axis=0) for slot in self.slots])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Counted:
-    """The counts of queries, by group, window and end.
-
-    Attributes:
-        groups: the groups, sorted by key.
-        windows: the windows.
-        ends: their ends, ns, ascending.
-        reasons: reasons, sorted.
-        parts: the counts of each query; together they contain every window at every end once.
-    """
-
-    groups: Sequence[GroupKey]
-    windows: Sequence[Window]
-    ends: Sequence[int]
-    reasons: Sequence[str]
-    parts: Sequence[Bands]
-
-    def tallies(self) -> Tallies:
-        """Return the tallies, points sorted by end, window and group."""
-        size = len(self.groups)
-        slots = len(self.ends) * len(self.windows)
-        missing, dimensions = self._held(slots)
-        attempts = self._attempts(slots)
-        evaluated = attempts.total(np.stack((attempts.n, attempts.c), axis=1))
-        points = np.flatnonzero(evaluated[:, 0] + missing.sum(axis=1) > 0)
-        used = np.flatnonzero(missing.any(axis=0))
-        slot = points // max(1, size)
-        return Tallies(
-            groups=self.groups,
-            group=points % max(1, size),
-            windows=[window.name for window in self.windows],
-            window=slot % len(self.windows),
-            end_ns=np.asarray(self.ends, dtype=np.int64)[slot // len(self.windows)],
-            n=evaluated[points, 0].astype(np.int64),
-            c=evaluated[points, 1].astype(np.int64),
-            content=np.arange(len(points)),
-            attempts=_at(attempts, points),
-            reasons=[self.reasons[reason] for reason in used.tolist()],
-            not_evaluated=missing[np.ix_(points, used)].astype(np.int64),
-            dimension_mean=np.divide(
-                dimensions[points, 0], dimensions[points, 1], out=np.full((len(points), 4), np.nan),
-                where=dimensions[points, 2] > 0,
-            ).clip(0.0, 1.0),
-            dimension_n=dimensions[points, 2].astype(np.int64),
-        )  # fmt: skip
-
-    def _held(self, slots: int) -> tuple[FloatArray, FloatArray]:
-        """Return, by slot and group, the not evaluated by reason, and weighted sum, weight and number of each dimension."""
-        size, reasons = len(self.groups), len(self.reasons)
-        missing, dimensions = np.zeros((slots, size, reasons)), np.zeros((slots, size, 12))
-        for part in self.parts:
-            weight = part.weight[:, None]
-            values: FloatArray = np.hstack((part.dimension_sum * weight, part.dimension_n * weight, part.dimension_n))
-            numbers = [slot.number for slot in part.slots]
-            dimensions[numbers] = part.summed(part.group, part.band, size, values)
-            by_reason: FloatArray = np.where(part.reason[:, None] == np.arange(reasons), part.count[:, None], 0.0)
-            if reasons:
-                missing[numbers] = part.summed(part.group, part.band, size, by_reason)
-        return missing.reshape(slots * size, reasons), dimensions.reshape(slots * size, 3, 4)
-
-    def _attempts(self, slots: int) -> GroupedAttempts:
-        """Return the evaluated conversations by slot and group."""
-        weights = np.unique(np.concatenate([[], *(part.case_weight for part in self.parts)]))
-        if not len(weights):
-            weights = np.ones(1)
-        parts = [cases for part in self.parts for cases in (_named(part, weights), _alone(part, weights))]
-        slot = np.concatenate([part[0] for part in parts])
-        group = np.concatenate([part[1] for part in parts])
-        values = np.concatenate([part[2] for part in parts])
-        cases = np.concatenate([part[3] for part in parts])
-        content = slot * len(self.groups) + group
-        first, which = unique_rows([content, *values.T])
-        kinds = Kinds(
-            weights=weights,
-            kinds=values[first],
-            content=content[first],
-            kind=np.arange(len(first)),
-            cases=np.bincount(which, weights=cases, minlength=len(first)).astype(np.int64),
-        )
-        return kinds.attempts(slots * len(self.groups))
-
-
-#: For cases: slot, group, attempts by weight and the correct ones, and how many cases have these numbers.
-_Cases = tuple["IntArray", "IntArray", "IntArray", "IntArray"]
-
-
-def _named(part: Bands, weights: FloatArray) -> _Cases:
-    """Return the cases with a name: each is one case in each window."""
-    rows = np.flatnonzero(part.case >= 0)
-    first, which = unique_rows([part.case_group[rows], part.case[rows]])
-    held = part.summed(which, part.case_band[rows], len(first), _by_weight(part, rows, weights)).astype(np.int64)
-    slot, pair = np.nonzero(held[..., : len(weights)].any(axis=2))
-    group = part.case_group[rows][first]
-    numbers = np.array([slot.number for slot in part.slots], dtype=np.int64)
-    return numbers[slot], group[pair], held[slot, pair], np.ones(len(pair), dtype=np.int64)
-
-
-def _alone(part: Bands, weights: FloatArray) -> _Cases:
-    """Return the conversations without a case: each is a case of one attempt."""
-    rows = np.flatnonzero(part.case < 0)
-    size = int(part.case_group.max(initial=-1)) + 1
-    held = part.summed(part.case_group[rows], part.case_band[rows], size, _by_weight(part, rows, weights))
-    attempts, correct = np.split(held, 2, axis=2)
-    slot, group, kind = np.nonzero(np.concatenate((attempts - correct, correct), axis=2))
-    cases = np.concatenate((attempts - correct, correct), axis=2)[slot, group, kind].astype(np.int64)
-    identity = np.eye(len(weights), dtype=np.int64)
-    kinds = np.vstack((np.hstack((identity, np.zeros_like(identity))), np.hstack((identity, identity))))
-    numbers = np.array([slot.number for slot in part.slots], dtype=np.int64)
-    return numbers[slot], group, kinds[kind], cases
-
-
-def _by_weight(part: Bands, rows: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the attempts at each weight, then the correct ones, of some case rows."""
-    weight = np.searchsorted(weights, part.case_weight[rows])[:, None] == np.arange(len(weights))
-    attempts = (part.passed + part.failed)[rows, None]
-    return np.hstack((weight * attempts, weight * part.passed[rows, None])).astype(np.float64)
-
-
-def _at(attempts: GroupedAttempts, indices: IntArray) -> GroupedAttempts:
-    """Return the counts of some groups, which include all groups with counts, numbered consecutively."""
-    return GroupedAttempts(
-        size=len(indices),
-        group=np.searchsorted(indices, attempts.group),
-        n=attempts.n,
-        c=attempts.c,
-        cases=attempts.cases,
-        weights=attempts.weights,
-    )
-
-
-def window_table(
-    tallies: Tallies,
-    *,
-    estimators: Sequence[Estimator],
-    settings: StatsSettings,
-    k: Sequence[int],
-    claims: Claims | None = None,
-) -> WindowTable:
-    """Return the points of some counts, with estimates and tiers; each distinct content is estimated once.
-
-    The leaning of a window is based on the headline estimator: the configured one, or if it is not among `estimators` the mode's
-    pooled one, else the first.
-
-    Args:
-        tallies: the counts.
-        estimators: the estimators, each name once.
-        settings: mode, prior, level, tier rule and default estimator.
-        k: the k of pass@k and pass^k, ascending.
-        claims: the tiers claimed for groups at ends, from all of their conversations up to these; without one the evidence is
-            insufficient.
-    """
-    content, attempts = tallies.content, tallies.attempts
-    if attempts.size == 0:
-        nothing = {estimator.name: _nothing(estimator.name, settings, k) for estimator in estimators}
-        return WindowTable(
-            tallies=tallies,
-            k=tuple(k),
-            estimates=nothing,
-            default_estimator=[],
-            effective_n=np.zeros(0),
-            tier=[],
-            leaning=[],
-        )
-    headline, headline_estimator = headline_among(estimators, settings)
-    leaning = leaning_tiers(attempts, settings, headline_estimator)
-    indices = content.tolist()
-    identities = zip(tallies.group.tolist(), tallies.end_ns.tolist(), strict=True)
-    return WindowTable(
-        tallies=tallies,
-        k=tuple(k),
-        estimates={
-            estimator.name: _points_at(estimate_groups(estimator, attempts, k), content) for estimator in estimators
-        },
-        default_estimator=[headline] * len(indices),
-        effective_n=pooled_samples(attempts).n[content],
-        tier=[(claims or {}).get((tallies.groups[group], end), "insufficient_evidence") for group, end in identities],
-        leaning=[leaning[index] for index in indices],
-    )
-
-
-def _points_at(estimates: GroupedEstimates, content: IntArray) -> GroupedEstimates:
-    """Return the estimates of the points, from those of their contents."""
-    left_out = estimates.cases_left_out
-    return replace(
-        estimates,
-        interval_methods=[estimates.interval_methods[index] for index in content.tolist()],
-        pass_at_k=estimates.pass_at_k[content],
-        pass_pow_k=estimates.pass_pow_k[content],
-        cases_left_out=None if left_out is None else left_out[content],
-    )
-
-
-def _nothing(name: str, settings: StatsSettings, k: Sequence[int]) -> GroupedEstimates:
-    empty = np.zeros((0, len(k), 3))
-    return GroupedEstimates(
-        estimator=name, level=settings.level, k=tuple(k), interval_methods=[], pass_at_k=empty, pass_pow_k=empty
-    )
+    BoolArray = npt.NDArray[np.bool_]
 
 
 _CELLS: Final = 100_000
@@ -301,7 +32,7 @@ def roll(
     estimators: Sequence[Estimator],
     settings: StatsSettings,
     k: Sequence[int],
-    claims: Mapping[tuple[GroupKey, int], Tier] | None = None,
+    claims: Claims | None = None,
     cells: int = _CELLS,
 ) -> WindowTable:
     """Return a point for each group, window and end whose window holds a conversation, sorted by end, window, group.
@@ -380,3 +111,317 @@ def _by_reason(part: Tallies, reasons: Sequence[str]) -> np.ndarray[tuple[int, .
     table = np.zeros((part.size, len(reasons)), dtype=np.int64)
     table[:, [reasons.index(reason) for reason in part.reasons]] = part.not_evaluated
     return table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ordered:
+    """Results sorted by group and event order.
+
+    Attributes:
+        results: the results as passed.
+        row: (rows,) index of each in `results`.
+        group: (rows,) index of the group, ascending.
+        ended_ns: (rows,) end, ascending within a group.
+        outcome: (rows,) 1 pass, 0 fail, -1 not evaluated.
+        case: (rows,) code of the case within all groups; -1 for a case that is evaluated only once.
+        weights: (weights,) the distinct weights, ascending.
+        weight: (rows,) index into `weights`.
+    """
+
+    results: Results
+    row: IntArray
+    group: IntArray
+    ended_ns: IntArray
+    outcome: IntArray
+    case: IntArray
+    weights: FloatArray
+    weight: IntArray
+
+    @classmethod
+    def of(cls, results: Results) -> Ordered:
+        """Return results in event order; those of one moment stay in the order passed."""
+        row = np.lexsort((results.ended_ns, results.group))
+        weights, weight = np.unique(results.weight, return_inverse=True)
+        if not len(weights):
+            weights = np.ones(1)
+        outcome = results.outcome[row]
+        return cls(
+            results=results,
+            row=row,
+            group=results.group[row],
+            ended_ns=results.ended_ns[row],
+            outcome=outcome,
+            case=_repeated(results.group[row], results.case[row], evaluated=outcome >= 0),
+            weights=weights,
+            weight=weight.astype(np.int64)[row],
+        )
+
+    def first_ends(self, ends: IntArray) -> IntArray:
+        """Return the index of the first end that is not before each conversation's: from there on it may be in a window."""
+        return np.searchsorted(ends, self.ended_ns, side="left")
+
+    def beyond_ends(self, window: Window, ends: IntArray) -> IntArray:
+        """Return the index of the first end whose window each conversation has left."""
+        if window.width_ns is not None:
+            return np.searchsorted(ends - window.width_ns, self.ended_ns, side="left")
+        assert window.newest is not None  # noqa: S101 — a window has a width or a number
+        first = self.first_ends(ends)
+        pushed_out_by = np.arange(len(first)) + window.newest
+        group_beyond = np.searchsorted(self.group, self.group, side="right")
+        stays = pushed_out_by >= group_beyond
+        return np.where(stays, len(ends), first[np.minimum(pushed_out_by, len(first) - 1)])
+
+
+def _repeated(group: IntArray, case: IntArray, *, evaluated: npt.NDArray[np.bool_]) -> IntArray:
+    """Return codes of (group, case) for cases with several evaluated attempts, -1 for the others."""
+    codes = np.full(len(group), -1, dtype=np.int64)
+    named = np.flatnonzero(evaluated & (case >= 0))
+    distinct, which = unique_rows([group[named], case[named]])
+    several = np.bincount(which, minlength=len(distinct)) > 1
+    codes[named] = np.where(several[which], which, -1)
+    return codes
+
+
+class Runs(NamedTuple):
+    """Values that hold at the ends `first <= end < beyond`, by index of the end.
+
+    Attributes:
+        key: (runs, keys) whose values they are.
+        first: (runs,) first end.
+        beyond: (runs,) the end after the last one.
+        values: (runs, columns) the values.
+    """
+
+    key: IntArray
+    first: IntArray
+    beyond: IntArray
+    values: IntArray
+
+
+def running(
+    indices: IntArray, first: IntArray, beyond: IntArray, shape: tuple[int, int], weights: FloatArray | None = None
+) -> npt.NDArray[np.float64]:
+    """Return the sum, at each index and end, of the items that count from `first` to before `beyond`.
+
+    Args:
+        indices: (items,) index of each item.
+        first: (items,) first end at which it counts.
+        beyond: (items,) the end after the last one.
+        shape: number of indices and ends.
+        weights: (items,) how much each counts; None: 1.
+
+    >>> running(np.array([0, 0]), np.array([0, 1]), np.array([2, 3]), (1, 3)).tolist()
+    [[1.0, 2.0, 1.0]]
+    """
+    size, ends = shape
+    flat = indices * (ends + 1)
+    enter = np.bincount(flat + first, weights=weights, minlength=size * (ends + 1))
+    leave = np.bincount(flat + beyond, weights=weights, minlength=size * (ends + 1))
+    return np.asarray(np.cumsum((enter - leave).reshape(size, ends + 1), axis=1)[:, :ends], dtype=np.float64)
+
+
+def runs_of(keys: Sequence[IntArray], first: IntArray, beyond: IntArray, values: IntArray, ends: int) -> Runs:
+    """Return, by key, the sums of the items that count, as runs between changes; where all are 0 there is no run.
+
+    Args:
+        keys: columns that form the key of each item.
+        first: (items,) first end at which an item counts.
+        beyond: (items,) the end after the last one, at most `ends`.
+        values: (items, columns) how much it counts.
+        ends: number of ends.
+    """
+    at = np.concatenate((first, beyond))
+    twice = [np.concatenate((key, key)) for key in keys]
+    order = np.lexsort((at, *reversed(twice)))
+    at, sorted_keys = at[order], np.stack([key[order] for key in twice], axis=1)
+    total = np.cumsum(np.concatenate((values, -values))[order], axis=0)  # each key's changes sum up to 0
+    same_key = np.all(sorted_keys[1:] == sorted_keys[:-1], axis=1)
+    last = np.ones(len(at), dtype=bool)  # of several changes of a key at one end, the last one is the result
+    last[:-1] = ~(same_key & (at[1:] == at[:-1]))
+    key, begin, held = sorted_keys[last], at[last], total[last]
+    beyond_run = np.concatenate((begin[1:], [ends]))  # the last change of a key sets it to 0, and is dropped
+    some = np.any(held != 0, axis=1) & (begin < ends)
+    return Runs(key=key[some], first=begin[some], beyond=np.minimum(beyond_run, ends)[some], values=held[some])
+
+
+#: The number of tool dimensions: see `DIMENSIONS`.
+_DIMENSIONS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Stays:
+    """How long each conversation is in each window: at the ends `first <= end < beyond`, by index of the end.
+
+    Attributes:
+        index: (stays,) `window * groups + group`: where it is counted.
+        item: (stays,) its index in event order.
+        first: (stays,) first end.
+        beyond: (stays,) the end after the last one.
+        shape: number of indices and ends.
+    """
+
+    index: IntArray
+    item: IntArray
+    first: IntArray
+    beyond: IntArray
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, ordered: Ordered, windows: Sequence[Window], ends: IntArray) -> _Stays:
+        first = ordered.first_ends(ends)
+        beyond = np.concatenate([ordered.beyond_ends(window, ends) for window in windows])
+        size = len(first)
+        item = np.tile(np.arange(size), len(windows))
+        groups = len(ordered.results.groups)
+        index = np.tile(ordered.group, len(windows)) + np.repeat(np.arange(len(windows)) * groups, size)
+        first = np.tile(first, len(windows))
+        some = first < beyond
+        return cls(
+            index=index[some],
+            item=item[some],
+            first=first[some],
+            beyond=beyond[some],
+            shape=(groups * len(windows), len(ends)),
+        )
+
+    def running(self, some: BoolArray | None = None, weights: FloatArray | None = None) -> FloatArray:
+        """Return the count at each index and end of some conversations, or the sum of their weights."""
+        chosen = np.ones(len(self.index), dtype=bool) if some is None else some
+        return running(
+            self.index[chosen],
+            self.first[chosen],
+            self.beyond[chosen],
+            self.shape,
+            None if weights is None else weights[chosen],
+        )
+
+    def changes(self) -> BoolArray:
+        """Return at which indices and ends the content differs from that at the previous end; it does at the first end."""
+        indices, ends = self.shape
+        changed = np.zeros((indices, ends + 1), dtype=bool)
+        changed[self.index, self.first] = True
+        changed[self.index, self.beyond] = True
+        changed[:, 0] = True
+        return changed[:, :ends]
+
+
+def tally(ordered: Ordered, windows: Sequence[Window], ends_ns: Sequence[int]) -> Tallies:
+    """Return the content of each group's windows at some ends; an empty window has no point.
+
+    Memory is bounded by groups x windows x ends, and by the kinds of cases of all distinct contents.
+
+    Args:
+        ordered: the conversations.
+        windows: the windows.
+        ends_ns: their ends, ascending, each once.
+    """
+    ends = np.asarray(ends_ns, dtype=np.int64)
+    stays = _Stays.of(ordered, windows, ends)
+    present = (stays.running() > 0) & _alive(ordered, windows, ends)
+    numbers = (np.cumsum(stays.changes()) - 1).reshape(stays.shape)
+    end, index = np.nonzero(present.T)
+    used, content = np.unique(numbers[index, end], return_inverse=True)
+    attempts = _kinds(ordered, stays, numbers, used).attempts(len(used))
+    outcome = ordered.outcome[stays.item]
+    reasons, missing = _not_evaluated(ordered, stays, (index, end))
+    dimension_mean, dimension_n = _dimensions(ordered, stays, (index, end))
+    return Tallies(
+        groups=ordered.results.groups,
+        group=index % max(1, len(ordered.results.groups)),
+        windows=[window.name for window in windows],
+        window=index // max(1, len(ordered.results.groups)),
+        end_ns=ends[end],
+        n=_integers(stays.running(outcome >= 0)[index, end]),
+        c=_integers(stays.running(outcome == 1)[index, end]),
+        content=content.astype(np.int64),
+        attempts=attempts,
+        reasons=reasons,
+        not_evaluated=missing,
+        dimension_mean=dimension_mean,
+        dimension_n=dimension_n,
+    )
+
+
+def _alive(ordered: Ordered, windows: Sequence[Window], ends: IntArray) -> BoolArray:
+    """Return at which indices and ends a window may have a point; a count window ends some time after its last, see `widest_ns`."""
+    groups = len(ordered.results.groups)
+    first = ordered.first_ends(ends)
+    beyond = np.searchsorted(ends - widest_ns(windows), ordered.ended_ns, side="left")
+    recent = running(ordered.group, first, np.maximum(first, beyond), (groups, len(ends))) > 0
+    always = np.ones_like(recent)
+    by_window = [always if window.newest is None else recent for window in windows]
+    return np.concatenate(by_window)
+
+
+def _kinds(ordered: Ordered, stays: _Stays, numbers: IntArray, used: IntArray) -> Kinds:
+    """Return the kinds of cases of the contents in use, numbered as in `used`."""
+    held = _cases(ordered, stays)
+    ends = stays.shape[1]
+    first_of_kind, kind = unique_rows(list(held.values.T))
+    counted = runs_of((held.key[:, 0], kind), held.first, held.beyond, np.ones((len(kind), 1), dtype=np.int64), ends)
+    begin = numbers[counted.key[:, 0], counted.first]
+    length = numbers[counted.key[:, 0], counted.beyond - 1] - begin + 1
+    row = np.repeat(np.arange(len(length)), length)
+    number = begin[row] + np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length)
+    at = np.minimum(np.searchsorted(used, number), max(0, len(used) - 1))
+    selected = used[at] == number if len(used) else np.zeros(len(row), dtype=bool)
+    return Kinds(
+        weights=ordered.weights,
+        kinds=held.values[first_of_kind],
+        content=at[selected],
+        kind=counted.key[row[selected], 1],
+        cases=counted.values[row[selected], 0],
+    )
+
+
+def _cases(ordered: Ordered, stays: _Stays) -> Runs:
+    """Return, by index and case, the evaluated attempts at each weight, then the correct ones, as runs."""
+    evaluated = np.flatnonzero(ordered.outcome[stays.item] >= 0)
+    item = stays.item[evaluated]
+    sizes = len(ordered.weights)
+    values = np.zeros((len(item), 2 * sizes), dtype=np.int64)
+    values[np.arange(len(item)), ordered.weight[item]] = 1
+    values[np.arange(len(item)), sizes + ordered.weight[item]] = ordered.outcome[item]
+    first, beyond, index = stays.first[evaluated], stays.beyond[evaluated], stays.index[evaluated]
+    alone = ordered.case[item] < 0
+    several = ~alone
+    repeated = runs_of(
+        (index[several], ordered.case[item[several]]), first[several], beyond[several], values[several], stays.shape[1]
+    )
+    return Runs(
+        key=np.concatenate((np.stack((index[alone], np.full(alone.sum(), -1)), axis=1), repeated.key)),
+        first=np.concatenate((first[alone], repeated.first)),
+        beyond=np.concatenate((beyond[alone], repeated.beyond)),
+        values=np.concatenate((values[alone], repeated.values)),
+    )
+
+
+def _not_evaluated(
+    ordered: Ordered, stays: _Stays, points: tuple[IntArray, IntArray]
+) -> tuple[Sequence[str], IntArray]:
+    """Return the reasons of conversations not evaluated, sorted, and how often each point has each."""
+    reason = ordered.results.reason[ordered.row][stays.item]
+    occurring = sorted(np.unique(reason[reason >= 0]).tolist(), key=lambda code: ordered.results.reasons[code])
+    counts = [_integers(stays.running(reason == code)[points]) for code in occurring]
+    table = np.stack(counts, axis=1) if counts else np.zeros((len(points[0]), 0), dtype=np.int64)
+    return [ordered.results.reasons[code] for code in occurring], table
+
+
+def _dimensions(ordered: Ordered, stays: _Stays, points: tuple[IntArray, IntArray]) -> tuple[FloatArray, IntArray]:
+    """Return the weighted mean of each tool dimension at each point, and the number of its conversations."""
+    means = np.full((len(points[0]), _DIMENSIONS), np.nan)
+    counts = np.zeros(means.shape, dtype=np.int64)
+    values = ordered.results.dimensions[ordered.row][stays.item]
+    weight = ordered.weights[ordered.weight[stays.item]]
+    for dimension in range(_DIMENSIONS):
+        applies = ~np.isnan(values[:, dimension])
+        if applies.any():
+            counts[:, dimension] = _integers(stays.running(applies)[points])
+            total = stays.running(applies, weight * values[:, dimension])[points]
+            there = counts[:, dimension] > 0
+            means[there, dimension] = (total[there] / stays.running(applies, weight)[points][there]).clip(0.0, 1.0)
+    return means, counts
+
+
+def _integers(counts: FloatArray) -> IntArray:
+    return np.rint(counts).astype(np.int64)

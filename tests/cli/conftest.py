@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.cli.running import Ran, done, run
 from tests.cli.small import conversation, write_cases, write_spans
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture(autouse=True)
 def _own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep the settings of whoever runs the tests out: environment, and `otel-agentic.toml` where they stand."""
+    """Isolate tests from local settings: environment variables, and `otel-agentic.toml` in the working directory."""
     for name in list(os.environ):
         if name.startswith(("OTEL_", "COLUMNS")):
             monkeypatch.delenv(name)
@@ -54,7 +51,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     """Return a store that tests read and do not change."""
     folder = tmp_path_factory.mktemp("shop")
     look_up, cancel = {"order": "A1"}, {"order": "B2"}
-    made = [
+    conversations = [
         conversation("c1", calls=[("look_up", look_up, '{"day": "Monday"}')], case="where"),
         conversation("c2", calls=[("look_up", {"order": "A2"}, '{"day": "Friday"}')], case="where"),
         conversation("c3", query="Cancel it", answer="Done.", calls=[("cancel", cancel, "ok")], case="cancel"),
@@ -64,11 +61,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
         {"case_id": "where", "tools": {"calls": [{"tool_name": "look_up", "parameters": look_up}]}},
         {"case_id": "cancel", "tools": {"calls": [{"tool_name": "cancel", "parameters": cancel}]}},
     ]
-    found = Shop(
+    result = Shop(
         db=folder / "shop.duckdb",
-        spans=write_spans(folder / "spans.jsonl", made),
+        spans=write_spans(folder / "spans.jsonl", conversations),
         cases=write_cases(folder / "cases.jsonl", cases),
     )
-    done("ingest", found.spans, "--db", found.db)
-    done("evaluate", "--db", found.db, "--cases", found.cases)
-    return found
+    done("ingest", result.spans, "--db", result.db)
+    done("evaluate", "--db", result.db, "--cases", result.cases)
+    return result

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from tests.cli.running import done
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY_NS: Final = 24 * 3600 * SECOND_NS
 ROME: Final = {"city": "Rome", "nights": 2}
@@ -27,7 +25,7 @@ CASES: Final[list[dict[str, Any]]] = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class Conversation:
     """A conversation of the store: its calls, the version that made it, and how many days after the first."""
 
     name: str
@@ -37,13 +35,13 @@ class Made:
 
 
 BOOK_ROME: Final = ("book", ROME, '{"code": "AB12"}')
-MADE: Final = (
-    Made(name="c1", calls=(BOOK_ROME,), version="1.9", day=0),
-    Made(name="c2", calls=(), version="1.9", day=1),
-    Made(name="c3", calls=(("book", PARIS, "ok"),), version="1.10", day=2),
-    Made(name="c4", calls=(("book", PARIS, "ok"), ("drop", {"all": True}, "ok")), version="1.10", day=3),
-    Made(name="c5", calls=(("book", {"city": "Oslo", "nights": 2}, "ok"),), version="1.10", day=4),
-    Made(name="c6", calls=(("book", ROME, "Error: no room"), BOOK_ROME), version="1.10", day=5),
+CONVERSATIONS: Final = (
+    Conversation(name="c1", calls=(BOOK_ROME,), version="1.9", day=0),
+    Conversation(name="c2", calls=(), version="1.9", day=1),
+    Conversation(name="c3", calls=(("book", PARIS, "ok"),), version="1.10", day=2),
+    Conversation(name="c4", calls=(("book", PARIS, "ok"), ("drop", {"all": True}, "ok")), version="1.10", day=3),
+    Conversation(name="c5", calls=(("book", {"city": "Oslo", "nights": 2}, "ok"),), version="1.10", day=4),
+    Conversation(name="c6", calls=(("book", ROME, "Error: no room"), BOOK_ROME), version="1.10", day=5),
 )
 
 
@@ -51,15 +49,15 @@ def build_hotel(folder: Path) -> Path:
     """Return a new store in a folder, ingested and evaluated."""
     requests = [
         conversation(
-            each.name,
+            item.name,
             query="A room in Rome, please",
             answer="Booked: AB12.",
-            calls=each.calls,
-            version=each.version,
+            calls=item.calls,
+            version=item.version,
             case="rome",
-            start_ns=NOON_NS + each.day * DAY_NS,
+            start_ns=NOON_NS + item.day * DAY_NS,
         )
-        for each in MADE
+        for item in CONVERSATIONS
     ]
     requests.append(conversation("c7", query="Hi", answer="Hello", case="talk"))
     db = folder / "hotel.duckdb"

@@ -1,4 +1,4 @@
-"""Groups of a report with what metrics say of them, as the command `report` returns it."""
+"""Groups of a report with their metrics, as the command `report` returns them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.cli.partial import partial
 
 
 def metric(**changes: Any) -> MetricSummary:
-    """Return what a metric of 0 to 1 says: a mean of .5 over four conversations."""
+    """Return the summary of a metric of 0 to 1: a mean of .5 over four conversations."""
     values: dict[str, Any] = {
         "name": "agentic.layers.routing",
         "title": "tool routing",
@@ -38,7 +38,7 @@ def metric(**changes: Any) -> MetricSummary:
 
 
 def labelled(labels: dict[str, int], *failing: str, **changes: Any) -> MetricSummary:
-    """Return what a metric says that gives labels only."""
+    """Return the summary of a metric that gives labels only."""
     numbers = dict.fromkeys(("mean", "low", "median", "high"))
     failures = sum(count for label, count in labels.items() if label in failing)
     about = {"n": sum(labels.values()), "labels": labels, "failing_labels": sorted(failing), "failures": failures}
@@ -46,7 +46,7 @@ def labelled(labels: dict[str, int], *failing: str, **changes: Any) -> MetricSum
 
 
 def silent(reason: str, count: int = 4, **changes: Any) -> MetricSummary:
-    """Return what a metric says that abstained throughout."""
+    """Return the summary of a metric that abstained throughout."""
     numbers = dict.fromkeys(("mean", "low", "median", "high"))
     return metric(
         **{

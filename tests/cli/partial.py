@@ -25,7 +25,7 @@ def _typed(hint: Any, value: Any) -> Any:
     if is_dataclass(hint) and isinstance(hint, type):
         return partial(hint, value)
     if get_origin(hint) in {Union, types.UnionType}:
-        return next((_typed(each, value) for each in arguments if each is not type(None)), value)
+        return next((_typed(argument, value) for argument in arguments if argument is not type(None)), value)
     if get_origin(hint) is list:
         return [_typed(arguments[0], item) for item in value]
     if get_origin(hint) is dict:

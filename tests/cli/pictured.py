@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from otel_agentic.config import load_settings
 from otel_agentic.engine.engine import Engine
 from otel_agentic.store.table import Table
 from tests.cli.small import NOON_NS, SECOND_NS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
 HOUR_NS: Final = 3600 * SECOND_NS
 _VOID: Final = frozenset({"meta", "link", "br", "hr", "wbr"})
@@ -25,7 +23,7 @@ def window(hour: int, pow_k: float | None, **other: Any) -> dict[str, Any]:
     """Return a row of `windows`: a 24 h window of clerk 1.0 that ends so many hours after noon."""
     end_ns = NOON_NS + hour * HOUR_NS
     at_k = None if pow_k is None else 1 - (1 - pow_k) ** 3
-    made: dict[str, Any] = {
+    row: dict[str, Any] = {
         "agent": "clerk",
         "agent_version": "1.0",
         "environment": "production",
@@ -50,7 +48,7 @@ def window(hour: int, pow_k: float | None, **other: Any) -> dict[str, Any]:
         "revision": 1,
         "computed_at": end_ns + SECOND_NS,
     }
-    return made | other
+    return row | other
 
 
 def store_windows(db: Path, rows: Sequence[dict[str, Any]]) -> Path:
@@ -100,7 +98,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """What is to be read, in order."""
+        """The text in order."""
         return " ".join(" ".join(self.texts).split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

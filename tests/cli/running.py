@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from otel_agentic.cli import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 COMMAND: Final = (sys.executable, "-m", "otel_agentic.cli")
 _LIMIT_S: Final = 120
@@ -46,18 +45,22 @@ class Ran:
 
 
 class Terminal(StringIO):
-    """A stream that says that it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Return True."""
         return True
 
 
 def run(*arguments: str | Path, out: StringIO | None = None) -> Ran:
     """Run a command in this process; `out` is standard output, a pipe unless given."""
     out, err = out or StringIO(), StringIO()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as stopped:
         main([str(argument) for argument in arguments])
+    for number, handler in handlers.items():
+        if signal.getsignal(number) is not handler:  # `serve` ends with its process, and leaves its own
+            signal.signal(number, handler)
     code = stopped.value.code
     assert isinstance(code, int)
     return Ran(code=code, out=out.getvalue(), err=err.getvalue())
@@ -80,9 +83,9 @@ def on_terminal(width: int, *arguments: str | Path) -> list[str]:
     return plain_lines(ran.out)
 
 
-def plain_lines(told: str) -> list[str]:
+def plain_lines(output: str) -> list[str]:
     """Return the lines that a terminal shows, without its colours."""
-    return _COLOURS.sub("", told).splitlines()
+    return _COLOURS.sub("", output).splitlines()
 
 
 def run_process(*arguments: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Ran:
@@ -100,7 +103,7 @@ def run_process(*arguments: str | Path, env: Mapping[str, str] | None = None, cw
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return our environment without the settings of whoever runs the tests."""
+    """Return our environment without local settings."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     return {**own, **(more or {})}
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 SECOND_NS: Final = 1_000_000_000
 #: 2026-03-02T12:00:00Z
@@ -48,10 +46,10 @@ def conversation(
         own["agentic.case.id"] = case
     end_ns = start_ns + 60 * SECOND_NS
     root = _span(trace, _hex(name, 16), span_name or f"invoke_agent {agent}", (start_ns, end_ns), own)
-    tools = [_tool(name, place, call, start_ns) for place, call in enumerate(calls)]
+    tools = [_tool(name, position, call, start_ns) for position, call in enumerate(calls)]
     for span, (_, arguments, result) in zip(tools, calls, strict=True):
-        told = {"gen_ai.tool.call.arguments": json.dumps(arguments), "gen_ai.tool.call.result": result}
-        span["attributes"] += _attributes(told if content else {})
+        output = {"gen_ai.tool.call.arguments": json.dumps(arguments), "gen_ai.tool.call.result": result}
+        span["attributes"] += _attributes(output if content else {})
     return request([root, *tools])
 
 
@@ -70,8 +68,8 @@ def spans_of(exported: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def write_spans(path: Path, requests: Iterable[dict[str, Any]]) -> Path:
-    """Write export requests as JSON lines, compressed where the name says so."""
-    text = "".join(json.dumps(each) + "\n" for each in requests)
+    """Write export requests as JSON lines, compressed if the name ends in .gz."""
+    text = "".join(json.dumps(request) + "\n" for request in requests)
     path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
 
@@ -82,12 +80,14 @@ def write_cases(path: Path, cases: Iterable[Mapping[str, Any]]) -> Path:
     return path
 
 
-def _tool(conversation: str, place: int, call: Call, start_ns: int) -> dict[str, Any]:
+def _tool(conversation: str, position: int, call: Call, start_ns: int) -> dict[str, Any]:
     own = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call[0]}
-    begin_ns = start_ns + (place + 1) * SECOND_NS
+    begin_ns = start_ns + (position + 1) * SECOND_NS
     times = (begin_ns, begin_ns + SECOND_NS // 2)
-    made = _span(_hex(conversation, 32), _hex(f"{conversation}/{place}", 16), f"execute_tool {call[0]}", times, own)
-    return {**made, "parentSpanId": _hex(conversation, 16)}
+    created = _span(
+        _hex(conversation, 32), _hex(f"{conversation}/{position}", 16), f"execute_tool {call[0]}", times, own
+    )
+    return {**created, "parentSpanId": _hex(conversation, 16)}
 
 
 def _span(trace: str, span: str, name: str, times: tuple[int, int], attributes: Mapping[str, Any]) -> dict[str, Any]:

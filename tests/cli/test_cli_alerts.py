@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,9 +11,6 @@ from inline_snapshot import snapshot
 
 from otel_agentic.cli import main
 from otel_agentic.telemetry.alerts import dashboard_text, rules_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -54,7 +51,9 @@ def test_rules_know_that_sampling_lowers_the_coverage(tmp_path: Path, capsys: py
     assert ran(capsys, "rules", "--config", str(config)) == (0, rules_text((), ("1h", "24h", "7d"), 0.1), "")
 
 
-def test_an_objective_about_a_k_that_is_not_emitted_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_objective_about_a_k_that_is_not_emitted_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = tmp_path / "settings.toml"
     config.write_text("[[slo.objectives]]\nk = 2\ntarget = 0.7\n\n[[slo.objectives]]\nk = 3\ntarget = 0.6\n")
     code, out, err = ran(capsys, "rules", "--config", str(config))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -13,12 +15,8 @@ from inline_snapshot import snapshot
 from otel_agentic.cli.progress import progress_bar
 from tests.cli.running import Terminal, done, on_terminal, run, run_process
 from tests.cli.small import NOON_NS, conversation, write_cases, write_spans
-from tests.pipeline.running import live_settings, running
+from tests.live.running_collector import live_settings, running
 from tests.snapshots import passage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 HOUR_NS = 3_600 * 10**9
 WINDOWS = ("--window", "6h", "--step", "1h", "-k", "1,3")
@@ -28,7 +26,7 @@ ROWS = ("query", 'SELECT * FROM windows ORDER BY "end", "window", k, estimator',
 @pytest.fixture
 def spans(tmp_path: Path) -> Path:
     """A file of four conversations, one in three hours, the last one wrong."""
-    made = [
+    conversations = [
         conversation(
             f"c-{number}",
             answer="Never." if number == 3 else "It arrives on Monday.",
@@ -36,7 +34,7 @@ def spans(tmp_path: Path) -> Path:
         )
         for number in range(4)
     ]
-    return write_spans(tmp_path / "spans.jsonl", made)
+    return write_spans(tmp_path / "spans.jsonl", conversations)
 
 
 @pytest.fixture(scope="module")
@@ -59,67 +57,67 @@ def db(tmp_path: Path) -> Path:
 
 
 def backfilled(db: Path, *arguments: str | Path) -> dict[str, Any]:
-    found: dict[str, Any] = done("backfill", "--db", db, *WINDOWS, *arguments, "--format", "json").json
-    return found
+    result: dict[str, Any] = done("backfill", "--db", db, *WINDOWS, *arguments, "--format", "json").json
+    return result
 
 
 def test_files_come_out_as_windows_in_one_command(db: Path, spans: Path, cases: Path) -> None:
-    told = backfilled(db, spans, "--cases", cases)
+    ran = backfilled(db, spans, "--cases", cases)
 
-    assert {"stored": 4, "duplicate": 0, "rejected": 0, "ignored": 0} == told["ingested"]["spans"]
-    assert {"pass": 3, "fail": 1} == told["scoring"]["outcomes"]
-    assert told["windows"]["rows_changed"] == len(done(*ROWS, "--db", db).json) > 0
+    assert {"stored": 4, "duplicate": 0, "rejected": 0, "ignored": 0} == ran["ingested"]["spans"]
+    assert {"pass": 3, "fail": 1} == ran["scoring"]["outcomes"]
+    assert ran["windows"]["rows_changed"] == len(done(*ROWS, "--db", db).json) > 0
 
 
 def test_the_same_command_again_reads_duplicates_and_changes_nothing(db: Path, spans: Path, cases: Path) -> None:
     backfilled(db, spans, "--cases", cases)
     before = done(*ROWS, "--db", db).json
-    told = backfilled(db, spans, "--cases", cases)
+    ran = backfilled(db, spans, "--cases", cases)
 
     assert (4, 0, 0) == (
-        told["ingested"]["spans"]["duplicate"],
-        told["scoring"]["to_score"],
-        told["windows"]["rows_changed"],
+        ran["ingested"]["spans"]["duplicate"],
+        ran["scoring"]["to_score"],
+        ran["windows"]["rows_changed"],
     )
     assert before == done(*ROWS, "--db", db).json
 
 
-def test_it_is_told_what_was_done_in_lines_that_fit_a_terminal(db: Path, spans: Path, cases: Path) -> None:
+def test_the_result_is_printed_in_lines_that_fit_a_terminal(db: Path, spans: Path, cases: Path) -> None:
     lines = on_terminal(80, "backfill", "--db", db, *WINDOWS, spans, "--cases", cases)
 
     assert all(len(line) <= 80 for line in lines)
-    told = " ".join(lines)
-    assert passage(told) == snapshot("4 conversations scored: 1 fail, 3 pass")
-    assert passage(told) == snapshot(
+    output = " ".join(lines)
+    assert passage(output) == snapshot("4 conversations scored: 1 fail, 3 pass")
+    assert passage(output) == snapshot(
         "10 window ends, 2026-03-02 13:00 to 2026-03-02 22:00 UTC, every 1h; windows 6h; k 1, 3"
     )
-    assert passage(told) == snapshot("rows of the table windows new or restated")
+    assert passage(output) == snapshot("rows of table windows added or updated")
     again = " ".join(on_terminal(80, "backfill", "--db", db, *WINDOWS))
-    assert passage(again) == snapshot("every conversation in these windows has a score already")
-    assert passage(again) == snapshot("no row of the table windows is new or differs")
+    assert passage(again) == snapshot("all conversations in these windows are already scored")
+    assert passage(again) == snapshot("no rows of table windows changed")
 
 
 def test_ends_are_counted_from_since(db: Path, spans: Path) -> None:
-    told = backfilled(db, spans, "--since", "2026-03-02T12:30:00Z", "--until", "2026-03-02T15:00:00Z")
+    ran = backfilled(db, spans, "--since", "2026-03-02T12:30:00Z", "--until", "2026-03-02T15:00:00Z")
 
-    found = {name: told["windows"][name] for name in ("ends", "first_end", "last_end")}
-    assert {"ends": 3, "first_end": "2026-03-02T12:30:00Z", "last_end": "2026-03-02T14:30:00Z"} == found
+    result = {name: ran["windows"][name] for name in ("ends", "first_end", "last_end")}
+    assert {"ends": 3, "first_end": "2026-03-02T12:30:00Z", "last_end": "2026-03-02T14:30:00Z"} == result
 
 
 def test_an_age_begins_at_a_whole_step(db: Path, spans: Path) -> None:
-    told = backfilled(db, spans, "--since", "2h")
+    ran = backfilled(db, spans, "--since", "2h")
 
-    assert told["windows"]["first_end"].endswith(":00:00Z")
-    assert 3 == told["windows"]["ends"] or 1 == told["windows"]["ends"]
+    assert ran["windows"]["first_end"].endswith(":00:00Z")
+    assert 3 == ran["windows"]["ends"] or 1 == ran["windows"]["ends"]
 
 
 def test_a_dry_run_of_files_makes_no_store_and_tells_what_would_be_done(db: Path, spans: Path, cases: Path) -> None:
-    told = done("backfill", "--db", db, *WINDOWS, spans, "--cases", cases, "--dry-run").out
+    output = done("backfill", "--db", db, *WINDOWS, spans, "--cases", cases, "--dry-run").out
 
     assert not db.exists()
-    assert passage(told) == snapshot("dry run: nothing is scored, computed, sent or written")
-    assert passage(told) == snapshot("4 to score, 0 scored already")
-    assert passage(told) == snapshot("judge exact: asks no model, costs nothing")
+    assert passage(output) == snapshot("dry run: nothing is scored, computed, sent or written")
+    assert passage(output) == snapshot("4 to score, 0 already scored")
+    assert passage(output) == snapshot("judge exact: calls no model, no cost")
 
 
 def test_a_dry_run_of_files_knows_what_the_store_has_and_leaves_it_as_it_is(db: Path, spans: Path, cases: Path) -> None:
@@ -127,11 +125,11 @@ def test_a_dry_run_of_files_knows_what_the_store_has_and_leaves_it_as_it_is(db: 
     before = db.read_bytes()
     more = write_spans(spans.with_name("more.jsonl"), [conversation("new", start_ns=NOON_NS)])
 
-    told = backfilled(db, spans, more, "--dry-run")
+    ran = backfilled(db, spans, more, "--dry-run")
 
     assert before == db.read_bytes()
-    assert (1, 4) == (told["ingested"]["spans"]["stored"], told["ingested"]["spans"]["duplicate"])
-    assert {"in_windows": 5, "to_score": 1, "left_out_by_sampling": 0} == told["conversations"]
+    assert (1, 4) == (ran["ingested"]["spans"]["stored"], ran["ingested"]["spans"]["duplicate"])
+    assert {"in_windows": 5, "to_score": 1, "left_out_by_sampling": 0} == ran["conversations"]
 
 
 def test_a_dry_run_of_files_does_not_copy_what_another_process_writes_to(ingested: Path, spans: Path) -> None:
@@ -158,7 +156,7 @@ def process_that_holds(db: Path) -> Iterator[int]:
 @pytest.mark.slow
 def test_workers_come_to_the_same_rows(db: Path, spans: Path, cases: Path) -> None:
     other = db.with_name("other.duckdb")
-    told = run_process(
+    ran = run_process(
         "backfill",
         "--db",
         other,
@@ -175,23 +173,25 @@ def test_workers_come_to_the_same_rows(db: Path, spans: Path, cases: Path) -> No
     )
     backfilled(db, spans, "--cases", cases)
 
-    assert 0 == told.code, told.err
-    assert [] == told.json["problems"]
-    wanted, found = (done(*ROWS, "--db", file).json for file in (db, other))
-    assert [{**row, "computed_at": None} for row in wanted] == [{**row, "computed_at": None} for row in found]
+    assert 0 == ran.code, ran.err
+    assert [] == ran.json["problems"]
+    expected, result = (done(*ROWS, "--db", file).json for file in (db, other))
+    assert [{**row, "computed_at": None} for row in expected] == [{**row, "computed_at": None} for row in result]
 
 
 def test_an_openmetrics_file_is_written_whole(db: Path, spans: Path, tmp_path: Path) -> None:
     out = tmp_path / "history.txt"
-    told = done("backfill", "--db", db, *WINDOWS, spans, "--emit", "openmetrics", "--out", out, "--label", "job=j").out
+    output = done(
+        "backfill", "--db", db, *WINDOWS, spans, "--emit", "openmetrics", "--out", out, "--label", "job=j"
+    ).out
 
     assert ',job="j"}' in out.read_text("utf-8")
     assert out.read_text("utf-8").endswith("# EOF\n")
-    assert f"points written to {out}" in told.replace("\n", " ")
+    assert f"points written to {out}" in output.replace("\n", " ")
     assert {"spans.jsonl", "history.txt", "t.duckdb"} == {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_file_that_cannot_be_read_is_told_and_the_rest_is_backfilled(db: Path, spans: Path) -> None:
+def test_an_unreadable_file_is_reported_and_the_rest_is_backfilled(db: Path, spans: Path) -> None:
     spans.write_text(spans.read_text("utf-8") + "{\n", encoding="utf-8")
     ran = run("backfill", "--db", db, *WINDOWS, spans)
 
@@ -237,7 +237,7 @@ def test_without_a_file_the_metrics_go_to_standard_output_and_what_was_done_to_s
         (("--workers", "2"), 2, "--workers N is for --executor local"),
         (("missing.jsonl",), 3, "missing.jsonl: no such file"),
     ],
-    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_what_makes_no_sense_is_refused_in_one_line(
     ingested: Path, arguments: tuple[str, ...], code: int, message: str
@@ -259,33 +259,35 @@ def test_a_store_that_is_not_there_is_named(db: Path) -> None:
 def test_a_store_without_a_conversation_is_no_failure(db: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
-    told = done("backfill", "--db", db, empty).out
+    output = done("backfill", "--db", db, empty).out
 
-    assert passage(told) == snapshot("no conversation is closed: there is nothing to backfill")
+    assert passage(output) == snapshot("nothing to backfill: no closed conversations")
 
 
 def test_files_are_not_read_into_a_store_that_a_collector_holds(db: Path, spans: Path) -> None:
-    with running(live_settings(db)) as (_, found):
+    with running(live_settings(db)) as (_, addresses):
         ran = run("backfill", "--db", db, spans)
         assert 4 == ran.code
-        assert passage(ran.err, http=found.http) == snapshot("send the spans to it (<http>) and backfill without PATHS")
-        ran = run("backfill", "--server", found.admin, spans)
+        assert passage(ran.err, http=addresses.http) == snapshot(
+            "send the spans to it (<http>) and run backfill without PATHS"
+        )
+        ran = run("backfill", "--server", addresses.admin, spans)
         assert 2 == ran.code
-        assert passage(ran.err) == snapshot("PATHS are read into a file that this process opens")
+        assert passage(ran.err) == snapshot("PATHS can only be read into a local store")
 
 
 def test_a_terminal_is_shown_how_far_and_how_fast_each_stage_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Terminal()
-    monkeypatch.setattr("sys.stderr", shown)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
     with progress_bar(quiet=False) as step:
         for number in range(4):
             step("windows", number, 3)
 
-    assert "windows" in shown.getvalue()
-    assert "3/3" in shown.getvalue()
-    assert "ends/s" in shown.getvalue()
+    assert "windows" in terminal.getvalue()
+    assert "3/3" in terminal.getvalue()
+    assert "ends/s" in terminal.getvalue()
 
 
 def test_a_pipe_is_shown_no_progress(capsys: pytest.CaptureFixture[str]) -> None:

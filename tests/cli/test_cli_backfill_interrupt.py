@@ -1,11 +1,11 @@
-"""Ctrl-C ends a backfill after the part that is under way; the same command goes on."""
+"""Ctrl-C ends a backfill after the current part; the same command continues it."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
@@ -13,9 +13,6 @@ from inline_snapshot import snapshot
 from tests.cli.running import COMMAND, done, environment, wait_until
 from tests.cli.small import NOON_NS, conversation, write_spans
 from tests.snapshots import passage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOUR_NS = 3_600 * 10**9
 
@@ -38,15 +35,15 @@ def test_the_first_ctrl_c_ends_it_well_and_leaves_no_process(tmp_path: Path, exe
     )
     wait_until(lambda: db.with_name("t.duckdb.wal").exists())  # it has begun to write
     os.killpg(ran.pid, signal.SIGINT)
-    told, err = ran.communicate(timeout=120)
+    output, err = ran.communicate(timeout=120)
 
     assert 130 == ran.returncode
-    assert passage(told) == snapshot("stopped: what was done is kept; the same command goes on from here")
+    assert passage(output) == snapshot("stopped: results so far are kept; run the same command to continue")
     assert err.splitlines() == snapshot(
         ["stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once"]
     )
     wait_until(lambda: not alive(ran.pid))
-    assert "new or restated" in done("backfill", *options).out
+    assert "of table windows added or updated" in done("backfill", *options).out
 
 
 def alive(group: int) -> bool:

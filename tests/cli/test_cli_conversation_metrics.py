@@ -1,4 +1,4 @@
-"""What metrics say is told of single conversations and in reports, from a store that real evaluators scored."""
+"""Scores of metrics in single conversations and in reports, from a store that real evaluators scored."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def test_without_a_failure_there_is_no_column_for_it(capsys: pytest.CaptureFixtu
 
 def test_abstentions_are_counted_by_reason(capsys: pytest.CaptureFixture[str]) -> None:
     silent = [score(value=None, reason=reason) for reason in ("no_data", "judge_error", "no_data")]
-    assert printed(capsys, *silent) == snapshot(["nothing to score: 2 no_data, 1 judge_error; --format json says why"])
+    assert printed(capsys, *silent) == snapshot(
+        ["not scored: 2 no_data, 1 judge_error; --format json shows the reasons"]
+    )
 
 
 def test_a_terminal_does_not_obey_what_evaluators_and_models_say(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,13 +77,13 @@ def test_a_terminal_does_not_obey_what_evaluators_and_models_say(capsys: pytest.
 
 
 def test_a_conversation_is_shown_with_the_scores_of_its_metrics(shop: Shop) -> None:
-    found = done("conversations", "show", "c2", "--db", shop.db, "--format", "json").json
-    routing = {row["name"]: row for row in found["metrics"]}["agentic.layers.tool_routing_accuracy"]
+    result = done("conversations", "show", "c2", "--db", shop.db, "--format", "json").json
+    routing = {row["name"]: row for row in result["metrics"]}["agentic.layers.tool_routing_accuracy"]
     assert (routing["title"], routing["unit"], routing["range"]) == ("tool routing accuracy", "1", [0.0, 1.0])
     assert {"evaluator", "evaluator_version", "score_id", "target", "severity", "details"} <= routing.keys()
     text = done("conversations", "show", "c2", "--db", shop.db).out
     assert "layers.tool_routing_accuracy" in text
-    assert "nothing to score: " in text
+    assert "not scored: " in text
 
 
 def test_the_report_has_the_same_metrics_as_the_store_for_each_group(shop: Shop) -> None:
@@ -92,16 +94,16 @@ def test_the_report_has_the_same_metrics_as_the_store_for_each_group(shop: Shop)
     WHERE s.evaluator <> 'core' AND NOT s.superseded GROUP BY ALL
     """
     stored = done("query", "--db", shop.db, sql, "--format", "json").json
-    told = {(group["case"], each["name"]): (each["n"], each["mean"]) for group in groups for each in group["metrics"]}
-    assert {(row["case_id"], row["name"]): (row["n"], row["mean"]) for row in stored}.items() <= told.items()
-    assert len(groups) * len({name for _, name in told}) == len(told)
+    output = {(group["case"], item["name"]): (item["n"], item["mean"]) for group in groups for item in group["metrics"]}
+    assert {(row["case_id"], row["name"]): (row["n"], row["mean"]) for row in stored}.items() <= output.items()
+    assert len(groups) * len({name for _, name in output}) == len(output)
 
 
 def test_metrics_are_chosen_by_name_and_none_shows_none(shop: Shop) -> None:
-    asked = ("report", "--db", shop.db, "--format", "json", "--metrics")
-    (group,) = done(*asked, "tool_f1,layers.verdict").json["groups"]
-    assert ["agentic.layers.tool_f1", "agentic.layers.verdict"] == [each["name"] for each in group["metrics"]]
-    (group,) = done(*asked, "none").json["groups"]
+    requests = ("report", "--db", shop.db, "--format", "json", "--metrics")
+    (group,) = done(*requests, "tool_f1,layers.verdict").json["groups"]
+    assert ["agentic.layers.tool_f1", "agentic.layers.verdict"] == [item["name"] for item in group["metrics"]]
+    (group,) = done(*requests, "none").json["groups"]
     assert group["metrics"] is None
     assert "Metrics beyond the outcome" not in done("report", "--db", shop.db, "--metrics", "none").out
     ran = run("report", "--db", shop.db, "--metrics", "politeness")
@@ -112,8 +114,8 @@ def test_metrics_are_chosen_by_name_and_none_shows_none(shop: Shop) -> None:
 @pytest.mark.parametrize("output", ["table", "markdown", "html"])
 def test_every_form_of_the_report_tells_of_metrics_and_bands(shop: Shop, output: str) -> None:
     text = done("report", "--db", shop.db, "--format", output).out
-    for told in ("layers", "tool", "perfect", "moderate", "had nothing to score"):
-        assert told in text
+    for item in ("layers", "tool", "perfect", "moderate", "had nothing to score"):
+        assert item in text
 
 
 def test_metrics_that_were_asked_for_are_shown_also_where_they_abstained(shop: Shop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -11,52 +12,50 @@ from rich.cells import cell_len
 
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, request, spans_of, write_spans
-from tests.snapshots import opening, passage, whole
+from tests.snapshots import exactly, opening, passage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Shop
 
 _CALL: Final = ("look_up", {"order": "A1"}, '{"day": "Monday"}')
 
 
 def test_each_span_has_its_event_and_each_trace_its_turns(shop: Shop) -> None:
-    told = done("doctor", shop.spans, "--traces", "1").out
+    output = done("doctor", shop.spans, "--traces", "1").out
 
-    assert passage(told) == snapshot("4 agent runs, 4 tool calls")
-    assert passage(told) == snapshot(
+    assert passage(output) == snapshot("4 agent runs, 4 tool calls")
+    assert passage(output) == snapshot(
         "── invoke_agent clerk — agent run of clerk, 1 message in, 1 message out, conversation c1\n"
     )
-    assert passage(told) == snapshot('tool call look_up {"order":"A1"} -> {"day":"Monday"}')
-    assert passage(told) == snapshot(
+    assert passage(output) == snapshot('tool call look_up {"order":"A1"} -> {"day":"Monday"}')
+    assert passage(output) == snapshot(
         "conversation c1 in production, id from gen_ai.conversation.id of span invoke_agent clerk\n"
     )
-    assert passage(told) == snapshot("query   Where is my order?\n")
-    assert passage(told) == snapshot('step 1  look_up {"order":"A1"} -> {"day":"Monday"}\n')
-    assert passage(told) == snapshot("answer  It arrives on Monday.\n")
-    assert passage(told) == snapshot("(3 more traces; --traces 4 shows all, --trace ID shows one)")
+    assert passage(output) == snapshot("query   Where is my order?\n")
+    assert passage(output) == snapshot('step 1  look_up {"order":"A1"} -> {"day":"Monday"}\n')
+    assert passage(output) == snapshot("answer  It arrives on Monday.\n")
+    assert passage(output) == snapshot("(3 more traces; --traces 4 shows all, --trace ID shows one)")
 
 
 def test_json_has_every_trace_with_spans_turns_coverage_and_problems(shop: Shop) -> None:
-    found = done("doctor", shop.spans, "--format", "json").json
+    result = done("doctor", shop.spans, "--format", "json").json
 
-    assert {"traces", "scopes", "coverage", "wrong_clocks", "problems"} == set(found)
-    assert (4, []) == (len(found["traces"]), found["problems"])
-    assert {"scope", "dialect", "because_of", "events"} == set(found["scopes"][0])
-    (first, *_) = found["traces"]
+    assert {"traces", "scopes", "coverage", "wrong_clocks", "problems"} == set(result)
+    assert (4, []) == (len(result["traces"]), result["problems"])
+    assert {"scope", "dialect", "because_of", "events"} == set(result["scopes"][0])
+    (first, *_) = result["traces"]
     assert ["agent_run", "tool_call"] == [span["event"] for span in first["spans"]]
     assert first["spans"][0]["span_id"] == first["spans"][1]["parent_span_id"]
     assert (first["spans"][0]["dialect"], first["spans"][0]["because_of"]) == snapshot(
         ("genai", "attribute gen_ai.operation.name")
     )
-    (told,) = first["conversations"]
+    (output,) = first["conversations"]
     assert ("c1", [0], 0) == (
-        told["conversation_id"],
-        [turn["index"] for turn in told["turns"]],
-        told["goes_on_with"],
+        output["conversation_id"],
+        [turn["index"] for turn in output["turns"]],
+        output["goes_on_with"],
     )
-    (call,) = told["turns"][0]["tools"]
+    (call,) = output["turns"][0]["tools"]
     assert ("look_up", 1, "tool", True) == (call["name"], call["step"], call["kind"], call["result_captured"])
     assert 1 == len(done("doctor", shop.spans, "--format", "json", "--traces", "1").json["traces"])
 
@@ -64,23 +63,23 @@ def test_json_has_every_trace_with_spans_turns_coverage_and_problems(shop: Shop)
 def test_one_trace_is_named_by_the_beginning_of_its_id(shop: Shop) -> None:
     names = [trace["trace_id"] for trace in done("doctor", shop.spans, "--format", "json").json["traces"]]
 
-    found = done("doctor", shop.spans, "--trace", names[2][:9].upper(), "--format", "json").json
+    result = done("doctor", shop.spans, "--trace", names[2][:9].upper(), "--format", "json").json
     ran = run("doctor", shop.spans, "--trace", "nothing")
 
-    assert [names[2]] == [trace["trace_id"] for trace in found["traces"]]
+    assert [names[2]] == [trace["trace_id"] for trace in result["traces"]]
     assert (ran.code, ran.lines) == snapshot(
         (3, ["otel-agentic: no trace 'nothing' in these files; they hold 4 traces"])
     )
 
 
-def test_what_was_not_captured_is_told_with_the_setting_that_records_it(tmp_path: Path) -> None:
+def test_missing_content_is_reported_with_the_setting_that_records_it(tmp_path: Path) -> None:
     spans = write_spans(tmp_path / "spans.jsonl", [conversation("c1", calls=[_CALL], content=False)])
-    told = done("doctor", spans).out
+    output = done("doctor", spans).out
 
-    assert passage(told) == snapshot("tool call look_up arguments not captured -> result not captured")
-    assert "query   not captured\n" in told
-    assert "answer  not captured\n" in told
-    assert passage(told) == snapshot(
+    assert passage(output) == snapshot("tool call look_up arguments not captured -> result not captured")
+    assert "query   not captured\n" in output
+    assert "answer  not captured\n" in output
+    assert passage(output) == snapshot(
         "queries: 0 of 1, answers: 0 of 1, arguments: 0 of 1, results: 0 of 1 — content capture is off: "
         "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
     )
@@ -88,9 +87,9 @@ def test_what_was_not_captured_is_told_with_the_setting_that_records_it(tmp_path
 
 def test_ingest_names_the_same_setting_and_says_nothing_where_nothing_is_missing(shop: Shop, tmp_path: Path) -> None:
     spans = write_spans(tmp_path / "spans.jsonl", [conversation("c1", content=False)])
-    told = done("ingest", spans, "--db", "t.duckdb").out
+    output = done("ingest", spans, "--db", "t.duckdb").out
 
-    assert passage(told) == snapshot(
+    assert passage(output) == snapshot(
         "  queries: 0 of 1, answers: 0 of 1 — content capture is off: set OTEL_INSTRUMENTATION_GENAI_"
     )
     assert "0 of" not in done("ingest", shop.spans, "--db", "whole.duckdb").out
@@ -100,64 +99,66 @@ def test_ingest_names_the_same_setting_and_says_nothing_where_nothing_is_missing
     )
 
 
-def test_a_call_told_twice_and_a_span_that_says_nothing_are_told_with_their_reasons(tmp_path: Path) -> None:
+def test_a_duplicate_call_and_an_ignored_span_are_reported_with_their_reasons(tmp_path: Path) -> None:
     twice = conversation("c1", calls=[_CALL])
     (root, outer) = spans_of(twice)
     inner = {**outer, "spanId": "ab" * 8, "parentSpanId": outer["spanId"], "name": "the tool itself"}
     web = {**root, "spanId": "cd" * 8, "name": "GET /", "attributes": []}
     spans = write_spans(tmp_path / "spans.jsonl", [request([web, {**root, "parentSpanId": "cd" * 8}, outer, inner])])
-    told = done("doctor", spans).out
+    output = done("doctor", spans).out
 
-    assert passage(told) == snapshot("GET / — ignored: no dialect knows it")
-    assert passage(told, spanid=outer["spanId"]) == snapshot(
+    assert passage(output) == snapshot("GET / — ignored: no dialect knows it")
+    assert passage(output, spanid=outer["spanId"]) == snapshot(
         "the tool itself — ignored: the same tool call as the span above it (<spanid>)"
     )
 
 
 def test_a_trace_that_goes_on_with_an_earlier_turn_says_so(tmp_path: Path) -> None:
-    asked = {"role": "user", "parts": [{"type": "text", "content": "Where is my order?"}]}
+    user_message = {"role": "user", "parts": [{"type": "text", "content": "Where is my order?"}]}
     wants = {"role": "assistant", "parts": [{"type": "tool_call", "id": "1", "name": "look_up", "arguments": {}}]}
-    found = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": "Monday"}]}
+    result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": "Monday"}]}
     says = {"role": "assistant", "parts": [{"type": "text", "content": "On Monday."}]}
-    first = chat("t1", 0, [asked], wants)
+    first = chat("t1", 0, [user_message], wants)
     spans = write_spans(
-        tmp_path / "spans.jsonl", [request([first]), request([chat("t2", 3, [asked, wants, found], says)])]
+        tmp_path / "spans.jsonl", [request([first]), request([chat("t2", 3, [user_message, wants, result], says)])]
     )
 
-    told = done("doctor", spans).out
+    output = done("doctor", spans).out
 
-    assert passage(told) == snapshot("id from the trace itself, because no span has a conversation id")
-    assert passage(told, traceid=first["traceId"]) == snapshot("id from trace <traceid>, joined by its message history")
-    assert passage(told) == snapshot("no turn begins here: the trace goes on with turn 1")
-    assert passage(told) == snapshot("conversation ids: 0 of 1 — no span has one: ")
+    assert passage(output) == snapshot("id from the trace itself, because no span has a conversation id")
+    assert passage(output, traceid=first["traceId"]) == snapshot(
+        "id from trace <traceid>, joined by its message history"
+    )
+    assert passage(output) == snapshot("no turn begins here: the trace continues turn 1")
+    assert passage(output) == snapshot("conversation ids: 0 of 1 — no span has one: ")
 
 
 def test_a_trace_that_another_instrumentation_wrote_of_the_same_turn_adds_nothing(tmp_path: Path) -> None:
-    asked = {"role": "user", "parts": [{"type": "text", "content": "Where is my order?"}]}
+    user_message = {"role": "user", "parts": [{"type": "text", "content": "Where is my order?"}]}
     says = {"role": "assistant", "parts": [{"type": "text", "content": "On Monday."}]}
-    first = request([chat("t1", 0, [asked], says)])
-    second = json.loads(json.dumps(request([chat("t2", 0, [asked], says)])).replace("shop-tracing", "other-tracing"))
+    first = request([chat("t1", 0, [user_message], says)])
+    second = json.loads(
+        json.dumps(request([chat("t2", 0, [user_message], says)])).replace("shop-tracing", "other-tracing")
+    )
     traces = done("doctor", write_spans(tmp_path / "spans.jsonl", [first, second]), "--format", "json").json["traces"]
 
-    told = {trace["trace_id"]: trace["conversations"][0] for trace in traces}
-    (kept,) = [name for name, found in told.items() if found["turns"]]
-    (again,) = told.keys() - {kept}
-    assert (kept, told[kept]["conversation_id"]) == (told[again]["repeats"], told[again]["conversation_id"])
-    assert whole(told[again]["id_from"], kept=kept) == snapshot(
+    output = {trace["trace_id"]: trace["conversations"][0] for trace in traces}
+    (stored,) = [name for name, part in output.items() if part["turns"]]
+    (again,) = output.keys() - {stored}
+    assert (stored, output[stored]["conversation_id"]) == (output[again]["repeats"], output[again]["conversation_id"])
+    assert exactly(output[again]["id_from"], kept=stored) == snapshot(
         "trace <kept>, which this one duplicates: another instrumentation recorded it"
     )
-    assert passage(done("doctor", "spans.jsonl").out) == snapshot("no turn of its own: it adds nothing\n")
+    assert passage(done("doctor", "spans.jsonl").out) == snapshot("no turn of its own: it duplicates another trace\n")
 
 
 def test_a_trace_without_an_agent_says_so(tmp_path: Path) -> None:
     (root,) = spans_of(conversation("c1"))
-    told = done(
+    output = done(
         "doctor", write_spans(tmp_path / "s.jsonl", [request([{**root, "name": "GET /health", "attributes": []}])])
     ).out
 
-    assert passage(told) == snapshot(
-        "no conversation: nothing in this trace is an agent's run, a model call or a tool call"
-    )
+    assert passage(output) == snapshot("no conversation: this trace has no agent run, model call or tool call")
 
 
 def test_the_settings_choose_the_dialect_and_doctor_says_so(shop: Shop, tmp_path: Path) -> None:
@@ -182,7 +183,7 @@ def test_a_dialect_that_is_not_there_is_refused_by_name(shop: Shop, tmp_path: Pa
     assert "wrong  dialects" in run("doctor").out
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_shown(shop: Shop, tmp_path: Path) -> None:
+def test_unreadable_parts_are_reported_and_the_rest_is_shown(shop: Shop, tmp_path: Path) -> None:
     (tmp_path / "broken.jsonl").write_bytes(b"nonsense\n" + shop.spans.read_bytes())
     ran = run("doctor", "broken.jsonl")
 
@@ -192,26 +193,26 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_shown(shop: Shop, tmp_path:
 
 
 def test_this_installation_is_found_sound() -> None:
-    told = done("doctor").out
+    output = done("doctor").out
     checks = done("doctor", "--format", "json").json
 
-    assert "ok     duckdb" in told
+    assert "ok     duckdb" in output
     assert {True} == {check["ok"] for check in checks}
     assert {"package collectors", "dialects"} <= {check["what"] for check in checks}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (("doctor", "a.jsonl", "--live"), "give files, or --live"),
-        (("doctor", "--db", "t.duckdb"), "--db and --server go with --live"),
-        (("doctor", "a.jsonl", "--server", "http://127.0.0.1:1"), "--db and --server go with --live"),
+        (("doctor", "a.jsonl", "--live"), "give PATH or --live, not both"),
+        (("doctor", "--db", "t.duckdb"), "--db and --server need --live"),
+        (("doctor", "a.jsonl", "--server", "http://127.0.0.1:1"), "--db and --server need --live"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...], told: str) -> None:
+def test_options_that_do_not_go_together_are_refused(arguments: tuple[str, ...], message: str) -> None:
     ran = run(*arguments)
 
-    assert (2, True) == (ran.code, told in ran.err)
+    assert (2, True) == (ran.code, message in ran.err)
 
 
 @pytest.mark.parametrize("width", [50, 80, 160])
@@ -223,14 +224,14 @@ def test_nothing_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
     assert [] == [line for line in lines if cell_len(line) > width]
 
 
-def chat(trace: str, second: int, heard: list[Any], said: Any) -> dict[str, Any]:
+def chat(trace: str, second: int, recorded: list[Any], message: Any) -> dict[str, Any]:
     """Return a model call that is a trace of its own."""
     (root,) = spans_of(conversation(trace, start_ns=1_772_452_800_000_000_000 + second * 1_000_000_000))
-    told = {
+    output = {
         "gen_ai.operation.name": "chat",
-        "gen_ai.input.messages": json.dumps(heard),
-        "gen_ai.output.messages": json.dumps([said]),
+        "gen_ai.input.messages": json.dumps(recorded),
+        "gen_ai.output.messages": json.dumps([message]),
     }
-    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in told.items()]
+    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in output.items()]
     end = str(int(root["startTimeUnixNano"]) + 1_000_000_000)
     return {**root, "name": "chat", "endTimeUnixNano": end, "attributes": attributes}

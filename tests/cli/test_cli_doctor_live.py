@@ -1,4 +1,4 @@
-"""`otel-agentic doctor --live`: what a running collector says of itself."""
+"""`otel-agentic doctor --live`: the state of a running collector."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.cells import cell_len
 
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.spans import decode_document
-from otel_agentic.spans.limits import Limits
+from otel_agentic.spans.sanitize import Limits
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, request, spans_of
-from tests.pipeline.running import eventually, live_settings, running
+from tests.live.running_collector import eventually, live_settings, running
 from tests.snapshots import opening, passage
 from tests.store.test_store_reopening import fill, kill
 
@@ -24,7 +24,7 @@ LIMITS: Final = Limits.from_settings(ReceiveSettings())
 _CALL: Final = ("look_up", {"order": "A1"}, '{"day": "Monday"}')
 
 
-def test_a_file_that_no_collector_holds_is_told_and_not_opened() -> None:
+def test_a_file_that_no_collector_holds_is_reported_and_not_opened() -> None:
     ran = run("doctor", "--live", "--db", "t.duckdb")
 
     assert 5 == ran.code
@@ -38,20 +38,22 @@ def test_a_file_that_no_collector_holds_is_told_and_not_opened() -> None:
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder to work in whose settings name a database that no collector holds, and an address without one."""
     monkeypatch.chdir(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as taken:  # free again, and nobody else takes it this soon
-        monkeypatch.setenv("OTEL_AGENTIC_ADMIN__ADDRESS", f"127.0.0.1:{taken.getsockname()[1]}")
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as closed:  # its port is free again, and no other process uses it this soon
+        monkeypatch.setenv("OTEL_AGENTIC_ADMIN__ADDRESS", f"127.0.0.1:{closed.getsockname()[1]}")
     return tmp_path
 
 
 def test_without_arguments_the_collector_at_the_admin_address_is_asked(
     elsewhere: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(live_settings(tmp_path_factory.mktemp("other") / "t.duckdb")) as (_, found):
-        monkeypatch.setenv("OTEL_AGENTIC_ADMIN__ADDRESS", found.admin.removeprefix("http://"))
+    with running(live_settings(tmp_path_factory.mktemp("other") / "t.duckdb")) as (_, addresses):
+        monkeypatch.setenv("OTEL_AGENTIC_ADMIN__ADDRESS", addresses.admin.removeprefix("http://"))
         ran = done("doctor", "--live")
 
     assert passage(ran.out) == snapshot("the collector is ready")
-    assert passage(ran.err, admin=found.admin) == snapshot(
+    assert passage(ran.err, admin=addresses.admin) == snapshot(
         "no collector holds otel-agentic.duckdb; asking the one at <admin>"
     )
 
@@ -67,7 +69,7 @@ def test_without_arguments_the_collector_of_a_database_in_this_folder_is_asked(e
     assert (several.code, "mine.duckdb, second.duckdb" in several.err) == snapshot((2, True))
 
 
-def test_where_no_collector_runs_it_is_told_where_one_was_looked_for(elsewhere: Path) -> None:
+def test_without_a_collector_the_searched_addresses_are_reported(elsewhere: Path) -> None:
     ran = run("doctor", "--live")
 
     assert 5 == ran.code
@@ -79,26 +81,26 @@ def test_where_no_collector_runs_it_is_told_where_one_was_looked_for(elsewhere: 
 def test_a_running_collector_tells_what_it_receives_and_what_went_wrong(tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
     bad = {**spans_of(conversation("c2"))[0], "traceId": "xx"}
-    with running(live_settings(db)) as (live, found):
+    with running(live_settings(db)) as (live, addresses):
         assert passage(done("doctor", "--live", "--db", db).out) == snapshot(
-            "nothing has arrived yet: point the exporter at http://"
+            "no spans received yet: point the exporter at http://"
         )
-        for each in (conversation("c1", calls=[_CALL], content=False), request([bad])):
-            live.accept(decode_document(json.dumps(each).encode(), LIMITS))
+        for item in (conversation("c1", calls=[_CALL], content=False), request([bad])):
+            live.accept(decode_document(json.dumps(item).encode(), LIMITS))
         eventually(lambda: done("doctor", "--live", "--db", db, "--format", "json").json["turns"], 1)
-        told = done("doctor", "--live", "--server", found.admin).out
+        output = done("doctor", "--live", "--server", addresses.admin).out
         state = done("doctor", "--live", "--db", db, "--format", "json").json
         wide = {width: on_terminal(width, "doctor", "--live", "--db", str(db)) for width in (60, 80, 160)}
 
-    assert opening(told) == snapshot("the collector is ready, since ")
-    assert passage(told) == snapshot("2 spans and log records stored since then, 0 duplicate, 1 rejected")
-    assert "\nwaiting: " in told
-    assert "\nstore " in told
-    assert ["shop", "shop-tracing", "genai", "genai", "2"] == line_with(told, "shop-tracing").split()[:5]
-    assert passage(told) == snapshot(
+    assert opening(output) == snapshot("the collector is ready, since ")
+    assert passage(output) == snapshot("2 spans and log records stored since then, 0 duplicate, 1 rejected")
+    assert "\nwaiting: " in output
+    assert "\nstore " in output
+    assert ["shop", "shop-tracing", "genai", "genai", "2"] == line_with(output, "shop-tracing").split()[:5]
+    assert passage(output) == snapshot(
         "queries: 0 of 1, answers: 0 of 1, arguments: 0 of 1, results: 0 of 1 — content capture is off: set "
     )
-    assert "problems seen\n  1 x " in told
+    assert "problems found\n  1 x " in output
     assert ("shop", "shop-tracing", "genai", 2) == tuple(
         state["spans"][0][name] for name in ("service", "scope", "dialect", "spans")
     )
@@ -111,18 +113,18 @@ def test_a_running_collector_tells_what_it_receives_and_what_went_wrong(tmp_path
 
 def test_a_collector_whose_store_is_away_says_why_and_shows_the_rest(tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
-    with running(live_settings(db)) as (live, found):
+    with running(live_settings(db)) as (live, addresses):
         with live.engine.store.connection():  # a reader that does not let go holds up the opening
             fill(live.engine.store)
             kill(live.engine.store)
-            told = on_terminal(80, "doctor", "--live", "--server", found.admin)
-        eventually(lambda: live.ready, wanted=True)
+            lines = on_terminal(80, "doctor", "--live", "--server", addresses.admin)
+        eventually(lambda: live.ready, expected=True)
 
-    assert opening(told[0]) == snapshot("the collector does not take spans; up since ")
-    assert passage(" ".join(told[1:3])) == snapshot("is being opened again")
-    assert any(line.startswith("waiting: ") for line in told)
-    assert [] == [line for line in told if cell_len(line) > 80]
+    assert opening(lines[0]) == snapshot("the collector does not accept spans; up since ")
+    assert passage(" ".join(lines[1:3])) == snapshot("is being opened again")
+    assert any(line.startswith("waiting: ") for line in lines)
+    assert [] == [line for line in lines if cell_len(line) > 80]
 
 
-def line_with(told: str, word: str) -> str:
-    return next(line for line in told.splitlines() if word in line)
+def line_with(output: str, term: str) -> str:
+    return next(line for line in output.splitlines() if term in line)

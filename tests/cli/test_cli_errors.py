@@ -1,23 +1,22 @@
-"""What goes wrong is told in one readable line on standard error, and its exit code is the contract's."""
+"""An error is one readable line on standard error, and its exit code is that of the contract."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.errors import told, was_interrupted
+from otel_agentic.cli.errors import error_lines, was_interrupted
 from otel_agentic.errors import CaseError, QueryError, StoreBusyError
 from tests.cli.running import run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import ending, opening, passage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Shop
 
 
@@ -148,16 +147,16 @@ def test_each_problem_of_a_file_of_cases_has_its_line(tmp_path: Path) -> None:
         ran = run(*command, "cases.jsonl")
 
         assert 3 == ran.code, command
-        unknown, wrong, no_json = ran.lines
+        unknown, invalid, no_json = ran.lines
         assert opening(unknown) == snapshot(
             "otel-agentic: cases.jsonl:1: colour: unknown field, found 3; allowed: agent, "
         )
-        assert wrong == snapshot("otel-agentic: cases.jsonl:2: case_id: found 5; allowed: a text")
+        assert invalid == snapshot("otel-agentic: cases.jsonl:2: case_id: found 5; allowed: a text")
         assert opening(no_json) == snapshot("otel-agentic: cases.jsonl:4: not JSON")
     assert [] == json.loads(run("truth", "list", "--db", "t.duckdb", "--format", "json").out), "nothing was imported"
 
 
-def test_a_conversation_that_is_labelled_twice_is_told_with_both_lines(shop: Shop, tmp_path: Path) -> None:
+def test_a_conversation_that_is_labelled_twice_is_reported_with_both_lines(shop: Shop, tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("conversation_id,verdict\nc1,pass\nc1,fail\nc2,maybe\n", encoding="utf-8")
     ran = run("evaluate", "--db", shop.db, "--labels", "labels.csv")
 
@@ -170,7 +169,7 @@ def test_a_conversation_that_is_labelled_twice_is_told_with_both_lines(shop: Sho
     )
 
 
-def test_a_case_that_is_there_twice_is_told(tmp_path: Path) -> None:
+def test_a_duplicate_case_is_reported(tmp_path: Path) -> None:
     write_cases(tmp_path / "cases.jsonl", [{"case_id": "a"}, {"case_id": "a", "tags": ["regression"]}])
     ran = run("truth", "validate", "cases.jsonl")
 
@@ -182,9 +181,9 @@ def test_nothing_to_import_is_wrong_usage(shop: Shop) -> None:
     assert 2 == run("truth", "import", "--db", shop.db).code
 
 
-@pytest.mark.parametrize("place", [("--debug", "report"), ("report", "--debug")])
-def test_debug_shows_the_traceback_wherever_it_stands(place: tuple[str, str]) -> None:
-    ran = run(*place, "--db", "none.duckdb")
+@pytest.mark.parametrize("arguments", [("--debug", "report"), ("report", "--debug")])
+def test_debug_shows_the_traceback_wherever_it_stands(arguments: tuple[str, str]) -> None:
+    ran = run(*arguments, "--db", "none.duckdb")
 
     assert 4 == ran.code
     assert opening(ran.err) == snapshot("Traceback (most recent call last):")
@@ -192,22 +191,24 @@ def test_debug_shows_the_traceback_wherever_it_stands(place: tuple[str, str]) ->
 
 
 def test_an_unforeseen_error_does_not_look_like_a_failed_gate() -> None:
-    (line,) = told(ZeroDivisionError("division by zero"))
+    (line,) = error_lines(ZeroDivisionError("division by zero"))
 
-    assert opening(line) == snapshot("unexpected ZeroDivisionError: division by zero; --debug shows where")
+    assert opening(line) == snapshot(
+        "unexpected ZeroDivisionError: division by zero; run with --debug for the traceback"
+    )
 
 
 def test_an_error_is_one_line_unless_it_tells_several_problems() -> None:
-    assert ["a b"] == told(StoreBusyError("a\n  b"))
-    assert ["a: 1", "b: 2"] == told(CaseError("a: 1\nb: 2\n"))
-    assert told(QueryError("the query failed: no x\n\nLINE 2: SELECT x\n         ^")) == snapshot(
+    assert ["a b"] == error_lines(StoreBusyError("a\n  b"))
+    assert ["a: 1", "b: 2"] == error_lines(CaseError("a: 1\nb: 2\n"))
+    assert error_lines(QueryError("the query failed: no x\n\nLINE 2: SELECT x\n         ^")) == snapshot(
         ["the query failed: no x (line 2)"]
     )
-    assert ["Bad thing"] == told(click.ClickException("Bad\nthing."))
+    assert ["Bad thing"] == error_lines(click.ClickException("Bad\nthing."))
 
 
 def test_an_error_does_not_steer_the_terminal() -> None:
-    assert ["spans.jsonl:1: \ufffd[2Jgone"] == told(CaseError("spans.jsonl:1: \x1b[2Jgone"))
+    assert ["spans.jsonl:1: \ufffd[2Jgone"] == error_lines(CaseError("spans.jsonl:1: \x1b[2Jgone"))
 
 
 def test_ctrl_c_in_duckdb_is_ctrl_c() -> None:

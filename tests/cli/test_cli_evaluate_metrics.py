@@ -1,4 +1,4 @@
-"""`evaluate --metrics` and `--evaluator` as a user gives them, and what is printed."""
+"""`evaluate --metrics` and `--evaluator` as a user gives them, and their output."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def broken(turn: Turn) -> float:
 
 @pytest.fixture
 def db(shop: Shop, tmp_path: Path) -> Path:
-    """A copy of the shop's store, and a file of evaluators beside it."""
+    """A copy of the shop's store, and a file of evaluators next to it."""
     (tmp_path / "checks.py").write_text(CHECKS)
     return Path(shutil.copy(shop.db, tmp_path / "t.duckdb"))
 
 
-def test_a_metric_of_ones_own_file_is_computed_and_told(db: Path) -> None:
-    told = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:brief", "--force").out
+def test_a_metric_of_a_user_file_is_computed_and_shown(db: Path) -> None:
+    output = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:brief", "--force").out
 
-    assert "Metrics: 4 conversations" in told
-    (row,) = [line.split() for line in told.splitlines() if line.startswith("shop.brief")]
+    assert "Metrics: 4 conversations" in output
+    (row,) = [line.split() for line in output.splitlines() if line.startswith("shop.brief")]
     assert ["shop.brief", "4"] == row[:2]
 
 
@@ -57,18 +57,18 @@ def test_what_has_a_score_is_caught_up_and_the_second_run_has_nothing_to_do(db: 
     first = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:brief").out
     second = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:brief").out
 
-    assert passage(first) == snapshot("Metrics: 4 conversations, 4 of them scored before")
+    assert passage(first) == snapshot("Metrics: 4 conversations, 4 of them scored earlier")
     assert ("nothing to score" in second, "Metrics" in second) == (True, False)
 
 
 def test_json_has_all_of_it(db: Path) -> None:
     arguments = ("--metrics", "none", "--evaluator", "checks.py:brief", "--evaluator", "checks.py:broken")
-    told = json.loads(done("evaluate", "--db", db, *arguments, "--format", "json").out)["evaluators"]
+    result = json.loads(done("evaluate", "--db", db, *arguments, "--format", "json").out)["evaluators"]
 
-    assert (told["conversations"], told["caught_up"], told["faults"]) == snapshot(
+    assert (result["conversations"], result["caught_up"], result["faults"]) == snapshot(
         (4, 4, {"evaluator shop.broken failed: ValueError": 4})
     )
-    brief, broken = told["metrics"]
+    brief, broken = result["metrics"]
     assert ("shop.brief", "shop.brief", 4, {}) == (
         brief["name"],
         brief["evaluator"],
@@ -84,9 +84,9 @@ def test_json_has_all_of_it(db: Path) -> None:
 
 
 def test_what_goes_wrong_in_an_evaluator_is_a_warning_once(db: Path) -> None:
-    told = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:broken").out
+    output = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:broken").out
 
-    assert 1 == " ".join(told.split()).count(
+    assert 1 == " ".join(output.split()).count(
         "warning: evaluator shop.broken failed: ValueError (4 conversations); it counts as not evaluated"
     )
 
@@ -99,33 +99,35 @@ def test_files_of_evaluators_are_no_matter_of_a_running_collectors_client() -> N
     client.close()
 
     assert str(refused.value) == snapshot(
-        "evaluate --evaluator checks.py:brief: a running collector holds this file and runs the evaluators that it was "
-        'started with; set evaluators.files = ["checks.py:brief"] in its settings and start it again'
+        "evaluate --evaluator checks.py:brief: a running collector holds the store and uses the evaluators of its "
+        'own settings; set evaluators.files = ["checks.py:brief"] there and restart it'
     )
 
 
-def test_metrics_without_any_score_are_told_together(db: Path) -> None:
-    told = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:broken").out
+def test_metrics_without_any_score_are_listed_together(db: Path) -> None:
+    output = done("evaluate", "--db", db, "--metrics", "none", "--evaluator", "checks.py:broken").out
 
-    assert passage(told) == snapshot(
-        "Metrics: 4 conversations, 4 of them scored before no score: shop.broken (4 no_data)"
+    assert passage(output) == snapshot(
+        "Metrics: 4 conversations, 4 of them scored earlier no score: shop.broken (4 no_data)"
     )
 
 
-def test_of_a_family_what_asks_a_model_is_left_out_and_told(db: Path) -> None:
+def test_metrics_of_a_family_that_need_a_model_are_skipped_and_listed(db: Path) -> None:
     ran = done("evaluate", "--db", db, "--metrics", "layers", "--force")
-    told = json.loads(done("evaluate", "--db", db, "--metrics", "all", "--force", "--format", "json").out)["evaluators"]
+    result = json.loads(done("evaluate", "--db", db, "--metrics", "all", "--force", "--format", "json").out)[
+        "evaluators"
+    ]
 
     (line,) = [line for line in ran.out.splitlines() if line.startswith("skipped (needs an LLM judge): layers.")]
     assert ending(line) == snapshot("; pass --judge langchain:openai:gpt-5-mini")
-    assert "agentic.agentest.helpfulness" in told["left_out"]
-    assert not set(told["left_out"]) & {metric["name"] for metric in told["metrics"]}
+    assert "agentic.agentest.helpfulness" in result["left_out"]
+    assert not set(result["left_out"]) & {metric["name"] for metric in result["metrics"]}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (("--metrics", "nonsense"), "no metric 'nonsense'; allowed: default, all, none"),
+        (("--metrics", "unknown"), "no metric 'unknown'; allowed: default, all, none"),
         (("--metrics", "tool_recal"), "no metric 'tool_recal'; did you mean layers.tool_recall? allowed: default"),
         (("--metrics", "agentest.helpfulness"), "--judge langchain:openai:gpt-5-mini"),
         (("--metrics", "layers,helpfulness"), "an LLM judge is needed for agentic.agentest.helpfulness, and"),
@@ -135,11 +137,11 @@ def test_of_a_family_what_asks_a_model_is_left_out_and_told(db: Path) -> None:
         (("--evaluator", "nowhere.py:brief"), "nowhere.py"),
     ],
 )
-def test_what_cannot_be_computed_is_a_usage_error(db: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_computed_is_a_usage_error(db: Path, arguments: tuple[str, ...], message: str) -> None:
     ran = run("evaluate", "--db", db, *arguments)
 
     assert 2 == ran.code
-    assert told in " ".join(ran.err.split())
+    assert message in " ".join(ran.err.split())
 
 
 def test_the_default_metrics_are_computed_unless_others_are_chosen(db: Path) -> None:

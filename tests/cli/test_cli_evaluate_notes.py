@@ -1,4 +1,4 @@
-"""What an evaluation says beside its counts."""
+"""Notes of an evaluation next to its counts."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _DONE: Final[dict[str, Any]] = {
 }
 
 
-def test_a_judge_that_asks_nobody_is_no_news() -> None:
+def test_a_judge_that_calls_no_model_is_not_mentioned() -> None:
     assert [] == list(judge_notes(partial(JudgeUse, _JUDGE)))
 
 
 def test_failures_refusals_and_canaries_have_a_line_each() -> None:
-    asked = {"calls": 9, "judged": 5, "failed": 1, "failure": "no reply\nwithin 60 s", "refused": 3, "canaries": 2}
+    counts = {"calls": 9, "judged": 5, "failed": 1, "failure": "no reply\nwithin 60 s", "refused": 3, "canaries": 2}
     more = {"used_up": "the budget of 24h is used up (judge.max_calls 9)", "canaries_passed": 1}
 
-    assert list(judge_notes(partial(JudgeUse, _JUDGE | asked | more))) == snapshot(
+    assert list(judge_notes(partial(JudgeUse, _JUDGE | counts | more))) == snapshot(
         [
             "judge langchain (m-1): 9 calls for 5 verdicts",
             "the judge failed on 1 question, lastly: no reply within 60 s",
@@ -63,12 +63,12 @@ def test_verdicts_from_the_cache_cost_nothing() -> None:
     )
 
 
-def test_nothing_to_be_wary_of_is_not_told() -> None:
+def test_without_doubts_there_is_no_warning() -> None:
     assert [] == list(score_warnings(partial(EvaluationRun, _DONE | {"partial_fails": 5})))
 
 
-def test_what_to_be_wary_of_is_told() -> None:
-    found = list(
+def test_doubts_are_warnings() -> None:
+    result = list(
         score_warnings(
             partial(
                 EvaluationRun,
@@ -79,14 +79,14 @@ def test_what_to_be_wary_of_is_told() -> None:
         )
     )
 
-    same_model, on_partial_evidence, overruled, drafts = found
+    same_model, on_partial_evidence, overruled, drafts = result
     assert opening(same_model) == snapshot(
-        "the judge's model is the judged agent's own (gpt-5): models favour what they write"
+        "the judge's model is the judged agent's own (gpt-5): models favour their own output"
     )
     assert opening(on_partial_evidence) == snapshot(
         "6 of 100 evaluated conversations (6%) failed on partial evidence: other needed parts"
     )
     assert opening(overruled) == snapshot(
-        "2 of 20 given verdicts differ from the computed outcome; the given one counts"
+        "2 of 20 recorded verdicts differ from the computed outcome; the recorded one counts"
     )
     assert drafts == snapshot("3 conversations left out: the case is a draft that has not been reviewed")

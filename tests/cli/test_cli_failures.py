@@ -1,11 +1,12 @@
-"""`failures` as people ask it: what goes wrong, how bad, how often, where to look, and why there is none."""
+"""`failures`: causes, severities, counts, examples, and the reason for an empty list."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -13,11 +14,8 @@ from inline_snapshot import snapshot
 from tests.cli.hotel import CASES, build_hotel
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
-from tests.pipeline.running import live_settings, running
+from tests.live.running_collector import live_settings, running
 from tests.snapshots import opening, passage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +43,9 @@ def test_a_table_begins_with_what_most_conversations_fail_by(hotel: Path) -> Non
 
 
 def test_json_holds_every_group_with_the_places_of_its_failures(hotel: Path) -> None:
-    found = failures(hotel)
+    result = failures(hotel)
     assert (7, 7, 4, 5, 4, 3, 0) == tuple(
-        found[name]
+        result[name]
         for name in (
             "conversations",
             "scored",
@@ -58,42 +56,45 @@ def test_json_holds_every_group_with_the_places_of_its_failures(hotel: Path) -> 
             "judge_errors",
         )
     )
-    assert [3, 1, 1] == [group["count"] for group in found["groups"]]
-    wrong = found["groups"][0]
-    assert [{"metric": "agentic.tool", "label": "wrong_parameters", "tool_name": "book", "parameter": "city"}] == wrong[
-        "causes"
-    ]
+    assert [3, 1, 1] == [group["count"] for group in result["groups"]]
+    invalid = result["groups"][0]
+    assert [
+        {"metric": "agentic.tool", "label": "wrong_parameters", "tool_name": "book", "parameter": "city"}
+    ] == invalid["causes"]
     assert [("c5", 0, 0), ("c4", 0, 0), ("c3", 0, 0)] == [
-        (one["conversation_id"], one["turn_index"], one["position"]) for one in wrong["failures"]
+        (item["conversation_id"], item["turn_index"], item["position"]) for item in invalid["failures"]
     ]
-    assert ("c5", [{"agent_version": "1.10", "count": 3}]) == (wrong["example_conversation"], wrong["agent_versions"])
-    assert 1.0 == pytest.approx(sum(group["share"] for group in found["groups"]))
+    assert ("c5", [{"agent_version": "1.10", "count": 3}]) == (
+        invalid["example_conversation"],
+        invalid["agent_versions"],
+    )
+    assert 1.0 == pytest.approx(sum(group["share"] for group in result["groups"]))
 
 
 def test_csv_has_a_row_for_each_group_or_for_each_failure(hotel: Path) -> None:
-    groups, each = (
+    groups, item = (
         [*csv.DictReader(io.StringIO(done("failures", "--db", hotel, "--format", "csv", "--by", by).out))]
         for by in ("group", "failure")
     )
     assert [("3", "book", "city"), ("1", "drop", ""), ("1", "book", "")] == [
         (row["count"], row["tool_name"], row["parameter"]) for row in groups
     ]
-    assert sum(int(row["count"]) for row in groups) == len(each) == 5
-    assert {"c2", "c3", "c4", "c5"} == {row["conversation_id"] for row in each}
-    assert {row["title"] for row in groups} == {row["title"] for row in each}
+    assert sum(int(row["count"]) for row in groups) == len(item) == 5
+    assert {"c2", "c3", "c4", "c5"} == {row["conversation_id"] for row in item}
+    assert {row["title"] for row in groups} == {row["title"] for row in item}
 
 
 def test_one_group_is_shown_with_its_newest_places(hotel: Path) -> None:
-    told = done("failures", "--db", hotel, "--show", "1").out
-    assert opening(told) == snapshot(
+    output = done("failures", "--db", hotel, "--show", "1").out
+    assert opening(output) == snapshot(
         "high: book was given a wrong city\n3 failures in 3 conversations, 60% of all failures listed\n"
     )
-    assert passage(told) == snapshot(
+    assert passage(output) == snapshot(
         "first seen 2026-03-04 12:01:00 UTC, last seen 2026-03-06 12:01:00 UTC\nin version 1.10: 3\n"
     )
-    assert passage(told) == snapshot("for example: conversation c5, turn 1 of clerk 1.10 production\n")
-    assert passage(told) == snapshot('parameter city was "Oslo", expected "Rome"')
-    assert passage(told) == snapshot("(otel-agentic conversations show c5 shows all of it)")
+    assert passage(output) == snapshot("for example: conversation c5, turn 1 of clerk 1.10 production\n")
+    assert passage(output) == snapshot('parameter city was "Oslo", expected "Rome"')
+    assert passage(output) == snapshot("(otel-agentic conversations show c5 shows all of it)")
     assert {"evaluation": "default", **failures(hotel)["groups"][0]} == failures(hotel, "--show", "1")
 
 
@@ -103,28 +104,28 @@ def test_time_agent_severity_and_limit_narrow_it(hotel: Path) -> None:
     assert 0 == failures(hotel, "--agent", "waiter")["conversations"]
     assert 0 == failures(hotel, "--severity", "critical")["failures"]
     assert (1, 3) == (len(failures(hotel, "--limit", "1")["groups"]), failures(hotel, "--limit", "1")["group_count"])
-    assert passage(done("failures", "--db", hotel, "--limit", "1").out) == snapshot("2 groups more, --limit lists them")
+    assert passage(done("failures", "--db", hotel, "--limit", "1").out) == snapshot("2 more groups, --limit lists them")
 
 
 def test_severities_of_the_settings_count(hotel: Path, tmp_path: Path) -> None:
     config = tmp_path / "own.toml"
     config.write_text('[evaluators.severities]\n"tool=spurious" = "critical"\ntool = "low"\n')
-    found = failures(hotel, "--config", str(config))
+    result = failures(hotel, "--config", str(config))
     assert [("critical", "drop"), ("low", "book"), ("low", "book")] == [
-        (group["severity"], group["causes"][0]["tool_name"]) for group in found["groups"]
+        (group["severity"], group["causes"][0]["tool_name"]) for group in result["groups"]
     ]
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--agent", "waiter"), "no failures: no closed conversations in this selection"),
         (("--severity", "critical"), "no failures of severity critical or worse in 7 scored conversations"),
         (("--until", "2026-03-02T13:00:00Z"), "no failures in 2 scored conversations"),
     ],
 )
-def test_where_there_is_none_it_says_what_it_looked_at(hotel: Path, options: tuple[str, ...], told: str) -> None:
-    assert f"{told}\n" == done("failures", "--db", hotel, *options).out
+def test_where_there_is_none_it_says_what_it_looked_at(hotel: Path, options: tuple[str, ...], message: str) -> None:
+    assert f"{message}\n" == done("failures", "--db", hotel, *options).out
 
 
 def test_before_evaluate_it_says_so(tmp_path: Path) -> None:
@@ -136,21 +137,21 @@ def test_before_evaluate_it_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        (("--show", "9"), "--show 9: there is no such group; the last one is 3"),
+        (("--show", "9"), "--show 9: no such group; the last group is 3"),
         (("--show", "1", "--limit", "1"), "give --limit or --show, not both"),
-        (("--show", "1", "--format", "csv"), "--show is for --format table and json"),
-        (("--by", "failure"), "--by failure is for --format csv"),
-        (("--judge", "exact"), "--judge says who joins groups; give --merge, too"),
+        (("--show", "1", "--format", "csv"), "--show needs --format table or json"),
+        (("--by", "failure"), "--by failure needs --format csv"),
+        (("--judge", "exact"), "--judge selects the judge that merges groups: add --merge"),
         (("--merge",), "--merge: judge exact cannot group failures"),
         (("--severity", "terrible"), "'terrible' is not one of"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_a_line(hotel: Path, options: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_asked_is_refused_in_a_line(hotel: Path, options: tuple[str, ...], message: str) -> None:
     ran = run("failures", "--db", hotel, *options)
     assert (2, "", 1) == (ran.code, ran.out, len(ran.lines))
-    assert told in ran.err
+    assert message in ran.err
 
 
 def test_a_setting_that_names_no_metric_is_refused(hotel: Path, tmp_path: Path) -> None:
@@ -158,7 +159,9 @@ def test_a_setting_that_names_no_metric_is_refused(hotel: Path, tmp_path: Path) 
     config.write_text("[evaluators.thresholds]\nhelpfulnes = {min = 3}\n")
     ran = run("failures", "--db", hotel, "--config", config)
     assert 2 == ran.code
-    assert passage(ran.err) == snapshot("evaluators.thresholds: 'helpfulnes' names no metric")
+    assert passage(ran.err) == snapshot(
+        "evaluators.thresholds: 'helpfulnes' is not a metric (a custom one needs its file in evaluators.files)"
+    )
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -171,15 +174,15 @@ def test_on_a_terminal_of_any_width_the_numbers_stay_whole(hotel: Path, width: i
     assert on_terminal(width, "failures", "--db", str(hotel), "--show", "1")
 
 
-def test_strangers_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
+def test_untrusted_texts_are_shown_and_not_obeyed(tmp_path: Path) -> None:
     evil = "drop\x1b[31m\n=1+1\u202e"
     db = tmp_path / "t.duckdb"
     spans = [conversation("c1", query="A room in Rome, please", calls=[(evil, {evil: 1}, "ok")], case="rome")]
     done("ingest", write_spans(tmp_path / "s.jsonl", spans), "--db", db)
     done("evaluate", "--db", db, "--cases", write_cases(tmp_path / "c.jsonl", CASES))
     for options in ((), ("--show", "1"), ("--show", "2"), ("--format", "csv"), ("--format", "json")):
-        told = done("failures", "--db", db, *options).out
-        assert not {"\x1b", "\u202e"} & set(told)
+        output = done("failures", "--db", db, *options).out
+        assert not {"\x1b", "\u202e"} & set(output)
     assert any(evil == group["causes"][0]["tool_name"] for group in failures(db)["groups"])
 
 
@@ -192,4 +195,4 @@ def test_a_running_collector_is_asked_by_its_address_and_by_its_file(hotel: Path
         assert before == failures(db)
         refused = run("failures", "--db", db, "--merge", "--judge", "langchain:fake:model")
     assert 2 == refused.code
-    assert passage(refused.err) == snapshot("a running collector holds this file and scores as it was started")
+    assert passage(refused.err) == snapshot("a running collector holds the store and scores with its own settings")

@@ -1,4 +1,4 @@
-"""`otel-agentic gate`: which conditions hold, what is said of each, and by which code a script knows."""
+"""`otel-agentic gate`: the conditions that hold, the reason of each, and the exit code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic import load_settings
-from tests.cli.judged import add_run, judged_store, write_run
+from tests.cli.judged_runs import add_run, judged_store, write_run
 from tests.cli.running import Ran, done, on_terminal, run
 from tests.snapshots import ending, opening, passage
 
@@ -59,7 +59,7 @@ def gate(db: Path, *arguments: str) -> Ran:
 
 
 def rows(db: Path, *arguments: str) -> dict[str, dict[str, Any]]:
-    """Return what a gate found, by condition."""
+    """Return the rows of a gate by condition."""
     return {row["condition"]: row for row in gate(db, *arguments, "--format", "json").json["rows"]}
 
 
@@ -77,7 +77,7 @@ def test_a_condition_that_does_not_hold_stops_it(mixed: Path) -> None:
 
 
 def test_values_are_those_that_the_report_shows(mixed: Path) -> None:
-    found = rows(
+    by_condition = rows(
         mixed,
         "--min-pass-pow-k",
         "3=0.5,1=0.1",
@@ -89,11 +89,14 @@ def test_values_are_those_that_the_report_shows(mixed: Path) -> None:
         "0.5",
     )
     (group,) = done("report", "--db", mixed, "--format", "json").json["groups"]
-    shown = group["estimates"][group["default_estimator"]]
-    assert shown["pass_pow_k"]["3"]["value"] == found["pass^3"]["value"]
-    assert shown["pass_pow_k"]["1"]["value"] == found["pass^1"]["value"]
-    assert shown["pass_at_k"]["5"]["value"] == found["pass@5"]["value"]
-    assert (group["coverage"], group["c"] / group["n"]) == (found["coverage"]["value"], found["success"]["value"])
+    estimates = group["estimates"][group["default_estimator"]]
+    assert estimates["pass_pow_k"]["3"]["value"] == by_condition["pass^3"]["value"]
+    assert estimates["pass_pow_k"]["1"]["value"] == by_condition["pass^1"]["value"]
+    assert estimates["pass_at_k"]["5"]["value"] == by_condition["pass@5"]["value"]
+    assert (group["coverage"], group["c"] / group["n"]) == (
+        by_condition["coverage"]["value"],
+        by_condition["success"]["value"],
+    )
 
 
 @pytest.mark.parametrize(("limit", "verdict"), [("0.9166666666666666", "pass"), ("0.9167", "fail")])
@@ -101,7 +104,7 @@ def test_what_is_just_as_much_as_wanted_holds(mixed: Path, limit: str, verdict: 
     assert verdict == rows(mixed, "--min-success", limit)["success"]["verdict"]  # 22 / 24 = .91667
 
 
-def test_three_of_three_hold_by_the_estimate_and_are_said_to_prove_nothing(perfect: Path) -> None:
+def test_three_of_three_hold_by_the_estimate_and_the_reason_is_that_they_prove_nothing(perfect: Path) -> None:
     row = rows(perfect, "--min-success", "0.9")["success"]
     # The lower end of Clopper and Pearson's is .025^(1/3) = .292.
     assert ("pass", 1.0, pytest.approx(0.292, abs=1e-3)) == (row["verdict"], row["value"], row["lower"])
@@ -128,8 +131,8 @@ def test_each_agent_must_hold_each_condition(tmp_path: Path) -> None:
     db = judged_store(tmp_path, {"A": [True] * 4})
     add_run(db, write_run(tmp_path, {"A": [True, False]}, name="other", agent="porter"))
 
-    found = gate(db, "--min-success", "0.9", "--fail-on-severity", "high", "--format", "json").json
-    told = {(row["agent"], row["condition"]): row for row in found["rows"]}
+    payload = gate(db, "--min-success", "0.9", "--fail-on-severity", "high", "--format", "json").json
+    by_agent = {(row["agent"], row["condition"]): row for row in payload["rows"]}
     assert {
         ("clerk", "n"): "pass",
         ("porter", "n"): "pass",
@@ -137,9 +140,9 @@ def test_each_agent_must_hold_each_condition(tmp_path: Path) -> None:
         ("clerk", "severity"): "pass",
         ("porter", "success"): "fail",
         ("porter", "severity"): "fail",
-    } == {key: row["verdict"] for key, row in told.items()}
-    assert ending(told["porter", "severity"]["reason"]) == snapshot("for example conversation other-porter-1")
-    assert not found["passed"]
+    } == {key: row["verdict"] for key, row in by_agent.items()}
+    assert ending(by_agent["porter", "severity"]["reason"]) == snapshot("for example conversation other-porter-1")
+    assert not payload["passed"]
     assert 0 == gate(db, "--min-success", "0.9", "--agent", "clerk").code
     assert "of 2 agents" in gate(db, "--min-success", "0.9").out
 
@@ -159,9 +162,9 @@ def test_a_window_counts_back_from_the_newest_conversation(tmp_path: Path) -> No
 
 
 class TestSeverity:
-    def test_a_failure_as_bad_as_asked_for_fails_and_is_told(self, mixed: Path) -> None:
+    def test_a_failure_of_the_chosen_severity_fails_and_is_named(self, mixed: Path) -> None:
         ran = gate(mixed, "--fail-on-severity", "high", "--format", "json")
-        (row,) = (each for each in ran.json["rows"] if each["condition"] == "severity")
+        (row,) = (row_of_all for row_of_all in ran.json["rows"] if row_of_all["condition"] == "severity")
         assert (1, "fail", 2.0, 24) == (ran.code, row["verdict"], row["value"], row["n"])
         assert passage(row["reason"]) == snapshot("for example conversation run-clerk-7")
 
@@ -193,12 +196,12 @@ class TestSeverity:
 
 
 class TestMetrics:
-    def test_for_how_many_it_was_not_computed_is_told(self, tmp_path: Path) -> None:
+    def test_the_reason_has_the_number_of_conversations_without_the_metric(self, tmp_path: Path) -> None:
         db = judged_store(tmp_path, {"A": [True] * 3})
         done("evaluate", "--db", db, "--metrics", "trajectory", "--until", "2026-03-02T12:30:00Z", "--quiet")
-        found = rows(db, "--threshold", "trajectory.f1=0.5")["agentic.trajectory.f1"]
-        assert ("pass", 1) == (found["verdict"], found["n"])
-        assert ending(found["reason"]) == snapshot("; not computed for 2 conversations")
+        by_condition = rows(db, "--threshold", "trajectory.f1=0.5")["agentic.trajectory.f1"]
+        assert ("pass", 1) == (by_condition["verdict"], by_condition["n"])
+        assert ending(by_condition["reason"]) == snapshot("; not computed for 2 conversations")
 
     def test_a_threshold_of_answers_is_no_condition_on_a_mean(self, mixed: Path, tmp_path: Path) -> None:
         (tmp_path / "s.toml").write_text("[evaluators.thresholds]\nanswer = {min = 0.5}\n")
@@ -212,16 +215,18 @@ class TestMetrics:
             done("evaluate", "--db", db, *own, "--quiet")
         settings = tmp_path / "settings.toml"
         settings.write_text(f"[evaluators]\nfiles = [{json.dumps(f'{tmp_path}/new.py:own')}]\n")
-        found = rows(db, "--config", str(settings), "--threshold", "desk.tone=3")["desk.tone"]
-        assert ("fail", 1.0) == (found["verdict"], found["value"])
+        by_condition = rows(db, "--config", str(settings), "--threshold", "desk.tone=3")["desk.tone"]
+        assert ("fail", 1.0) == (by_condition["verdict"], by_condition["value"])
 
     def test_the_mean_is_held_against_the_least_value(self, mixed: Path) -> None:
         # 22 calls as expected, 2 with a wrong order: parameters of all 24 are there, one call each.
-        found = rows(mixed, "--threshold", "ragas.tool_call_accuracy=0.9", "--threshold", "ragas.tool_call_f1>=0.99")
-        assert "pass" == found["agentic.ragas.tool_call_accuracy"]["verdict"]
-        assert pytest.approx(22 / 24) == found["agentic.ragas.tool_call_accuracy"]["value"]
-        assert "fail" == found["agentic.ragas.tool_call_f1"]["verdict"]
-        assert 24 == found["agentic.ragas.tool_call_f1"]["n"]
+        by_condition = rows(
+            mixed, "--threshold", "ragas.tool_call_accuracy=0.9", "--threshold", "ragas.tool_call_f1>=0.99"
+        )
+        assert "pass" == by_condition["agentic.ragas.tool_call_accuracy"]["verdict"]
+        assert pytest.approx(22 / 24) == by_condition["agentic.ragas.tool_call_accuracy"]["value"]
+        assert "fail" == by_condition["agentic.ragas.tool_call_f1"]["verdict"]
+        assert 24 == by_condition["agentic.ragas.tool_call_f1"]["n"]
 
     def test_a_most_value_is_asked_for_with_its_sign(self, mixed: Path) -> None:
         row = rows(mixed, "--threshold", "ragas.tool_call_accuracy<=0.5")["agentic.ragas.tool_call_accuracy"]
@@ -232,9 +237,9 @@ class TestMetrics:
             '[evaluators.thresholds]\n"ragas.tool_call_accuracy" = {min = 0.99}\n[gate]\nmin_success = 0.5\n'
             "min_pass_pow_k = {3 = 0.2}\nfail_on_severity = 'none'\n"
         )
-        found = rows(mixed)
-        assert ["n", "success", "pass^3", "agentic.ragas.tool_call_accuracy"] == list(found)
-        assert "fail" == found["agentic.ragas.tool_call_accuracy"]["verdict"]
+        by_condition = rows(mixed)
+        assert ["n", "success", "pass^3", "agentic.ragas.tool_call_accuracy"] == list(by_condition)
+        assert "fail" == by_condition["agentic.ragas.tool_call_accuracy"]["verdict"]
         over = rows(
             mixed, "--threshold", "tool_call_accuracy=0.5", "--min-success", "0.99", "--min-pass-pow-k", "1=0.5"
         )
@@ -244,9 +249,9 @@ class TestMetrics:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (("--threshold", "nonsense=1"), "--threshold nonsense: no metric 'nonsense'"),
+        (("--threshold", "invalid=1"), "--threshold invalid: no metric 'invalid'"),
         (("--threshold", "helpfulness"), "--threshold 'helpfulness': give METRIC=V"),
         (("--threshold", "helpfulness=much"), "--threshold 'helpfulness=much': give METRIC=V"),
         (("--threshold", "helpfulness=nan"), "--threshold 'helpfulness=nan': give METRIC=V"),
@@ -260,20 +265,20 @@ class TestMetrics:
         (("--fail-on-severity", "worst"), "'worst' is not one of 'low', 'medium', 'high', 'critical', 'none'"),
         (("--tier", "best"), "'best' is not one of 'ready'"),
         (
-            ("--allow-no-data", "nonsense"),
-            "--allow-no-data nonsense: neither a condition (all, conversations, coverage",
+            ("--allow-no-data", "invalid"),
+            "--allow-no-data invalid: neither a condition (all, conversations, coverage",
         ),
         (("--max-drop", "0.1"), "--max-regression and --max-drop need a --baseline to compare with"),
         (("--estimator", "nope"), "no estimators plug-in 'nope'"),
         (("--window", "24x"), "window width '24x'"),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_is_printed(
-    perfect: Path, arguments: tuple[str, ...], told: str
+def test_an_invalid_argument_is_named_before_anything_is_printed(
+    perfect: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     ran = gate(perfect, *arguments)
     assert (2, "") == (ran.code, ran.out)
-    assert told in ran.err
+    assert message in ran.err
     assert 1 == len(ran.lines)
 
 
@@ -284,7 +289,7 @@ def test_a_suite_that_no_case_is_of_is_bad_input(perfect: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ("min_success = 70", "setting gate.min_success"),
         ("min_pass_pow_k = {0 = 0.7}", "setting gate.min_pass_pow_k"),
@@ -292,16 +297,18 @@ def test_a_suite_that_no_case_is_of_is_bad_input(perfect: Path) -> None:
         ("min_sucess = 0.7", "unknown setting gate.min_sucess"),
     ],
 )
-def test_a_wrong_setting_is_named(perfect: Path, tmp_path: Path, settings: str, told: str) -> None:
+def test_a_wrong_setting_is_named(perfect: Path, tmp_path: Path, settings: str, message: str) -> None:
     (tmp_path / "otel-agentic.toml").write_text(f"[gate]\n{settings}\n")
     ran = gate(perfect)
     assert 2 == ran.code
-    assert told in ran.err
+    assert message in ran.err
 
 
 def test_the_settings_of_the_guide_are_accepted() -> None:
-    (shown,) = re.findall(r"```toml\n(.*?)```", (Path(__file__).parents[2] / "docs" / "gate.md").read_text(), re.DOTALL)
-    Path("otel-agentic.toml").write_text(shown)
+    (example,) = re.findall(
+        r"```toml\n(.*?)```", (Path(__file__).parents[2] / "docs" / "gate.md").read_text(), re.DOTALL
+    )
+    Path("otel-agentic.toml").write_text(example)
     gate_settings = load_settings().gate
     assert {1: 0.9, 3: 0.7} == gate_settings.min_pass_pow_k
     assert {"success": "chance", "pass^3": 0.05} == gate_settings.max_regression

@@ -1,22 +1,20 @@
-"""Gates against a baseline: what is worse by more than chance explains, or than is allowed; kept by name or in a file."""
+"""Gates against a baseline, by name or in a file: changes for the worse beyond chance or beyond the allowed drop."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.reports.baselines import Baseline
 from otel_agentic.stats import Attempts
-from tests.cli.judged import HOUR_NS, add_run, judged_store, write_run
+from tests.cli.judged_runs import HOUR_NS, add_run, judged_store, write_run
 from tests.cli.running import Ran, done, run
 from tests.cli.small import NOON_NS
 from tests.snapshots import passage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CASES = "ABCDEFGH"
 RAGAS = "ragas.tool_calls"
@@ -66,9 +64,9 @@ def gate(db: Path, *arguments: str | Path) -> Ran:
 
 
 def regressions(db: Path, *arguments: str | Path) -> dict[str, dict[str, Any]]:
-    """Return what a gate says of change, by condition."""
-    found = gate(db, *arguments, "--format", "json").json["rows"]
-    return {row["condition"]: row for row in found if row["kind"] == "regression"}
+    """Return the regressions of a gate by condition."""
+    by_name = gate(db, *arguments, "--format", "json").json["rows"]
+    return {row["condition"]: row for row in by_name if row["kind"] == "regression"}
 
 
 def test_what_is_worse_by_more_than_chance_fails(good: Path, half: Path) -> None:
@@ -93,7 +91,7 @@ def test_what_chance_explains_passes(good: Path, slip: Path) -> None:
 
 
 def test_the_limits_of_the_gate_are_compared_too(good: Path, half: Path) -> None:
-    found = regressions(
+    by_name = regressions(
         half,
         "--baseline",
         good,
@@ -104,14 +102,16 @@ def test_the_limits_of_the_gate_are_compared_too(good: Path, half: Path) -> None
         "--threshold",
         "ragas.tool_call_f1=0.1",
     )
-    assert ["success", "pass@3", "pass^3", "agentic.ragas.tool_call_f1"] == list(found)
+    assert ["success", "pass@3", "pass^3", "agentic.ragas.tool_call_f1"] == list(by_name)
     # Of four attempts two right: no three of them are; C(2, 3) / C(4, 3) = 0. Before, all were.
-    assert -1.0 == found["pass^3"]["value"]
-    assert 0.0 == found["pass@3"]["value"]
+    assert -1.0 == by_name["pass^3"]["value"]
+    assert 0.0 == by_name["pass@3"]["value"]
 
 
 @pytest.mark.parametrize(("drop", "code"), [("0.02", 1), ("0.04", 0)])
-def test_a_drop_may_be_allowed_whatever_chance_says(good: Path, slip: Path, drop: str, code: int) -> None:
+def test_an_allowed_drop_holds_although_chance_does_not_explain_it(
+    good: Path, slip: Path, drop: str, code: int
+) -> None:
     ran = gate(slip, "--baseline", good, "--max-drop", drop)
     assert code == ran.code
     assert f"drop <= {float(drop):.3f}".replace("0.", ".") in ran.out
@@ -124,23 +124,26 @@ def test_by_the_lower_bound_it_must_be_proven_that_the_drop_is_no_larger(good: P
 
 
 def test_what_is_asked_for_by_name_is_compared_alone(good: Path, half: Path) -> None:
-    found = regressions(
+    by_name = regressions(
         half, "--baseline", good, "--max-regression", "ragas.tool_call_f1=0.6", "--max-regression", "pass^2"
     )
     assert {"agentic.ragas.tool_call_f1": "pass", "pass^2": "fail"} == {
-        name: row["verdict"] for name, row in found.items()
+        name: row["verdict"] for name, row in by_name.items()
     }
-    assert (-0.5, -0.6) == (found["agentic.ragas.tool_call_f1"]["value"], found["agentic.ragas.tool_call_f1"]["limit"])
+    assert (-0.5, -0.6) == (
+        by_name["agentic.ragas.tool_call_f1"]["value"],
+        by_name["agentic.ragas.tool_call_f1"]["limit"],
+    )
 
 
 def test_a_metric_is_worse_by_more_than_chance_too(good: Path, half: Path, slip: Path) -> None:
-    asked = ("--baseline", good, "--max-regression", "ragas.tool_call_f1")
-    assert "fail" == regressions(half, *asked)["agentic.ragas.tool_call_f1"]["verdict"]
-    assert "pass" == regressions(slip, *asked)["agentic.ragas.tool_call_f1"]["verdict"]
+    arguments = ("--baseline", good, "--max-regression", "ragas.tool_call_f1")
+    assert "fail" == regressions(half, *arguments)["agentic.ragas.tool_call_f1"]["verdict"]
+    assert "pass" == regressions(slip, *arguments)["agentic.ragas.tool_call_f1"]["verdict"]
 
 
 def changed(good: Path, folder: Path, old: str, new: str) -> Path:
-    """Return a baseline file in which a text stands for another."""
+    """Return a baseline file in which a text is replaced by another."""
     file = folder / "changed.json"
     file.write_text(good.read_text().replace(old, new))
     return file
@@ -148,12 +151,12 @@ def changed(good: Path, folder: Path, old: str, new: str) -> Path:
 
 def test_an_agent_that_the_baseline_does_not_know_has_no_data(good: Path, slip: Path, tmp_path: Path) -> None:
     other = changed(good, tmp_path, '"clerk"', '"porter"')
-    found = gate(slip, "--baseline", other, "--format", "json").json
-    told = {(row["agent"], row["condition"]): (row["verdict"], row["reason"]) for row in found["rows"]}
-    assert told["clerk", "success"] == snapshot(
+    payload = gate(slip, "--baseline", other, "--format", "json").json
+    by_agent = {(row["agent"], row["condition"]): (row["verdict"], row["reason"]) for row in payload["rows"]}
+    assert by_agent["clerk", "success"] == snapshot(
         ("no_data", "the baseline has no evaluated conversation of this agent; it has porter")
     )
-    assert told["porter", "conversations"] == snapshot(
+    assert by_agent["porter", "conversations"] == snapshot(
         ("no_data", "the baseline has 32 conversations of it, this selection has none")
     )
     assert 0 == gate(slip, "--baseline", other, "--allow-no-data", "regression,conversations").code
@@ -168,8 +171,8 @@ def test_an_agent_that_is_not_asked_for_need_not_be_there(good: Path, slip: Path
     missing = {row["agent"]: row for row in gate(slip, *compared).json["rows"] if row["kind"] == "data"}
     assert "no_data" == missing["cook"]["verdict"]
     for agent in ("clerk", "cl*"):
-        asked = gate(slip, *compared, "--agent", agent)
-        assert (0, {"clerk"}) == (asked.code, {row["agent"] for row in asked.json["rows"]})
+        ran = gate(slip, *compared, "--agent", agent)
+        assert (0, {"clerk"}) == (ran.code, {row["agent"] for row in ran.json["rows"]})
 
 
 def test_a_metric_of_all_conversations_together_is_not_compared(good: Path, slip: Path) -> None:
@@ -177,12 +180,12 @@ def test_a_metric_of_all_conversations_together_is_not_compared(good: Path, slip
     assert {"success"} == regressions(slip, *limited).keys()
     assert 0 == gate(slip, *limited, "--allow-no-data", "metric").code
 
-    asked = gate(slip, "--baseline", good, "--max-regression", "operations.latency_p50")
-    assert (2, "") == (asked.code, asked.out)
-    assert passage(asked.err) == snapshot("agentic.operations.latency_p50 is one value for all conversations,")
+    ran = gate(slip, "--baseline", good, "--max-regression", "operations.latency_p50")
+    assert (2, "") == (ran.code, ran.out)
+    assert passage(ran.err) == snapshot("agentic.operations.latency_p50 is one value for all conversations,")
 
 
-def test_without_shared_cases_the_two_are_compared_as_strangers(good: Path, half: Path, tmp_path: Path) -> None:
+def test_without_shared_cases_the_two_are_compared_unpaired(good: Path, half: Path, tmp_path: Path) -> None:
     row = regressions(half, "--baseline", changed(good, tmp_path, '"orders"', '"others"'))["success"]
     assert row["reason"] == snapshot("worse by more than chance explains at 95 % (32 and 32 conversations)")
 
@@ -201,8 +204,8 @@ def test_a_baseline_is_kept_in_the_store_by_name(tmp_path: Path) -> None:
             "32 of the conversations ended no later than the baseline's last one, and may be part of it; use --since to select later ones only"
         ]
     )
-    (kept,) = done("query", "SELECT name, conversations FROM gate_baselines", "--db", db, "--format", "json").json
-    assert {"name": "main", "conversations": 32} == kept
+    (saved,) = done("query", "SELECT name, conversations FROM gate_baselines", "--db", db, "--format", "json").json
+    assert {"name": "main", "conversations": 32} == saved
     done(
         "gate", "--db", db, "--min-n", "1", "--save-baseline", "main", "--since", "2026-03-20"
     )  # the name means the new one
@@ -219,7 +222,7 @@ def test_a_gate_that_fails_saves_no_baseline(half: Path, tmp_path: Path) -> None
     assert not (tmp_path / "new.json").exists()
 
 
-def test_scores_of_another_evaluator_version_are_told(good: Path, half: Path) -> None:
+def test_scores_of_another_evaluator_version_have_a_note(good: Path, half: Path) -> None:
     document = json.loads(good.read_text())
     document["evaluations"] = ["another"]
     other = good.with_name("other.json")
@@ -230,7 +233,7 @@ def test_scores_of_another_evaluator_version_are_told(good: Path, half: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("not json", "is not JSON"),
         ("[]", "the baseline file was not written by `otel-agentic gate --save-baseline`: document: "),
@@ -241,23 +244,23 @@ def test_scores_of_another_evaluator_version_are_told(good: Path, half: Path) ->
         ('{"name": "x", "saved_at": "now", "conversations": -1, "agents": []}', ": conversations: "),
     ],
 )
-def test_a_file_that_is_no_baseline_is_bad_input(half: Path, tmp_path: Path, content: str, told: str) -> None:
+def test_a_file_that_is_no_baseline_is_bad_input(half: Path, tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "bad.json").write_text(content)
     ran = gate(half, "--baseline", tmp_path / "bad.json")
     assert (3, "") == (ran.code, ran.out)
-    assert told in ran.err
+    assert message in ran.err
 
 
 def test_a_file_that_is_not_there_is_bad_input(half: Path) -> None:
     ran = gate(half, "--baseline", "no/such.json")
     assert 3 == ran.code
     assert passage(ran.err) == snapshot(
-        "baseline file no/such.json: No such file or directory; `otel-agentic gate --save-baseline no/such.json` makes one"
+        "baseline file no/such.json: No such file or directory; `otel-agentic gate --save-baseline no/such.json` creates it"
     )
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--max-regression", "politeness"), "--max-regression politeness: no metric 'politeness'"),
         (("--max-regression", "success=-1"), "--max-regression 'success=-1': give WHAT, or WHAT=V"),
@@ -265,12 +268,12 @@ def test_a_file_that_is_not_there_is_bad_input(half: Path) -> None:
         (("--save-baseline", "a b"), "baseline 'a b': a name is up to 100 letters"),
     ],
 )
-def test_what_cannot_be_compared_is_told(good: Path, half: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_an_invalid_comparison_is_named(good: Path, half: Path, arguments: tuple[str, ...], message: str) -> None:
     ran = gate(
         half, "--fail-on-severity", "none", *(("--baseline", good) if "save" not in arguments[0] else ()), *arguments
     )
     assert (2, "") == (ran.code, ran.out)
-    assert told in ran.err
+    assert message in ran.err
 
 
 def test_a_baseline_of_the_settings_is_compared_with(good: Path, half: Path, tmp_path: Path) -> None:

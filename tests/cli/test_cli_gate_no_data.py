@@ -1,18 +1,16 @@
-"""A gate without data: a condition that nothing is known of fails, unless it may have no data."""
+"""A gate without data: a condition without data fails, unless it may have none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 
-from tests.cli.judged import judged_store, write_run
+from tests.cli.judged_runs import judged_store, write_run
 from tests.cli.running import Ran, done, run
 from tests.snapshots import passage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +25,11 @@ def gate(db: Path, *arguments: str) -> Ran:
 
 
 def rows(db: Path, *arguments: str) -> dict[str, dict[str, Any]]:
-    """Return what a gate found, by condition."""
+    """Return the rows of a gate by condition."""
     return {row["condition"]: row for row in gate(db, *arguments, "--format", "json").json["rows"]}
 
 
-def test_conversations_that_nobody_scored_fail_and_the_advice_is_there(tmp_path: Path) -> None:
+def test_conversations_without_scores_fail_with_advice(tmp_path: Path) -> None:
     files = write_run(tmp_path, {"A": [True]})
     done("ingest", files.spans, "--db", tmp_path / "raw.duckdb", "--quiet")
 
@@ -43,7 +41,7 @@ def test_conversations_that_nobody_scored_fail_and_the_advice_is_there(tmp_path:
     assert passage(ran.out) == snapshot("--allow-no-data NAME lets it pass")
 
 
-def test_a_metric_that_was_never_computed_fails_and_the_way_to_it_is_told(perfect: Path) -> None:
+def test_a_metric_that_was_never_computed_fails_with_the_command_that_computes_it(perfect: Path) -> None:
     ran = gate(perfect, "--threshold", "helpfulness=3.5", "--format", "json")
     row = next(row for row in ran.json["rows"] if row["kind"] == "metric")
     assert (1, "no_data", None) == (ran.code, row["verdict"], row["value"])
@@ -72,7 +70,7 @@ def test_no_conversation_at_all_is_no_data(perfect: Path) -> None:
     assert 0 == gate(perfect, "--agent", "nobody", "--allow-no-data").code
 
 
-def test_coverage_of_what_nobody_scored_is_zero_and_fails(tmp_path: Path) -> None:
+def test_coverage_without_scores_is_zero_and_fails(tmp_path: Path) -> None:
     files = write_run(tmp_path, {"A": [True]})
     done("ingest", files.spans, "--db", tmp_path / "raw.duckdb", "--quiet")
     row = rows(tmp_path / "raw.duckdb", "--min-coverage", "0.5")["coverage"]

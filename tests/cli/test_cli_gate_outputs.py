@@ -1,23 +1,21 @@
-"""What a gate writes for CI systems: JUnit XML, GitHub's commands and summary, Markdown, JSON. None of it is obeyed."""
+"""The output of a gate for CI systems: JUnit XML, GitHub's commands and summary, Markdown, JSON, all with untrusted names."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.render.gate import GateOutcome, command, junit_of
-from tests.cli.judged import judged_store
+from tests.cli.judged_runs import judged_store
 from tests.cli.partial import partial
 from tests.cli.running import done, run
 from tests.snapshots import ending, item, opening, passage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOSTILE = '::error::x\r\n##[error]y\n::add-mask::b|<i>\x1b[31m&]]>"\ufffe\u202e%'
 
@@ -28,7 +26,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return judged_store(tmp_path_factory.mktemp("hostile"), {name: [name != "A"] for name in "ABCD"}, agent=HOSTILE)
 
 
-ASKED = (
+ARGUMENTS = (
     "--min-n",
     "1",
     "--min-success",
@@ -43,7 +41,7 @@ ASKED = (
 
 
 def gate(store: Path, *arguments: str | Path) -> str:
-    ran = run("gate", "--db", store, *ASKED, *arguments)
+    ran = run("gate", "--db", store, *ARGUMENTS, *arguments)
     assert (1, "") == (ran.code, ran.err)
     return ran.out
 
@@ -54,15 +52,15 @@ class TestJUnit:
         top = ET.fromstring((tmp_path / "gate.xml").read_bytes())  # noqa: S314 — our own file
         (suite,) = top
         counts = {"tests": "5", "failures": "1", "errors": "0", "skipped": "1"}
-        assert [counts] * 2 == [{name: each.get(name) for name in counts} for each in (top, suite)]
-        told = {case.get("name"): [child.tag for child in case] for case in suite}
+        assert [counts] * 2 == [{name: element.get(name) for name in counts} for element in (top, suite)]
+        by_name = {case.get("name"): [child.tag for child in case] for case in suite}
         assert {
             "evaluated >= 1": ["system-out"],
             "coverage >= 1.00": ["system-out"],
             "success >= .900": ["failure"],
             "agentest.helpfulness >= 4": ["skipped"],
             "failures, critical 0": ["system-out"],
-        } == told
+        } == by_name
 
     def test_the_failure_says_what_was_found_and_why(self, store: Path) -> None:
         (failure,) = ET.fromstring(gate(store, "--format", "junit")).iter("failure")  # noqa: S314 — same
@@ -76,7 +74,7 @@ class TestJUnit:
         (failure,) = ET.fromstring(ran.out).iter("failure")  # noqa: S314 — same
         assert "no_data" == failure.get("type")
 
-    def test_names_of_strangers_are_text_of_one_line(self, store: Path) -> None:
+    def test_untrusted_names_are_text_of_one_line(self, store: Path) -> None:
         (name,) = {case.get("classname") for case in ET.fromstring(gate(store, "--format", "junit")).iter("testcase")}  # noqa: S314 — same
         assert name is not None
         assert name.startswith("gate.::error::x")
@@ -107,9 +105,9 @@ class TestJUnit:
 class TestGitHub:
     def test_the_table_is_not_obeyed_and_what_fails_is_annotated(self, store: Path) -> None:
         lines = gate(store, "--format", "github").splitlines()
-        found = re.fullmatch(r"::stop-commands::([0-9a-f]{32})", lines[0])
-        assert found
-        again = lines.index(f"::{found[1]}::")
+        token = re.fullmatch(r"::stop-commands::([0-9a-f]{32})", lines[0])
+        assert token
+        again = lines.index(f"::{token[1]}::")
         error, warning = lines[again + 1 :]
         assert error == snapshot(
             "::error title=otel-agentic gate%3A success::success >= .900: fail, .750 [.194, .994], the estimate is below it; the 95 %25 interval extends up to .994"
@@ -148,10 +146,10 @@ class TestGitHub:
         assert ending(ran.err) == snapshot("the summary is left out\n")
 
     @pytest.mark.parametrize("text", [HOSTILE, "a\nb", "::x::", "100%", "%0A", ",:"])
-    def test_a_command_is_one_line_whatever_it_says(self, text: str) -> None:
-        told = command("error", text, text)
-        assert 1 == len(told.splitlines())
-        head, title, message = re.fullmatch(r"(::error title=)([^:,\n\r]*)::(.*)", told).groups()  # type: ignore[union-attr]  # it fits
+    def test_a_command_is_one_line_for_any_text(self, text: str) -> None:
+        line = command("error", text, text)
+        assert 1 == len(line.splitlines())
+        head, title, message = re.fullmatch(r"(::error title=)([^:,\n\r]*)::(.*)", line).groups()  # type: ignore[union-attr]  # it fits
         assert "::error title=" == head
         assert title.replace("%3A", ":").replace("%2C", ",") == message
 
@@ -168,16 +166,16 @@ def test_markdown_is_shown_as_it_is(store: Path) -> None:
 
 def test_json_has_every_number(store: Path, tmp_path: Path) -> None:
     gate(store, "--json", tmp_path / "gate.json")
-    found: dict[str, Any] = json.loads((tmp_path / "gate.json").read_text())
+    payload: dict[str, Any] = json.loads((tmp_path / "gate.json").read_text())
     assert (False, 4, 4, 0.95, "estimate", None) == (
-        found["passed"],
-        found["conversations"],
-        found["evaluated"],
-        found["level"],
-        found["bound"],
-        found["baseline"],
+        payload["passed"],
+        payload["conversations"],
+        payload["evaluated"],
+        payload["level"],
+        payload["bound"],
+        payload["baseline"],
     )
-    success = next(row for row in found["rows"] if row["condition"] == "success")
+    success = next(row for row in payload["rows"] if row["condition"] == "success")
     assert (0.75, 4, "fail", ">=", 0.9) == (
         success["value"],
         success["n"],
@@ -200,7 +198,7 @@ def gate_file(store: Path, folder: Path) -> str:
     return (folder / "gate.txt").read_text("utf-8")
 
 
-def test_a_file_that_cannot_be_written_is_told(store: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named(store: Path, tmp_path: Path) -> None:
     ran = run("gate", "--db", store, "--junit", tmp_path / "no" / "gate.xml")
     assert 2 == ran.code
     assert passage(ran.err) == snapshot("gate.xml: No such file or directory; give a file that can be written")

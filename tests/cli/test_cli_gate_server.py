@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.cli.judged import judged_store
+from tests.cli.judged_runs import judged_store
 from tests.cli.running import done, run
-from tests.pipeline.running import live_settings, running
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.live.running_collector import live_settings, running
 
 
 def test_a_running_collector_gives_the_same_verdict_and_keeps_baselines(tmp_path: Path) -> None:
     db = judged_store(tmp_path, {name: [True, name != "A"] for name in "ABC"}, metrics="ragas.tool_calls")
-    asked = ("--min-n", "1", "--min-pass-pow-k", "2=0.7", "--threshold", "ragas.tool_call_f1<=0.9", "--format", "json")
-    alone = run("gate", "--db", db, *asked)
+    arguments = (
+        "--min-n",
+        "1",
+        "--min-pass-pow-k",
+        "2=0.7",
+        "--threshold",
+        "ragas.tool_call_f1<=0.9",
+        "--format",
+        "json",
+    )
+    alone = run("gate", "--db", db, *arguments)
     done("gate", "--db", db, "--min-n", "1", "--save-baseline", tmp_path / "base.json")
     with running(live_settings(db)) as (_, server):
-        there = run("gate", "--server", server.admin, *asked)
+        there = run("gate", "--server", server.admin, *arguments)
         assert (1, alone.out, "") == (there.code, there.out, there.err)
         assert (
             "baseline main saved"

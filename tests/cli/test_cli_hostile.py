@@ -1,4 +1,4 @@
-"""What strangers wrote is shown as it is: it neither steers the terminal nor becomes markup or a formula."""
+"""Untrusted text is shown literally: it neither steers the terminal nor becomes markup or a formula."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import csv
 import io
 import logging
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -18,9 +19,6 @@ from tests.cli.running import Terminal, done, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import passage
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 #: Clears the screen and names the window; the same in one byte, and marks that turn a line around.
 _ESCAPE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202e\u2066\u2028\x7f\r"
 _MARKUP = "[red]ok[/red] [/] :bomb: [link=http://x]y[/link]"
@@ -29,7 +27,7 @@ _PIPES = "a|b`c`<script>alert(1)</script>"
 _ALL = f"{_PIPES} {_ESCAPE} {_MARKUP}"
 _TIMES = ("--since", "2026-03-02T12:00:00Z", "--until", "2026-03-02T14:00:00Z", "--window", "1h", "--step", "1h")
 _SPANS = "SELECT * FROM spans"
-#: Every command that shows what strangers wrote, in each of its formats.
+#: Every command that shows untrusted text, in each of its formats.
 _COMMANDS = (
     *(("conversations", "list", "--format", form) for form in ("table", "json")),
     ("conversations", "export"),
@@ -63,7 +61,7 @@ _COMMANDS = (
     *(("backfill", *_TIMES, "--emit", "openmetrics"),),
     ("report", "--format", "html"),
 )
-#: Errors that say again what they were given.
+#: Errors that quote their input.
 _ERRORS = (
     ("conversations", "show", f"nobody {_ESCAPE}"),
     ("query", f"SELECT '{_ESCAPE}' +"),
@@ -81,9 +79,9 @@ _ERRORS = (
 )
 
 
-def obeyed(told: str) -> set[str]:
+def obeyed(output: str) -> set[str]:
     """Return the characters of an output that a terminal would obey."""
-    return {char for char in told if not char.isprintable() and char not in "\n\t"}
+    return {char for char in output if not char.isprintable() and char not in "\n\t"}
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +120,9 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", _COMMANDS, ids=lambda command: " ".join(command[:5])[:60])
 def test_no_command_in_no_format_steers_a_terminal(db: Path, command: tuple[str, ...]) -> None:
-    told = done(*command, "--db", db)
+    ran = done(*command, "--db", db)
 
-    assert (set(), set()) == (obeyed(told.out), obeyed(told.err))
+    assert (set(), set()) == (obeyed(ran.out), obeyed(ran.err))
 
 
 @pytest.mark.parametrize("form", ["native", "yaml"])
@@ -134,9 +132,9 @@ def test_cases_with_control_characters_come_back_from_standard_output(db: Path, 
     done("ingest", db.with_name("spans.jsonl"), "--db", copy)
     done("truth", "import", file, "--db", copy)
 
-    (sent,), (found,) = (done("truth", "list", "--format", "json", "--db", each).json for each in (db, copy))
-    assert (sent["case_id"], sent["tags"]) == (found["case_id"], found["tags"])
-    exported = [done("truth", "export", "--db", each).out for each in (db, copy)]
+    (sent,), (result,) = (done("truth", "list", "--format", "json", "--db", item).json for item in (db, copy))
+    assert (sent["case_id"], sent["tags"]) == (result["case_id"], result["tags"])
+    exported = [done("truth", "export", "--db", item).out for item in (db, copy)]
     assert exported[0] == exported[1]
 
 
@@ -160,23 +158,23 @@ def test_a_log_does_not_steer_a_terminal(form: str) -> None:
 
 @pytest.mark.parametrize("command", _ERRORS, ids=lambda command: " ".join(command[:2]))
 def test_no_error_steers_a_terminal(db: Path, command: tuple[str, ...]) -> None:
-    told = run(*command, "--db", db)
+    ran = run(*command, "--db", db)
 
-    assert 0 != told.code
-    assert "otel-agentic: " in told.err
-    assert set() == obeyed(told.err + told.out)
+    assert 0 != ran.code
+    assert "otel-agentic: " in ran.err
+    assert set() == obeyed(ran.err + ran.out)
 
 
 def test_series_are_shown_safely_on_a_terminal_and_in_a_pipe(db: Path) -> None:
     command = ("backfill", *_TIMES, "--emit", "openmetrics", "--db", db)
 
     for out in (Terminal(), StringIO()):
-        told = run(*command, out=out).out
-        assert set() == obeyed(told)
-        assert passage(told, markup=_MARKUP) == snapshot('gen_ai_agent_name="agent <markup>"')
+        output = run(*command, out=out).out
+        assert set() == obeyed(output)
+        assert passage(output, markup=_MARKUP) == snapshot('gen_ai_agent_name="agent <markup>"')
 
 
-def test_files_with_hostile_names_and_lines_are_told_of_safely(tmp_path: Path) -> None:
+def test_files_with_hostile_names_and_lines_are_reported_safely(tmp_path: Path) -> None:
     cases = tmp_path / "cases[red]\x1b[2J.jsonl"
     cases.write_text(f'{{"case_id": "a", "{_MARKUP}": 1}}\n{{"case_id": 3}}\nno {_ESCAPE}\n', encoding="utf-8")
     spans = tmp_path / "spans[red]\x1b[2J.jsonl"
@@ -187,18 +185,18 @@ def test_files_with_hostile_names_and_lines_are_told_of_safely(tmp_path: Path) -
         ("ingest", spans, "--db", tmp_path / "t.duckdb"),
         ("doctor", spans),
     ):
-        told = run(*command)
-        assert set() == obeyed(told.err + told.out), command
+        ran = run(*command)
+        assert set() == obeyed(ran.err + ran.out), command
 
 
 def test_settings_with_hostile_values_are_shown_safely(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text('[emit]\nendpoint = "http://x/\\u001b[2J\\u009b"\n', encoding="utf-8")
     for form in ("table", "json"):
-        told = run("config", "show", "--config", tmp_path / "own.toml", "--format", form)
-        assert set() == obeyed(told.out + told.err)
+        ran = run("config", "show", "--config", tmp_path / "own.toml", "--format", form)
+        assert set() == obeyed(ran.out + ran.err)
 
 
-def test_a_page_shows_what_strangers_wrote_as_text(db: Path, tmp_path: Path) -> None:
+def test_a_page_shows_untrusted_markup_as_text(db: Path, tmp_path: Path) -> None:
     done("report", "--by", "tool", "--format", "html", "--out", tmp_path / "page.html", "--db", db)
 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -208,11 +206,11 @@ def test_a_page_shows_what_strangers_wrote_as_text(db: Path, tmp_path: Path) -> 
 
 def test_a_conversation_is_shown_without_obeying_it(db: Path) -> None:
     (row,) = done("conversations", "list", "--db", db, "--format", "json").json
-    told = done("conversations", "show", row["conversation_id"], "--db", db).out
+    output = done("conversations", "show", row["conversation_id"], "--db", db).out
 
-    assert {"\x1b", "\x07"} & set(told) == set()
-    assert "query \ufffd[2J\ufffd]0;owned\ufffd\ufffd31m" in told
-    assert _MARKUP in told
+    assert {"\x1b", "\x07"} & set(output) == set()
+    assert "query \ufffd[2J\ufffd]0;owned\ufffd\ufffd31m" in output
+    assert _MARKUP in output
 
 
 def test_markup_in_names_is_shown_literally(db: Path) -> None:
@@ -223,10 +221,10 @@ def test_markup_in_names_is_shown_literally(db: Path) -> None:
 
 
 def test_doctor_shows_hostile_span_names_literally(db: Path) -> None:
-    told = done("doctor", db.with_name("spans.jsonl")).out
+    output = done("doctor", db.with_name("spans.jsonl")).out
 
-    assert "\x1b" not in told
-    assert passage(told) == snapshot("span [red]ok[/red]")
+    assert "\x1b" not in output
+    assert passage(output) == snapshot("span [red]ok[/red]")
 
 
 def test_json_keeps_what_was_written(db: Path) -> None:
@@ -237,9 +235,9 @@ def test_json_keeps_what_was_written(db: Path) -> None:
 
 @pytest.mark.parametrize("command", [("tools", "failing"), ("query", "SELECT DISTINCT tool_name AS tool FROM spans")])
 def test_csv_holds_no_formula(db: Path, command: tuple[str, ...]) -> None:
-    told = done(*command, "--db", db, "--format", "csv").out
+    output = done(*command, "--db", db, "--format", "csv").out
 
-    rows = list(csv.DictReader(io.StringIO(told)))
+    rows = list(csv.DictReader(io.StringIO(output)))
     assert f"'{_FORMULA}" in {row["tool"] for row in rows}
     assert not any(cell.startswith(("=", "+", "@", "\t")) for row in rows for cell in row.values() if cell)
 
@@ -253,7 +251,7 @@ def test_numbers_are_no_formulas() -> None:
     assert [-1, -0.5, None, "1"] == [csv_cell(value) for value in (-1, -0.5, None, "1")]
 
 
-def test_markdown_shows_strangers_text_as_it_is() -> None:
+def test_markdown_shows_untrusted_text_literally() -> None:
     assert r"a\|b\`c\`\<script\>alert(1)\</script\>" == markdown(_PIPES)
     assert "one two" == markdown("one\ntwo")
 

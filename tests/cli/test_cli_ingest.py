@@ -1,10 +1,10 @@
-"""`otel-agentic ingest`: what cannot be read is told, and loses nothing else."""
+"""`otel-agentic ingest`: unreadable parts are reported, and the rest is stored."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from inline_snapshot import snapshot
 
@@ -14,10 +14,7 @@ from tests.cli.small import conversation, write_spans
 from tests.conversations.wire import json_of, requests_of
 from tests.snapshots import opening, passage
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-_MADE = [conversation(name) for name in ("c1", "c2", "c3")]
+_SPANS = [conversation(name) for name in ("c1", "c2", "c3")]
 _NOTHING_STORED = {"stored": 0, "duplicate": 0, "rejected": 0, "ignored": 0}
 
 
@@ -27,13 +24,13 @@ HELPER = span("helper", scope="langfuse-sdk", attributes={"langfuse.observation.
 
 def broken(folder: Path) -> Path:
     """Write three conversations with two lines between them that are not OTLP."""
-    first, second, third = (json.dumps(each) for each in _MADE)
+    first, second, third = (json.dumps(item) for item in _SPANS)
     path = folder / "broken.jsonl"
     path.write_text(f'{first}\n{{"resourceSpans": [\n{second}\nnonsense\n{third}\n', encoding="utf-8")
     return path
 
 
-def test_malformed_lines_are_told_with_file_and_line_and_everything_else_is_stored(tmp_path: Path) -> None:
+def test_malformed_lines_are_reported_with_file_and_line_and_the_rest_is_stored(tmp_path: Path) -> None:
     ran = run("ingest", broken(tmp_path), "--db", "t.duckdb", "--format", "json")
 
     assert 3 == ran.code
@@ -47,7 +44,7 @@ def test_malformed_lines_are_told_with_file_and_line_and_everything_else_is_stor
     assert 2 == len(ran.json["problems"])
 
 
-def test_the_summary_is_printed_before_the_problems_are_told(tmp_path: Path) -> None:
+def test_the_summary_is_printed_before_the_problems(tmp_path: Path) -> None:
     ran = run("ingest", broken(tmp_path), "--db", "t.duckdb")
 
     assert opening(ran.out) == snapshot(
@@ -64,7 +61,7 @@ def test_quiet_prints_errors_only(tmp_path: Path) -> None:
 
 
 def test_a_missing_path_is_bad_input_and_makes_no_database(tmp_path: Path) -> None:
-    ran = run("ingest", write_spans(tmp_path / "spans.jsonl", _MADE), "nowhere.jsonl", "no.gz", "--db", "t.duckdb")
+    ran = run("ingest", write_spans(tmp_path / "spans.jsonl", _SPANS), "nowhere.jsonl", "no.gz", "--db", "t.duckdb")
 
     assert 3 == ran.code
     first, second = ran.lines
@@ -78,14 +75,14 @@ def test_a_missing_path_is_bad_input_and_makes_no_database(tmp_path: Path) -> No
 def test_directories_and_compressed_files_are_read(tmp_path: Path) -> None:
     folder = tmp_path / "exports"
     folder.mkdir()
-    write_spans(folder / "a.jsonl", _MADE[:1])
-    write_spans(folder / "b.jsonl.gz", _MADE[1:])
+    write_spans(folder / "a.jsonl", _SPANS[:1])
+    write_spans(folder / "b.jsonl.gz", _SPANS[1:])
 
     assert 3 == done("ingest", folder, "--db", "t.duckdb", "--format", "json").json["spans"]["stored"]
 
 
 def test_standard_input_is_read(tmp_path: Path) -> None:
-    text = write_spans(tmp_path / "spans.jsonl", _MADE).read_bytes()
+    text = write_spans(tmp_path / "spans.jsonl", _SPANS).read_bytes()
     ran = subprocess.run(
         [*COMMAND, "ingest", "-", "--db", "t.duckdb", "--format", "json"],
         input=text,
@@ -98,12 +95,12 @@ def test_standard_input_is_read(tmp_path: Path) -> None:
 
 
 def test_reading_a_file_twice_changes_nothing_and_says_so(tmp_path: Path) -> None:
-    path = write_spans(tmp_path / "spans.jsonl", _MADE)
+    path = write_spans(tmp_path / "spans.jsonl", _SPANS)
     done("ingest", path, "--db", "t.duckdb")
     again = done("ingest", path, "--db", "t.duckdb").out
 
     assert opening(again) == snapshot(
-        "0 spans and log records stored, 3 duplicate, 0 rejected, 0 ignored\nno conversation is new"
+        "0 spans and log records stored, 3 duplicate, 0 rejected, 0 ignored\nno conversations new"
     )
 
 
@@ -111,9 +108,9 @@ def test_late_spans_make_a_new_revision_and_the_summary_counts_it(tmp_path: Path
     early = conversation("c1", calls=[("look_up", {"order": "A1"}, "ok")])
     late = conversation("c1", calls=[("look_up", {"order": "A1"}, "ok"), ("refund", {"order": "A1"}, "ok")])
     done("ingest", write_spans(tmp_path / "early.jsonl", [early]), "--db", "t.duckdb")
-    told = done("ingest", write_spans(tmp_path / "late.jsonl", [late]), "--db", "t.duckdb").out
+    output = done("ingest", write_spans(tmp_path / "late.jsonl", [late]), "--db", "t.duckdb").out
 
-    assert passage(told) == snapshot("1 conversation new or changed (1 new revision): 1 turn, 2 tool calls")
+    assert passage(output) == snapshot("1 conversation new or changed (1 new revision): 1 turn, 2 tool calls")
 
 
 def test_an_empty_file_is_no_error(tmp_path: Path) -> None:
@@ -137,5 +134,5 @@ def test_a_conversation_without_turns_is_stored_shown_and_counted_under_its_own_
     (group,) = done("report", "--db", db, "--format", "json").json["groups"]
     assert (0, {"empty": 1}) == (group["n"], group["not_evaluated"])
     (trace,) = done("doctor", spans, "--format", "json").json["traces"]
-    assert [([], None)] == [(one["turns"], one["goes_on_with"]) for one in trace["conversations"]]
+    assert [([], None)] == [(item["turns"], item["goes_on_with"]) for item in trace["conversations"]]
     assert "turn 1" not in done("doctor", spans).out

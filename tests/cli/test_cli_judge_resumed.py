@@ -3,54 +3,53 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from inline_snapshot import snapshot
 
-from tests.cli.running import COMMAND, done, environment, wait_until
+from tests.cli.running import COMMAND, Ran, done, environment, run, wait_until
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
-from tests.judges.openai_server import OpenAIServer, Said, obliging
+from tests.judges.openai_server import OpenAIServer, ServerReply, obliging
 from tests.snapshots import ending, passage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _COUNT: Final = 20
 _AT_ONCE: Final = 4
-_JUDGED: Final = ("--cases", "cases.jsonl", "--judge", "langchain:openai:scripted")
+_WITH_JUDGE: Final = ("--cases", "cases.jsonl", "--judge", "langchain:openai:scripted")
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    """A store of conversations with an answer each, and the case that they are held against."""
-    found = tmp_path / "t.duckdb"
-    told = [
+    """A store of conversations with an answer each, and the case that they are compared with."""
+    result = tmp_path / "t.duckdb"
+    output = [
         conversation(f"c{number}", answer=f"On day {number}.", start_ns=NOON_NS + number * SECOND_NS)
         for number in range(_COUNT)
     ]
     case = {"case_id": "when", "turns": [{"query": "Where is my order?", "answer": "On Monday."}]}
     write_cases(tmp_path / "cases.jsonl", [case])
-    done("ingest", write_spans(tmp_path / "spans.jsonl", told), "--db", found)
-    return found
+    done("ingest", write_spans(tmp_path / "spans.jsonl", output), "--db", result)
+    return result
 
 
 class Server:
-    """A model that can be told to hang, or to take its time."""
+    """A model that can hang, or be slow."""
 
     def __init__(self) -> None:
-        self.says: Callable[[dict[str, Any], int], Said] = lambda request, _: obliging(request)
+        self.says: Callable[[dict[str, Any], int], ServerReply] = lambda request, _: obliging(request)
         self.openai = OpenAIServer(self._play)
 
-    def _play(self, request: dict[str, Any], number: int) -> Said:
+    def _play(self, request: dict[str, Any], number: int) -> ServerReply:
         return self.says(request, number)
 
     @property
-    def asked(self) -> int:
+    def request_count(self) -> int:
         return len(self.openai.requests)
 
     def env(self) -> dict[str, str]:
@@ -62,33 +61,39 @@ class Server:
 
     def evaluate(self, db: Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*COMMAND, "evaluate", "--db", str(db), *_JUDGED],
+            [*COMMAND, "evaluate", "--db", str(db), *_WITH_JUDGE],
             env=environment(self.env()),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def evaluated(self, db: Path) -> dict[str, Any]:
+    def run_here(self, db: Path, *options: str) -> Ran:
+        """Evaluate in this process."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.env().items():
                 patch.setenv(name, value)
-            found: dict[str, Any] = done("evaluate", "--db", db, *_JUDGED, "--format", "json").json
-        return found
+            return run("evaluate", "--db", db, *_WITH_JUDGE, *options)
+
+    def evaluated(self, db: Path) -> dict[str, Any]:
+        ran = self.run_here(db, "--format", "json")
+        assert ran.code == 0, ran.err
+        result: dict[str, Any] = ran.json
+        return result
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    found = Server()
-    with found.openai:
-        yield found
+    result = Server()
+    with result.openai:
+        yield result
 
 
 @pytest.mark.slow  # test_judges_server.py kills a run more often
 def test_after_a_kill_only_what_was_under_way_is_asked_again(db: Path, server: Server) -> None:
-    server.says = lambda request, number: obliging(request) if number < 10 else Said(hangs=True)
+    server.says = lambda request, number: obliging(request) if number < 10 else ServerReply(hangs=True)
     killed = server.evaluate(db)
-    wait_until(lambda: server.asked == 10 + _AT_ONCE or killed.poll() is not None)
+    wait_until(lambda: server.request_count == 10 + _AT_ONCE or killed.poll() is not None)
     time.sleep(1)  # the verdicts that came are on their way to the disk
     killed.kill()
     killed.communicate()
@@ -96,29 +101,49 @@ def test_after_a_kill_only_what_was_under_way_is_asked_again(db: Path, server: S
     server.says = lambda request, _: obliging(request)
     again = server.evaluated(db)
 
-    assert _COUNT + _AT_ONCE == server.asked
+    assert _COUNT + _AT_ONCE == server.request_count
     assert (10, _COUNT - 10) == (again["judge"]["cached"], again["judge"]["calls"])
     assert {"pass": _COUNT} == again["outcomes"]
 
 
-def test_after_ctrl_c_every_answer_is_judged_exactly_once(db: Path, server: Server) -> None:
-    def takes_its_time(request: dict[str, Any], _: int) -> Said:
+def test_after_ctrl_c_every_answer_is_judged_exactly_once(
+    db: Path, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupts_once(request: dict[str, Any], number: int) -> ServerReply:
+        if number == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        return obliging(request)
+
+    server.says = interrupts_once
+    stopped = server.run_here(db)
+    requests = server.request_count
+    again = server.evaluated(db)
+
+    assert (130, True) == (stopped.code, requests < _COUNT)
+    assert passage(stopped.out) == snapshot("stopped: verdicts so far are kept; run the same command to continue")
+    assert caplog.messages[-1] == snapshot(
+        "stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once"
+    )
+    assert _COUNT == server.request_count
+    assert _COUNT - requests == again["scored"]
+
+
+@pytest.mark.slow  # the test above interrupts a run in this process
+def test_ctrl_c_stops_a_process_that_waits_for_the_judge(db: Path, server: Server) -> None:
+    def takes_its_time(request: dict[str, Any], _: int) -> ServerReply:
         time.sleep(0.1)
         return obliging(request)
 
     server.says = takes_its_time
     stopped = server.evaluate(db)
-    wait_until(lambda: server.asked >= 6 or stopped.poll() is not None)
+    wait_until(lambda: server.request_count >= 6 or stopped.poll() is not None)
     stopped.send_signal(signal.SIGINT)
     out, err = stopped.communicate(timeout=60)
-    asked = server.asked
-    again = server.evaluated(db)
 
-    assert (130, True) == (stopped.returncode, asked < _COUNT)
-    assert passage(out) == snapshot("stopped: what was judged is kept; the same command goes on from here")
+    assert (130, True) == (stopped.returncode, server.request_count < _COUNT)
+    assert passage(out) == snapshot("stopped: verdicts so far are kept; run the same command to continue")
     # On a busy machine a line about waiting may come before it.
     assert ending(err) == snapshot(
         "stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once\n"
     )
-    assert _COUNT == server.asked
-    assert _COUNT - asked == again["scored"]

@@ -1,4 +1,4 @@
-"""Logs tell what went wrong and where, and never show what strangers sent."""
+"""Logs contain errors and their locations, and never untrusted input."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import gc
 import json
 import logging
 import threading
+from collections.abc import Iterator
 from io import StringIO
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 from inline_snapshot import snapshot
@@ -17,9 +18,6 @@ from otel_agentic.cli.logs import log_to, log_to_stderr
 from otel_agentic.config import LogSettings
 from otel_agentic.errors import StoreUnusableError
 from tests.snapshots import passage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _CONTENT = "the customer's own words"
 
@@ -53,23 +51,25 @@ def fail(error: Exception) -> None:
 def test_a_json_line_tells_time_level_logger_and_message() -> None:
     stream = written("json")
     logging.getLogger("otel_agentic.live").info("took %d", 3)
-    told = json.loads(stream.getvalue())
+    result = json.loads(stream.getvalue())
     assert {"level": "info", "logger": "otel_agentic.live", "message": "took 3"} == {
-        key: told[key] for key in ("level", "logger", "message")
+        key: result[key] for key in ("level", "logger", "message")
     }
-    assert told["time"].endswith("+00:00")
+    assert result["time"].endswith("+00:00")
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_the_text_of_a_library_s_exception_is_left_out_and_its_place_is_told(form: Literal["text", "json"]) -> None:
+def test_the_text_of_a_library_s_exception_is_left_out_and_its_location_is_logged(
+    form: Literal["text", "json"],
+) -> None:
     stream = written(form)
     fail(ValueError(f"cannot convert {_CONTENT!r}"))
-    said = stream.getvalue()
-    assert (False, True, True) == (_CONTENT in said, "ValueError" in said, "test_cli_logs.py" in said)
+    message = stream.getvalue()
+    assert (False, True, True) == (_CONTENT in message, "ValueError" in message, "test_cli_logs.py" in message)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_the_text_of_our_own_error_is_told(form: Literal["text", "json"]) -> None:
+def test_the_text_of_our_own_error_is_logged(form: Literal["text", "json"]) -> None:
     stream = written(form)
     fail(StoreUnusableError("agents.duckdb cannot be used: no space"))
     assert passage(stream.getvalue()) == snapshot("StoreUnusableError: agents.duckdb cannot be used: no space")
@@ -118,9 +118,9 @@ def test_the_text_of_an_exception_that_ends_a_task_is_left_out(form: Literal["te
 
     stream = written(form)
     asyncio.run(run())
-    gc.collect()  # asyncio tells of it when nobody can ask for it any more
-    said = stream.getvalue()
-    assert (False, True, True) == ("own words" in said, "never retrieved" in said, "ValueError" in said)
+    gc.collect()  # asyncio logs the error once the task is collected
+    message = stream.getvalue()
+    assert (False, True, True) == ("own words" in message, "never retrieved" in message, "ValueError" in message)
 
 
 def test_the_text_of_an_exception_that_ends_a_thread_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,8 +128,8 @@ def test_the_text_of_an_exception_that_ends_a_thread_is_left_out(capsys: pytest.
     thread = threading.Thread(target=int, args=(_CONTENT,))
     thread.start()
     thread.join()
-    said = capsys.readouterr().err
-    assert (False, True, True) == ("own words" in said, "ended a thread" in said, "ValueError" in said)
+    errors = capsys.readouterr().err
+    assert (False, True, True) == ("own words" in errors, "ended a thread" in errors, "ValueError" in errors)
 
 
 def test_half_a_character_is_still_a_json_line() -> None:

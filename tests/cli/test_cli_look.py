@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inline_snapshot import snapshot
@@ -14,8 +15,6 @@ from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import item, opening, passage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
     from tests.cli.conftest import Shop
@@ -23,25 +22,25 @@ if TYPE_CHECKING:
 
 def test_a_query_is_a_table_for_people(shop: Shop) -> None:
     sql = "SELECT outcome, count(*) AS n, avg(turn_count) AS t, max(ended_at) AS e FROM v_conversations GROUP BY ALL ORDER BY 1"
-    told = done("query", sql, "--db", shop.db).out.splitlines()
+    lines = done("query", sql, "--db", shop.db).out.splitlines()
 
-    assert ["outcome", "n", "t", "e"] == told[0].split()
-    assert ["fail", "1", "1", "2026-03-02", "12:01:00"] == told[2].split()
-    assert "(2 rows)" == told[-1]
+    assert ["outcome", "n", "t", "e"] == lines[0].split()
+    assert ["fail", "1", "1", "2026-03-02", "12:01:00"] == lines[2].split()
+    assert "(2 rows)" == lines[-1]
 
 
 def test_rows_wider_than_the_terminal_become_lists(shop: Shop) -> None:
-    told = done("query", "SELECT * FROM v_conversations ORDER BY conversation_id LIMIT 1", "--db", shop.db).out
+    output = done("query", "SELECT * FROM v_conversations ORDER BY conversation_id LIMIT 1", "--db", shop.db).out
 
-    assert told.startswith("row 1\n")
-    assert "conversation_id   c1\n" in told
+    assert output.startswith("row 1\n")
+    assert "conversation_id   c1\n" in output
 
 
 def test_a_query_is_json_and_csv_for_machines(shop: Shop) -> None:
     sql = "SELECT case_id, count(*) AS n FROM conversation_scores GROUP BY ALL ORDER BY 1"
 
-    found = [{"case_id": "cancel", "n": 2}, {"case_id": "where", "n": 2}]
-    assert found == done("query", sql, "--db", shop.db, "--format", "json").json
+    result = [{"case_id": "cancel", "n": 2}, {"case_id": "where", "n": 2}]
+    assert result == done("query", sql, "--db", shop.db, "--format", "json").json
     rows = list(csv.DictReader(io.StringIO(done("query", sql, "--db", shop.db, "--format", "csv").out)))
     assert [{"case_id": "cancel", "n": "2"}, {"case_id": "where", "n": "2"}] == rows
 
@@ -51,33 +50,33 @@ def test_a_query_that_is_cut_says_so(shop: Shop, monkeypatch: pytest.MonkeyPatch
     ran = done("query", "SELECT * FROM range(10)", "--db", shop.db, "--format", "csv")
 
     assert ["range", "0", "1", "2"] == ran.out.split()
-    assert ran.err == snapshot("cut after 3 rows (store.query_max_rows)\n")
+    assert ran.err == snapshot("truncated after 3 rows (store.query_max_rows)\n")
 
 
 def test_many_rows_of_csv_are_all_there(shop: Shop) -> None:
-    told = done("query", "SELECT * FROM range(2500)", "--db", shop.db, "--format", "csv").out
+    output = done("query", "SELECT * FROM range(2500)", "--db", shop.db, "--format", "csv").out
 
-    assert ["range", *map(str, range(2500))] == told.split()
+    assert ["range", *map(str, range(2500))] == output.split()
 
 
 def test_conversations_are_listed_by_outcome_and_newest_first(shop: Shop) -> None:
     failed = done("conversations", "list", "--db", shop.db, "--outcome", "fail", "--format", "json").json
     assert [("c2", "tool_fault")] == [(row["conversation_id"], row["reason"]) for row in failed]
-    told = done("conversations", "list", "--db", shop.db, "--limit", "2").out
-    assert opening(told) == snapshot("Conversations of clerk 1.0 production\n")
-    assert passage(told) == snapshot("(the newest 2 conversations; --limit shows more)")
+    output = done("conversations", "list", "--db", shop.db, "--limit", "2").out
+    assert opening(output) == snapshot("Conversations of clerk 1.0 production\n")
+    assert passage(output) == snapshot("(the newest 2 conversations; --limit shows more)")
 
 
 def test_a_conversation_shows_what_became_of_expected_calls(shop: Shop) -> None:
-    told = done("conversations", "show", "c2", "--db", shop.db).out
+    output = done("conversations", "show", "c2", "--db", shop.db).out
 
-    assert passage(told) == snapshot('look_up {"order":"A1"}  wrong_parameters order')
-    assert passage(told) == snapshot('parameter order was "A2", expected "A1"')
-    found = done("conversations", "show", "c2", "--db", shop.db, "--format", "json").json
-    assert ("c2", "fail") == (found["conversation"]["conversation_id"], found["score"]["outcome"])
+    assert passage(output) == snapshot('look_up {"order":"A1"}  wrong_parameters order')
+    assert passage(output) == snapshot('parameter order was "A2", expected "A1"')
+    result = done("conversations", "show", "c2", "--db", shop.db, "--format", "json").json
+    assert ("c2", "fail") == (result["conversation"]["conversation_id"], result["score"]["outcome"])
 
 
-def test_a_turn_is_shown_beside_what_its_case_expects(tmp_path: Path) -> None:
+def test_a_turn_is_shown_next_to_the_expectations_of_its_case(tmp_path: Path) -> None:
     case = {
         "case_id": "where",
         "outputs": ["Monday", "a refund"],
@@ -95,25 +94,25 @@ def test_a_turn_is_shown_beside_what_its_case_expects(tmp_path: Path) -> None:
     done("ingest", write_spans(tmp_path / "spans.jsonl", spans), "--db", "t.duckdb")
     done("evaluate", "--db", "t.duckdb", "--cases", "cases.jsonl")
 
-    told = done("conversations", "show", "c1", "--db", "t.duckdb").out
-    assert "turn 1  made                    expected" in told
-    assert passage(told) == snapshot('call    look_up {"order":"A1"}  look_up {"order":"A1"}')
-    assert "greet {}" in told
-    assert "never: never" in told
-    assert ["Monday", "yes"] in [line.split() for line in told.splitlines()]
-    assert ["a", "refund", "no"] in [line.split() for line in told.splitlines()]
+    output = done("conversations", "show", "c1", "--db", "t.duckdb").out
+    assert "turn 1  actual                  expected" in output
+    assert passage(output) == snapshot('call    look_up {"order":"A1"}  look_up {"order":"A1"}')
+    assert "greet {}" in output
+    assert "never: never" in output
+    assert ["Monday", "yes"] in [line.split() for line in output.splitlines()]
+    assert ["a", "refund", "no"] in [line.split() for line in output.splitlines()]
 
 
 def test_ground_truth_is_imported_listed_and_checked(shop: Shop, tmp_path: Path) -> None:
     write_spans(tmp_path / "spans.jsonl", [conversation("c1")])
     done("ingest", "spans.jsonl", "--db", "t.duckdb")
-    assert passage(done("truth", "list", "--db", "t.duckdb").out) == snapshot("no cases in force")
+    assert passage(done("truth", "list", "--db", "t.duckdb").out) == snapshot("no current cases")
 
     imported = done("truth", "import", shop.cases, "--db", "t.duckdb").out.splitlines()
-    assert imported[0] == snapshot("2 new case versions; 2 cases in force")
+    assert imported[0] == snapshot("2 new case versions; 2 cases now current")
     again = done("truth", "import", shop.cases, "--db", "t.duckdb", "--format", "json").json
     assert (0, 2) == (again["new_case_versions"], again["cases"])
-    assert passage(done("truth", "list", "--db", "t.duckdb").out) == snapshot("2 cases in force, dataset cases")
+    assert passage(done("truth", "list", "--db", "t.duckdb").out) == snapshot("2 current cases, dataset cases")
     assert f"{shop.cases}: 2 cases, ok\n" == done("truth", "validate", shop.cases).out
     (checked,) = done("truth", "validate", shop.cases, "--format", "json").json
     assert {
@@ -128,12 +127,12 @@ def test_labels_are_checked_by_their_name(tmp_path: Path) -> None:
 
 
 def test_plugins_are_listed_with_their_state() -> None:
-    found = done("plugins", "--format", "json").json
+    result = done("plugins", "--format", "json").json
 
     assert {"bayesian", "per_case", "plugin", "unbiased"} <= {
-        row["name"] for row in found if row["group"] == "estimators"
+        row["name"] for row in result if row["group"] == "estimators"
     }
-    assert {"ok"} == {row["state"] for row in found}
+    assert {"ok"} == {row["state"] for row in result}
     assert "otlp_grpc" in done("plugins").out
 
 
@@ -141,12 +140,12 @@ def test_settings_are_shown_with_where_they_come_from(tmp_path: Path, monkeypatc
     (tmp_path / "settings.toml").write_text("[stats]\nlevel = 0.9\n[admin]\ntoken = 'geheim'\n", encoding="utf-8")
     monkeypatch.setenv("OTEL_AGENTIC_STORE__QUERY_MAX_ROWS", "7")
     ran = done("config", "show", "--config", "settings.toml")
-    told = [" ".join(line.split()) for line in ran.out.splitlines()]
+    lines = [" ".join(line.split()) for line in ran.out.splitlines()]
 
-    assert item(told) == snapshot("level 0.9 level of intervals (from the file)")
-    assert item(told) == snapshot("query_max_rows 7 rows a user query may return (from the environment)")
+    assert item(lines) == snapshot("level 0.9 level of intervals (from the file)")
+    assert item(lines) == snapshot("query_max_rows 7 rows a user query may return (from the environment)")
     assert {"[store]", "[receive]", "[admin]", "[conversations]", "[scoring]", "[stats]", "[windows]", "[emit]"} <= set(
-        told
+        lines
     )
     assert "geheim" not in ran.out
     as_json = done("config", "show", "--config", "settings.toml", "--format", "json")

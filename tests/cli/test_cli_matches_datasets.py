@@ -1,24 +1,21 @@
-"""Cases of one id in two datasets: the table of matches tells them apart, and says nothing of one dataset alone."""
+"""Cases of one id in two datasets: the table of matches distinguishes them, and names no dataset if there is only one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.cli.running import done, on_terminal
 from tests.cli.small import conversation, write_cases, write_spans
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 def test_datasets_stand_in_the_table_where_there_are_several(tmp_path: Path) -> None:
     db = tmp_path / "shop.duckdb"
-    made = [
+    conversations = [
         conversation("c1", query="Where is A1?", case="shop/7"),
         conversation("c2", query="Where is B2?", case="desk/7"),
         conversation("c3", query="Play music"),
     ]
-    done("ingest", write_spans(tmp_path / "spans.jsonl", made), "--db", db)
+    done("ingest", write_spans(tmp_path / "spans.jsonl", conversations), "--db", db)
     shop = write_cases(
         tmp_path / "shop.jsonl", [{"case_id": "7", "dataset": "shop", "turns": [{"query": "Where is A1?"}]}]
     )

@@ -1,8 +1,9 @@
-"""Production conversations become cases: which ones, what is written where, and what is refused."""
+"""Production conversations become cases: the selection, the written files, and rejected input."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,8 +15,6 @@ from tests.cli.small import NOON_NS, SECOND_NS, conversation, spans_of, write_sp
 from tests.snapshots import opening, passage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Shop
 
 
@@ -35,9 +34,9 @@ def test_conversations_that_recorded_nothing_are_left_out_with_a_reason(shared_d
     )
     assert ran.lines[1].endswith(" and 17 more")
     assert not (tmp_path / "none.jsonl").exists()
-    told = on_terminal(80, "truth", "matches", "--clusters", "--db", db)
-    assert told[0] == snapshot("20 unmatched conversations in 1 cluster, by first query")
-    assert told[3].startswith("(not captured)")
+    lines = on_terminal(80, "truth", "matches", "--clusters", "--db", db)
+    assert lines[0] == snapshot("20 unmatched conversations in 1 cluster, by first query")
+    assert lines[3].startswith("(not captured)")
 
 
 @pytest.fixture(scope="module")
@@ -45,25 +44,25 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of a help desk, which tests do not change: two that ask the same, one like them, one other."""
     folder = tmp_path_factory.mktemp("desk")
     db = folder / "desk.duckdb"
-    made = [
+    conversations = [
         conversation("c1", query="Where is order A1?", calls=[("look_up", {"order": "A1"}, "Monday")]),
         conversation("c2", query="where is order A1", answer="On Friday."),
         conversation("c3", query="Where is order B2?"),
         conversation("c4", query="Play music", answer="No."),
     ]
-    done("ingest", write_spans(folder / "spans.jsonl", made), "--db", db)
+    done("ingest", write_spans(folder / "spans.jsonl", conversations), "--db", db)
     done("evaluate", "--db", db)
     return db
 
 
 def test_conversations_in_which_the_same_was_asked_become_one_case(desk: Path) -> None:
-    found = {
-        tuple(one["promoted_from"]): one
-        for one in map(json.loads, done("truth", "promote", "c1", "c2", "c1", "c3", "--db", desk).out.splitlines())
+    result = {
+        tuple(item["promoted_from"]): item
+        for item in map(json.loads, done("truth", "promote", "c1", "c2", "c1", "c3", "--db", desk).out.splitlines())
     }
 
-    assert {("c1", "c2"), ("c3",)} == set(found)
-    (turn,) = found["c1", "c2"]["turns"]
+    assert {("c1", "c2"), ("c3",)} == set(result)
+    (turn,) = result["c1", "c2"]["turns"]
     calls = [{"tool_name": "look_up", "parameters": {"order": "A1"}, "step": 1}]
     assert turn == snapshot(
         {"query": "Where is order A1?", "answer": "It arrives on Monday.", "tools": {"calls": calls}}
@@ -71,11 +70,11 @@ def test_conversations_in_which_the_same_was_asked_become_one_case(desk: Path) -
 
 
 def test_of_a_cluster_the_newest_conversation_is_promoted(desk: Path) -> None:
-    found = [json.loads(line) for line in done("truth", "promote", "--unmatched", "--db", desk).out.splitlines()]
+    result = [json.loads(line) for line in done("truth", "promote", "--unmatched", "--db", desk).out.splitlines()]
 
-    assert 2 == len(found)
-    assert passage(found[0]["notes"]) == snapshot("3 of 4 unmatched conversations begin like it")
-    assert passage(found[1]["notes"]) == snapshot("Promoted because no case matches it.")
+    assert 2 == len(result)
+    assert passage(result[0]["notes"]) == snapshot("3 of 4 unmatched conversations begin like it")
+    assert passage(result[1]["notes"]) == snapshot("Promoted because no case matches it.")
 
 
 def test_yaml_is_written_for_people(desk: Path, tmp_path: Path) -> None:
@@ -89,7 +88,7 @@ def test_yaml_is_written_for_people(desk: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (("nope",), 3, "no conversation 'nope'; `otel-agentic conversations list` shows them"),
         (
@@ -111,30 +110,30 @@ def test_yaml_is_written_for_people(desk: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_promoted_is_told(
-    desk: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, told: str
+def test_conversations_that_cannot_be_promoted_are_reported(
+    desk: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     (tmp_path / "there.jsonl").write_text("mine")
     ran = run("truth", "promote", *arguments, "--db", desk)
 
     assert (code, "") == (ran.code, ran.out)
-    assert told in ran.err
+    assert message in ran.err
     assert "mine" == (tmp_path / "there.jsonl").read_text()
 
 
 def in_staging(name: str, **options: Any) -> dict[str, Any]:
     """A conversation of another environment, a day later."""
-    said = json.dumps(conversation(name, start_ns=NOON_NS + 86_400 * SECOND_NS, **options))
-    made: dict[str, Any] = json.loads(said.replace('"production"', '"staging"'))
-    for span in spans_of(made):
+    message = json.dumps(conversation(name, start_ns=NOON_NS + 86_400 * SECOND_NS, **options))
+    result: dict[str, Any] = json.loads(message.replace('"production"', '"staging"'))
+    for span in spans_of(result):
         span["traceId"] = span["traceId"][::-1]
-    return made
+    return result
 
 
 def test_a_session_of_the_same_id_in_another_environment_is_promoted_too(tmp_path: Path) -> None:
     db, drafts = tmp_path / "two.duckdb", tmp_path / "drafts.jsonl"
-    made = [conversation("s1", query="Where is A1?"), in_staging("s1", query="Cancel B2")]
-    done("ingest", write_spans(tmp_path / "spans.jsonl", made), "--db", db)
+    conversations = [conversation("s1", query="Where is A1?"), in_staging("s1", query="Cancel B2")]
+    done("ingest", write_spans(tmp_path / "spans.jsonl", conversations), "--db", db)
     done("evaluate", "--db", db)
     done("truth", "promote", "--environment", "staging", "--db", db, "--output", drafts)
     done("truth", "import", drafts, "--db", db)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
@@ -10,29 +10,26 @@ from inline_snapshot import snapshot
 from tests.cli.running import done, run
 from tests.snapshots import opening, passage
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 def test_every_prompt_is_shown_with_version_digest_metrics_and_reply_and_what_stands_around_it() -> None:
-    shown = done("prompts", "show").out
-    assert shown.startswith("answer, version ")
-    assert passage(shown) == snapshot(
+    output = done("prompts", "show").out
+    assert output.startswith("answer, version ")
+    assert passage(output) == snapshot(
         "metrics: agentic.agentest.agent_behavior_failure\nreply: one of the labels no_failure, repetition, "
     )
-    assert passage(shown) == snapshot("reply: a score from 1 to 5")
-    assert "failures.merge, version " in shown
-    assert passage(shown) == snapshot("You are a strict and fair grader.")
-    assert passage(shown) == snapshot('human:\n<data NONCE>\n{"NAME": "TEXT", ...}\n</data NONCE>\n\n[the prompt]')
+    assert passage(output) == snapshot("reply: a score from 1 to 5")
+    assert "failures.merge, version " in output
+    assert passage(output) == snapshot("You are a strict and fair grader.")
+    assert passage(output) == snapshot('human:\n<data NONCE>\n{"NAME": "TEXT", ...}\n</data NONCE>\n\n[the prompt]')
 
 
 def test_a_metric_is_shown_with_each_message_and_schema_word_for_word() -> None:
-    shown = done("prompts", "show", "--metric", "helpfulness", "--full").out
-    assert 3 == shown.count('<data NONCE>\n{"NAME": "TEXT", ...}\n</data NONCE>\n\nGrade how far')
-    assert 2 == shown.count('"description": "From 1 to 5."')
-    assert passage(shown) == snapshot("schema, judge.method tool:")
-    assert "schema, judge.method text:" not in shown
-    assert passage(shown) == snapshot("Reply by calling the tool `verdict` once, with `reasoning` and `score`")
+    output = done("prompts", "show", "--metric", "helpfulness", "--full").out
+    assert 3 == output.count('<data NONCE>\n{"NAME": "TEXT", ...}\n</data NONCE>\n\nGrade how far')
+    assert 2 == output.count('"description": "From 1 to 5."')
+    assert passage(output) == snapshot("schema, judge.method tool:")
+    assert "schema, judge.method text:" not in output
+    assert passage(output) == snapshot("Reply by calling the tool `verdict` once, with `reasoning` and `score`")
 
 
 def test_the_same_as_json() -> None:
@@ -53,16 +50,16 @@ def test_the_same_as_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("mood", "no prompt and no metric 'mood'; allowed: a prompt (answer, parameter, utilization, "),
         ("tool_call_f1", "tool_call_f1 asks no judge, so it has no prompt; those that do: "),
     ],
 )
-def test_a_name_that_has_no_prompt_ends_with_2_and_what_is_allowed(name: str, told: str) -> None:
+def test_a_name_that_has_no_prompt_ends_with_2_and_what_is_allowed(name: str, message: str) -> None:
     ran = run("prompts", "show", "--metric", name)
     assert (2, "") == (ran.code, ran.out)
-    assert told in ran.err
+    assert message in ran.err
 
 
 def test_an_evaluator_of_ones_own_shows_its_prompts_and_a_users_file_stands_in_their_place(
@@ -72,23 +69,23 @@ def test_an_evaluator_of_ones_own_shows_its_prompts_and_a_users_file_stands_in_t
     checks.write_text(
         "from otel_agentic import Turn, evaluator\n"
         "from otel_agentic.judges.base import ReplyForm, Rubric\n"
-        "MOOD = Rubric(name='house.mood', version='4', instructions='Say how `answer` sounds.',\n"
+        "MOOD = Rubric(name='house.mood', version='4', instructions='Describe how `answer` sounds.',\n"
         "    form=ReplyForm(kind='label', labels=('calm', 'angry')))\n"
         "@evaluator(name='house.mood', rubrics=(MOOD,), labels=('calm', 'angry'))\n"
         "def mood(turn: Turn):\n    yield []\n",
         encoding="utf-8",
     )
     own = tmp_path / "own.md"
-    own.write_text("---\nname: ragas.topics\nversion: 9\n---\nList what was talked about.\n", encoding="utf-8")
+    own.write_text("---\nname: ragas.topics\nversion: 9\n---\nList the topics discussed.\n", encoding="utf-8")
     monkeypatch.setenv("OTEL_AGENTIC_JUDGE__PROMPT", str(own))
 
     mine = done("prompts", "show", "--evaluator", f"{checks}:mood", "--metric", "house.mood").out
     topics = done("prompts", "show", "--metric", "ragas.topics").out
 
     assert opening(mine) == snapshot("house.mood, version 4, digest ")
-    assert passage(mine) == snapshot("Say how `answer` sounds.")
+    assert passage(mine) == snapshot("Describe how `answer` sounds.")
     assert f", {own}\n" in topics.splitlines(keepends=True)[0]
-    assert passage(topics) == snapshot("List what was talked about.")
+    assert passage(topics) == snapshot("List the topics discussed.")
 
 
 def test_a_users_file_for_a_prompt_that_is_not_there_is_refused(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -24,16 +25,13 @@ from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import ending, item, opening, passage
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 def estimate(value: float, lower: float, upper: float) -> dict[str, float | None]:
     return {"value": value, "lower": lower, "upper": upper}
 
 
 def group(**changes: Any) -> ComparedGroup:
-    """Return what is said of one agent, in the shape of the report's JSON."""
+    """Return the comparison of one agent, in the shape of the report's JSON."""
     pooled, per_case = (
         {
             "method": "paired",
@@ -72,7 +70,7 @@ def comparison(*groups: ComparedGroup, **changes: Any) -> Comparison:
     return partial(Comparison, values)
 
 
-def test_who_is_worse_is_said_in_plain_words() -> None:
+def test_the_first_note_names_the_worse_side() -> None:
     assert comparison_notes(comparison(group())) == snapshot(
         ["1.1.0 is worse than 1.0.0 with probability .997, paired over 6 cases: pass^1 -.420 [-.610, -.200]"]
     )
@@ -80,8 +78,8 @@ def test_who_is_worse_is_said_in_plain_words() -> None:
 
 def test_what_is_rather_better_is_called_better() -> None:
     better = group(probability_worse=0.2, method="unpaired", cases=0)
-    for k, found in better.differences.items():
-        better.differences[k] = replace(found, per_case=None)
+    for k, difference_of_k in better.differences.items():
+        better.differences[k] = replace(difference_of_k, per_case=None)
 
     (line,) = comparison_notes(comparison(better))
     assert opening(line) == snapshot(
@@ -102,26 +100,26 @@ def test_what_is_not_compared_is_named_where_there_are_others() -> None:
     named, nameless = (
         partial(UncomparedGroup, {"agent": "clerk", "case": case, "without": ["1.1.0"]}) for case in ("hotel", None)
     )
-    told = "not compared, for nothing of version 1.1.0 was evaluated"
+    notes = "not compared, because nothing of version 1.1.0 was evaluated"
 
-    assert [told] == comparison_notes(comparison(not_compared=[nameless]))
-    assert [f"hotel: {told}", f"conversations without case: {told}"] == comparison_notes(
+    assert [notes] == comparison_notes(comparison(not_compared=[nameless]))
+    assert [f"hotel: {notes}", f"conversations without case: {notes}"] == comparison_notes(
         comparison(not_compared=[named, nameless])
     )
 
 
-def test_agents_are_named_where_there_are_several_and_what_is_missing_is_told() -> None:
+def test_several_agents_are_named_and_missing_sides_have_a_note() -> None:
     missing = partial(UncomparedGroup, {"agent": "other", "without": ["1.1.0"]})
-    told = comparison_notes(
+    notes = comparison_notes(
         comparison(group(), group(agent="desk", cases_left_out={"a": 1, "b": 2}), not_compared=[missing], on_both=2)
     )
 
-    assert ["clerk: 1.1.0 is", "desk: 1.1.0 is w"] == [told[0][:15], told[1][:16]]
-    assert told[2:] == snapshot(
+    assert ["clerk: 1.1.0 is", "desk: 1.1.0 is w"] == [notes[0][:15], notes[1][:16]]
+    assert notes[2:] == snapshot(
         [
             "desk: left out: 1 case of 1.0.0 that 1.1.0 has no evaluated attempt of",
             "desk: left out: 2 cases of 1.1.0 that 1.0.0 has no evaluated attempt of",
-            "other: not compared, for nothing of version 1.1.0 was evaluated",
+            "other: not compared, because nothing of version 1.1.0 was evaluated",
             "2 conversations on both sides left out",
         ]
     )
@@ -145,23 +143,23 @@ def test_without_single_attempts_the_sentence_stands_without_a_difference() -> N
 
 
 def test_each_k_has_a_row() -> None:
-    found = comparison(group())
+    result = comparison(group())
 
-    assert difference_title(found) == snapshot("Difference of version 1.1.0 from 1.0.0")
+    assert difference_title(result) == snapshot("Difference of version 1.1.0 from 1.0.0")
     assert [
         [k, "-.100 [-.300, +.100]", "-.400 [-.610, -.200]", "-.100 [-.300, +.100]", "-.420 [-.610, -.200]"]
         for k in ("1", "3")
-    ] == difference_rows(found)
+    ] == difference_rows(result)
     assert ["k", "pass@k, pooled", "pass^k, pooled", "pass@k, per case", "pass^k, per case"] == [
-        column.name for column in difference_columns(found)
+        column.name for column in difference_columns(result)
     ]
 
 
 @pytest.mark.parametrize(
-    ("value", "told"), [(0.0, "<.001"), (0.0004, "<.001"), (0.5, ".500"), (0.9994, ".999"), (0.9996, ">.999")]
+    ("value", "text"), [(0.0, "<.001"), (0.0004, "<.001"), (0.5, ".500"), (0.9994, ".999"), (0.9996, ">.999")]
 )
-def test_only_what_is_certain_would_be_called_certain(value: float, told: str) -> None:
-    assert told == probability(value)
+def test_only_what_is_certain_would_be_called_certain(value: float, text: str) -> None:
+    assert text == probability(value)
 
 
 def test_differences_have_signs_and_a_dash_where_there_is_none() -> None:
@@ -180,15 +178,15 @@ CORRECTED = {
 
 
 def test_raw_and_corrected_rates_are_named() -> None:
-    one = partial(ReportGroup, {"agent": "clerk", "corrected": CORRECTED})
+    reported = partial(ReportGroup, {"agent": "clerk", "corrected": CORRECTED})
 
     assert [
         ["judge alone (raw)", ".800 [.770, .830]"],
         ["people alone", ".700 [.600, .780]"],
         ["Rogan-Gladen (corrected)", ".710 [.600, .800]"],
         ["PPI++ (corrected)", ".720 [.650, .790]"],
-    ] == corrected_rows([one])
-    assert corrected_notes([one]) == snapshot(
+    ] == corrected_rows([reported])
+    assert corrected_notes([reported]) == snapshot(
         [
             (
                 "clerk: corrected by 100 conversations that people labelled, 900 more judged only (.812 by the judge, which both "
@@ -198,23 +196,23 @@ def test_raw_and_corrected_rates_are_named() -> None:
     )
 
 
-def test_few_labels_and_missing_corrections_are_told() -> None:
+def test_few_labels_and_missing_corrections_have_notes() -> None:
     corrected = {**CORRECTED, "ppi": {**CORRECTED["ppi"], "n_human": 12}}
     few = partial(ReportGroup, {"agent": "few", "corrected": corrected})
     none = partial(ReportGroup, {"agent": "none", "not_corrected": "the labels are no random sample"})
     quiet = partial(ReportGroup, {"agent": "quiet", "corrected": None, "not_corrected": None})
-    told = corrected_notes([few, none, quiet])
+    notes = corrected_notes([few, none, quiet])
 
-    assert ending(told[0]) == snapshot("below 50 labels the PPI++ interval, which is asymptotic, is rough")
-    assert told[1:] == snapshot(["none: not corrected for the judge's errors: the labels are no random sample"])
+    assert ending(notes[0]) == snapshot("below 50 labels the PPI++ interval, which is asymptotic, is rough")
+    assert notes[1:] == snapshot(["none: not corrected for the judge's errors: the labels are no random sample"])
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with three cases, three attempts each of two versions: the newer one fails all of one case."""
     call = {"tool_name": "look_up", "parameters": {"order": "A1"}}
     cases = ("where", "when", "who")
-    made = [
+    spans = [
         conversation(
             f"{version}-{case}-{number}",
             version=version,
@@ -225,28 +223,29 @@ def shelf(tmp_path: Path) -> str:
         for case in cases
         for number in range(3)
     ]
-    write_cases(tmp_path / "cases.jsonl", [{"case_id": case, "tools": {"calls": [call]}} for case in cases])
-    done("ingest", write_spans(tmp_path / "spans.jsonl", made), "--db", "t.duckdb")
-    done("evaluate", "--db", "t.duckdb", "--cases", "cases.jsonl")
-    return "t.duckdb"
+    folder = tmp_path_factory.mktemp("shelf")
+    rows = [{"case_id": case, "tools": {"calls": [call]}} for case in cases]
+    done("ingest", write_spans(folder / "spans.jsonl", spans), "--db", folder / "t.duckdb")
+    done("evaluate", "--db", folder / "t.duckdb", "--cases", write_cases(folder / "cases.jsonl", rows))
+    return folder / "t.duckdb"
 
 
-def test_versions_are_compared_from_end_to_end(shelf: str) -> None:
-    asked = ("report", "--db", shelf, "--compare", "version=1.0,2.0", "-k", "1,3")
-    lines = on_terminal(80, *asked)
-    (group,) = done(*asked, "--format", "json").json["comparison"]["groups"]
+def test_versions_are_compared_from_end_to_end(shelf: Path) -> None:
+    arguments = ("report", "--db", shelf, "--compare", "version=1.0,2.0", "-k", "1,3")
+    lines = on_terminal(80, *arguments)
+    (group,) = done(*arguments, "--format", "json").json["comparison"]["groups"]
 
     assert all(len(line) <= 80 for line in lines)
     assert item(lines) == snapshot("Difference of version 2.0 from 1.0")
     assert any(line.startswith("2.0 is worse than 1.0 with probability ") for line in lines)
     assert ("paired", 3) == (group["method"], group["cases"])
     assert -1 / 3 == pytest.approx(group["differences"]["1"]["pass_at_k"]["value"])
-    told = done(*asked, "--format", "markdown").out
-    assert passage(told) == snapshot("### Difference of version 2.0 from 1.0")
-    assert passage(told) == snapshot("- 2.0 is worse than 1.0 with probability")
+    notes = done(*arguments, "--format", "markdown").out
+    assert passage(notes) == snapshot("### Difference of version 2.0 from 1.0")
+    assert passage(notes) == snapshot("- 2.0 is worse than 1.0 with probability")
 
 
-def test_what_cannot_be_compared_is_said_in_one_line(shelf: str) -> None:
+def test_an_invalid_comparison_ends_with_one_line(shelf: Path) -> None:
     ran = run("report", "--db", shelf, "--compare", "version=1.0,3.0")
 
     assert 2 == ran.code
@@ -255,8 +254,8 @@ def test_what_cannot_be_compared_is_said_in_one_line(shelf: str) -> None:
     )
 
 
-def test_a_bootstrap_is_made_and_warned_of(shelf: str) -> None:
-    told = done("report", "--db", shelf, "--by", "version", "--interval", "bootstrap").out
+def test_a_bootstrap_is_made_and_warned_of(shelf: Path) -> None:
+    notes = done("report", "--db", shelf, "--by", "version", "--interval", "bootstrap").out
 
-    assert passage(told) == snapshot("1.0: warning: a bootstrap interval of bayesian has no width")
-    assert "2.0: warning: a bootstrap" not in told
+    assert passage(notes) == snapshot("1.0: warning: a bootstrap interval of bayesian has no width")
+    assert "2.0: warning: a bootstrap" not in notes

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.html import page as made
+from otel_agentic.cli.html import page as html_page
 from otel_agentic.cli.render.text import interval, percent
 from otel_agentic.commands import Commands
 from otel_agentic.config import load_settings
@@ -23,11 +24,9 @@ from tests.cli.pictured import Page, store_windows, window
 from tests.cli.running import Terminal, done, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.cli.test_cli_serve import serving
-from tests.snapshots import passage, whole
+from tests.snapshots import exactly, passage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Shop
 
 _SECTIONS: Final = ["Summary", "Curves", "Over time", "Tools", "Metrics", "Failures", "Coverage", "Notes"]
@@ -67,7 +66,7 @@ def test_every_id_is_there_once_and_every_reference_leads_somewhere(page: Page) 
 
 def test_a_page_asks_for_nothing_from_anywhere(text: str) -> None:
     assert [] == re.findall(r"""(?:src|href)=["'](?!#|data:,)|url\((?!#)|@import|//[a-z]""", text)
-    assert passage(text) == snapshot("default-src &#x27;none&#x27;; style-src &#x27;unsafe-inline&#x27;")
+    assert passage(text) == snapshot("default-src 'none'; style-src 'unsafe-inline'")
 
 
 def test_a_page_is_ascii_and_the_same_each_time(hotel: Path, text: str) -> None:
@@ -117,9 +116,9 @@ def test_tools_stand_in_a_map_with_what_is_wrong_below(page: Page) -> None:
 
 def test_more_groups_than_panels_are_counted_and_stand_in_the_summary(hotel: Path) -> None:
     with Engine(load_settings(None, store={"db": hotel})) as engine:
-        found = Commands(engine).report(by=["version"])
+        payload = Commands(engine).report(by=["version"])
         drawn = Commands(engine).report_pictures(by=["version"], panels=1)
-    page = Page.of(made(from_json(Report, found), from_json(Charts, drawn), "all time"))
+    page = Page.of(html_page(from_json(Report, payload), from_json(Charts, drawn), "all time"))
 
     assert 2 * (2 + 1) == page.svgs  # two estimators over k, and one picture over time
     assert passage(page.text) == snapshot("2 more groups in the summary.")
@@ -153,7 +152,7 @@ def test_one_conversation_is_drawn_as_far_as_its_attempts_reach(tmp_path: Path) 
     assert passage(page.text) == snapshot("No call was scored")
 
 
-def test_where_nothing_was_evaluated_there_is_no_curve_and_the_reasons_are_told(tmp_path: Path) -> None:
+def test_without_evaluations_there_are_reasons_instead_of_curves(tmp_path: Path) -> None:
     done("ingest", write_spans(tmp_path / "s.jsonl", [conversation("c1")]), "--db", "t.duckdb")
     page = Page.of(done("report", "--db", "t.duckdb", "--format", "html").out)
 
@@ -180,8 +179,8 @@ def test_a_selection_bounds_pictures_too(hotel: Path) -> None:
 def test_a_comparison_and_objectives_stand_before_the_curves(hotel: Path, tmp_path: Path) -> None:
     settings = tmp_path / "s.toml"
     settings.write_text("[[slo.objectives]]\nk = 1\ntarget = 0.9\n", encoding="utf-8")
-    asked = ("report", "--db", hotel, "--compare", "version=1.9,1.10", "--config", settings)
-    page = Page.of(done(*asked, "--format", "html").out)
+    arguments = ("report", "--db", hotel, "--compare", "version=1.9,1.10", "--config", settings)
+    page = Page.of(done(*arguments, "--format", "html").out)
 
     assert ["Summary", "Comparison", "Objectives", *_SECTIONS[1:]] == page.headings
     assert passage(page.text) == snapshot("1.10 is worse than 1.9 with probability")
@@ -197,19 +196,19 @@ def test_the_collector_that_holds_the_file_gives_the_same_page(hotel: Path, tmp_
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (("-o", "r.html"), "-o r.html goes with --format html; other formats go to standard output: > r.html"),
+        (("-o", "r.html"), "-o r.html needs --format html; other formats go to standard output: > r.html"),
         (("--format", "html", "-o", "no/where.html"), "-o no/where.html: No such file or directory"),
-        (("--format", "html", "--plot"), "--plot draws in the terminal, beside the table"),
-        (("--format", "json", "--plot"), "it does not go with --format json"),
+        (("--format", "html", "--plot"), "--plot draws in the terminal below the table"),
+        (("--format", "json", "--plot"), "it cannot be combined with --format json"),
     ],
 )
-def test_options_that_do_not_go_together_are_told(shop: Shop, arguments: tuple[str, ...], told: str) -> None:
+def test_conflicting_options_are_named(shop: Shop, arguments: tuple[str, ...], message: str) -> None:
     ran = run("report", "--db", shop.db, *arguments)
 
     assert (2, "") == (ran.code, ran.out)
-    assert told in ran.err
+    assert message in ran.err
 
 
 def test_a_page_does_not_go_to_a_terminal(shop: Shop) -> None:
@@ -227,6 +226,6 @@ def test_a_library_that_is_not_installed_is_named_with_what_installs_it(
     ran = run("report", "--db", shop.db, *option)
 
     assert 2 == ran.code
-    assert whole(ran.err, value=" ".join(option), module=module) == snapshot(
+    assert exactly(ran.err, value=" ".join(option), module=module) == snapshot(
         "otel-agentic: <value> needs <module>: pip install 'otel-agentic[plots]'\n"
     )

@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 from html import unescape
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -15,9 +16,6 @@ from tests.cli.hotel import build_hotel
 from tests.cli.pictured import store_windows, window
 from tests.cli.running import done
 from tests.cli.small import conversation, write_cases, write_spans
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _LIMIT_S: Final = 120
@@ -68,19 +66,19 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a page of names that are long and mean."""
     folder = tmp_path_factory.mktemp("hostile")
     name = "<script>document.title='owned'</script>" + "y" * 500
-    made = [
-        conversation(f"{place}{name}", agent=f"{place}{name}", calls=[(name, {name: name}, "ok")], case="k")
-        for place in (1, 2)
+    points = [
+        conversation(f"{number}{name}", agent=f"{number}{name}", calls=[(name, {name: name}, "ok")], case="k")
+        for number in (1, 2)
     ]
     case = {"case_id": "k", "tools": {"calls": [{"tool_name": name, "parameters": {name: "other"}}]}}
-    done("ingest", write_spans(folder / "s.jsonl", made), "--db", folder / "t.duckdb")
+    done("ingest", write_spans(folder / "s.jsonl", points), "--db", folder / "t.duckdb")
     done("evaluate", "--db", folder / "t.duckdb", "--cases", write_cases(folder / "c.jsonl", [case]))
     done("report", "--db", folder / "t.duckdb", "--format", "html", "-o", folder / "page.html")
     return folder / "page.html"
 
 
 def looked_at(page: Path, width: int, *, dark: bool = False) -> dict[str, Any]:
-    """Return what a browser of some width finds on a page; nothing may be complained of on its console."""
+    """Return the measurements of a page in a browser of some width, which must not log to its console."""
     wrapper = page.with_name(f"wrapper-{width}.html")
     wrapper.write_text(_WRAPPER.format(page=page.name, width=width), encoding="utf-8")
     options = [
@@ -96,18 +94,18 @@ def looked_at(page: Path, width: int, *, dark: bool = False) -> dict[str, Any]:
         [str(_CHROMIUM), *options, *scheme, *own], capture_output=True, check=True, text=True, timeout=_LIMIT_S
     )
     assert [] == [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
-    (found,) = re.findall(r'<pre id="found">(.*?)</pre>', ran.stdout, re.DOTALL)
-    told: dict[str, Any] = json.loads(unescape(found))
-    return told
+    (text,) = re.findall(r'<pre id="found">(.*?)</pre>', ran.stdout, re.DOTALL)
+    measured: dict[str, Any] = json.loads(unescape(text))
+    return measured
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])
 def test_nothing_sticks_out_at_any_width(page: Path, hostile: Path, width: int) -> None:
-    for each in (page, hostile):
-        found = looked_at(each, width)
+    for html_page in (page, hostile):
+        measured = looked_at(html_page, width)
 
-        assert [] == found["wide"]
-        assert found["scroll"] <= found["view"]
+        assert [] == measured["wide"]
+        assert measured["scroll"] <= measured["view"]
 
 
 def test_figures_in_pictures_are_readable_on_a_phone(page: Path) -> None:
@@ -128,6 +126,6 @@ def test_a_page_is_light_by_day_and_dark_by_night(page: Path) -> None:
 
 
 def test_a_page_runs_and_loads_nothing(hostile: Path) -> None:
-    found = looked_at(hostile, 1280)
+    measured = looked_at(hostile, 1280)
 
-    assert (0, 0) == (found["scripts"], found["resources"])
+    assert (0, 0) == (measured["scripts"], measured["resources"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
@@ -15,9 +16,6 @@ from otel_agentic.results.charts import CurveRow, HistoryRow
 from tests.cli.partial import partial
 from tests.cli.pictured import HOUR_NS, history, window
 from tests.cli.small import NOON_NS, SECOND_NS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _DAY_NS: Final = 24 * HOUR_NS
 _NUMBERS: Final = re.compile(r"-?\d+\.?\d*")
@@ -35,12 +33,12 @@ def _over_time(rows: Sequence[dict[str, Any]], width_ns: int | None = _DAY_NS) -
 
 def _paths(svg: ET.Element, style: str) -> list[list[tuple[float, float]]]:
     """Return the points of the paths whose style has that text."""
-    found = []
+    drawn = []
     for path in svg.iter("path"):
         if style in path.get("style", ""):
             numbers = [float(number) for number in _NUMBERS.findall(path.get("d", ""))]
-            found.append(list(zip(numbers[::2], numbers[1::2], strict=True)))
-    return found
+            drawn.append(list(zip(numbers[::2], numbers[1::2], strict=True)))
+    return drawn
 
 
 def _marks(svg: ET.Element, style: str) -> int:
@@ -49,10 +47,10 @@ def _marks(svg: ET.Element, style: str) -> int:
 
 def _row(**left_out: int) -> dict[str, Any]:
     estimates = {str(k): {"value": 0.9**k, "lower": 0.9**k - 0.1, "upper": min(1.0, 0.9**k + 0.1)} for k in range(1, 9)}
-    found = {"interval_method": "wilson", "level": 0.95, "pass_at_k": estimates, "pass_pow_k": estimates}
+    estimates_by_kind = {"interval_method": "wilson", "level": 0.95, "pass_at_k": estimates, "pass_pow_k": estimates}
     return {
         "default_estimator": "per_case",
-        "estimates": {"per_case": found},
+        "estimates": {"per_case": estimates_by_kind},
         "cases_left_out": {key[1:]: count for key, count in left_out.items()},
     }
 

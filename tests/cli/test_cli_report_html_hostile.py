@@ -1,4 +1,4 @@
-"""What strangers wrote is shown on a page as it is: it becomes no markup, steers no text, and takes no more room than it may."""
+"""Untrusted text on a page is displayed as it is: it becomes no markup, steers no text, and takes a limited amount of room."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import UndefinedError
 
-from otel_agentic.cli.html.markup import markup, stranger, tag
+from otel_agentic.cli.html.page import environment, render
 from tests.cli.pictured import Page, store_windows, window
 from tests.cli.running import done
 from tests.cli.small import conversation, write_cases, write_spans
@@ -25,19 +26,19 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the page of a store in which every name is hostile."""
     folder = tmp_path_factory.mktemp("hostile")
     db = folder / "t.duckdb"
-    made = [
+    spans = [
         conversation(
-            f"c{place}{_SCRIPT}",
+            f"c{number}{_SCRIPT}",
             calls=[(_IMAGE, {_IMAGE: f"</style>{_SCRIPT}"}, "ok"), (_LONG, {}, "Error: no")],
             agent=agent,
             version=f"</svg>{_SCRIPT}",
             case=_SCRIPT,
         )
-        for place, agent in enumerate(_AGENTS)
+        for number, agent in enumerate(_AGENTS)
     ]
     tools = {"calls": [{"tool_name": _IMAGE, "parameters": {_IMAGE: "</title>"}}]}
     case = {"case_id": _SCRIPT, "tags": [_IMAGE], "tools": tools}
-    done("ingest", write_spans(folder / "s.jsonl", made), "--db", db)
+    done("ingest", write_spans(folder / "s.jsonl", spans), "--db", db)
     done("evaluate", "--db", db, "--cases", write_cases(folder / "c.jsonl", [case]))
     rows = [window(0, 0.5, agent=agent, service=_IMAGE, agent_version=_SCRIPT) for agent in _AGENTS]
     store_windows(db, rows)
@@ -76,23 +77,41 @@ def test_names_are_cut_and_may_break(text: str) -> None:
 
 @given(st.text())
 def test_text_is_read_as_it_was_written(text: str) -> None:
-    shown = " ".join("".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text).split())
-    page = Page.of(tag("p", stranger(text, limit=10_000)))
+    visible = " ".join("".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text).split())
+    page = Page.of(render("cells", "untrusted", text, 10_000))
 
-    assert "".join(page.texts) == shown
+    assert "".join(page.texts) == visible
 
 
 @given(st.text())
 def test_an_attribute_is_read_as_it_was_written(text: str) -> None:
-    shown = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
+    visible = "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)
 
-    assert [("title", shown)] == Page.of(tag("p", title=text)).attributes
-
-
-def test_what_is_made_here_stays_markup_and_other_text_does_not() -> None:
-    assert "<b>&lt;</b>&lt;b&gt;12" == markup([tag("b", "<"), "<b>", None, 1, (2,)])
+    page = Page.of(environment().from_string('<p title="{{ text }}"></p>').render(text=text))
+    assert [("title", visible)] == page.attributes
 
 
-def test_text_that_would_steer_is_made_visible_wherever_it_goes_in() -> None:
-    assert "a\ufffdb\ufffd" == markup("a\x1bb\u202e")
-    assert '<p title="\ufffd">\ufffd</p>' == tag("p", "\u202e", title="\x00")
+def test_the_markup_of_a_template_is_kept_and_values_are_escaped() -> None:
+    template = environment().from_string(
+        "{% macro bold(text) %}<b>{{ text }}</b>{% endmacro %}{{ bold('<') }}{{ value }}"
+    )
+
+    assert "<b>&lt;</b>&lt;b&gt;" == template.render(value="<b>")
+    assert "<b>&lt;</b>" == template.render(value=None)
+    assert "<b>&lt;</b>12" == template.render(value=12)
+
+
+def test_characters_that_steer_text_are_replaced_in_every_value() -> None:
+    template = environment().from_string('<p title="{{ text }}">{{ text }}</p>')
+
+    assert '<p title="a\ufffdb\ufffd">a\ufffdb\ufffd</p>' == template.render(text="a\x1bb\u202e")
+
+
+def test_names_may_break_and_are_cut() -> None:
+    assert "<bdi>look_<wbr>up&lt;b</bdi>" == render("cells", "untrusted", "look_up<b")
+    assert '<bdi title="xxxxxxxxx">xxx…</bdi>' == render("cells", "untrusted", "x" * 9, 4)
+
+
+def test_a_template_with_an_unknown_name_fails() -> None:
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ view.unknown.name }}").render(view={})

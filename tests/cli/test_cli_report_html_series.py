@@ -45,9 +45,9 @@ def test_windows_of_counts_break_by_their_steps_alone() -> None:
 
 
 def test_points_are_in_one_piece_each_and_a_lone_one_is_a_piece() -> None:
-    found = [piece.tolist() for piece in _series(0, 1, 2, 20, 40, 41).segments()]
+    pieces = [piece.tolist() for piece in _series(0, 1, 2, 20, 40, 41).segments()]
 
-    assert [[0, 1, 2], [3], [4, 5]] == found
+    assert [[0, 1, 2], [3], [4, 5]] == pieces
 
 
 def test_an_estimate_that_is_undefined_breaks_its_own_line_only() -> None:
@@ -76,14 +76,14 @@ _COLUMNS = arrays.arrays(
 
 @given(_COLUMNS, st.integers(8, 60))
 def test_thinning_keeps_ends_and_extremes_in_order(columns: np.ndarray, most: int) -> None:
-    kept = thinned(columns, most)
+    indices = thinned(columns, most)
 
-    assert sorted(set(kept.tolist())) == kept.tolist()
-    assert {0, len(columns) - 1} <= set(kept.tolist())
+    assert sorted(set(indices.tolist())) == indices.tolist()
+    assert {0, len(columns) - 1} <= set(indices.tolist())
     for column in columns.T:
         known = column[~np.isnan(column)]
         if len(known):
-            assert (known.min(), known.max()) == (np.nanmin(column[kept]), np.nanmax(column[kept]))
+            assert (known.min(), known.max()) == (np.nanmin(column[indices]), np.nanmax(column[indices]))
 
 
 @given(_COLUMNS, st.integers(8, 60))

@@ -1,4 +1,4 @@
-"""What a report says of metrics beyond the outcome, in a table and as a page."""
+"""The metrics of a report beyond the outcome, in a table and as a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.html.tables import bands_table, failures_table, layers_table, metrics_table
+from otel_agentic.cli.html.page import render
+from otel_agentic.cli.html.view import MetricsTable, band_rows, distinguishing_keys, layer_rows
 from otel_agentic.cli.render.report_tables import metric_notes, shown_value, table_of_bands, table_of_metrics
 from otel_agentic.results.charts import FailureCause
 from tests.cli.measured import group, labelled, metric, silent
@@ -16,15 +17,24 @@ from tests.cli.pictured import Page
 from tests.snapshots import ending, opening, passage
 
 if TYPE_CHECKING:
-    from otel_agentic.cli.html.markup import Html
+    from otel_agentic.results.reports import ReportGroup
 
 _SCRIPT: Final = "<script>alert(1)</script>\"'&amp;"
 
 
-def read(part: Html | None) -> Page:
-    """Return a part of a page, taken apart."""
-    assert part is not None
-    return Page.of(part)
+def metrics_table(*groups: ReportGroup) -> Page:
+    """Return the table of metrics of a page, taken apart."""
+    return Page.of(render("tables", "metrics_table", MetricsTable.of(groups), distinguishing_keys(groups)))
+
+
+def layers_table(*groups: ReportGroup) -> Page:
+    """Return the table of layers of a page, taken apart."""
+    return Page.of(render("tables", "layers_table", layer_rows(groups), distinguishing_keys(groups)))
+
+
+def failures_table(*rows: FailureCause) -> Page:
+    """Return the table of failures of a page, taken apart."""
+    return Page.of(render("tables", "failures_table", rows))
 
 
 def test_a_metric_has_a_row_with_its_score_what_is_good_and_what_is_missing() -> None:
@@ -49,11 +59,11 @@ def test_labels_stand_with_their_shares_and_failures_only_where_something_says_w
         ["layers.verdict", "none 75%, action 25%", "4", "1"],
         ["layers.routing", ".500", "4", "—"],
     ] == rows
-    assert ["metric", "score", "scores", "failures"] == [column.name for column in columns]  # the rest says nothing
+    assert ["metric", "score", "scores", "failures"] == [column.name for column in columns]  # the others are empty
 
 
 def test_many_labels_are_counted() -> None:
-    labels = {f"label {place}": 10 - place for place in range(9)}
+    labels = {f"label {number}": 10 - number for number in range(9)}
     _, ((_, score, *_),) = table_of_metrics([group(labelled(labels))])
     assert score == snapshot("label 0 19%, label 1 17%, label 2 15%, label 3 13%, 5 other labels")
 
@@ -68,11 +78,11 @@ def test_groups_that_differ_are_named_in_their_first_row() -> None:
 def test_what_abstained_throughout_is_counted_with_the_command_that_shows_it() -> None:
     groups = [group(metric(), silent("no_data"), silent("content_not_captured"))]
     assert 1 == len(table_of_metrics(groups)[1])
-    (told,) = metric_notes(groups)
-    assert passage(told) == snapshot(
+    (note,) = metric_notes(groups)
+    assert passage(note) == snapshot(
         "clerk: 2 more metrics had nothing to score (no_data, content_not_captured); `otel"
     )
-    assert ending(told) == snapshot("`otel-agentic report --metrics all` shows them")
+    assert ending(note) == snapshot("`otel-agentic report --metrics all` shows them")
 
 
 @pytest.mark.parametrize(
@@ -86,17 +96,17 @@ def test_what_abstained_throughout_is_counted_with_the_command_that_shows_it() -
         ("budget_exhausted", "judge.max_calls"),
     ],
 )
-def test_what_is_missing_is_told_with_what_to_do_about_it_once(reason: str, advised: str) -> None:
-    _, told = metric_notes([group(metric(), silent(reason)), group(silent(reason))])
-    assert told.startswith(f"{reason}: ")
-    assert advised in told
-    assert "CAPTURE_MESSAGE_CONTENT" not in told
+def test_missing_scores_have_advice_once(reason: str, advised: str) -> None:
+    _, note = metric_notes([group(metric(), silent(reason)), group(silent(reason))])
+    assert note.startswith(f"{reason}: ")
+    assert advised in note
+    assert "CAPTURE_MESSAGE_CONTENT" not in note
 
 
 def test_groups_in_which_the_same_metrics_abstained_stand_in_one_sentence() -> None:
     groups = [group(silent("no_data"), agent_version=version) for version in ("1.9", "y" * 500)]
-    (told,) = metric_notes(groups)
-    assert opening(told, value="y" * 79) == snapshot("1.9, <value>…: 1 more metric had nothing to score")
+    (note,) = metric_notes(groups)
+    assert opening(note, value="y" * 79) == snapshot("1.9, <value>…: 1 more metric had nothing to score")
 
 
 def test_metrics_that_were_asked_for_are_shown_even_without_a_score() -> None:
@@ -106,16 +116,16 @@ def test_metrics_that_were_asked_for_are_shown_even_without_a_score() -> None:
 
 
 def test_metrics_that_were_asked_for_and_never_computed_are_named_with_what_computes_them() -> None:
-    asked = ["agentic.layers.routing", *(f"agentic.agentest.{letter}" for letter in "abcdefgh")]
-    (told,) = metric_notes([group(metric())], asked)
-    assert passage(told) == snapshot(
+    chosen = ["agentic.layers.routing", *(f"agentic.agentest.{letter}" for letter in "abcdefgh")]
+    (note,) = metric_notes([group(metric())], chosen)
+    assert passage(note) == snapshot(
         "not computed here: agentest.a, agentest.b, agentest.c, agentest.d, agentest.e, agentest.f and 2 more"
     )
-    assert passage(told) == snapshot("`otel-agentic evaluate --metrics agentest.a` computes one")
+    assert passage(note) == snapshot("`otel-agentic evaluate --metrics agentest.a` computes one")
 
 
-def test_of_many_groups_metrics_are_not_shown_and_that_is_told() -> None:
-    groups = [group(metric(), case=str(place)) for place in range(7)]
+def test_of_many_groups_metrics_are_left_out_with_a_note() -> None:
+    groups = [group(metric(), case=str(number)) for number in range(7)]
     assert metric_notes(groups) == snapshot(
         ["metrics of 7 groups are not shown: --metrics A,B shows some, --format json has all"]
     )
@@ -123,7 +133,7 @@ def test_of_many_groups_metrics_are_not_shown_and_that_is_told() -> None:
 
 def test_a_report_without_metrics_says_nothing_of_them() -> None:
     without = [group(metrics=None)]
-    assert ([], [], None) == (table_of_metrics(without)[1], metric_notes(without), metrics_table(without))
+    assert ([], [], []) == (table_of_metrics(without)[1], metric_notes(without), MetricsTable.of(without).rows)
 
 
 @pytest.mark.parametrize(
@@ -146,19 +156,20 @@ def test_values_have_their_unit(value: float, unit: str | None, bounds: list[Any
 
 
 def test_tool_scores_stand_in_bands() -> None:
-    found = {"perfect": 1200, "good": 3, "moderate": 0, "poor": 7}
-    columns, rows = table_of_bands([group(tool_bands={"selection": found})])
+    counts = {"perfect": 1200, "good": 3, "moderate": 0, "poor": 7}
+    columns, rows = table_of_bands([group(tool_bands={"selection": counts})])
     assert ["dimension", "perfect", "good", "moderate", "poor"] == [column.name for column in columns]
     assert [["selection", "1,200", "3", "0", "7"]] == rows
-    assert "selection 1,200 3 0 7" in read(bands_table([group(tool_bands={"selection": found})])).text
-    assert bands_table([group()]) is None
+    page = Page.of(render("tables", "bands_table", band_rows([group(tool_bands={"selection": counts})]), []))
+    assert "selection 1,200 3 0 7" in page.text
+    assert [] == band_rows([group()])
 
 
 def test_a_page_says_what_the_table_says() -> None:
     scores = {"range": [1.0, 5.0], "mean": 4.25, "low": 1.0, "median": 4.0, "high": 5.0}
     limits = {"threshold": {"min": 3.0, "max": None}, "failures": 1, "not_evaluated": {"judge_error": 2}}
     limited = metric(title="helpfulness", **scores, **limits)
-    text = read(metrics_table([group(limited)])).text
+    text = metrics_table(group(limited)).text
     assert passage(text) == snapshot(
         "layers.routing helpfulness 4.25 of 1 to 5 median 4, from 1 to 5 at least 3 2 judge error 4 1"
     )
@@ -166,29 +177,28 @@ def test_a_page_says_what_the_table_says() -> None:
 
 def test_the_layers_stand_first_with_the_share_of_each() -> None:
     verdict = labelled({"none": 6, "action": 3, "reasoning": 1}, "action", "reasoning", not_evaluated={"no_data": 2})
-    page = read(layers_table([group(metric(), verdict)]))
+    page = layers_table(group(metric(), verdict))
     assert passage(page.text) == snapshot("60% none 30% action 10% reasoning 10 of 12")
     widths = [value for name, value in page.attributes if name == "style"]
     assert ["width:60%", "width:30%", "width:10%"] == widths
-    assert layers_table([group(metric())]) is None
+    assert [] == layer_rows([group(metric())])
 
 
 def test_failures_stand_by_cause_with_severity_and_example() -> None:
     rows = [failure(severity="critical", title="book was called though it is forbidden", share=0.125)]
-    text = read(failures_table(rows)).text
+    text = failures_table(*rows).text
     assert passage(text) == snapshot(
         "book was called though it is forbidden ■ critical c7 2026-03-02 12:00 to 2026-03-03 12:00 3 4 12%"
     )
 
 
-def test_names_of_strangers_become_no_markup() -> None:
+def test_untrusted_names_become_no_markup() -> None:
     labels = {_SCRIPT: 1, "\u202egnp": 1}
     hostile = labelled(labels, _SCRIPT, name=_SCRIPT, title=_SCRIPT, not_evaluated={_SCRIPT: 1})
     verdict = labelled(labels, _SCRIPT)
-    whole = group(hostile, verdict, agent=_SCRIPT)
+    hostile_group = group(hostile, verdict, agent=_SCRIPT)
     rows = [failure(title=_SCRIPT, example_conversation=_SCRIPT)]
-    for part in (metrics_table([whole]), layers_table([whole]), failures_table(rows)):
-        page = read(part)
+    for page in (metrics_table(hostile_group), layers_table(hostile_group), failures_table(*rows)):
         assert "<script>alert(1)" in page.text
         assert [] == [name for name, _ in page.attributes if name.startswith("on")]
 

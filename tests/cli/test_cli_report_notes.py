@@ -1,8 +1,9 @@
-"""The sentences below a report: what was not evaluated, what is not proven, what the intervals assume."""
+"""The notes below a report: missing evaluations, missing proof, and the assumptions of the intervals."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,8 +26,6 @@ from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write
 from tests.snapshots import ending, opening, passage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Shop
 
 _HOUR_NS = 3600 * SECOND_NS
@@ -37,9 +36,15 @@ def group(**changes: Any) -> ReportGroup:
     method = changes.pop("method", "beta_equal_tailed")
     estimator = changes.pop("default_estimator", "bayesian")
     unused = dict.fromkeys(("agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window"))
-    told = {"interval_method": method, "level": 0.95, "pass_at_k": {}, "pass_pow_k": {}, **changes.pop("told", {})}
-    estimates = {**told, "estimator": estimator}
-    per_case = {**told, "estimator": "per_case"}
+    estimates_of = {
+        "interval_method": method,
+        "level": 0.95,
+        "pass_at_k": {},
+        "pass_pow_k": {},
+        **changes.pop("estimates_of", {}),
+    }
+    estimates = {**estimates_of, "estimator": estimator}
+    per_case = {**estimates_of, "estimator": "per_case"}
     evidence = {
         "rule": "interval",
         "estimator": estimator,
@@ -86,35 +91,35 @@ def test_a_group_without_a_number_says_so_and_what_to_do() -> None:
         n=0, c=0, coverage=0.0, not_evaluated={"unmatched": 3, "judge_error": 1}, tier="insufficient_evidence"
     )
 
-    told = group_notes([empty])
+    notes = group_notes([empty])
 
-    assert told[
+    assert notes[
         0
     ] == "clerk: no conversation was evaluated, so there is no number to give: 3 unmatched, 1 judge_error" or (
-        "3 unmatched" in told[0] and "1 judge_error" in told[0]
+        "3 unmatched" in notes[0] and "1 judge_error" in notes[0]
     )
-    assert ["unmatched", "judge_error"] == [line.partition(":")[0] for line in told[1:]]
-    assert "settle" not in " ".join(told)
+    assert ["unmatched", "judge_error"] == [line.partition(":")[0] for line in notes[1:]]
+    assert "settle" not in " ".join(notes)
     assert [] == method_notes([empty])
 
 
 def test_what_was_not_evaluated_stands_with_the_bounds_it_leaves() -> None:
-    told = group_notes([group(coverage=0.8, bounds=[0.72, 0.92], not_evaluated={"incomplete": 5})])
+    notes = group_notes([group(coverage=0.8, bounds=[0.72, 0.92], not_evaluated={"incomplete": 5})])
 
-    assert told[0] == snapshot("clerk: not evaluated: 5 incomplete; with them the pass rate lies in [.720, .920]")
-    assert opening(told[1]) == snapshot("incomplete: an expected turn is missing")
+    assert notes[0] == snapshot("clerk: not evaluated: 5 incomplete; with them the pass rate lies in [.720, .920]")
+    assert opening(notes[1]) == snapshot("incomplete: an expected turn is missing")
 
 
 def test_what_could_not_be_rebuilt_is_one_line_and_nothing_is_none() -> None:
-    (told,) = not_rebuilt_notes(partial(Report, {"not_rebuilt": {"traces": 0, "conversations": 2}}))
+    (notes,) = not_rebuilt_notes(partial(Report, {"not_rebuilt": {"traces": 0, "conversations": 2}}))
 
-    assert "2 conversations" in told
-    assert "trace" not in told
+    assert "2 conversations" in notes
+    assert "trace" not in notes
     assert [] == not_rebuilt_notes(partial(Report, {}))
 
 
 @pytest.mark.parametrize(
-    ("leaning", "needed", "told"),
+    ("leaning", "needed", "notes"),
     [
         ("ready", 1253, "leaning ready; about 1,253 more conversations at this rate would settle it"),
         ("ready", 1, "leaning ready; about 1 more conversation at this rate would settle it"),
@@ -122,11 +127,11 @@ def test_what_could_not_be_rebuilt_is_one_line_and_nothing_is_none() -> None:
     ],
 )
 def test_missing_evidence_says_where_it_leans_and_how_much_more_is_needed(
-    leaning: str, needed: int | None, told: str
+    leaning: str, needed: int | None, notes: str
 ) -> None:
     (note,) = group_notes([group(tier="insufficient_evidence", leaning=leaning, needed=needed)])
 
-    assert note == f"clerk: insufficient_evidence, {told}"
+    assert note == f"clerk: insufficient_evidence, {notes}"
 
 
 def test_a_group_of_one_case_is_warned_of_unless_cases_were_asked_for() -> None:
@@ -145,7 +150,7 @@ def test_a_group_of_one_case_is_warned_of_unless_cases_were_asked_for() -> None:
         ("beta_equal_tailed", "conversations count as independent"),
         (
             "wilson_effective_n",
-            "about new cases like these; cases count as independent; attempts of one case may go alike, so they weigh less",
+            "about new cases like these; cases count as independent; attempts of one case may be correlated, so they weigh less",
         ),
         ("wilson_one_case", "the attempts of one case count as independent; the interval is about that case alone"),
     ],
@@ -161,7 +166,7 @@ def test_what_the_intervals_assume_follows_from_how_they_were_made(method: str, 
 def targets(traffic: float, new: float, *, fewest: int = 4, most: int = 4) -> dict[str, Any]:
     """Return the targets of a group, pass^3 of this traffic and of a new case given."""
 
-    def one(estimator: str, value: float) -> dict[str, Any]:
+    def estimates_with(estimator: str, value: float) -> dict[str, Any]:
         rate = {"value": value, "lower": value - 0.1, "upper": value + 0.05}
         return {"estimator": estimator, "pass_at_k": rate, "pass_pow_k": rate}
 
@@ -169,15 +174,15 @@ def targets(traffic: float, new: float, *, fewest: int = 4, most: int = 4) -> di
         "cases": 50,
         "fewest_attempts": fewest,
         "most_attempts": most,
-        "this_traffic": {"1": one("this_traffic", 0.8), "3": one("this_traffic", traffic)},
-        "new_case": {"1": one("per_case", 0.8), "3": one("hierarchical", new)},
+        "this_traffic": {"1": estimates_with("this_traffic", 0.8), "3": estimates_with("this_traffic", traffic)},
+        "new_case": {"1": estimates_with("per_case", 0.8), "3": estimates_with("hierarchical", new)},
     }
 
 
 def test_where_cases_differ_both_targets_are_named_and_neither_is_taken_for_the_other() -> None:
     traffic, new = group_notes([group(targets=targets(0.51, 0.63))])
     assert traffic == snapshot(
-        "this traffic, if these 50 cases (4 attempts each) go on in these shares: success rate .800 [.700, .850]; "
+        "this traffic, if these 50 cases (4 attempts each) continue in these shares: success rate .800 [.700, .850]; "
         "3 conversations drawn from it all succeed .510 [.410, .560]"
     )
     assert new == snapshot(
@@ -186,7 +191,7 @@ def test_where_cases_differ_both_targets_are_named_and_neither_is_taken_for_the_
     )
 
 
-def test_unequal_attempts_are_told_and_cases_alike_need_no_note() -> None:
+def test_unequal_attempts_have_a_note_and_equal_cases_need_none() -> None:
     unequal, _ = group_notes([group(targets=targets(0.51, 0.51, fewest=1, most=60))])
     assert passage(unequal) == snapshot("these 50 cases (1 to 60 attempts each)")
     assert group_notes([group(targets=targets(0.510, 0.512)), group(targets=None)]) == []
@@ -233,7 +238,7 @@ def test_the_tier_stands_with_the_numbers_that_it_rests_on() -> None:
 
 
 def test_a_bootstrap_interval_without_a_width_is_warned_of() -> None:
-    collapsed = group(method="cluster_bootstrap", told={"collapsed": True})
+    collapsed = group(method="cluster_bootstrap", estimates_of={"collapsed": True})
 
     assert [
         (
@@ -245,7 +250,7 @@ def test_a_bootstrap_interval_without_a_width_is_warned_of() -> None:
     assert passage(method_notes([collapsed])[0]) == snapshot("made by resampling cases, too narrow where there are few")
 
 
-def test_shares_that_were_sampled_are_told_and_that_rates_weigh_by_them() -> None:
+def test_sampled_shares_have_a_note_and_so_has_their_weight() -> None:
     equal = group(sampling={"lowest_ratio": 0.1, "highest_ratio": 0.1, "weighted": False})
     unequal = group(sampling={"lowest_ratio": 0.1, "highest_ratio": 1.0, "weighted": True})
 
@@ -266,11 +271,11 @@ def test_groups_are_named_by_what_tells_them_apart() -> None:
     old, new = group(agent_version="1.0", tag="production"), group(agent_version="2.0", tag="production")
 
     assert title([old, new]) == snapshot("Reliability of clerk, tag production")
-    assert ["1.0", "2.0"] == [name_of(each, [old, new]) for each in (old, new)]
+    assert ["1.0", "2.0"] == [name_of(side, [old, new]) for side in (old, new)]
     assert "clerk" == name_of(old, [old])
 
 
-def test_a_period_is_told_in_words() -> None:
+def test_a_period_is_described() -> None:
     assert "all time" == period(None, None, None)
     assert "window 7d, since 30d" == period("7d", "30d", None)
     assert "since 2026-03-01 until 2026-03-02" == period(None, "2026-03-01", "2026-03-02")
@@ -300,37 +305,39 @@ def test_before_an_evaluation_the_report_says_to_evaluate(tmp_path: Path) -> Non
     assert "not evaluated yet" in done("conversations", "show", "c1", "--db", "t.duckdb").out
 
 
-def test_an_empty_selection_is_told_and_is_no_error(shop: Shop) -> None:
-    nobody = ("--db", shop.db, "--agent", "nobody")
+def test_an_empty_selection_has_a_note_and_is_no_error(shop: Shop) -> None:
+    no_agent = ("--db", shop.db, "--agent", "nobody")
 
-    assert passage(done("report", *nobody).out) == snapshot("no closed conversations in this selection")
-    assert passage(done("report", *nobody, "--format", "markdown").out) == snapshot(
+    assert passage(done("report", *no_agent).out) == snapshot("no closed conversations in this selection")
+    assert passage(done("report", *no_agent, "--format", "markdown").out) == snapshot(
         "no closed conversations in this selection"
     )
     assert {"evaluation": "default", "groups": [], "cases_left_out": {}, "wrong_clocks": []} == done(
-        "report", *nobody, "--format", "json"
+        "report", *no_agent, "--format", "json"
     ).json
-    assert "no tool faults" in done("tools", "failing", *nobody).out
-    assert passage(done("conversations", "list", *nobody).out) == snapshot("no conversations in this selection")
-    assert "" == done("conversations", "export", *nobody).out
-    assert passage(done("truth", "matches", *nobody).out) == snapshot("no conversations in this selection")
-    assert passage(done("truth", "matches", *nobody, "--only", "warning").out) == snapshot("no matches with a warning")
+    assert "no tool faults" in done("tools", "failing", *no_agent).out
+    assert passage(done("conversations", "list", *no_agent).out) == snapshot("no conversations in this selection")
+    assert "" == done("conversations", "export", *no_agent).out
+    assert passage(done("truth", "matches", *no_agent).out) == snapshot("no conversations in this selection")
+    assert passage(done("truth", "matches", *no_agent, "--only", "warning").out) == snapshot(
+        "no matches with a warning"
+    )
 
 
-def test_groups_of_different_versions_are_told_apart(tmp_path: Path) -> None:
-    made = [
+def test_groups_of_different_versions_are_distinguished(tmp_path: Path) -> None:
+    spans = [
         conversation(f"c{version}{number}", version=version, case="done", start_ns=NOON_NS + number * _HOUR_NS)
         for version in ("1.0", "2.0")
         for number in range(2)
     ]
     write_cases(tmp_path / "cases.jsonl", [{"case_id": "done", "turns": [{"answer": "It arrives on Monday."}]}])
-    done("ingest", write_spans(tmp_path / "spans.jsonl", made), "--db", "t.duckdb")
+    done("ingest", write_spans(tmp_path / "spans.jsonl", spans), "--db", "t.duckdb")
     done("evaluate", "--db", "t.duckdb", "--cases", "cases.jsonl")
     by_version = ("report", "--db", "t.duckdb", "--by", "version", "--by", "environment", "-k", "1")
 
-    told = done(*by_version).out
-    assert opening(told) == snapshot("Reliability of clerk, environment production (all time)\nversion  correct")
-    found = done(*by_version, "--format", "json").json["groups"]
+    notes = done(*by_version).out
+    assert opening(notes) == snapshot("Reliability of clerk, environment production (all time)\nversion  correct")
+    json_groups = done(*by_version, "--format", "json").json["groups"]
     assert [("1.0", "production", 2), ("2.0", "production", 2)] == [
-        (each["agent_version"], each["environment"], each["n"]) for each in found
+        (row["agent_version"], row["environment"], row["n"]) for row in json_groups
     ]

@@ -1,9 +1,10 @@
-"""What a report says of objectives: in JSON, in a terminal and as Markdown."""
+"""The objectives of a report: in JSON, in a terminal and as Markdown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,7 @@ from otel_agentic.stats.sequential import log_e_path
 from tests.cli.partial import partial
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import NOON_NS, SECOND_NS, conversation, write_cases, write_spans
-from tests.snapshots import passage, whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.snapshots import exactly, passage
 
 CASE = {"case_id": "order", "turns": [{"query": "Where is my order?", "answer": "It arrives on Monday."}]}
 #: Of the clerk's conversations, which are right: one in three, at noon two years before the others' noon.
@@ -59,10 +57,10 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     ]
     config = folder / "otel-agentic.toml"
     config.write_text(OBJECTIVES, "utf-8")
-    found = Watched(db=folder / "t.duckdb", config=config)
-    done("ingest", write_spans(folder / "spans.jsonl", spans), "--db", found.db)
-    done("evaluate", "--db", found.db, "--cases", write_cases(folder / "cases.jsonl", [CASE]))
-    return found
+    watched_store = Watched(db=folder / "t.duckdb", config=config)
+    done("ingest", write_spans(folder / "spans.jsonl", spans), "--db", watched_store.db)
+    done("evaluate", "--db", watched_store.db, "--cases", write_cases(folder / "cases.jsonl", [CASE]))
+    return watched_store
 
 
 def e_of(p0: float) -> Any:
@@ -70,7 +68,7 @@ def e_of(p0: float) -> Any:
 
 
 def test_json_has_every_objective_with_its_evidence(watched: Watched) -> None:
-    broken, kept = done("report", "--db", watched.db, "--config", watched.config, "--format", "json").json["objectives"]
+    broken, met = done("report", "--db", watched.db, "--config", watched.config, "--format", "json").json["objectives"]
 
     reached = int(np.flatnonzero(log_e_path(RIGHT, 0.7 ** (1 / 3)) >= np.log(20))[0])
     assert ("pass^3>=0.7", 12, 4, 0, True) == tuple(
@@ -78,8 +76,8 @@ def test_json_has_every_objective_with_its_evidence(watched: Watched) -> None:
     )
     assert e_of(0.7 ** (1 / 3)) == broken["e_value"]
     assert f"2024-03-02T{12 + reached}:01:00.000000000Z" == broken["alarmed_at"]
-    assert ("rarely", False, None) == (kept["objective"], kept["alarm"], kept["alarmed_at"])
-    assert e_of(0.1) == kept["e_value"]
+    assert ("rarely", False, None) == (met["objective"], met["alarm"], met["alarmed_at"])
+    assert e_of(0.1) == met["e_value"]
     subject = {name: broken[name] for name in ("agent", "agent_version", "environment", "service")}
     assert {"agent": "clerk", "agent_version": "1.0", "environment": "production", "service": "shop"} == subject
 
@@ -89,12 +87,12 @@ def test_a_report_without_objectives_says_nothing_of_them(watched: Watched) -> N
 
 
 def test_a_table_says_in_words_which_is_broken_and_how_sure_that_is(watched: Watched) -> None:
-    told = done("report", "--db", watched.db, "--config", watched.config).out
+    output = done("report", "--db", watched.db, "--config", watched.config).out
     e_value = f"{float(np.exp(log_e_path(RIGHT, 0.7 ** (1 / 3))[-1])):.3g}"
-    assert passage(told, e_value=e_value) == snapshot(
+    assert passage(output, e_value=e_value) == snapshot(
         "pass^3>=0.7: broken, with e-value <e_value> after 12 conversations (an alarm at 20 is false in at most 5 % of agents, ever; reached 2024-03-02T"
     )
-    assert passage(told) == snapshot("rarely: no evidence against it, with e-value")
+    assert passage(output) == snapshot("rarely: no evidence against it, with e-value")
 
 
 def test_the_words_fit_a_narrow_terminal(watched: Watched) -> None:
@@ -104,17 +102,17 @@ def test_the_words_fit_a_narrow_terminal(watched: Watched) -> None:
 
 
 def test_markdown_says_it_as_a_list(watched: Watched) -> None:
-    told = done("report", "--db", watched.db, "--config", watched.config, "--format", "markdown").out
-    assert passage(told) == snapshot("\n- pass^3\\>=0.7: broken, with e-value")
+    output = done("report", "--db", watched.db, "--config", watched.config, "--format", "markdown").out
+    assert passage(output) == snapshot("\n- pass^3\\>=0.7: broken, with e-value")
 
 
-def test_only_the_agents_asked_for_are_told(watched: Watched) -> None:
+def test_only_the_requested_agents_are_reported(watched: Watched) -> None:
     arguments = ("report", "--db", watched.db, "--config", watched.config, "--format", "json", "--agent")
     assert 2 == len(done(*arguments, "cl*").json["objectives"])
     assert [] == done(*arguments, "nobody").json["objectives"]
 
 
-def test_objectives_that_cannot_be_told_apart_end_the_command(watched: Watched, tmp_path: Path) -> None:
+def test_objectives_with_one_name_end_the_command(watched: Watched, tmp_path: Path) -> None:
     config = tmp_path / "two.toml"
     config.write_text(OBJECTIVES.replace('name = "rarely"', 'name = "pass^3>=0.7"'), "utf-8")
     ran = run("report", "--db", watched.db, "--config", config)
@@ -157,7 +155,7 @@ TRUST = "an alarm at 20 is false in at most 5 % of agents, ever; reached 2026-03
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "output"),
     [
         (
             {"e_value": 41.2, **MOMENT},
@@ -185,27 +183,27 @@ TRUST = "an alarm at 20 is false in at most 5 % of agents, ever; reached 2026-03
         ),
         (
             {"n": 0, "c": 0, "pending": 2},
-            "nothing to say, for no conversation is final yet; 2 conversations not final yet",
+            "no evidence yet, because no conversation is final; 2 conversations not final yet",
         ),
     ],
 )
-def test_each_state_has_its_words(changes: dict[str, Any], told: str) -> None:
-    found = objective(**changes)
-    more = [NO_PROOF] if found.n and not found.alarm else []
-    assert [f"pass^3>=0.7: {told}", *more] == objective_notes([found])
+def test_each_state_has_its_words(changes: dict[str, Any], output: str) -> None:
+    status = objective(**changes)
+    more = [NO_PROOF] if status.n and not status.alarm else []
+    assert [f"pass^3>=0.7: {output}", *more] == objective_notes([status])
 
 
 @pytest.mark.parametrize(("changes", "which"), [(1, ""), (3, ", the last of 3")])
 def test_a_fall_has_a_line_of_its_own(changes: int, which: str) -> None:
-    _, told, _ = objective_notes([objective(changes=changes, changed_at="2026-03-02T12:00:00.000000000Z")])
-    assert whole(told, which=which) == snapshot(
+    _, output, _ = objective_notes([objective(changes=changes, changed_at="2026-03-02T12:00:00.000000000Z")])
+    assert exactly(output, which=which) == snapshot(
         "pass^3>=0.7: the pass rate seems to have fallen below .888: change alarm 2026-03-02T12:00:00Z<which> (where it did not fall, such alarms are 1,000 conversations apart or more, on average)"
     )
 
 
-def test_several_groups_are_told_apart_by_what_differs() -> None:
-    *told, _ = objective_notes([objective(), objective(agent_version="2"), objective(agent_version=None)])
-    assert ["1: pass^3>=0.7", "2: pass^3>=0.7", "pass^3>=0.7"] == [line.split(": no ")[0] for line in told]
+def test_several_groups_are_named_by_their_differences() -> None:
+    *output, _ = objective_notes([objective(), objective(agent_version="2"), objective(agent_version=None)])
+    assert ["1: pass^3>=0.7", "2: pass^3>=0.7", "pass^3>=0.7"] == [line.split(": no ")[0] for line in output]
 
 
 def test_no_objective_has_no_line() -> None:

@@ -30,18 +30,18 @@ def _estimates(p: float, *, bounds: bool = True) -> Estimates:
 
 
 def _rows(text: str, mark: str) -> list[int]:
-    """Return the rows in which a mark stands, by its column, from left to right."""
+    """Return the rows of a mark by its column, from left to right."""
     lines = text.splitlines()
-    places = [(line.index(mark, start), row) for row, line in enumerate(lines) for start in _starts(line, mark)]
-    return [row for _, row in sorted(places)]
+    positions = [(line.index(mark, start), row) for row, line in enumerate(lines) for start in _starts(line, mark)]
+    return [row for _, row in sorted(positions)]
 
 
 def _starts(line: str, mark: str) -> list[int]:
-    return [place for place, char in enumerate(line) if char == mark]
+    return [position for position, char in enumerate(line) if char == mark]
 
 
 @pytest.mark.parametrize("width", _WIDTHS)
-def test_a_picture_is_as_wide_as_it_is_told_and_shows_every_k(width: int) -> None:
+def test_a_picture_has_the_given_width_and_every_k(width: int) -> None:
     text = drawn(_estimates(0.8), width, ascii_only=False, coloured=False)
 
     assert width == max(map(len, text.splitlines()))
@@ -91,12 +91,12 @@ def test_forty_k_are_drawn_with_a_few_numbers_below() -> None:
 
 def test_the_plot_stands_below_the_table(shop: Shop) -> None:
     table = done("report", "--db", shop.db).out
-    told = done("report", "--db", shop.db, "--plot").out
+    output = done("report", "--db", shop.db, "--plot").out
 
-    assert told.startswith(table)
-    headings = [line.partition(" (")[0] for line in told.splitlines() if "● pass@k, ■ pass^k" in line]
+    assert output.startswith(table)
+    headings = [line.partition(" (")[0] for line in output.splitlines() if "● pass@k, ■ pass^k" in line]
     assert ["clerk, bayesian", "clerk, per_case"] == headings
-    assert "\x1b" not in told
+    assert "\x1b" not in output
 
 
 @pytest.mark.parametrize("width", [60, 200])
@@ -123,8 +123,8 @@ def test_an_output_of_ascii_gets_ascii(shop: Shop) -> None:
     class Ascii(io.StringIO):
         encoding = "ascii"
 
-    told = run("report", "--db", shop.db, "--plot", out=Ascii()).out
-    plot = told[told.index("clerk, bayesian (") :]
+    output = run("report", "--db", shop.db, "--plot", out=Ascii()).out
+    plot = output[output.index("clerk, bayesian (") :]
 
     assert plot.isascii()
 

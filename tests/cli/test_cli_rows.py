@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -12,15 +14,11 @@ from inline_snapshot import snapshot
 
 from tests.cli.running import done, on_terminal, run
 from tests.judges.models import fields_of
-from tests.judges.openai_server import OpenAIServer, Said, error, said
+from tests.judges.openai_server import OpenAIServer, ServerReply, completed, error
 from tests.snapshots import passage
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 JUDGE = ("--judge", "langchain:openai:scripted")
-#: NeMo's form of messages, OpenAI's form, single questions, a row of nobody.
+#: NeMo's form of messages, OpenAI's form, single questions, a row without an agent.
 ROWS: list[dict[str, Any]] = [
     {
         "user_input": [
@@ -63,7 +61,7 @@ ROWS: list[dict[str, Any]] = [
             {"role": "tool", "tool_call_id": "c1", "content": "sunny"},
             {"role": "assistant", "content": "Sunny."},
         ],
-        "reference": "The weather in Rome was told.",
+        "reference": "The weather in Rome was reported.",
         "reference_tool_calls": [{"name": "weather", "args": {"city": "Rome"}}],
     },
     {"user_input": "Capital of France?", "response": "Lyon", "reference": "Paris", "retrieved_contexts": ["France …"]},
@@ -81,26 +79,26 @@ def dataset(tmp_path: Path) -> Path:
     return write(tmp_path / "set.jsonl", *ROWS)
 
 
-def reply_of(shown: dict[str, Any]) -> str:
-    """Return what a good judge says: the wrong capital disagrees, all goals are reached, all topics are answered."""
-    if "reference" in shown or "second" in shown:
-        agrees = (shown.get("answer") or shown["first"]) == (shown.get("reference") or shown.get("second"))
+def reply_of(data: dict[str, Any]) -> str:
+    """Return the reply of a good judge: the wrong capital disagrees, all goals are reached, all topics are answered."""
+    if "reference" in data or "second" in data:
+        agrees = (data.get("answer") or data["first"]) == (data.get("reference") or data.get("second"))
         return json.dumps({"reasoning": "Lyon is not Paris.", "label": "agrees" if agrees else "disagrees"})
-    if "reference_topics" in shown:
+    if "reference_topics" in data:
         return json.dumps({"reasoning": "It is one.", "label": "within"})
-    if "topic" in shown:
+    if "topic" in data:
         return json.dumps({"reasoning": "It was taken up.", "label": "answered"})
-    if "goal" in shown:
+    if "goal" in data:
         return json.dumps({"reasoning": "It is so.", "label": "achieved"})
     return json.dumps({"reasoning": "Found.", "texts": ["a table"]})
 
 
-def answered(request: dict[str, Any], text: str) -> Said:
+def answered(request: dict[str, Any], text: str) -> ServerReply:
     """Return a text in the way that was asked for."""
     if "response_format" in request or "tools" not in request:
-        return said(text)
+        return completed(text)
     call = {"id": "call-1", "type": "function", "function": {"name": "verdict", "arguments": text}}
-    return said(tool_calls=[call], finish_reason="tool_calls")
+    return completed(tool_calls=[call], finish_reason="tool_calls")
 
 
 @pytest.fixture
@@ -108,10 +106,10 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIServe
     """Start a model's server that replies by a script, and point the judge at it."""
     servers: list[OpenAIServer] = []
 
-    def start(reply: Callable[[dict[str, Any]], str | Said] = reply_of) -> OpenAIServer:
-        def play(request: dict[str, Any], _: int) -> Said:
-            told = reply(fields_of(request["messages"][-1]["content"]))
-            return told if isinstance(told, Said) else answered(request, told)
+    def start(reply: Callable[[dict[str, Any]], str | ServerReply] = reply_of) -> OpenAIServer:
+        def play(request: dict[str, Any], _: int) -> ServerReply:
+            output = reply(fields_of(request["messages"][-1]["content"]))
+            return output if isinstance(output, ServerReply) else answered(request, output)
 
         server = OpenAIServer(play)
         servers.append(server)
@@ -125,17 +123,17 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIServe
         server.__exit__()
 
 
-def by_row(told: dict[str, Any], metric: str) -> list[tuple[str, float | None, str | None]]:
+def by_row(output: dict[str, Any], metric: str) -> list[tuple[str, float | None, str | None]]:
     return [
         (row["row"], score["value"], score["reason"])
-        for row in told["rows"]
+        for row in output["rows"]
         for score in row["scores"]
         if score["name"] == f"agentic.ragas.{metric}"
     ]
 
 
 def test_rows_need_neither_a_store_nor_a_model(dataset: Path, tmp_path: Path) -> None:
-    told = done("evaluate", "--rows", dataset, "--format", "json").json
+    result = done("evaluate", "--rows", dataset, "--format", "json").json
 
     # Row 2: one of two keys agrees. Rows 3 and 4 expect nothing of tools.
     assert [
@@ -143,58 +141,58 @@ def test_rows_need_neither_a_store_nor_a_model(dataset: Path, tmp_path: Path) ->
         ("row-2", 0.5, None),
         ("row-3", None, "no_data"),
         ("row-4", None, "no_data"),
-    ] == by_row(told, "tool_call_accuracy")
-    assert [1.0, 0.0, None, None] == [value for _, value, _ in by_row(told, "tool_call_f1")]
-    assert [(str(dataset), line) for line in (1, 2, 3, 4)] == [(row["file"], row["line"]) for row in told["rows"]]
-    accuracy = next(metric for metric in told["metrics"] if metric["name"] == "agentic.ragas.tool_call_accuracy")
+    ] == by_row(result, "tool_call_accuracy")
+    assert [1.0, 0.0, None, None] == [value for _, value, _ in by_row(result, "tool_call_f1")]
+    assert [(str(dataset), line) for line in (1, 2, 3, 4)] == [(row["file"], row["line"]) for row in result["rows"]]
+    accuracy = next(metric for metric in result["metrics"] if metric["name"] == "agentic.ragas.tool_call_accuracy")
     assert (2, 0.75, {"no_data": 2}) == (accuracy["n"], accuracy["mean"], accuracy["not_evaluated"])
-    assert {"retrieved_contexts": 1} == told["left_out"]
-    assert "agentic.ragas.goal_accuracy" in told["metrics_left_out"]
+    assert {"retrieved_contexts": 1} == result["left_out"]
+    assert "agentic.ragas.goal_accuracy" in result["metrics_left_out"]
     assert [dataset] == list(tmp_path.iterdir())
 
 
 def test_a_table_of_means_says_why_rows_have_no_score_and_what_was_left_out(dataset: Path) -> None:
     lines = on_terminal(140, "evaluate", "--rows", dataset)
-    told = " ".join(" ".join(lines).split())
+    output = " ".join(" ".join(lines).split())
 
     assert lines[0].startswith("4 rows of ")
     row = next(line for line in lines if line.startswith("ragas.tool_call_accuracy "))
     assert ["2", "0.75", "2", "no_data"] == row.split()[1:]
-    assert "as in" in told
-    assert passage(told) == snapshot("set.jsonl:3: case 'row-3' does not annotate the expected tool calls")
-    assert passage(told) == snapshot("retrieved_contexts of 1 row is not looked at by any metric here")
-    assert passage(told) == snapshot("skipped (needs an LLM judge): ragas.answer_accuracy")
+    assert "as in" in output
+    assert passage(output) == snapshot("set.jsonl:3: case 'row-3' does not annotate the expected tool calls")
+    assert passage(output) == snapshot("retrieved_contexts in 1 row is not used by any of these metrics")
+    assert passage(output) == snapshot("skipped (needs an LLM judge): ragas.answer_accuracy")
 
 
 def test_a_model_judges_the_rest_of_the_family(dataset: Path, serve: Callable[..., OpenAIServer]) -> None:
     server = serve()
-    told = done("evaluate", "--rows", dataset, *JUDGE, "--format", "json").json
+    result = done("evaluate", "--rows", dataset, *JUDGE, "--format", "json").json
 
-    assert [("row-1", 1.0, None), ("row-2", 1.0, None)] == by_row(told, "goal_accuracy")[:2]
-    assert ["no_data", "no_data"] == [reason for _, _, reason in by_row(told, "goal_accuracy")[2:]]
-    assert [("row-3", 0.0, None), ("row-4", None, "no_data")] == by_row(told, "answer_accuracy")[2:]
-    assert [1.0, None, None, None] == [value for _, value, _ in by_row(told, "topic_adherence_f1")]
-    assert [1.0, 1.0, 1.0, None] == [value for _, value, _ in by_row(told, "goal_accuracy_without_reference")]
-    assert [] == told["metrics_left_out"]
-    # Goals 2; goal and end state of 3 rows, and one comparison, for all say the same; answers 2; topics 1 + 2.
-    assert (14, 14) == (told["judge"]["calls"], len(server.requests))
-    assert ["scripted"] == told["judge"]["models"]
+    assert [("row-1", 1.0, None), ("row-2", 1.0, None)] == by_row(result, "goal_accuracy")[:2]
+    assert ["no_data", "no_data"] == [reason for _, _, reason in by_row(result, "goal_accuracy")[2:]]
+    assert [("row-3", 0.0, None), ("row-4", None, "no_data")] == by_row(result, "answer_accuracy")[2:]
+    assert [1.0, None, None, None] == [value for _, value, _ in by_row(result, "topic_adherence_f1")]
+    assert [1.0, 1.0, 1.0, None] == [value for _, value, _ in by_row(result, "goal_accuracy_without_reference")]
+    assert [] == result["metrics_left_out"]
+    # Goals 2; goal and end state of 3 rows, and one comparison, since all are equal; answers 2; topics 1 + 2.
+    assert (14, 14) == (result["judge"]["calls"], len(server.requests))
+    assert ["scripted"] == result["judge"]["models"]
 
 
 def test_one_metric_asks_no_more_than_it_needs(dataset: Path, serve: Callable[..., OpenAIServer]) -> None:
     server = serve()
-    told = done("evaluate", "--rows", dataset, *JUDGE, "--metrics", "goal_accuracy", "--format", "json").json
-    assert {"agentic.ragas.goal_accuracy"} == {score["name"] for row in told["rows"] for score in row["scores"]}
+    result = done("evaluate", "--rows", dataset, *JUDGE, "--metrics", "goal_accuracy", "--format", "json").json
+    assert {"agentic.ragas.goal_accuracy"} == {score["name"] for row in result["rows"] for score in row["scores"]}
     assert 2 == len(server.requests)
 
 
-def test_a_judge_that_fails_gives_no_score_and_is_told(dataset: Path, serve: Callable[..., OpenAIServer]) -> None:
-    serve(lambda shown: error(400, "no such model") if "second" in shown or "goal" in shown else reply_of(shown))
-    told = done("evaluate", "--rows", dataset, *JUDGE, "--format", "json").json
+def test_a_judge_that_fails_gives_no_score_and_is_reported(dataset: Path, serve: Callable[..., OpenAIServer]) -> None:
+    serve(lambda data: error(400, "no such model") if "second" in data or "goal" in data else reply_of(data))
+    result = done("evaluate", "--rows", dataset, *JUDGE, "--format", "json").json
     lines = " ".join(done("evaluate", "--rows", dataset, *JUDGE).out.split())
 
-    assert ("row-3", None, "judge_error") in by_row(told, "answer_accuracy")
-    assert {None} == {value for _, value, _ in by_row(told, "goal_accuracy")}
+    assert ("row-3", None, "judge_error") in by_row(result, "answer_accuracy")
+    assert {None} == {value for _, value, _ in by_row(result, "goal_accuracy")}
     assert "judge_error" in lines
     assert passage(lines) == snapshot("the judge failed on")
 
@@ -205,7 +203,7 @@ def test_a_metric_that_needs_a_model_is_refused_where_the_judge_asks_none(datase
     assert passage(ran.err) == snapshot("--judge langchain:openai:gpt-5-mini")
 
 
-def test_bad_rows_are_told_with_file_and_line_and_nothing_is_evaluated(tmp_path: Path, dataset: Path) -> None:
+def test_bad_rows_are_reported_with_file_and_line_and_nothing_is_evaluated(tmp_path: Path, dataset: Path) -> None:
     bad = write(tmp_path / "bad.jsonl", ROWS[0], "{nope", {"user_input": [{"role": "robot", "content": "x"}]})
     ran = run("evaluate", "--rows", dataset, "--rows", bad)
 
@@ -215,21 +213,21 @@ def test_bad_rows_are_told_with_file_and_line_and_nothing_is_evaluated(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("more", "code", "told"),
+    ("more", "code", "message"),
     [
-        (("--cases", "x.jsonl"), 2, "--rows with --cases: rows bring their own references"),
+        (("--cases", "x.jsonl"), 2, "--rows with --cases: rows contain their own references"),
         (("--no-fuzzy",), 2, "--rows with --fuzzy"),
         (("--force", "--agent", "a*"), 2, "--rows with --agent, --force"),
-        (("--metrics", "nonsense"), 2, "no metric 'nonsense'"),
+        (("--metrics", "unknown"), 2, "no metric 'unknown'"),
     ],
 )
-def test_what_means_nothing_for_rows_is_refused(dataset: Path, more: tuple[str, ...], code: int, told: str) -> None:
+def test_what_means_nothing_for_rows_is_refused(dataset: Path, more: tuple[str, ...], code: int, message: str) -> None:
     ran = run("evaluate", "--rows", dataset, *more)
     assert code == ran.code
-    assert told in ran.err
+    assert message in ran.err
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     ran = run("evaluate", "--rows", tmp_path / "none.jsonl")
     assert 2 == ran.code
     assert passage(ran.err) == snapshot("none.jsonl: No such file or directory")
@@ -244,15 +242,15 @@ def test_with_a_store_rows_are_kept_as_conversations_and_evaluated_there(dataset
     third = done("evaluate", "--rows", dataset, "--db", db)
 
     assert passage(first.out) == snapshot(
-        "3 rows kept as conversations, 3 of them new or changed; 1 row without anything of an agent left out"
+        "3 rows stored as conversations, 3 of them new or changed; 1 row without agent data skipped"
     )
-    assert passage(again.out) == snapshot("3 rows kept as conversations, 0 of them new or changed")
+    assert passage(again.out) == snapshot("3 rows stored as conversations, 0 of them new or changed")
     assert "nothing to score" in again.out
-    assert passage(third.out) == snapshot("3 rows kept as conversations, 1 of them new or changed")
-    kept = done(
+    assert passage(third.out) == snapshot("3 rows stored as conversations, 1 of them new or changed")
+    ran = done(
         "query", "SELECT conversation_id, case_id FROM v_conversations ORDER BY ALL", "--db", db, "--format", "json"
     )
-    assert [{"conversation_id": f"set/row-{n}", "case_id": f"set/row-{n}"} for n in (1, 2, 3)] == kept.json
+    assert [{"conversation_id": f"set/row-{n}", "case_id": f"set/row-{n}"} for n in (1, 2, 3)] == ran.json
     scores = done(
         "query",
         "SELECT conversation_id, value FROM scores WHERE name = 'agentic.ragas.tool_call_accuracy' "
@@ -269,11 +267,11 @@ def test_rows_of_the_same_name_in_two_files_are_two_conversations(dataset: Path,
     other = write(tmp_path / "other.jsonl", {**ROWS[2], "reference": "Lyon"})
     db = tmp_path / "t.duckdb"
     done("evaluate", "--rows", dataset, "--rows", other, "--db", db)
-    kept = done(
+    ran = done(
         "query", "SELECT conversation_id, outcome FROM v_conversations ORDER BY ALL", "--db", db, "--format", "json"
     )
     assert {"set/row-3": "fail", "other/row-1": "pass"}.items() <= {
-        row["conversation_id"]: row["outcome"] for row in kept.json
+        row["conversation_id"]: row["outcome"] for row in ran.json
     }.items()
 
 
@@ -294,15 +292,15 @@ def test_datasets_and_ids_with_slashes_make_no_two_rows_one(tmp_path: Path) -> N
     assert passage(ran.err) == snapshot("set.jsonl:2: row 'a/b/c' already exists at")
 
 
-def test_every_row_is_kept_whatever_its_id_looks_like(tmp_path: Path) -> None:
+def test_every_row_is_kept_with_any_id(tmp_path: Path) -> None:
     rows = [{**ROWS[2], "id": name} for name in ("a", "a", "a#2")]
     db = tmp_path / "t.duckdb"
     done("evaluate", "--rows", write(tmp_path / "set.jsonl", *rows), "--db", db)
-    kept = done("query", "SELECT count(*) AS kept FROM v_conversations", "--db", db, "--format", "json").json
-    assert [{"kept": 3}] == kept
+    result = done("query", "SELECT count(*) AS kept FROM v_conversations", "--db", db, "--format", "json").json
+    assert [{"kept": 3}] == result
 
 
-def test_conversations_that_could_not_be_evaluated_are_not_told_as_free_of_failures(tmp_path: Path) -> None:
+def test_conversations_that_could_not_be_evaluated_are_not_reported_as_free_of_failures(tmp_path: Path) -> None:
     db = tmp_path / "t.duckdb"
     done("evaluate", "--rows", write(tmp_path / "set.jsonl", {"user_input": "Hi", "response": "Hello"}), "--db", db)
     assert done("failures", "--db", db).out == snapshot("no failures in 1 scored conversation (1 not evaluated)\n")
@@ -321,9 +319,11 @@ def test_tables_as_ragas_writes_them_are_read_too(tmp_path: Path) -> None:
     write(source, *({name: row[name] for name in ("user_input", "reference_tool_calls")} for row in ROWS[:1]))
     duckdb.sql(f"COPY (SELECT * FROM read_json('{source}')) TO '{columns}' (FORMAT parquet)")  # noqa: S608 — our own paths
 
-    told = done("evaluate", "--rows", table, "--rows", columns, "--format", "json").json
-    assert [1.0, 0.5, 1.0] == [value for _, value, _ in by_row(told, "tool_call_accuracy")]
-    assert [(str(table), 2), (str(table), 3), (str(columns), 1)] == [(row["file"], row["line"]) for row in told["rows"]]
+    result = done("evaluate", "--rows", table, "--rows", columns, "--format", "json").json
+    assert [1.0, 0.5, 1.0] == [value for _, value, _ in by_row(result, "tool_call_accuracy")]
+    assert [(str(table), 2), (str(table), 3), (str(columns), 1)] == [
+        (row["file"], row["line"]) for row in result["rows"]
+    ]
 
 
 def test_evaluators_of_ones_own_run_on_rows(dataset: Path, tmp_path: Path) -> None:
@@ -366,17 +366,17 @@ class Length:
 def test_what_a_row_says_steers_no_terminal(tmp_path: Path) -> None:
     row = {**ROWS[2], "id": "\x1b[31mred\u202e", "\x1b[2Jodd": "x"}
     lines = on_terminal(120, "evaluate", "--rows", write(tmp_path / "set.jsonl", row))
-    told = done("evaluate", "--rows", tmp_path / "set.jsonl", "--format", "json").out
+    output = done("evaluate", "--rows", tmp_path / "set.jsonl", "--format", "json").out
     assert not {"\x1b", "\u202e"} & set("".join(lines))
-    assert not {"\x1b", "\u202e"} & set(told)
+    assert not {"\x1b", "\u202e"} & set(output)
 
 
 def test_a_secret_in_a_row_is_shown_to_no_judge(tmp_path: Path, serve: Callable[..., OpenAIServer]) -> None:
     secret = "sk-proj-" + "a1B2" * 12
     row = {"user_input": f"My key is {secret}", "response": f"Keep {secret} safe", "reference": "Keep it safe"}
     server = serve()
-    told = done("evaluate", "--rows", write(tmp_path / "set.jsonl", row), *JUDGE, "--format", "json")
+    ran = done("evaluate", "--rows", write(tmp_path / "set.jsonl", row), *JUDGE, "--format", "json")
 
     assert server.requests
     assert secret not in json.dumps(server.requests)
-    assert secret not in told.out
+    assert secret not in ran.out

@@ -1,21 +1,19 @@
-"""Secrets are never shown: a collector and the commands are driven with known ones, and all that they say is searched."""
+"""Secrets are never shown: a collector and the commands are driven with known ones, and all of their output is searched."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 import pytest
 
 from tests.cli.running import COMMAND, Ran, environment, run, wait_until
 from tests.cli.small import conversation, write_cases
-from tests.judges.openai_server import OpenAIServer, Said, error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+from tests.judges.openai_server import OpenAIServer, ServerReply, error
 
 #: One canary a secret. None is a word of any message, or part of another one.
 SECRETS: Final = {
@@ -73,8 +71,8 @@ def settings(folder: Path, base_url: str) -> dict[str, str]:
     }
 
 
-def echoing(request: dict[str, Any], _: int) -> Said:
-    """Answer as a provider that says again what it was given."""
+def echoing(request: dict[str, Any], _: int) -> ServerReply:
+    """Answer as a provider that repeats its input."""
     del request
     return error(400, f"bad key {SECRETS['key of the judge']}, or header {SECRETS['header to the judge']}")
 
@@ -83,33 +81,33 @@ def bearer(name: str) -> dict[str, str]:
     return {"authorization": f"Bearer {SECRETS[name]}"}
 
 
-class Heard:
-    """Everything that was said, by where."""
+class Record:
+    """Recorded texts by their source."""
 
     def __init__(self) -> None:
-        self.said: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
 
     def keep(self, where: str, text: str | bytes) -> None:
-        self.said[f"{len(self.said)} {where}"] = text if isinstance(text, str) else text.decode("latin-1")
+        self.texts[f"{len(self.texts)} {where}"] = text if isinstance(text, str) else text.decode("latin-1")
 
     def hits(self) -> dict[str, list[str]]:
         """Return the secrets found, by where."""
-        found = {
-            where: [name for name, secret in SECRETS.items() if secret in text] for where, text in self.said.items()
+        result = {
+            where: [name for name, secret in SECRETS.items() if secret in text] for where, text in self.texts.items()
         }
-        return {where: names for where, names in found.items() if names}
+        return {where: names for where, names in result.items() if names}
 
 
-def over_http(heard: Heard, live: dict[str, Any]) -> None:
+def over_http(recorded: Record, live: dict[str, Any]) -> None:
     """Ask every path with every token, and with none."""
     span = json.dumps(conversation("c1", case="where"))
     for who in (None, "wrong token", "ingest token", "ingest token of a file", "query token", "admin token"):
         headers = {"content-type": "application/json", **(bearer(who) if who else {})}
         for url in (f"{live['admin']}/healthz", f"{live['admin']}/readyz", f"{live['admin']}/metrics"):
-            heard.keep(f"GET {url} by {who}", _told(httpx.get(url, headers=headers)))
+            recorded.keep(f"GET {url} by {who}", _response_text(httpx.get(url, headers=headers)))
         for body in (span, "{", '{"resourceSpans": 3}'):
             answer = httpx.post(f"{live['http']}/v1/traces", headers=headers, content=body)
-            heard.keep(f"POST traces by {who}", _told(answer))
+            recorded.keep(f"POST traces by {who}", _response_text(answer))
         for name, arguments in (
             ("live", {}),
             ("query", {"sql": "FROM spans"}),
@@ -117,10 +115,10 @@ def over_http(heard: Heard, live: dict[str, Any]) -> None:
             ("nobody", {}),
         ):
             answer = httpx.post(f"{live['admin']}/v1/commands/{name}", headers=headers, json=arguments, timeout=60)
-            heard.keep(f"command {name} by {who}", _told(answer))
+            recorded.keep(f"command {name} by {who}", _response_text(answer))
 
 
-def _told(answer: httpx.Response) -> str:
+def _response_text(answer: httpx.Response) -> str:
     return f"{answer.status_code} {dict(answer.headers)} {answer.text}"
 
 
@@ -132,7 +130,7 @@ def run_with(env: Mapping[str, str], *arguments: str) -> Ran:
         return run(*arguments)
 
 
-def over_commands(heard: Heard, folder: Path, env: dict[str, str]) -> None:
+def over_commands(recorded: Record, folder: Path, env: dict[str, str]) -> None:
     """Run commands as people do, right ones and wrong ones."""
     bad = folder / "bad.toml"
     bad.write_text(
@@ -168,13 +166,13 @@ def over_commands(heard: Heard, folder: Path, env: dict[str, str]) -> None:
         (env, "--help"),
     ):
         ran = run_with(own, *arguments)
-        heard.keep(" ".join(arguments), ran.out + ran.err)
+        recorded.keep(" ".join(arguments), ran.out + ran.err)
 
 
 @pytest.fixture(scope="module")
-def driven(tmp_path_factory: pytest.TempPathFactory) -> Heard:
-    """Return all that a collector and the commands said."""
-    folder, heard = tmp_path_factory.mktemp("secrets"), Heard()
+def driven(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    """Return all output of a collector and the commands."""
+    folder, recorded = tmp_path_factory.mktemp("secrets"), Record()
     cases = write_cases(folder / "cases.jsonl", [_CASE])
     with OpenAIServer(echoing) as provider:
         env = settings(folder, provider.base_url)
@@ -188,44 +186,44 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Heard:
         )
         with process:
             try:
-                beside = folder / "live.duckdb.server.json"
-                wait_until(lambda: beside.exists() or process.poll() is not None)
+                server_file = folder / "live.duckdb.server.json"
+                wait_until(lambda: server_file.exists() or process.poll() is not None)
                 assert process.poll() is None, process.communicate()
-                heard.keep("server file", beside.read_bytes())
-                live = json.loads(beside.read_bytes())
-                over_http(heard, live)
+                recorded.keep("server file", server_file.read_bytes())
+                live = json.loads(server_file.read_bytes())
+                over_http(recorded, live)
                 wait_until(lambda: bool(provider.requests))
-                over_commands(heard, folder, env)
+                over_commands(recorded, folder, env)
             finally:
                 process.terminate()
             out, err = process.communicate(timeout=30)
-        heard.keep("standard output of serve", out)
-        heard.keep("log of serve", err)
+        recorded.keep("standard output of serve", out)
+        recorded.keep("log of serve", err)
         for path in folder.rglob("live.duckdb*"):
             if path.is_file():
-                heard.keep(f"file {path.name}", path.read_bytes())
-    return heard
+                recorded.keep(f"file {path.name}", path.read_bytes())
+    return recorded
 
 
-def test_no_secret_is_in_any_output_log_answer_metric_or_file(driven: Heard) -> None:
+def test_no_secret_is_in_any_output_log_answer_metric_or_file(driven: Record) -> None:
     assert {} == driven.hits()
 
 
-def test_the_search_was_given_what_it_should_have_found(driven: Heard) -> None:
-    whole = "\n".join(driven.said.values())
-    for word in ("Unauthorized", "agentic_", "judge_error", "Traceback", "telemetry backend", "**********", "***"):
-        assert word in whole, word
+def test_the_search_was_given_what_it_should_have_found(driven: Record) -> None:
+    document = "\n".join(driven.texts.values())
+    for item in ("Unauthorized", "agentic_", "judge_error", "Traceback", "telemetry backend", "**********", "***"):
+        assert item in document, item
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_planted_secret_would_be_found(driven: Heard, name: str) -> None:
-    planted = Heard()
-    planted.said = {**driven.said, "planted": f"Bearer {SECRETS[name]}, said a log"}
+def test_a_planted_secret_would_be_found(driven: Record, name: str) -> None:
+    planted = Record()
+    planted.texts = {**driven.texts, "planted": f"Bearer {SECRETS[name]} in a log"}
     assert {"planted": [name]} == planted.hits()
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
 def test_help_shows_no_value_of_a_setting(command: str) -> None:
     env = {"OTEL_AGENTIC_ADMIN__TOKEN": SECRETS["admin token"], "OTEL_AGENTIC_RECEIVE__TOKEN": SECRETS["ingest token"]}
-    told = run_with(env, command, "--help")
-    assert "canary" not in told.out + told.err
+    ran = run_with(env, command, "--help")
+    assert "canary" not in ran.out + ran.err

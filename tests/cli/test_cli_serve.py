@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from inline_snapshot import snapshot
@@ -15,17 +17,11 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExport
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
 
 from tests.cli.running import COMMAND, done, environment, run, wait_until
 from tests.cli.small import conversation, write_cases, write_spans
-from tests.snapshots import ending, opening, passage, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from opentelemetry.sdk.trace.export import SpanExporter
+from tests.snapshots import ending, exactly, opening, passage
 
 _FREE: Final = "127.0.0.1:0"
 _LISTEN: Final = ("--grpc", _FREE, "--http", _FREE, "--admin", _FREE)
@@ -60,12 +56,12 @@ def serving(folder: Path, *options: str) -> Iterator[Live]:
         text=True,
     )
     with process:
-        beside = folder / "live.duckdb.server.json"
+        server_file = folder / "live.duckdb.server.json"
         try:
-            wait_until(lambda: beside.exists() or process.poll() is not None)
+            wait_until(lambda: server_file.exists() or process.poll() is not None)
             assert process.poll() is None, process.communicate()
-            found = json.loads(beside.read_bytes())
-            yield Live(process=process, db=db, admin=found["admin"], http=found["http"], grpc=found["grpc"])
+            result = json.loads(server_file.read_bytes())
+            yield Live(process=process, db=db, admin=result["admin"], http=result["http"], grpc=result["grpc"])
         finally:
             process.terminate()
 
@@ -149,7 +145,7 @@ def test_a_judge_that_the_collector_would_ignore_is_refused(live: Live) -> None:
     assert passage(ran.err) == snapshot("start it with `otel-agentic serve --judge exact`")
 
 
-def test_a_path_of_the_collector_that_is_not_its_admin_address_is_told(live: Live) -> None:
+def test_a_url_of_the_collector_that_is_not_its_admin_address_is_reported(live: Live) -> None:
     ran = run("report", "--server", live.http)
 
     assert (5, 1) == (ran.code, len(ran.lines))
@@ -172,12 +168,12 @@ def test_a_second_collector_on_the_file_is_refused(live: Live) -> None:
 
 
 def test_a_taken_port_is_wrong_usage_that_names_it(live: Live, tmp_path: Path) -> None:
-    taken = live.http.removeprefix("http://")
-    options = ("--grpc", _FREE, "--http", taken, "--admin", _FREE)
+    used = live.http.removeprefix("http://")
+    options = ("--grpc", _FREE, "--http", used, "--admin", _FREE)
     ran = run("serve", "--db", tmp_path / "other.duckdb", *options)
 
     assert (2, "", 1) == (ran.code, ran.out, len(ran.lines))
-    assert passage(ran.err, taken=taken) == snapshot("cannot listen on <taken>: Address already in use")
+    assert passage(ran.err, taken=used) == snapshot("cannot listen on <taken>: Address already in use")
 
 
 def test_a_public_address_needs_a_token(tmp_path: Path) -> None:
@@ -187,12 +183,12 @@ def test_a_public_address_needs_a_token(tmp_path: Path) -> None:
     assert passage(ran.err) == snapshot("can be reached from other machines: set a token")
 
 
-def test_bad_cases_are_told_before_anything_listens(tmp_path: Path) -> None:
+def test_bad_cases_are_reported_before_anything_listens(tmp_path: Path) -> None:
     (tmp_path / "cases.jsonl").write_text('{"case_id": 5}\n', encoding="utf-8")
     ran = run("serve", "--db", tmp_path / "other.duckdb", *_LISTEN, "--cases", tmp_path / "cases.jsonl")
 
     assert (3, "") == (ran.code, ran.out)
-    assert whole(ran.err, value=tmp_path / "cases.jsonl") == snapshot(
+    assert exactly(ran.err, value=tmp_path / "cases.jsonl") == snapshot(
         "otel-agentic: <value>:1: case_id: found 5; allowed: a text\n"
     )
 
@@ -207,6 +203,6 @@ def test_a_collector_says_where_it_listens_and_ends_well_when_asked(tmp_path: Pa
     assert opening(out, db=running.db) == snapshot("collecting into <db>; Ctrl-C stops\n")
     for address in (running.grpc, running.http, running.admin):
         assert address in out
-    assert ending(out) == snapshot("stopping: writing what was accepted\n")
+    assert ending(out) == snapshot("stopping: writing accepted spans\n")
     assert not (tmp_path / "live.duckdb.server.json").exists()
     assert [] == done("conversations", "list", "--db", running.db, "--format", "json").json

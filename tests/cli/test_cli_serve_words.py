@@ -1,24 +1,22 @@
-"""What `otel-agentic serve` says to whoever starts it: lines for people, entries of the log for machines, and what is amiss."""
+"""Messages of `otel-agentic serve` at its start: lines for people, log entries for machines, and warnings."""
 
 from __future__ import annotations
 
 import io
 import json
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.cli.logs import log_to
-from otel_agentic.cli.render.store import print_moved
+from otel_agentic.cli.render.store import print_exported
 from otel_agentic.cli.serve import addresses, say, warn_of_export
 from otel_agentic.config import Settings
 from otel_agentic.net.server_file import LiveServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from otel_agentic.results.store import ExportedStore
 
 HERE = LiveServer(
     pid=1, admin="http://127.0.0.1:8321", http="http://127.0.0.1:4318", grpc="http://127.0.0.1:4317", started_at=""
@@ -41,9 +39,9 @@ def machine() -> Iterator[tuple[Settings, io.StringIO]]:
 def test_people_read_lines_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     settings = Settings()
     say(settings, *addresses(settings, HERE))
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == snapshot("collecting into otel-agentic.duckdb; Ctrl-C stops")
-    assert "  OTLP/HTTP  http://127.0.0.1:4318" == told[2]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == snapshot("collecting into otel-agentic.duckdb; Ctrl-C stops")
+    assert "  OTLP/HTTP  http://127.0.0.1:4318" == lines[2]
 
 
 def test_where_the_log_is_json_everything_is(
@@ -57,13 +55,13 @@ def test_where_the_log_is_json_everything_is(
 
 
 @pytest.mark.parametrize("export", [True, False])
-def test_a_folder_that_nothing_can_be_exported_to_is_told_at_the_start(
+def test_an_export_folder_that_cannot_be_written_is_reported_at_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, *, export: bool
 ) -> None:
     folder = tmp_path / "a file"
     folder.touch()
     warn_of_export(Settings.model_validate({"retention": {"export": export, "export_folder": folder}}))
-    assert [f"{folder}: File exists: nothing can be exported there (--export, retention.export_folder)"] * export == [
+    assert [f"{folder}: File exists: cannot export to this folder (--export, retention.export_folder)"] * export == [
         record.getMessage() for record in caplog.records
     ]
 
@@ -75,5 +73,5 @@ def test_a_folder_that_is_not_there_is_made(tmp_path: Path, caplog: pytest.LogCa
 
 
 def test_an_export_of_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    print_moved({"files": 0, "bytes": 0, "folder": "out", "tables": {}}, "wrote")
+    print_exported(ExportedStore(folder="out", files=0, bytes=0, tables={}))
     assert capsys.readouterr().out == snapshot("nothing to write: the store holds nothing of that time\n")

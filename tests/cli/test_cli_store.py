@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -14,15 +15,14 @@ from inline_snapshot import snapshot
 from otel_agentic.cli.store import receive_backup
 from otel_agentic.commands.client import RemoteClient
 from otel_agentic.errors import BackendError
+from otel_agentic.results.store import BackupPiece
 from otel_agentic.store.maintenance import migrations
 from otel_agentic.store.maintenance.migrations import Migration
 from tests.cli.running import done, run
-from tests.pipeline.running import live_settings, running
+from tests.live.running_collector import live_settings, running
 from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Shop
 
 
@@ -35,25 +35,25 @@ def db(shop: Shop, tmp_path: Path) -> Path:
 
 
 def test_stats_tell_rows_bytes_and_ages(shop: Shop) -> None:
-    found = done("store", "stats", "--db", shop.db, "--format", "json").json
+    result = done("store", "stats", "--db", shop.db, "--format", "json").json
 
-    tables = {row["table"]: row for row in found["tables"]}
-    assert (4, 0) == (found["conversations"]["closed"], found["conversations"]["open"])
+    tables = {row["table"]: row for row in result["tables"]}
+    assert (4, 0) == (result["conversations"]["closed"], result["conversations"]["open"])
     assert 4 == tables["conversations"]["rows"]
     assert tables["spans"]["bytes"] > 0
     assert tables["spans"]["oldest"] <= tables["spans"]["newest"]
-    assert shop.db.stat().st_size == found["file_bytes"]
-    assert {"keep": None, "spans_removed": 0} == {name: found["retention"][name] for name in ("keep", "spans_removed")}
-    assert (False, 0) == (found["export"]["on"], found["export"]["written"])
+    assert shop.db.stat().st_size == result["file_bytes"]
+    assert {"keep": None, "spans_removed": 0} == {name: result["retention"][name] for name in ("keep", "spans_removed")}
+    assert (False, 0) == (result["export"]["on"], result["export"]["written"])
 
 
 def test_stats_for_people_name_what_is_there(shop: Shop) -> None:
-    said = done("store", "stats", "--db", shop.db).out
+    output = done("store", "stats", "--db", shop.db).out
 
-    assert "4 conversations closed, 0 open" in said
-    assert "all is kept" in said
-    assert "conversations        " in said
-    assert "backfills" not in said  # it is empty
+    assert "4 conversations closed, 0 open" in output
+    assert "all data is kept" in output
+    assert "conversations        " in output
+    assert "backfills" not in output  # it is empty
 
 
 def test_a_vacuum_removes_what_is_old_and_gives_room_back(db: Path) -> None:
@@ -62,36 +62,36 @@ def test_a_vacuum_removes_what_is_old_and_gives_room_back(db: Path) -> None:
     assert 4 == dry["removed"]["conversations"]
     assert 4 == len(done("conversations", "list", "--db", db, "--format", "json").json)
 
-    said = done("store", "vacuum", "--db", db, "--keep", "1h").out
+    output = done("store", "vacuum", "--db", db, "--keep", "1h").out
 
-    assert passage(said) == snapshot("removed what is older than 1h: 4 conversations")
+    assert passage(output) == snapshot("removed data older than 1h: 4 conversations")
     assert [] == done("conversations", "list", "--db", db, "--format", "json").json
     assert db.stat().st_size < before
-    assert "file: " in said
+    assert "file: " in output
 
 
 def test_a_vacuum_without_an_age_only_rewrites_the_file(db: Path) -> None:
-    said = done("store", "vacuum", "--db", db).out
+    output = done("store", "vacuum", "--db", db).out
 
-    assert passage(said) == snapshot("all is kept (neither --keep nor retention.keep is given)")
+    assert passage(output) == snapshot("all data is kept (neither --keep nor retention.keep is given)")
     assert 4 == len(done("conversations", "list", "--db", db, "--format", "json").json)
 
 
 def test_an_age_that_cannot_be_read_is_a_usage_error(db: Path) -> None:
-    found = run("store", "vacuum", "--db", db, "--keep", "long")
+    ran = run("store", "vacuum", "--db", db, "--keep", "long")
 
-    assert 2 == found.code
-    assert "'long'" in found.err
+    assert 2 == ran.code
+    assert "'long'" in ran.err
 
 
 def test_a_store_goes_out_and_in_again(db: Path, tmp_path: Path) -> None:
     out = done("store", "export", tmp_path / "out", "--db", db, "--format", "json").json
-    found = done("store", "import", tmp_path / "out", "--db", tmp_path / "new.duckdb", "--format", "json").json
+    result = done("store", "import", tmp_path / "out", "--db", tmp_path / "new.duckdb", "--format", "json").json
 
-    assert out["tables"] == {table: count["new"] for table, count in found["tables"].items()}
+    assert out["tables"] == {table: count["new"] for table, count in result["tables"].items()}
     report = [
-        done("report", "--db", each, "-k", "1", "--format", "json").json["groups"]
-        for each in (db, tmp_path / "new.duckdb")
+        done("report", "--db", item, "-k", "1", "--format", "json").json["groups"]
+        for item in (db, tmp_path / "new.duckdb")
     ]
     assert report[0] == report[1]
     assert [] == [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
@@ -113,16 +113,16 @@ def test_an_export_into_a_folder_that_holds_something_is_refused(db: Path, tmp_p
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()
 
-    found = run("store", "export", tmp_path / "mine", "--db", db)
+    ran = run("store", "export", tmp_path / "mine", "--db", db)
 
-    assert (2, True) == (found.code, "not empty" in found.err)
+    assert (2, True) == (ran.code, "not empty" in ran.err)
 
 
 def test_an_import_of_what_is_no_export_is_bad_input_and_makes_no_store(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for folder, said in (("nowhere", "no such folder"), ("empty", "no files of an export")):
-        found = run("store", "import", tmp_path / folder, "--db", tmp_path / "new.duckdb")
-        assert (3, True) == (found.code, said in found.err)
+    for folder, message in (("nowhere", "no such folder"), ("empty", "no export files")):
+        ran = run("store", "import", tmp_path / folder, "--db", tmp_path / "new.duckdb")
+        assert (3, True) == (ran.code, message in ran.err)
     assert not (tmp_path / "new.duckdb").exists()
 
 
@@ -143,10 +143,10 @@ def test_a_running_collector_is_asked_and_writes_nowhere_but_here(db: Path, tmp_
 def test_a_folder_that_cannot_be_written_is_named(db: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    found = run("store", "export", tmp_path / "file" / "out", "--db", db)
+    ran = run("store", "export", tmp_path / "file" / "out", "--db", db)
 
-    assert found.code in {2, 3}
-    assert str(tmp_path / "file") in found.err
+    assert ran.code in {2, 3}
+    assert str(tmp_path / "file") in ran.err
 
 
 @pytest.fixture
@@ -187,8 +187,8 @@ def test_what_writes_upgrades_an_older_store_and_names_the_copy(
 ) -> None:
     copy = db.with_name("copy.before-0001.duckdb")
     if how == "upgrade":
-        found = done("store", "upgrade", "--db", db, "--format", "json").json
-        assert {"db": str(db), "applied": [later_release.name], "copy": str(copy)} == found
+        result = done("store", "upgrade", "--db", db, "--format", "json").json
+        assert {"db": str(db), "applied": [later_release.name], "copy": str(copy)} == result
         assert "up to date" in done("store", "upgrade", "--db", db).out
     elif how == "ingest":
         done("ingest", shop.spans, "--db", db)
@@ -202,10 +202,10 @@ def test_what_writes_upgrades_an_older_store_and_names_the_copy(
 
 def test_a_backup_is_written_and_put_back(db: Path, tmp_path: Path) -> None:
     copy, other = tmp_path / "b.duckdb", tmp_path / "other.duckdb"
-    found = done("store", "backup", copy, "--db", db, "--format", "json").json
-    assert (str(copy), copy.stat().st_size) == (found["file"], found["bytes"])
-    assert 4 == found["tables"]["conversations"]
-    assert sha256(copy.read_bytes()).hexdigest() == found["sha256"]
+    result = done("store", "backup", copy, "--db", db, "--format", "json").json
+    assert (str(copy), copy.stat().st_size) == (result["file"], result["bytes"])
+    assert 4 == result["tables"]["conversations"]
+    assert sha256(copy.read_bytes()).hexdigest() == result["sha256"]
     assert 0o600 == copy.stat().st_mode & 0o777
 
     assert "4 conversations" in done("store", "restore", copy, "--db", other).out
@@ -216,7 +216,7 @@ def test_a_backup_is_written_and_put_back(db: Path, tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (("backup", "copy.duckdb", "--db", "copy.duckdb", "--force"), 2, "is the store itself"),
-        (("backup", "there", "--db", "copy.duckdb"), 2, "there exists already; give --force"),
+        (("backup", "there", "--db", "copy.duckdb"), 2, "there already exists; give --force"),
         (("backup", "nowhere/b", "--db", "copy.duckdb"), 3, "nowhere/b: cannot be written"),
         (("restore", "there", "--db", "new.duckdb"), 4, "there is not a DuckDB file"),
         (("restore", "nothing", "--db", "new.duckdb"), 4, "nothing: no such backup"),
@@ -235,7 +235,7 @@ def test_a_backup_or_restore_that_cannot_be_changes_nothing(
     assert ("mine", before) == ((tmp_path / "there").read_text(), db.read_bytes())
 
 
-def test_a_collector_sends_its_backup_to_an_admin_and_to_nobody_else(db: Path, tmp_path: Path) -> None:
+def test_a_collector_sends_its_backup_only_to_an_admin(db: Path, tmp_path: Path) -> None:
     settings = live_settings(db, admin={"address": "127.0.0.1:0", "token": "a" * 20, "query_token": "q" * 20})
     copy = tmp_path / "b.duckdb"
     with running(settings) as (_, server), pytest.MonkeyPatch.context() as patch:
@@ -263,8 +263,8 @@ def test_a_backup_that_is_left_in_the_middle_makes_way_for_the_next(db: Path, tm
 def test_pieces_that_do_not_come_whole_leave_the_backup_before(tmp_path: Path) -> None:
     target = tmp_path / "b.duckdb"
     target.write_text("before")
-    pieces = [{"data": "aGFsZg==", "done": 4, "total": 8}, {"sha256": "of the whole", "done": 8, "total": 8}]
-    with raises(BackendError, snapshot("did not come whole")):
+    pieces = [BackupPiece(data="aGFsZg==", done=4, total=8), BackupPiece(sha256="of the whole", done=8, total=8)]
+    with raises(BackendError, snapshot("was received incompletely")):
         receive_backup(target, pieces, lambda *_: None)
     assert "before" == target.read_text()
     assert [target] == list(tmp_path.iterdir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,15 +11,13 @@ from inline_snapshot import snapshot
 
 from otel_agentic.reports.suites import trend
 from otel_agentic.windows import ScoredConversation
-from tests.cli.judged import HOUR_NS, add_run, case_of, judged_store, write_run
+from tests.cli.judged_runs import HOUR_NS, add_run, case_of, judged_store, write_run
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import NOON_NS, conversation, write_cases, write_spans
 from tests.snapshots import passage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from otel_agentic.scoring.model import Outcome
+    from otel_agentic.scoring.scope import Outcome
 
 DAY_NS = 24 * HOUR_NS
 
@@ -37,10 +36,10 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def points(db: Path, *arguments: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = done("suite", "trend", "regression", "--db", db, "--format", "json", *arguments).json[
-        "points"
-    ]
-    return found
+    result: list[dict[str, Any]] = done(
+        "suite", "trend", "regression", "--db", db, "--format", "json", *arguments
+    ).json["points"]
+    return result
 
 
 def test_the_trend_tells_how_the_suite_did_and_what_flipped(orders: Path) -> None:
@@ -53,7 +52,7 @@ def test_the_trend_tells_how_the_suite_did_and_what_flipped(orders: Path) -> Non
     ] == [(flip["change"], flip["case_id"], flip["before"], flip["now"], flip["since"]) for flip in second["flips"]]
 
 
-def test_the_trend_is_told_in_words(orders: Path) -> None:
+def test_the_trend_is_shown_as_text(orders: Path) -> None:
     lines = on_terminal(100, "suite", "trend", "regression", "--db", str(orders))
     assert lines[0] == snapshot("Suite regression: 2 cases, by version")
     assert ["1.1", "2026-03-03", "16:01", "2", "3/4"] == lines[4].split()[:5]
@@ -86,8 +85,8 @@ def test_a_tag_that_no_case_has_is_bad_input(orders: Path) -> None:
 
 
 def test_the_gate_looks_at_the_suite_alone(orders: Path) -> None:
-    found = run("gate", "--db", orders, "--suite", "regression", "--min-success", "0.8", "--format", "json").json
-    (success,) = (row for row in found["rows"] if row["condition"] == "success")
+    result = run("gate", "--db", orders, "--suite", "regression", "--min-success", "0.8", "--format", "json").json
+    (success,) = (row for row in result["rows"] if row["condition"] == "success")
     assert (0.75, 8, "fail") == (success["value"], success["n"], success["verdict"])
     assert 0 == run("gate", "--db", orders, "--min-success", "0.6", "--min-n", "12").code
 
@@ -97,10 +96,10 @@ def test_only_conversations_of_the_suite_are_evaluated(tmp_path: Path) -> None:
     write_cases(files.cases, [case_of("A", ["regression"]), case_of("B")])
     done("ingest", files.spans, "--db", tmp_path / "t.duckdb", "--quiet")
 
-    found = done(
+    result = done(
         "evaluate", "--db", tmp_path / "t.duckdb", "--cases", files.cases, "--suite", "regression", "--format", "json"
     ).json
-    assert (3, {"pass": 3}) == (found["scored"], found["outcomes"])
+    assert (3, {"pass": 3}) == (result["scored"], result["outcomes"])
     again = done("evaluate", "--db", tmp_path / "t.duckdb", "--suite", "regression", "--force", "--format", "json").json
     assert 3 == again["scored"]
     rest = done("evaluate", "--db", tmp_path / "t.duckdb", "--format", "json").json
@@ -109,10 +108,10 @@ def test_only_conversations_of_the_suite_are_evaluated(tmp_path: Path) -> None:
 
 def test_a_suite_is_drafted_from_production_and_counts_once_it_is_reviewed(tmp_path: Path) -> None:
     db, drafts = tmp_path / "t.duckdb", tmp_path / "drafts.jsonl"
-    made = [conversation(name, query=f"Where is {name}?", answer="It is lost.") for name in ("c1", "c2")]
+    conversations = [conversation(name, query=f"Where is {name}?", answer="It is lost.") for name in ("c1", "c2")]
     labels = tmp_path / "labels.csv"
     labels.write_text("conversation_id,verdict\nc1,fail\nc2,pass\n")
-    done("ingest", write_spans(tmp_path / "spans.jsonl", made), "--db", db, "--quiet")
+    done("ingest", write_spans(tmp_path / "spans.jsonl", conversations), "--db", db, "--quiet")
     done("evaluate", "--db", db, "--labels", labels, "--quiet")
 
     done("truth", "promote", "--failing", "--tag", "regression", "--db", db, "--output", drafts)
@@ -125,7 +124,7 @@ def test_a_suite_is_drafted_from_production_and_counts_once_it_is_reviewed(tmp_p
     done("evaluate", "--db", db, "--quiet")
     listed = done("suite", "list", "--db", db).out
     assert passage(listed) == snapshot(
-        "regression: 1 case is a draft and does not count until somebody has set `reviewed` to true"
+        "regression: 1 case is a draft and does not count until `reviewed` is set to true"
     )
     ran = run("gate", "--db", db, "--suite", "regression", "--min-success", "1")
     assert 1 == ran.code
@@ -143,7 +142,7 @@ def test_a_suite_is_drafted_from_production_and_counts_once_it_is_reviewed(tmp_p
 def test_a_case_that_is_in_force_gets_the_tag_and_is_not_drafted_again(tmp_path: Path) -> None:
     db = judged_store(tmp_path, {"A": [False, True], "B": [True]})
     ran = done("truth", "promote", "--failing", "--tag", "regression", "--db", db, "--output", tmp_path / "suite.jsonl")
-    assert passage(ran.out) == snapshot("1 case in force written to ")
+    assert passage(ran.out) == snapshot("1 current case written to ")
     assert passage(ran.out) == snapshot("A of dataset orders; they are reviewed")
     (case,) = map(json.loads, (tmp_path / "suite.jsonl").read_text().splitlines())
     assert case_of("A", ["regression"]) | {"tags": ["regression"]} == {
@@ -188,19 +187,19 @@ def test_a_case_is_held_against_the_last_point_that_has_it() -> None:
     first, second, third = trend(
         [scored("A", "pass", "1", 0), scored("B", "pass", "2", 1), scored("A", "fail", "3", 2)], "version", 0.95
     )
-    assert ((), ()) == (first.flips, second.flips)
+    assert ([], []) == (first.flips, second.flips)
     (flip,) = third.flips
-    assert ("A", "1", True) == (flip.case_id, flip.since, flip.broke)
+    assert ("A", "1", "broke") == (flip.case_id, flip.since, flip.change)
 
 
 def test_what_was_not_evaluated_is_no_flip_and_no_rate() -> None:
     first, second = trend([scored("A", "pass", "1", 0), scored("A", "not_evaluated", "2", 1)], "version", 0.95)
     assert (1, 1.0) == (first.n, first.rate)
-    assert (0, None, None, 1, ()) == (second.n, second.rate, second.lower, second.not_evaluated, second.flips)
+    assert (0, None, None, 1, []) == (second.n, second.rate, second.lower, second.not_evaluated, second.flips)
 
 
 def test_versions_come_in_the_order_in_which_they_appeared() -> None:
-    found = trend(
+    result = trend(
         [scored("A", "pass", "0.9", 3), scored("A", "pass", "0.10", 5), scored("A", "pass", "0.9", 7)], "version", 0.95
     )
-    assert ["0.9", "0.10"] == [point.name for point in found]
+    assert ["0.9", "0.10"] == [point.name for point in result]

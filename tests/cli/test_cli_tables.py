@@ -1,9 +1,10 @@
-"""Tables fit the terminal: numbers stay whole, text folds, and what is left out is told."""
+"""Tables fit the terminal: numbers stay whole, text folds, and omitted columns are named."""
 
 from __future__ import annotations
 
 from contextlib import redirect_stdout
 from io import StringIO
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -19,14 +20,12 @@ from tests.cli.running import on_terminal
 from tests.snapshots import item, passage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.cli.conftest import Shop
 
 _COLUMNS = [
     Column(name="agent"),
     Column(name="n", right=True),
-    Column(name="pass^k", whole=True),
+    Column(name="pass^k", unfolded=True),
     Column(name="example", least=20, spare=2),
     Column(name="share", right=True, spare=1),
 ]
@@ -55,7 +54,7 @@ def test_text_folds_before_anything_is_left_out(capsys: pytest.CaptureFixture[st
     assert len(lines) > 3
 
 
-def test_what_is_spare_is_left_out_and_that_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_spare_columns_are_left_out_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     lines = drawn(48, _COLUMNS, _ROWS, capsys)
 
     assert ["agent", "n", "pass^k", "share"] == lines[0].split()
@@ -77,9 +76,9 @@ def test_no_line_is_wider_than_the_terminal(width: int, rows: list[tuple[str, in
     columns = [Column(name="tool"), Column(name="n", right=True), Column(name="x", spare=1)]
     out = Console(file=StringIO(), width=width)
     assert fits(columns, [[name, number, ""] for name, number in rows], width)
-    with redirect_stdout(StringIO()) as told:
+    with redirect_stdout(StringIO()) as output:
         print_table(out, columns, [[name, number, name] for name, number in rows])
-    assert all(cell_len(line) <= width for line in told.getvalue().splitlines() if "want of width" not in line)
+    assert all(cell_len(line) <= width for line in output.getvalue().splitlines() if "want of width" not in line)
 
 
 def test_names_whose_values_agree_go_to_the_title() -> None:
@@ -121,11 +120,11 @@ def test_no_command_prints_wider_than_the_terminal(shop: Shop, width: int) -> No
 
 
 def test_a_narrow_terminal_gets_a_table_for_each_group(shop: Shop) -> None:
-    told = on_terminal(80, "report", "--by", "case", "-k", "1", "--db", shop.db)
+    lines = on_terminal(80, "report", "--by", "case", "-k", "1", "--db", shop.db)
 
-    assert item(told) == snapshot("cancel: 2 of 2 correct, coverage 100%, insufficient_evidence")
-    assert "1  .750 [.292, .992]  .750 [.292, .992]  1.00 [.342, 1.00]  1.00 [.342, 1.00]" in told
-    assert item(told) == snapshot("where: 1 of 2 correct, coverage 100%, insufficient_evidence")
-    whole = on_terminal(140, "report", "--by", "case", "-k", "1", "--db", shop.db)
+    assert item(lines) == snapshot("cancel: 2 of 2 correct, coverage 100%, insufficient_evidence")
+    assert "1  .750 [.292, .992]  .750 [.292, .992]  1.00 [.342, 1.00]  1.00 [.342, 1.00]" in lines
+    assert item(lines) == snapshot("where: 1 of 2 correct, coverage 100%, insufficient_evidence")
+    output_lines = on_terminal(140, "report", "--by", "case", "-k", "1", "--db", shop.db)
     rates = ["pass@k,", "pooled", "pass^k,", "pooled", "pass@k,", "per", "case", "pass^k,", "per", "case"]
-    assert ["case", "correct", "coverage", "tier", "k", *rates] == whole[1].split()
+    assert ["case", "correct", "coverage", "tier", "k", *rates] == output_lines[1].split()

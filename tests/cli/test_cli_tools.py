@@ -1,25 +1,23 @@
-"""`tools failing` as people ask it: which tool, since when, in which version, show me one, and why there is none."""
+"""`tools failing`: tools, first occurrences, versions, an example, and the reason for an empty list."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.tools import told_difference, versions_of
+from otel_agentic.cli.tools import describe_difference, versions_of
 from otel_agentic.results.failures import FailingTool
 from tests.cli.hotel import BOOK_ROME, CASES, PARIS, ROME, build_hotel
 from tests.cli.partial import partial
 from tests.cli.running import done, on_terminal, run
 from tests.cli.small import conversation, write_cases, write_spans
 from tests.snapshots import item, passage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +70,7 @@ def test_a_rate_is_of_the_calls_that_could_have_the_fault(hotel: Path) -> None:
     } == rates
 
 
-def test_what_the_first_version_has_is_not_new_and_what_nobody_had_a_chance_at_is_not_either(hotel: Path) -> None:
+def test_faults_of_the_first_version_are_not_new_and_neither_are_those_of_unused_tools(hotel: Path) -> None:
     news = {(row["tool"], row["fault"]): row["is_new"] for row in failing(hotel)}
     assert {
         ("book", "missing"): False,
@@ -90,7 +88,7 @@ def test_every_column_is_about_the_selection(hotel: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "tools"),
     [
         (("--tool", "d*"), ["drop"]),
         (("--tool", "book", "--fault", "missing"), ["book"]),
@@ -100,8 +98,8 @@ def test_every_column_is_about_the_selection(hotel: Path) -> None:
         (("--agent", "nobody"), []),
     ],
 )
-def test_filters_keep_what_fits(hotel: Path, options: tuple[str, ...], found: list[str]) -> None:
-    assert found == [row["tool"] for row in failing(hotel, *options)]
+def test_filters_keep_what_fits(hotel: Path, options: tuple[str, ...], tools: list[str]) -> None:
+    assert tools == [row["tool"] for row in failing(hotel, *options)]
 
 
 def test_a_filter_leaves_the_share_that_of_all_faults(hotel: Path) -> None:
@@ -110,39 +108,39 @@ def test_a_filter_leaves_the_share_that_of_all_faults(hotel: Path) -> None:
 
 
 def test_a_table_has_a_row_for_a_problem_over_all_versions(hotel: Path) -> None:
-    told = done("tools", "failing", "--db", hotel).out.splitlines()
-    assert told[0] == snapshot("Failing tools of clerk production")
+    lines = done("tools", "failing", "--db", hotel).out.splitlines()
+    assert lines[0] == snapshot("Failing tools of clerk production")
     names = "# tool dimension fault failed faults rate share since versions for example conversation"
-    assert names == " ".join(told[1].split())
-    row = " ".join(told[3].split())
+    assert names == " ".join(lines[1].split())
+    row = " ".join(lines[3].split())
     assert row == snapshot(
         "1 book parameters wrong_parameters city 3 3 60% 50% 2026-03-04 1.10: 3 (new) Oslo instead of Rome c5"
     )
-    assert told[-1] == snapshot("(6 tool faults; 6 of 7 scored conversations expected tools; --show N shows one)")
+    assert lines[-1] == snapshot("(6 tool faults; 6 of 7 scored conversations expected tools; --show N shows one)")
     split = failing(hotel, "--by", "problem")
     assert {None} == {row["agent_version"] for row in split}
 
 
 def test_the_row_of_a_version_is_one_option_away(hotel: Path) -> None:
-    told = done("tools", "failing", "--db", hotel, "--by", "version").out.splitlines()
-    assert ["#", "version"] == told[1].split()[:2]
-    assert ["1", "1.10", "book"] == told[3].split()[:3]
+    lines = done("tools", "failing", "--db", hotel, "--by", "version").out.splitlines()
+    assert ["#", "version"] == lines[1].split()[:2]
+    assert ["1", "1.10", "book"] == lines[3].split()[:3]
 
 
 def test_show_prints_both_calls_side_by_side(hotel: Path) -> None:
-    told = done("tools", "failing", "--db", hotel, "--show", "1").out.splitlines()
-    lines = [" ".join(line.split()) for line in told]
+    output_lines = done("tools", "failing", "--db", hotel, "--show", "1").out.splitlines()
+    lines = [" ".join(line.split()) for line in output_lines]
     assert lines[:3] == snapshot(
         [
-            "book wrong_parameters city (hurts parameters)",
-            "3 faults in 5 calls expected and made (60%), in 3 conversations; the tools of 3 failed with it",
+            "book wrong_parameters city (affects parameters)",
+            "3 faults in 5 matched calls (60%), in 3 conversations; the tools of 3 failed with it",
             "6 scored conversations expected the tool",
         ]
     )
     assert item(lines) == snapshot(
-        "first seen 2026-03-04, after 2 conversations with the tool and without this; last seen 2026-03-06"
+        "first seen 2026-03-04, after 2 conversations with the tool and without this fault; last seen 2026-03-06"
     )
-    assert item(lines) == snapshot("in version 1.10: 3 (new): an earlier version used the tool without this")
+    assert item(lines) == snapshot("in version 1.10: 3 (new): an earlier version used the tool without this fault")
     assert {"2 Paris Rome", "1 Oslo Rome"} <= set(lines)
     assert "newest: conversation c5, turn 1" in lines
     assert item(lines) == snapshot("query: A room in Rome, please")
@@ -160,24 +158,27 @@ def test_show_prints_both_calls_side_by_side(hotel: Path) -> None:
     ],
 )
 def test_show_prints_the_one_call_that_there_is(hotel: Path, fault: str, there: list[str]) -> None:
-    told = done("tools", "failing", "--db", hotel, "--fault", fault, "--show", "1").out
-    assert set(there) <= {" ".join(line.split()) for line in told.splitlines()}
+    output = done("tools", "failing", "--db", hotel, "--fault", fault, "--show", "1").out
+    assert set(there) <= {" ".join(line.split()) for line in output.splitlines()}
 
 
 def test_show_gives_machines_the_row_with_its_example(hotel: Path) -> None:
-    found = failing(hotel, "--show", "1")
-    assert ("book", "c5") == (found["tool"], found["example"]["conversation_id"])
-    assert (ROME, {"city": "Oslo", "nights": 2}) == (found["example"]["expected_call"], found["example"]["actual_call"])
+    result = failing(hotel, "--show", "1")
+    assert ("book", "c5") == (result["tool"], result["example"]["conversation_id"])
+    assert (ROME, {"city": "Oslo", "nights": 2}) == (
+        result["example"]["expected_call"],
+        result["example"]["actual_call"],
+    )
 
 
 def test_a_row_that_is_not_there_is_a_usage_error(hotel: Path) -> None:
     ran = run("tools", "failing", "--db", hotel, "--show", "9")
-    assert (ran.code, ran.lines) == snapshot((2, ["otel-agentic: --show 9: there is no such row; the last one is 4"]))
+    assert (ran.code, ran.lines) == snapshot((2, ["otel-agentic: --show 9: no such row; the last row is 4"]))
 
 
 def test_csv_carries_everything(hotel: Path) -> None:
-    told = done("tools", "failing", "--db", hotel, "--format", "csv").out
-    rows = list(csv.DictReader(io.StringIO(told)))
+    output = done("tools", "failing", "--db", hotel, "--format", "csv").out
+    rows = list(csv.DictReader(io.StringIO(output)))
     assert set(failing(hotel)[0]) == set(rows[0])
     assert json.loads(rows[0]["wrong_values"])[0] == {"actual": "Paris", "expected": "Rome", "count": 2}
 
@@ -192,31 +193,31 @@ def test_no_line_is_wider_than_the_terminal(hotel: Path, width: int) -> None:
 def test_where_nothing_fails_it_says_what_was_looked_at(hotel: Path, tmp_path: Path) -> None:
     ask = ("tools", "failing", "--db")
     assert done(*ask, hotel, "--tool", "x").out == snapshot(
-        "no such fault: the 6 tool faults of this selection are others\n"
+        "no matching fault: the selection has 6 other tool faults\n"
     )
     first = done(*ask, hotel, "--until", "2026-03-03").out
-    assert first == snapshot("no tool faults: 1 of 2 scored conversations had expected tools, and none went wrong\n")
+    assert first == snapshot("no tool faults: 1 of 2 scored conversations expected tools, without a fault\n")
     late = done(*ask, hotel, "--since", "2030-01-01").out
     assert late == snapshot("no tool faults: no closed conversations in this selection\n")
     done("ingest", write_spans(tmp_path / "s.jsonl", [conversation("c1", case="talk")]), "--db", "t.duckdb")
     assert passage(done(*ask, "t.duckdb").out) == snapshot("none of 1 closed conversation is scored")
     done("evaluate", "--db", "t.duckdb", "--cases", write_cases(tmp_path / "c.jsonl", CASES[1:]))
-    told = done(*ask, "t.duckdb").out
-    assert told == snapshot("no tool faults: none of 1 scored conversation has a case that expects tools\n")
+    output = done(*ask, "t.duckdb").out
+    assert output == snapshot("no tool faults: none of 1 scored conversation has a case that expects tools\n")
 
 
 def test_a_conversation_shows_what_its_results_were_used_for(hotel: Path) -> None:
-    told = done("conversations", "show", "c1", "--db", hotel).out
-    assert "result of" in told
-    assert passage(told) == snapshot("the answer of turn 1 says 'Booked: AB12.', as the result does: code 'AB12'")
+    output = done("conversations", "show", "c1", "--db", hotel).out
+    assert "result of" in output
+    assert passage(output) == snapshot("the answer of turn 1 says 'Booked: AB12.', as the result does: code 'AB12'")
 
 
-def test_an_expected_call_stands_beside_the_one_that_made_it_not_beside_one_that_failed(tmp_path: Path) -> None:
+def test_an_expected_call_is_shown_next_to_the_successful_call_not_to_a_failed_one(tmp_path: Path) -> None:
     calls = [("book", ROME, "Error: no room"), BOOK_ROME]
-    made = [conversation("c1", query="Hi", answer="Hello", calls=calls, case="one")]
+    conversations = [conversation("c1", query="Hi", answer="Hello", calls=calls, case="one")]
     expected = [{"tool_name": "book", "parameters": ROME}, {"tool_name": "pay"}]
     case = {"case_id": "one", "turns": [{"query": "Hi", "tools": {"calls": expected}}]}
-    done("ingest", write_spans(tmp_path / "s.jsonl", made), "--db", "t.duckdb")
+    done("ingest", write_spans(tmp_path / "s.jsonl", conversations), "--db", "t.duckdb")
     done("evaluate", "--db", "t.duckdb", "--cases", write_cases(tmp_path / "c.jsonl", [case]))
     lines = [
         " ".join(line.split()) for line in done("conversations", "show", "c1", "--db", "t.duckdb").out.splitlines()
@@ -228,7 +229,7 @@ def test_an_expected_call_stands_beside_the_one_that_made_it_not_beside_one_that
 
 
 def test_a_conversation_shows_what_speaks_against_its_outcome(tmp_path: Path) -> None:
-    made = [
+    conversations = [
         conversation("c1", calls=[("book", PARIS, "ok")], case="rome"),
         conversation("c2", query="Hi", answer="Hello", content=False, calls=[BOOK_ROME], case="mixed"),
     ]
@@ -237,16 +238,16 @@ def test_a_conversation_shows_what_speaks_against_its_outcome(tmp_path: Path) ->
     # With strict_turns the second turn, which never came, fails a conversation whose first answer was not captured.
     (tmp_path / "otel-agentic.toml").write_text("[scoring]\nstrict_turns = true\n", encoding="utf-8")
     (tmp_path / "labels.csv").write_text("conversation_id,verdict\nc1,pass\n", encoding="utf-8")
-    done("ingest", write_spans(tmp_path / "s.jsonl", made), "--db", "t.duckdb")
+    done("ingest", write_spans(tmp_path / "s.jsonl", conversations), "--db", "t.duckdb")
     truth = ("--cases", write_cases(tmp_path / "c.jsonl", cases), "--labels", "labels.csv")
     done("evaluate", "--db", "t.duckdb", *truth)
-    told = [done("conversations", "show", name, "--db", "t.duckdb").out for name in ("c1", "c2")]
-    assert passage(told[0]) == snapshot("warning: the given verdict says pass, turns and tools say fail\n")
-    assert passage(told[1]) == snapshot("warning: decided although other needed parts could not be evaluated\n")
+    output = [done("conversations", "show", name, "--db", "t.duckdb").out for name in ("c1", "c2")]
+    assert passage(output[0]) == snapshot("warning: the recorded verdict is pass, but turns and tools result in fail\n")
+    assert passage(output[1]) == snapshot("warning: decided although other required parts could not be evaluated\n")
 
 
 @pytest.mark.parametrize(
-    ("expected", "made", "told"),
+    ("expected", "actual", "difference"),
     [
         ({"a": 1, "b": [1, {"c": 2}]}, {"a": 1, "b": [1, {"c": 3}]}, "b[1].c 3 instead of 2"),
         ([1, 2], [1], "[1] instead of [1,2]"),
@@ -255,11 +256,11 @@ def test_a_conversation_shows_what_speaks_against_its_outcome(tmp_path: Path) ->
         (1, 1, "1 instead of 1"),
     ],
 )
-def test_of_two_values_the_first_difference_is_told(expected: Any, made: Any, told: str) -> None:
-    assert told == told_difference(expected, made, 20)
+def test_the_first_difference_of_two_values_is_shown(expected: Any, actual: Any, difference: str) -> None:
+    assert difference == describe_difference(expected, actual, 20)
 
 
-def test_of_many_versions_the_first_and_the_last_are_told() -> None:
+def test_of_many_versions_the_first_and_the_last_are_shown() -> None:
     versions = [{"agent_version": f"1.{number}", "faults": number} for number in range(1, 9)]
     row = {"versions": versions, "is_new": True, "agent_version": None, "introduced_in": "1.1"}
     assert "1.1: 1 (new), 1.8: 8, +6 more" == versions_of(partial(FailingTool, row))

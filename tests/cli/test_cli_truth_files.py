@@ -1,4 +1,4 @@
-"""Files of cases from the command line: every format in and out, and what is said of them."""
+"""Files of cases from the command line: every format in and out, and the messages about them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from otel_agentic.truth.formats import FORMATS
 from otel_agentic.truth.formats.base import case_schema
 from tests.cli.running import done, run
 from tests.cli.small import conversation, write_spans
-from tests.pipeline.running import live_settings, running
-from tests.snapshots import passage, whole
+from tests.live.running_collector import live_settings, running
+from tests.snapshots import exactly, passage
 
 YAML = """
 cases:
@@ -42,7 +42,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def db(stored: Path, tmp_path: Path) -> Path:
-    """A store with one conversation, and a file of two cases beside it."""
+    """A store with one conversation, and a file of two cases next to it."""
     (tmp_path / "shop.yaml").write_text(YAML, encoding="utf-8")
     return Path(shutil.copy(stored, tmp_path / "t.duckdb"))
 
@@ -52,11 +52,13 @@ def test_the_formats_offered_are_those_that_there_are() -> None:
 
 
 def test_cases_in_yaml_are_imported_scored_and_listed_with_the_version_of_their_dataset(db: Path) -> None:
-    told = done("truth", "import", "shop.yaml", "--db", db).out.splitlines()
-    assert told[0] == snapshot("2 new case versions; 2 cases in force")
+    lines = done("truth", "import", "shop.yaml", "--db", db).out.splitlines()
+    assert lines[0] == snapshot("2 new case versions; 2 cases now current")
     (version,) = {row["dataset_version"] for row in done("truth", "list", "--db", db, "--format", "json").json}
-    assert [f"dataset shop: 2 cases, now version {version}"] == told[1:]
-    assert done("truth", "import", "shop.yaml", "--db", db).out == snapshot("0 new case versions; 2 cases in force\n")
+    assert [f"dataset shop: 2 cases, now version {version}"] == lines[1:]
+    assert done("truth", "import", "shop.yaml", "--db", db).out == snapshot(
+        "0 new case versions; 2 cases now current\n"
+    )
     assert {"pass": 1} == done("evaluate", "--db", db, "--format", "json").json["outcomes"]
 
 
@@ -72,11 +74,11 @@ def test_the_versions_of_a_dataset_are_listed_newest_first(db: Path, tmp_path: P
     done("truth", "import", "shop.yaml", "--db", db)
     (tmp_path / "shop.yaml").write_text(YAML.replace("Monday", "Friday"), encoding="utf-8")
     done("truth", "import", "shop.yaml", "--db", db)
-    found = done("truth", "datasets", "--db", db, "--format", "json").json
-    assert [("shop", 2, True), ("shop", 2, False)] == [(row["dataset"], row["cases"], row["current"]) for row in found]
+    result = done("truth", "datasets", "--db", db, "--format", "json").json
+    assert [("shop", 2, True), ("shop", 2, False)] == [(row["dataset"], row["cases"], row["current"]) for row in result]
     table = done("truth", "datasets", "--db", db, "--dataset", "shop").out
-    assert [row["version"] in table for row in found] == [True, True]
-    assert ("in force" in table, "past" in table) == (True, True)
+    assert [row["version"] in table for row in result] == [True, True]
+    assert ("current" in table, "past" in table) == (True, True)
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.yaml", "out.csv", "out.parquet"])
@@ -86,7 +88,7 @@ def test_an_export_by_ending_can_be_imported_again_without_a_change(db: Path, na
     form = "native" if name.endswith("jsonl") else name.rsplit(".", 1)[1]
     assert (f"2 cases written to {name}, format {form}\n", "") == (ran.out, ran.err)
     assert f"{name}: 2 cases, ok\n" == done("truth", "validate", name).out
-    assert done("truth", "import", name, "--db", db).out == snapshot("0 new case versions; 2 cases in force\n")
+    assert done("truth", "import", name, "--db", db).out == snapshot("0 new case versions; 2 cases now current\n")
 
 
 @pytest.mark.parametrize("form", ["fair-forge", "ragas", "outcome", "adk", "tau-bench"])
@@ -97,10 +99,10 @@ def test_an_export_for_another_tool_names_what_was_lost_and_reads_back(db: Path,
     assert "tags" in {loss["field"] for loss in losses} or form == "outcome"
     assert {"cancel", "where"} >= {loss["case_id"] for loss in losses} != set()
     assert all(loss["reason"] and loss["dataset"] == "shop" for loss in losses)
-    assert whole(done("truth", "validate", "out.json").out, form=form) == snapshot("out.json: 2 cases (<form>), ok\n")
-    told = done("truth", "export", "--db", db, "--format", form).err.splitlines()
-    assert len(losses) + 1 == len(told)
-    assert told[-1].endswith("lost or changed")
+    assert exactly(done("truth", "validate", "out.json").out, form=form) == snapshot("out.json: 2 cases (<form>), ok\n")
+    lines = done("truth", "export", "--db", db, "--format", form).err.splitlines()
+    assert len(losses) + 1 == len(lines)
+    assert lines[-1].endswith("lost or changed")
 
 
 def test_native_cases_go_to_standard_output_and_one_dataset_may_be_chosen(db: Path, tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ def test_native_cases_go_to_standard_output_and_one_dataset_may_be_chosen(db: Pa
     )
     ran = run("truth", "export", "--db", db, "--dataset", "nope")
     assert (ran.code, ran.err) == snapshot(
-        (3, "otel-agentic: no case of dataset 'nope' is in force; there are more, shop\n")
+        (3, "otel-agentic: no case of dataset 'nope' is current; datasets: more, shop\n")
     )
 
 
@@ -123,21 +125,21 @@ def test_an_export_overwrites_nothing(db: Path, tmp_path: Path) -> None:
     assert "# mine\n" == (tmp_path / "mine.yaml").read_text(encoding="utf-8")
 
 
-def test_nothing_to_export_is_told(db: Path) -> None:
+def test_an_empty_export_is_reported(db: Path) -> None:
     ran = run("truth", "export", "--db", db)
-    assert (ran.code, "no cases in force" in ran.err) == snapshot((3, True))
+    assert (ran.code, "no current cases" in ran.err) == snapshot((3, True))
 
 
-def test_fields_without_a_place_in_a_case_are_told_on_import_and_check(db: Path, tmp_path: Path) -> None:
+def test_fields_that_a_case_cannot_hold_are_reported_on_import_and_check(db: Path, tmp_path: Path) -> None:
     rows = [{"user_input": "Hi", "reference": "Hello", "retrieved_contexts": ["x"]}] * 2
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     left_out = "retrieved_contexts left out of 2 cases: cases do not have this field"
-    assert whole(done("truth", "validate", "rows.jsonl").out, left_out=left_out) == snapshot(
+    assert exactly(done("truth", "validate", "rows.jsonl").out, left_out=left_out) == snapshot(
         "rows.jsonl: 2 cases (ragas), ok\n  <left_out>\n"
     )
     assert f"rows.jsonl: {left_out}" == done("truth", "import", "rows.jsonl", "--db", db).out.splitlines()[-1]
-    found = done("truth", "import", "rows.jsonl", "--db", db, "--format", "json").json
-    assert [{"file": "rows.jsonl", "field": "retrieved_contexts", "cases": 2}] == found["left_out"]
+    result = done("truth", "import", "rows.jsonl", "--db", db, "--format", "json").json
+    assert [{"file": "rows.jsonl", "field": "retrieved_contexts", "cases": 2}] == result["left_out"]
 
 
 def test_a_format_is_forced_where_the_shape_does_not_tell(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_a_format_is_forced_where_the_shape_does_not_tell(tmp_path: Path) -> Non
     assert ("ragas", 1, []) == (checked["format"], checked["count"], checked["problems"])
 
 
-def test_labels_and_cases_in_csv_are_told_apart(tmp_path: Path) -> None:
+def test_labels_and_cases_in_csv_are_distinguished(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("conversation_id,case_id,verdict\nc1,a,maybe\n", encoding="utf-8")
     (tmp_path / "cases.csv").write_text("case_id,reviewed\na,maybe\n", encoding="utf-8")
     ran = run("truth", "validate", "labels.csv", "cases.csv")
@@ -168,9 +170,9 @@ def test_import_makes_the_store_and_takes_cases_and_labels_together(tmp_path: Pa
     (tmp_path / "cases.csv").write_text("case_id,query,answer\na,Hi,Hello\n", encoding="utf-8")
     new = tmp_path / "new.duckdb"
 
-    found = done("truth", "import", "labels.csv", "cases.csv", "--db", new, "--format", "json").json
+    result = done("truth", "import", "labels.csv", "cases.csv", "--db", new, "--format", "json").json
 
-    assert (1, 1, 1) == (found["new_case_versions"], found["cases"], found["labels"])
+    assert (1, 1, 1) == (result["new_case_versions"], result["cases"], result["labels"])
     (label,) = done(
         "query", "SELECT conversation_id, case_id, verdict FROM labels", "--db", new, "--format", "json"
     ).json
@@ -189,9 +191,9 @@ def test_a_running_collector_takes_and_gives_cases_of_any_format(db: Path) -> No
         assert done("truth", "export", "--db", db, "--output", "out.csv").out == snapshot(
             "2 cases written to out.csv, format csv\n"
         )
-        told = done("truth", "import", "out.csv", "--db", db).out
+        output = done("truth", "import", "out.csv", "--db", db).out
         assert ["shop"] == [row["dataset"] for row in done("truth", "datasets", "--db", db, "--format", "json").json]
-    assert told == snapshot("0 new case versions; 2 cases in force\n")
+    assert output == snapshot("0 new case versions; 2 cases now current\n")
 
 
 def test_the_schema_is_printed() -> None:

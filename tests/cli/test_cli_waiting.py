@@ -1,4 +1,4 @@
-"""A command that waits says for what."""
+"""A command that waits prints the reason."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import shutil
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inline_snapshot import snapshot
 
-from otel_agentic.cli.progress import telling_waits
+from otel_agentic.cli.progress import reporting_waits
 from tests.cli.running import done, run
 from tests.snapshots import passage
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
     from tests.cli.conftest import Shop
@@ -27,22 +26,22 @@ def nothing(stage: str, done: int, total: int | None) -> None:
     """Take progress and do nothing with it."""
 
 
-def test_a_long_wait_is_told_of_less_and_less_often(capsys: pytest.CaptureFixture[str]) -> None:
-    with telling_waits("the judge", nothing, quiet=False, first_s=0.05):
+def test_messages_about_a_long_wait_become_less_frequent(capsys: pytest.CaptureFixture[str]) -> None:
+    with reporting_waits("the judge", nothing, quiet=False, first_s=0.05):
         time.sleep(0.5)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == snapshot("still waiting after 0.05 s: the judge")
     assert 2 <= len(lines) <= 4
 
 
-def test_who_hears_of_progress_or_wants_quiet_is_told_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    told: list[int] = []
-    with telling_waits("the judge", lambda _, done, __: told.append(done), quiet=False, first_s=0.5) as step:
+def test_with_progress_or_quiet_there_is_no_message(capsys: pytest.CaptureFixture[str]) -> None:
+    output: list[int] = []
+    with reporting_waits("the judge", lambda _, done, __: output.append(done), quiet=False, first_s=0.5) as step:
         for number in range(5):
             step("scoring", number, 5)
-    with telling_waits("the judge", nothing, quiet=True, first_s=0.01):
+    with reporting_waits("the judge", nothing, quiet=True, first_s=0.01):
         time.sleep(0.05)
-    assert ([0, 1, 2, 3, 4], "") == (told, capsys.readouterr().err)
+    assert ([0, 1, 2, 3, 4], "") == (output, capsys.readouterr().err)
 
 
 def test_no_judge_is_blamed_for_a_wait_where_no_model_is_asked(
@@ -50,10 +49,10 @@ def test_no_judge_is_blamed_for_a_wait_where_no_model_is_asked(
 ) -> None:
     db = shutil.copy(shop.db, tmp_path / "t.duckdb")
     command = importlib.import_module("otel_agentic.cli.evaluate")
-    monkeypatch.setattr(command, "telling_waits", partial(telling_waits, first_s=0.001))
-    told = done("evaluate", "--db", db, "--force").err
-    assert "still waiting" in told
-    assert "judge" not in told
+    monkeypatch.setattr(command, "reporting_waits", partial(reporting_waits, first_s=0.001))
+    errors = done("evaluate", "--db", db, "--force").err
+    assert "still waiting" in errors
+    assert "judge" not in errors
 
 
 def test_a_missing_package_is_named_before_anything_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

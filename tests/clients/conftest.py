@@ -1,17 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clients.installing import installed_js
-from tests.pipeline.running import OPEN, live_settings
+from tests.clients.installing import JsClient, installed_js
+from tests.live.running_collector import OPEN, live_settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.config import Settings
-    from tests.clients.installing import JsClient
 
 
 @pytest.fixture(scope="session")

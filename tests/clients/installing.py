@@ -25,11 +25,11 @@ class JsClient:
     folder: Path
 
     def send(self, protocol: str, endpoint: str, compression: str, *, turns: int = 1, pause_ms: int = 0) -> str:
-        """Return what the client printed, once it ended."""
+        """Return the output of the client after it exited."""
         begun = self.begin(protocol, endpoint, compression, turns=turns, pause_ms=pause_ms)
-        told, complaint = begun.communicate(timeout=120)
+        output, complaint = begun.communicate(timeout=120)
         assert (begun.returncode, complaint) == (0, "")
-        return told
+        return output
 
     def begin(
         self, protocol: str, endpoint: str, compression: str, *, turns: int, pause_ms: int

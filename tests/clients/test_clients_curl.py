@@ -6,16 +6,15 @@ import gzip
 import json
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.clients.installing import stored_spans
-from tests.pipeline.running import running
+from tests.live.running_collector import running
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.config import Settings
 
 pytestmark = [
@@ -46,7 +45,7 @@ def curl(url: str, file: Path, *more: str) -> tuple[int, str]:
     return int(status), body
 
 
-def test_all_ways_to_send_arrive_once(settings: Settings, tmp_path: Path) -> None:
+def test_every_encoding_arrives_once(settings: Settings, tmp_path: Path) -> None:
     ways: dict[str, tuple[bytes, tuple[str, ...]]] = {
         "plain": (document(1), ()),
         "gzip": (gzip.compress(document(2)), ("-H", "Content-Encoding: gzip")),
@@ -63,7 +62,7 @@ def test_all_ways_to_send_arrive_once(settings: Settings, tmp_path: Path) -> Non
         assert [f"span {number}" for number in range(1, 6)] == sorted(span["name"] for span in stored_spans(live))
 
 
-def test_what_cannot_be_read_is_refused_with_a_reason(settings: Settings, tmp_path: Path) -> None:
+def test_an_unreadable_request_is_refused_with_a_reason(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "body"
     file.write_bytes(b'{"resourceSpans": [')
     with running(settings) as (_, server):

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from collectors.otlp_http import OtlpHttpCollector
-from otel_agentic.config import ReceiveSettings
+from otel_agentic.config import ReceiveSettings, Settings
 from otel_agentic.errors import OverloadedError
-from otel_agentic.spans import Receipt
-from tests.clients.installing import stored_logs, stored_spans
-from tests.pipeline.running import live_settings, running
+from otel_agentic.spans import Receipt, SpanBatch
+from tests.clients.installing import JsClient, stored_logs, stored_spans
+from tests.live.running_collector import live_settings, running
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from otel_agentic.config import Settings
     from otel_agentic.net.server_file import LiveServer
-    from otel_agentic.spans import SpanBatch
-    from tests.clients.installing import JsClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -30,9 +26,9 @@ TURNS = 3
 
 
 def endpoint(server: LiveServer, protocol: str) -> str:
-    found = server.grpc if protocol == "grpc" else server.http
-    assert found is not None
-    return found
+    address = server.grpc if protocol == "grpc" else server.http
+    assert address is not None
+    return address
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
@@ -48,8 +44,8 @@ def test_spans_and_log_records_are_stored_whole_and_once(
     assert [0, 1, 2] == sorted(root["attributes"]["turn.number"] for root in roots.values())
     assert {"chat Grüße 🤖"} == {chat["name"] for chat in chats}
     assert [roots[chat["parent_span_id"]]["trace_id"] for chat in chats] == [chat["trace_id"] for chat in chats]
-    wanted = {"list": ["a", "b"], "tokens": 7, "t": 0.5, "ok": True, "text": "x" * 5000}
-    assert [wanted] * TURNS == [chat["attributes"] for chat in chats]
+    expected = {"list": ["a", "b"], "tokens": 7, "t": 0.5, "ok": True, "text": "x" * 5000}
+    assert [expected] * TURNS == [chat["attributes"] for chat in chats]
     assert {("js-agent", "agent-lib")} == {(span["service"], span["scope"]) for span in spans}
     assert [{"message": {"content": "hi", "n": number}} for number in range(TURNS)] == [body for _, _, body in logs]
     assert {chat["trace_id"] for chat in chats} == {trace_id for trace_id, _, _ in logs}
@@ -67,9 +63,7 @@ def test_spans_of_the_exporters_of_vercel_arrive(js: JsClient, settings: Setting
 
 
 @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-def test_a_collector_that_is_stopped_and_started_again_meanwhile_loses_nothing(
-    js: JsClient, tmp_path: Path, protocol: str
-) -> None:
+def test_a_restart_of_the_collector_loses_nothing(js: JsClient, tmp_path: Path, protocol: str) -> None:
     turns = 40
     first = live_settings(tmp_path / "spans.duckdb")
     with running(first) as (_, server):
@@ -77,10 +71,10 @@ def test_a_collector_that_is_stopped_and_started_again_meanwhile_loses_nothing(
         sending = js.begin(protocol, endpoint(server, protocol), "gzip", turns=turns, pause_ms=200)
         time.sleep(3)
     with running(live_settings(tmp_path / "spans.duckdb", receive=addresses)) as (live, _):
-        told, complaint = sending.communicate(timeout=120)
+        output, complaint = sending.communicate(timeout=120)
         numbers = [span["attributes"].get("turn.number") for span in stored_spans(live)]
         logs = stored_logs(live)
-    assert (f"sent {turns}\n", "") == (told, complaint)
+    assert (f"sent {turns}\n", "") == (output, complaint)
     assert list(range(turns)) == sorted(number for number in numbers if number is not None)
     assert (2 * turns, turns) == (len(numbers), len(logs))
 
@@ -105,7 +99,7 @@ class BusySink:
 
 
 @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-def test_what_is_refused_with_503_is_sent_again_and_taken_once(js: JsClient, protocol: str) -> None:
+def test_a_request_refused_with_503_is_sent_again_and_stored_once(js: JsClient, protocol: str) -> None:
     sink = BusySink()
     collector = OtlpHttpCollector(ReceiveSettings(http="127.0.0.1:0"))
     collector.start(sink)

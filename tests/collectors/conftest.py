@@ -2,34 +2,29 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from collectors.otlp_grpc import OtlpGrpcCollector
 from collectors.otlp_http import OtlpHttpCollector
 from otel_agentic.config import ReceiveSettings
-from otel_agentic.spans import Limits, Receipt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from otel_agentic.spans import SpanBatch
+from otel_agentic.spans import Limits, Receipt, SpanBatch
 
 
 class RecordingSink:
-    """A sink in memory; `error` is raised and `delay_s` waited before anything is taken. `asked` says that it was."""
+    """A sink in memory; `error` is raised and `delay_s` waited before anything is accepted. `requested` is set by the first request."""
 
     def __init__(self) -> None:
         self.batches: list[SpanBatch] = []
         self.error: Exception | None = None
         self.delay_s = 0.0
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self._lock = threading.Lock()
 
     def accept(self, batch: SpanBatch) -> Receipt:
-        self.asked.set()
+        self.requested.set()
         time.sleep(self.delay_s)
         if self.error is not None:
             raise self.error

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-#: What a client of HTTP/2 says first: it speaks it, and has no wishes.
+#: The preface of an HTTP/2 client, with empty settings.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
@@ -40,9 +37,9 @@ def post(
     body: bytes, *headers: str, path: str = "/v1/traces", version: str = "1.1", length: int | None = None
 ) -> bytes:
     """Return a request as bytes; `length` is what its head claims."""
-    said = len(body) if length is None else length
+    answer = len(body) if length is None else length
     lines = [f"POST {path} HTTP/{version}", "Host: 127.0.0.1", "Content-Type: application/x-protobuf"]
-    return "\r\n".join([*lines, f"Content-Length: {said}", *headers, "", ""]).encode() + body
+    return "\r\n".join([*lines, f"Content-Length: {answer}", *headers, "", ""]).encode() + body
 
 
 def until_closed(connection: socket.socket) -> bytes:
@@ -56,10 +53,10 @@ def until_closed(connection: socket.socket) -> bytes:
     return received
 
 
-def until(connection: socket.socket, wanted: bytes) -> bytes:
-    """Return what comes, up to the bytes that are waited for; fail if the other side closes before."""
+def until(connection: socket.socket, expected: bytes) -> bytes:
+    """Return the received bytes up to the expected ones; fail if the other side closes before."""
     received = b""
-    while wanted not in received:
+    while expected not in received:
         chunk = connection.recv(65536)
         assert chunk, received
         received += chunk

@@ -1,30 +1,26 @@
-"""What one way in has under way is counted for as long as it is, whoever waits for it."""
+"""Requests in progress on one transport are counted until they end, regardless of their callers."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 from inline_snapshot import snapshot
 
-from collectors._admission import Admission, HeldTooMuchError
+from collectors._admission import Admission, HeldTooMuchError, Holding
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.errors import OverloadedError, StoreUnusableError
 from otel_agentic.spans import Receipt, SpanBatch
 from tests.snapshots import raises
-
-if TYPE_CHECKING:
-    from collectors._admission import Holding
 
 Begun = tuple[SpanBatch, Future[Receipt]]
 SETTINGS = ReceiveSettings(max_request_bytes=100, max_concurrent_requests=1)  # 400 bytes, two requests
 
 
 def stored() -> Begun:
-    """Return what a sink that stores at once makes of an empty batch."""
+    """Return the receipt of a sink that stores an empty batch at once."""
     receipt: Future[Receipt] = Future()
     receipt.set_result(Receipt())
     return SpanBatch(), receipt
@@ -71,8 +67,8 @@ def test_it_counts_until_its_work_is_done() -> None:
     admission.check()
 
 
-@pytest.mark.parametrize(("held", "told"), [(400, "a moment ago"), (401, None)], ids=["the store", "memory"])
-def test_only_a_full_store_has_others_refused_for_a_moment(held: int, told: str | None) -> None:
+@pytest.mark.parametrize(("held", "message"), [(400, "a moment ago"), (401, None)], ids=["the store", "memory"])
+def test_only_a_full_store_has_others_refused_for_a_moment(held: int, message: str | None) -> None:
     admission = Admission(SETTINGS, clock=lambda: 1.0)
 
     async def request() -> None:
@@ -85,10 +81,10 @@ def test_only_a_full_store_has_others_refused_for_a_moment(held: int, told: str 
 
     with ThreadPoolExecutor(1) as executor, pytest.raises(OverloadedError):
         asyncio.run(request())
-    if told is None:
+    if message is None:
         admission.check()
     else:
-        with pytest.raises(OverloadedError, match=told):
+        with pytest.raises(OverloadedError, match=message):
             admission.check()
 
 
@@ -137,7 +133,7 @@ def test_a_request_counts_until_the_sink_has_stored_it_and_fails_as_that_does(wh
         admission.check(200)
 
 
-def test_who_comes_when_the_threads_are_gone_is_told_to_come_back() -> None:
+def test_a_request_without_a_free_thread_is_refused_for_a_moment() -> None:
     admission, executor = Admission(SETTINGS), ThreadPoolExecutor(1)
     executor.shutdown()
 
@@ -149,7 +145,7 @@ def test_who_comes_when_the_threads_are_gone_is_told_to_come_back() -> None:
         asyncio.run(request())
 
 
-def test_work_that_waits_for_a_thread_when_these_end_is_told_to_come_back() -> None:
+def test_work_that_waits_for_a_thread_when_these_end_is_refused_for_a_moment() -> None:
     admission, executor, go = Admission(SETTINGS), ThreadPoolExecutor(1), threading.Event()
     executor.submit(go.wait, 5)
 

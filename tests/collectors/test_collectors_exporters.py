@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
@@ -13,19 +14,14 @@ from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter as HttpLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpanExporter
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
 from otel_agentic.spans import Collector, Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from opentelemetry.sdk._logs.export import LogRecordExporter
-    from opentelemetry.sdk.trace.export import SpanExporter
-
     from collectors.otlp_grpc import OtlpGrpcCollector
     from collectors.otlp_http import OtlpHttpCollector
     from tests.collectors.conftest import RecordingSink

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.files import InflatedFile
 from tests.steps import LINEAR, growth
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @given(st.binary(max_size=200), st.lists(st.tuples(st.booleans(), st.integers(1, 60)), max_size=12))
@@ -32,4 +29,4 @@ def test_what_was_looked_at_as_a_whole_is_read_in_time_that_grows_with_it() -> N
         return lambda: [*iter(partial(opened.read, 4096), b"")]
 
     assert growth(prepared, 500) < LINEAR
-    prepared(1_000_000 // 16)()  # copying what is left at each read would not end
+    prepared(1_000_000 // 16)()  # copying the rest at each read would not end

@@ -4,8 +4,9 @@ import gzip
 import io
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -23,13 +24,7 @@ from collectors.files import (
 )
 from otel_agentic.config import Settings
 from otel_agentic.errors import BadInputError
-from otel_agentic.spans import merge_batches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from otel_agentic.spans import Limits
+from otel_agentic.spans import Limits, merge_batches
 
 
 def document(*names: str, indent: int | None = None) -> bytes:
@@ -95,7 +90,7 @@ def test_gzip_members_after_each_other_are_one_file(tmp_path: Path, limits: Limi
     assert names(read(path, limits)) == ["a", "b"]
 
 
-def test_a_malformed_line_is_told_with_its_number_and_reading_goes_on(tmp_path: Path, limits: Limits) -> None:
+def test_a_malformed_line_is_reported_with_its_number_and_reading_continues(tmp_path: Path, limits: Limits) -> None:
     path = tmp_path / "traces.jsonl"
     path.write_bytes(b"\n".join([document("a"), b"{torn", document("b"), b"[]", document("c")]))
     chunks = read(path, limits)
@@ -149,7 +144,7 @@ def test_a_truncated_archive_gives_what_it_holds_and_a_problem(
     assert "truncated" in problems(chunks)[-1]
 
 
-def test_a_damaged_message_is_told_and_reading_goes_on(tmp_path: Path, limits: Limits) -> None:
+def test_a_damaged_message_is_reported_and_reading_continues(tmp_path: Path, limits: Limits) -> None:
     path = tmp_path / "spans.pb"
     path.write_bytes(delimited(message("a"), b"\xff" * 20, message("b")) + b"\x80\x01short")
     chunks = read(path, limits)
@@ -216,7 +211,7 @@ def test_paths_that_cannot_be_read_are_named_before_anything_is_read(tmp_path: P
             next(FileReader(limits).read([good, bad]))
 
 
-def test_a_named_pipe_inside_a_directory_is_told_and_does_not_hang(tmp_path: Path, limits: Limits) -> None:
+def test_a_named_pipe_inside_a_directory_is_reported_and_does_not_hang(tmp_path: Path, limits: Limits) -> None:
     os.mkfifo(tmp_path / "a.pipe")
     (tmp_path / "b.jsonl").write_bytes(document("b"))
     chunks = read(tmp_path, limits)

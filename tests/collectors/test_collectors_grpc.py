@@ -1,7 +1,8 @@
-"""OTLP/gRPC over a real channel: what is read, what is refused, and with which status."""
+"""OTLP/gRPC over a real channel: accepted and refused requests, and their status."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
@@ -16,8 +17,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from otel_agentic.errors import OverloadedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from collectors.otlp_grpc import OtlpGrpcCollector
     from tests.collectors.conftest import RecordingSink
 
@@ -123,7 +122,7 @@ def test_more_requests_than_allowed_at_once_are_unavailable(serve_grpc: Serve, s
     sink.delay_s = 1.0
     channels = [grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) for _ in range(3)]
     calls = [channel.unary_unary(TRACES).future(protobuf("chat"), timeout=20) for channel in channels]
-    codes = [each.code() for each in calls]
+    codes = [item.code() for item in calls]
     for channel in channels:
         channel.close()
     assert set(codes) == {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
@@ -131,9 +130,9 @@ def test_more_requests_than_allowed_at_once_are_unavailable(serve_grpc: Serve, s
 
 
 def test_a_taken_port_is_a_usage_error_that_names_it(serve_grpc: Serve) -> None:
-    taken = serve_grpc().endpoint.removeprefix("http://")
-    with pytest.raises(UsageError, match=taken):
-        serve_grpc(grpc=taken)
+    accepted = serve_grpc().endpoint.removeprefix("http://")
+    with pytest.raises(UsageError, match=accepted):
+        serve_grpc(grpc=accepted)
 
 
 def test_stopping_releases_the_port(serve_grpc: Serve, sink: RecordingSink) -> None:

@@ -1,4 +1,4 @@
-"""What a call over gRPC may take, what is refused before its message is received, and calls that no exporter makes."""
+"""Limits of calls over gRPC, calls refused before their message is received, and calls that no exporter sends."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,6 @@ from tests.collectors.raw import (
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
 
     from collectors.otlp_grpc import OtlpGrpcCollector
     from tests.collectors.conftest import RecordingSink
@@ -48,16 +48,16 @@ def call(collector: OtlpGrpcCollector, data: bytes, *, path: str = EXPORT, **opt
     """Return the name and the details of a call's status."""
     host, port = address_of(collector.endpoint)
     with grpc.insecure_channel(f"{host}:{port}", [("grpc.use_local_subchannel_pool", 1)]) as channel:
-        asked = channel.unary_unary(path).future(data, timeout=20, **options)
-        trailers = {item.key: item.value for item in asked.trailing_metadata() or ()}
-        return asked.code().name, Status.FromString(trailers.get("grpc-status-details-bin", b""))
+        request = channel.unary_unary(path).future(data, timeout=20, **options)
+        trailers = {item.key: item.value for item in request.trailing_metadata() or ()}
+        return request.code().name, Status.FromString(trailers.get("grpc-status-details-bin", b""))
 
 
 def retry_s(status: Status) -> float:
     retry = RetryInfo()
     assert status.details[0].Unpack(retry)
-    found: float = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
-    return found
+    result: float = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
+    return result
 
 
 def begin(connection: socket.socket) -> None:
@@ -76,7 +76,7 @@ def test_a_message_that_never_ends_is_cut_off(serve_grpc: Serve) -> None:
     assert b"grpc-status" in received
 
 
-def test_calls_that_never_send_their_message_shut_nobody_out(serve_grpc: Serve, sink: RecordingSink) -> None:
+def test_calls_that_never_send_their_message_block_no_sender(serve_grpc: Serve, sink: RecordingSink) -> None:
     collector = serve_grpc(max_concurrent_requests=8, body_timeout_s=600.0)  # so that none of them ends by itself
     with ExitStack() as open_:
         for _ in range(40):
@@ -206,7 +206,7 @@ def test_refused_senders_are_asked_to_come_back_at_different_times(serve_grpc: S
     assert all(1 <= wait_s < 2 for wait_s in waits_s)
 
 
-# What is in a message
+# The content of a message
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_refused_senders_are_asked_to_come_back_at_different_times(serve_grpc: S
     [bytes, gzip.compress, zlib.compress, zstandard.ZstdCompressor().compress],
     ids=["identity", "gzip", "deflate", "zstd"],
 )
-def test_what_was_compressed_is_opened_whatever_was_said_of_it(
+def test_compressed_content_is_opened_with_any_declared_type(
     serve_grpc: Serve, sink: RecordingSink, compress: Callable[[bytes], bytes]
 ) -> None:
     assert "OK" == call(serve_grpc(), compress(spans("chat" * 30)))[0]
@@ -234,40 +234,42 @@ def test_a_bomb_is_refused_in_words_of_our_own_and_without_asking_for_it_again(s
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "explanation"),
     [
         (gzip.compress(spans("chat"))[:-5], "truncated gzip"),
         (gzip.compress(spans("chat")) + b"rest", "1 complete gzip member"),
         (b"nonsense", "not an ExportTraceServiceRequest"),
     ],
 )
-def test_what_cannot_be_read_is_invalid_argument(serve_grpc: Serve, data: bytes, told: str) -> None:
+def test_what_cannot_be_read_is_invalid_argument(serve_grpc: Serve, data: bytes, explanation: str) -> None:
     code, status = call(serve_grpc(), data)
     assert ("INVALID_ARGUMENT", 3) == (code, status.code)
-    assert told in status.message
+    assert explanation in status.message
 
 
 def test_a_call_without_a_message_is_invalid_argument(serve_grpc: Serve) -> None:
     host, port = address_of(serve_grpc().endpoint)
     with grpc.insecure_channel(f"{host}:{port}") as channel:
-        asked = channel.stream_unary(EXPORT).future(iter(()), timeout=20)
-        assert (asked.code().name, asked.details()) == snapshot(
+        request = channel.stream_unary(EXPORT).future(iter(()), timeout=20)
+        assert (request.code().name, request.details()) == snapshot(
             ("INVALID_ARGUMENT", "the call ended without a message")
         )
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "explanation"),
     [
         ("/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", "metrics are not collected here"),
         ("/opentelemetry.proto.collector.trace.v1.TraceService/Import", "spans are received at TraceService/Export"),
         ("/grpc.health.v1.Health/Check", "spans are received at TraceService/Export"),
     ],
 )
-def test_other_methods_are_unimplemented_and_told_what_is_received(serve_grpc: Serve, path: str, told: str) -> None:
+def test_other_methods_are_unimplemented_and_the_message_names_the_known_ones(
+    serve_grpc: Serve, path: str, explanation: str
+) -> None:
     code, status = call(serve_grpc(), b"", path=path)
     assert ("UNIMPLEMENTED", 12) == (code, status.code)
-    assert told in status.message
+    assert explanation in status.message
 
 
 def test_a_caller_that_goes_away_leaves_nothing_behind(serve_grpc: Serve, sink: RecordingSink) -> None:
@@ -276,9 +278,9 @@ def test_a_caller_that_goes_away_leaves_nothing_behind(serve_grpc: Serve, sink: 
     host, port = address_of(collector.endpoint)
     for _ in range(8):
         with grpc.insecure_channel(f"{host}:{port}", [("grpc.use_local_subchannel_pool", 1)]) as channel:
-            asked = channel.unary_unary(EXPORT).future(spans("gone"))
+            request = channel.unary_unary(EXPORT).future(spans("gone"))
             time.sleep(0.02)
-            asked.cancel()
+            request.cancel()
     sink.delay_s = 0
     deadline_s = time.monotonic() + 20
     while call(collector, spans("chat"))[0] != "OK":
@@ -291,7 +293,7 @@ def test_stopping_lets_the_call_under_way_finish(serve_grpc: Serve, sink: Record
     codes: list[str] = []
     sender = threading.Thread(target=lambda: codes.append(call(collector, spans("chat"))[0]))
     sender.start()
-    assert sink.asked.wait(20)
+    assert sink.requested.wait(20)
     collector.stop(5)
     sender.join()
     assert (["OK"], ["chat"]) == (codes, sink.names)

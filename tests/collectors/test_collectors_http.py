@@ -1,4 +1,4 @@
-"""OTLP/HTTP over a real socket: what is read, what is refused, and in which words."""
+"""OTLP/HTTP over a real socket: accepted and refused requests, and their messages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import json
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -23,8 +24,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from otel_agentic.errors import OverloadedError, StoreUnusableError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from collectors.otlp_http import OtlpHttpCollector
     from tests.collectors.conftest import RecordingSink
 
@@ -114,11 +113,11 @@ def test_bad_ids_are_a_partial_success_that_teaches(serve_http: Serve) -> None:
     assert (partial.rejected_spans, partial.error_message) == snapshot(
         (2, "2 x trace_id is not 16 bytes or is all zero")
     )
-    told = post(collector, document("a", trace_id="zz"), JSON).json()["partialSuccess"]
-    assert told == snapshot({"rejectedSpans": "1", "errorMessage": "1 x trace_id is not 16 bytes or is all zero"})
+    message = post(collector, document("a", trace_id="zz"), JSON).json()["partialSuccess"]
+    assert message == snapshot({"rejectedSpans": "1", "errorMessage": "1 x trace_id is not 16 bytes or is all zero"})
 
 
-def test_a_logs_request_on_the_traces_path_is_told_the_right_one(serve_http: Serve) -> None:
+def test_a_logs_request_on_the_traces_path_is_refused_with_the_right_one(serve_http: Serve) -> None:
     request = ExportLogsServiceRequest()
     request.resource_logs.add().scope_logs.add().log_records.add(time_unix_nano=5, event_name="e")
     answer = post(serve_http(), request.SerializeToString(), PROTOBUF)
@@ -128,7 +127,7 @@ def test_a_logs_request_on_the_traces_path_is_told_the_right_one(serve_http: Ser
 
 
 @pytest.mark.parametrize(
-    ("content", "encoding", "told"),
+    ("content", "encoding", "message"),
     [
         (b"nonsense", "", "not an ExportTraceServiceRequest"),
         (gzip.compress(protobuf("chat"))[:-6], "gzip", "truncated gzip"),
@@ -139,12 +138,12 @@ def test_a_logs_request_on_the_traces_path_is_told_the_right_one(serve_http: Ser
     ],
 )
 def test_a_body_that_cannot_be_read_is_400_with_a_status_that_says_why(
-    serve_http: Serve, sink: RecordingSink, content: bytes, encoding: str, told: str
+    serve_http: Serve, sink: RecordingSink, content: bytes, encoding: str, message: str
 ) -> None:
     answer = post(serve_http(), content, {**PROTOBUF, "content-encoding": encoding})
     status = Status.FromString(answer.content)
     assert (answer.status_code, status.code) == (400, 3)
-    assert told in status.message
+    assert message in status.message
     assert sink.batches == []
 
 
@@ -170,7 +169,7 @@ def test_a_body_beyond_the_limit_is_413_and_the_client_sees_it(serve_http: Serve
 
 
 @pytest.mark.parametrize(
-    ("headers", "told"),
+    ("headers", "message"),
     [
         ({"content-type": "text/plain"}, "'text/plain'"),
         ({}, "'unset'"),
@@ -178,21 +177,21 @@ def test_a_body_beyond_the_limit_is_413_and_the_client_sees_it(serve_http: Serve
         ({**PROTOBUF, "content-encoding": "gzip, gzip"}, "gzip, gzip"),
     ],
 )
-def test_an_unknown_type_or_encoding_is_415(serve_http: Serve, headers: dict[str, str], told: str) -> None:
+def test_an_unknown_type_or_encoding_is_415(serve_http: Serve, headers: dict[str, str], message: str) -> None:
     answer = post(serve_http(), protobuf("chat"), headers)
     assert answer.status_code == 415
-    assert told in answer.text
+    assert message in answer.text
 
 
 def test_without_the_token_it_is_401_and_with_it_200(serve_http: Serve, sink: RecordingSink) -> None:
     collector = serve_http(token="s3cret")  # noqa: S106 — a token made up for this test
-    for shown in (
+    for displayed in (
         {},
         {"authorization": "Bearer wrong"},
         {"authorization": "Basic s3cret"},
         {"authorization": "s3cret"},
     ):
-        answer = post(collector, protobuf("chat"), {**PROTOBUF, **shown})
+        answer = post(collector, protobuf("chat"), {**PROTOBUF, **displayed})
         assert (answer.status_code, Status.FromString(answer.content).code) == (401, 16)
         assert answer.headers["www-authenticate"] == "Bearer"
         assert "s3cret" not in answer.text
@@ -214,7 +213,7 @@ def test_a_sink_that_cannot_take_the_batch_asks_for_a_retry(
     assert retry.retry_delay.seconds >= 1
 
 
-def test_an_error_that_nobody_foresaw_is_503_never_500_and_is_logged_not_told(
+def test_an_unforeseen_error_is_503_never_500_and_is_logged_not_returned(
     serve_http: Serve, sink: RecordingSink, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink.error = KeyError("inner secret")
@@ -225,7 +224,7 @@ def test_an_error_that_nobody_foresaw_is_503_never_500_and_is_logged_not_told(
     assert "inner secret" in caplog.text
 
 
-def test_other_paths_and_methods_are_told_where_to_send(serve_http: Serve) -> None:
+def test_other_paths_and_methods_are_refused_with_the_right_one(serve_http: Serve) -> None:
     collector = serve_http()
     unknown = post(collector, b"", PROTOBUF, "/v1/metrics")
     assert unknown.status_code == 404
@@ -280,7 +279,7 @@ def test_stopping_lets_the_request_under_way_finish_and_releases_the_port(
     statuses: list[int] = []
     sender = threading.Thread(target=lambda: statuses.append(post(collector, protobuf("chat"), PROTOBUF).status_code))
     sender.start()
-    assert sink.asked.wait(20)
+    assert sink.requested.wait(20)
     collector.stop(5)
     sender.join()
     assert (statuses, sink.names) == ([200], ["chat"])
@@ -294,16 +293,16 @@ def test_a_request_that_outlives_the_grace_is_asked_to_come_back(serve_http: Ser
     statuses: list[int] = []
     sender = threading.Thread(target=lambda: statuses.append(post(collector, protobuf("chat"), PROTOBUF).status_code))
     sender.start()
-    assert sink.asked.wait(20)
+    assert sink.requested.wait(20)
     collector.stop(1)
     sender.join()
     assert statuses == [503]
 
 
 def test_a_taken_port_is_a_usage_error_that_names_it(serve_http: Serve) -> None:
-    taken = serve_http().endpoint.removeprefix("http://")
-    with pytest.raises(UsageError, match=taken):
-        serve_http(http=taken)
+    accepted = serve_http().endpoint.removeprefix("http://")
+    with pytest.raises(UsageError, match=accepted):
+        serve_http(http=accepted)
 
 
 def raw_exchange(collector: OtlpHttpCollector, sent: bytes) -> bytes:

@@ -1,10 +1,11 @@
-"""Senders over HTTP that cost more than they bring: each is bounded, and those beside them are served."""
+"""Senders over HTTP that cost more than they bring: each is bounded, and other senders are served."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,6 @@ import pytest
 from tests.collectors.raw import address_of, answers, connect, exchange, post, spans, until, until_closed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from collectors.otlp_http import OtlpHttpCollector
     from tests.collectors.conftest import RecordingSink
 
@@ -23,7 +22,7 @@ CHUNKED = (
     b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
 #: A request whose answer is as long as one can be.
-ASKING = b"GET /" + b"%ff" * 500 + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+LONG_REQUEST = b"GET /" + b"%ff" * 500 + b" HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def stuff(connection: socket.socket) -> None:
@@ -31,7 +30,7 @@ def stuff(connection: socket.socket) -> None:
     connection.settimeout(0.5)
     try:
         while True:
-            connection.sendall(ASKING * 40)
+            connection.sendall(LONG_REQUEST * 40)
     except OSError:
         return
 
@@ -100,7 +99,7 @@ def test_a_body_without_a_length_is_not_taken_for_none_in_http_1_0(
     assert [] == sink.names
 
 
-def test_an_origin_with_a_port_of_five_thousand_digits_is_one_of_a_stranger(
+def test_an_origin_with_a_port_of_five_thousand_digits_is_foreign(
     serve_http: Serve, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -112,7 +111,7 @@ def test_an_origin_with_a_port_of_five_thousand_digits_is_one_of_a_stranger(
 def test_a_body_refused_at_its_head_gets_one_answer_and_the_next_request_its_own(
     serve_http: Serve, sink: RecordingSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collectors._http_app._LINGER_S", 0.2)  # then the rest is left to the connection
+    monkeypatch.setattr("collectors.otlp_http._LINGER_S", 0.2)  # then the rest is left to the connection
     refused = post(b"", length=300_000).replace(b"x-protobuf", b"x-other")
     with connect(serve_http(header_timeout_s=0.5).endpoint) as connection:
         connection.sendall(refused)

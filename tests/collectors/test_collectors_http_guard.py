@@ -1,4 +1,4 @@
-"""What a connection over HTTP may take, and what is made of requests that no exporter sends."""
+"""Limits of connections over HTTP, and answers to requests that no exporter sends."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import time
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,8 +22,6 @@ from otel_agentic.errors import OverloadedError
 from tests.collectors.raw import answers, connect, exchange, post, spans, until_closed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from collectors.otlp_http import OtlpHttpCollector
     from tests.collectors.conftest import RecordingSink
 
@@ -64,17 +63,17 @@ def test_a_sender_that_was_answered_keeps_its_connection_while_others_do_nothing
 def test_of_idle_senders_the_one_that_was_quiet_for_longest_goes(serve_http: Serve) -> None:
     collector = serve_http(max_connections=3)
     with ExitStack() as open_:
-        kept = []
+        results = []
         for _ in range(3):
-            kept.append(open_.enter_context(connect(collector.endpoint)))
-            kept[-1].sendall(post(spans("chat")))
-            assert [200] == answers(kept[-1].recv(65536))
-        kept[0].sendall(post(spans("again")))  # the first is the busiest now
-        assert [200] == answers(kept[0].recv(65536))
+            results.append(open_.enter_context(connect(collector.endpoint)))
+            results[-1].sendall(post(spans("chat")))
+            assert [200] == answers(results[-1].recv(65536))
+        results[0].sendall(post(spans("again")))  # the first is the busiest now
+        assert [200] == answers(results[0].recv(65536))
         assert 200 == send(collector).status_code
-        assert b"" == until_closed(kept[1])
-        kept[0].sendall(post(spans("and again")))
-        assert [200] == answers(kept[0].recv(65536))
+        assert b"" == until_closed(results[1])
+        results[0].sendall(post(spans("and again")))
+        assert [200] == answers(results[0].recv(65536))
 
 
 def test_where_every_connection_waits_for_its_answer_a_new_one_is_asked_to_come_back(
@@ -82,12 +81,12 @@ def test_where_every_connection_waits_for_its_answer_a_new_one_is_asked_to_come_
 ) -> None:
     collector = serve_http(max_connections=2)
     sink.delay_s = 1.5
-    with connect(collector.endpoint) as one, connect(collector.endpoint) as two:
-        for connection in (one, two):
+    with connect(collector.endpoint) as first, connect(collector.endpoint) as two:
+        for connection in (first, two):
             connection.sendall(post(spans("chat")))
         time.sleep(0.3)
         refused = exchange(collector.endpoint, b"")
-        assert [200, 200] == [answers(connection.recv(65536))[0] for connection in (one, two)]
+        assert [200, 200] == [answers(connection.recv(65536))[0] for connection in (first, two)]
     head, _, body = refused.partition(b"\r\n\r\n")
     assert [503] == answers(refused)
     assert b"retry-after: " in head.lower()
@@ -97,7 +96,7 @@ def test_where_every_connection_waits_for_its_answer_a_new_one_is_asked_to_come_
 def test_a_connection_lives_on_between_requests_for_as_long_as_it_may(serve_http: Serve) -> None:
     collector = serve_http(idle_timeout_s=1, header_timeout_s=0.3)
     with connect(collector.endpoint) as connection:
-        for pause_s in (0.0, 0.6):  # longer than a head may take, for it has not begun
+        for pause_s in (0.0, 0.6):  # longer than a head may take, because it has not begun
             time.sleep(pause_s)
             connection.sendall(post(spans("chat")))
             assert [200] == answers(connection.recv(65536))
@@ -173,7 +172,7 @@ def test_a_length_beyond_the_limit_is_413_before_the_body_is_sent(serve_http: Se
     assert b"connection: close" in received.lower()
 
 
-def test_who_asks_first_is_told_to_go_on(serve_http: Serve, sink: RecordingSink) -> None:
+def test_a_client_that_expects_100_gets_continue(serve_http: Serve, sink: RecordingSink) -> None:
     body = spans("chat")
     with connect(serve_http().endpoint) as connection:
         connection.sendall(post(b"", "Expect: 100-continue", length=len(body)))
@@ -190,10 +189,10 @@ def test_a_refused_request_leaves_its_connection_usable(serve_http: Serve, sink:
         sink.error = OverloadedError("full")
     kind = "text/plain" if refuse == "type" else "application/x-protobuf"
     with httpx.Client(headers={"content-type": kind}) as client:
-        one, two = (client.post(f"{collector.endpoint}/v1/traces", content=bytes(300_000)) for _ in range(2))
-        assert one.extensions["network_stream"] is two.extensions["network_stream"]
+        first, two = (client.post(f"{collector.endpoint}/v1/traces", content=bytes(300_000)) for _ in range(2))
+        assert first.extensions["network_stream"] is two.extensions["network_stream"]
     expected = {"token": 401, "type": 415, "overload": 400}[refuse]
-    assert expected == one.status_code
+    assert expected == first.status_code
 
 
 def test_after_the_sink_was_full_requests_are_refused_for_a_moment_without_being_decoded(
@@ -241,7 +240,7 @@ def test_a_bomb_is_refused_in_bounded_memory(serve_http: Serve, encoding: str) -
     assert peak_bytes < 5_000_000
 
 
-# Requests of odd shapes
+# Malformed requests
 
 
 TWO_WAYS = {
@@ -330,7 +329,7 @@ def test_other_methods_are_405_and_say_which_one_it_is(serve_http: Serve, method
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "message"),
     [
         ("/v1/metrics", "metrics are not collected here"),
         ("/v1development/profiles", "profiles are not collected here"),
@@ -339,10 +338,10 @@ def test_other_methods_are_405_and_say_which_one_it_is(serve_http: Serve, method
         ("/v1/TRACES", "send spans by POST to /v1/traces"),
     ],
 )
-def test_other_paths_are_404_with_a_sentence(serve_http: Serve, path: str, told: str) -> None:
+def test_other_paths_are_404_with_a_sentence(serve_http: Serve, path: str, message: str) -> None:
     received = exchange(serve_http().endpoint, post(b"", "Connection: close", path=path))
     assert [404] == answers(received)
-    assert told in Status.FromString(received.partition(b"\r\n\r\n")[2]).message
+    assert message in Status.FromString(received.partition(b"\r\n\r\n")[2]).message
 
 
 def test_an_offer_to_speak_another_protocol_is_let_pass(serve_http: Serve, sink: RecordingSink) -> None:

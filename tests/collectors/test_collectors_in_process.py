@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from inline_snapshot import snapshot
@@ -16,8 +17,6 @@ from otel_agentic.errors import OverloadedError
 from tests.snapshots import passage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pytest
 
     from collectors.otlp_http import OtlpHttpCollector
@@ -95,7 +94,7 @@ def test_shutting_down_delivers_what_waits(sink: RecordingSink) -> None:
 
 
 class _SlowSink:
-    """Takes nothing until it is told to."""
+    """Accepts nothing until it is released."""
 
     def __init__(self, inner: RecordingSink) -> None:
         self.go = threading.Event()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import zstandard
@@ -10,13 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors._admission import Holding, MemoryBudget
-from collectors._inflate import Gunzip, Unzstd, inflate, inflater
+from collectors._http import Encoding, Gunzip, Inflater, Unzstd, inflate, inflater
 from otel_agentic.errors import DecodeError, OverloadedError, TooLargeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from collectors._inflate import Encoding, Inflater
 
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,

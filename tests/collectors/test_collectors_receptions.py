@@ -11,7 +11,7 @@ from otel_agentic.errors import OverloadedError
 
 
 async def receive(receptions: Receptions, peer: str, takes_s: float) -> str:
-    """Return what becomes of a message that takes so long."""
+    """Return the outcome of a message that takes so long."""
     try:
         await receptions.receive(peer, lambda: asyncio.sleep(takes_s))
     except OverloadedError:

@@ -1,10 +1,11 @@
-"""A thousand connections that do next to nothing, and the senders beside them."""
+"""A thousand almost idle connections, and the senders next to them."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,6 @@ from tests.collectors.raw import (
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
 
     from collectors.otlp_grpc import OtlpGrpcCollector
     from collectors.otlp_http import OtlpHttpCollector

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +23,6 @@ from otel_agentic.errors import OverloadedError, StoreUnusableError
 from tests.collectors.raw import EXPORT, address_of, answers, connect, post, spans, until_closed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.collectors.conftest import RecordingSink
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "receiving.md"
@@ -31,7 +30,7 @@ METRICS: Final = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Expor
 
 
 def table() -> dict[str, tuple[int, str, str]]:
-    """Return what was sent -> HTTP, gRPC, and whether exporters try again."""
+    """Return request -> HTTP status, gRPC status, and whether exporters retry."""
     text = PAGE.read_text("utf-8").partition("## Responses")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.+?) \| (\d{3}) \| `(\w+)` \|(.*)\|$", text, re.MULTILINE)
     return {sent: (int(http), code, again.strip()) for sent, http, code, again in rows}
@@ -57,7 +56,7 @@ class Scene:
     half: bool = False
 
 
-ASKED: Final[dict[str, Any]] = {"token": SecretStr("in-3f1c")}
+AUTHENTICATED: Final[dict[str, Any]] = {"token": SecretStr("in-3f1c")}
 SCENES: Final = {
     "spans, all stored": Scene(data=spans("chat")),
     "an empty request": Scene(),
@@ -65,8 +64,8 @@ SCENES: Final = {
     "log records to the path of spans": Scene(data=logs()),
     "undecodable or truncated data": Scene(data=spans("chat")[:-1]),
     "compressed bytes that are damaged": Scene(data=gzip.compress(spans("chat"))[:-4], encoding="gzip"),
-    "no token, or an unknown one": Scene(data=spans("chat"), settings=ASKED, token="guessed"),  # noqa: S106 — made up
-    "a token of another role": Scene(data=spans("chat"), settings=ASKED, token="ask-77aa"),  # noqa: S106 — made up
+    "no token, or an unknown one": Scene(data=spans("chat"), settings=AUTHENTICATED, token="guessed"),  # noqa: S106 — made up
+    "a token of another role": Scene(data=spans("chat"), settings=AUTHENTICATED, token="ask-77aa"),  # noqa: S106 — made up
     "metrics or profiles": Scene(http_path="/v1/metrics", grpc_path=METRICS),
     "a body that does not arrive in time": Scene(settings={"body_timeout_s": 0.4}, half=True),
     "a request larger than `receive.max_request_bytes`": Scene(
@@ -123,14 +122,14 @@ def over_grpc(endpoint: str, scene: Scene) -> tuple[str, bool]:
     metadata = [("authorization", f"Bearer {scene.token}")] if scene.token else []
     with grpc.insecure_channel(f"{host}:{port}", [("grpc.use_local_subchannel_pool", 1)]) as channel:
         if scene.half:
-            asked = channel.stream_unary(scene.grpc_path).future(_nothing_for_a_while(), timeout=20)
+            call = channel.stream_unary(scene.grpc_path).future(_nothing_for_a_while(), timeout=20)
         else:
-            asked = channel.unary_unary(scene.grpc_path).future(scene.data, metadata=metadata, timeout=20)
-        trailers = {item.key: item.value for item in asked.trailing_metadata() or ()}
-        return asked.code().name, b"RetryInfo" in trailers.get("grpc-status-details-bin", b"")
+            call = channel.unary_unary(scene.grpc_path).future(scene.data, metadata=metadata, timeout=20)
+        trailers = {item.key: item.value for item in call.trailing_metadata() or ()}
+        return call.code().name, b"RetryInfo" in trailers.get("grpc-status-details-bin", b"")
 
 
 def _nothing_for_a_while() -> Iterator[bytes]:
-    """Have a call under way that sends no message."""
+    """Keep a call open that sends no message."""
     time.sleep(1.5)
     yield from ()

@@ -42,7 +42,7 @@ def test_too_few_runs_are_refused() -> None:
         lambda: agent_surface.parameter_correctness({"x": 1}, {"properties": {"x": {}}, "required": ["x"]}),
     ],
 )
-def test_a_schema_or_call_that_the_pages_stumble_over_is_told(complaint: Any) -> None:
+def test_a_schema_or_call_on_which_the_pages_fail_is_refused(complaint: Any) -> None:
     with pytest.raises(BadInputError):
         complaint()
 

@@ -43,13 +43,13 @@ def test_each_number_lies_between_0_and_1_and_the_sum_is_their_mean(used: Any, e
 
 
 @given(agentic=json_values, truth=json_values, weights=st.none() | json_values)
-def test_whatever_comes_in_there_is_a_score_or_a_complaint(agentic: Any, truth: Any, weights: Any) -> None:
+def test_every_input_gives_a_score_or_a_complaint(agentic: Any, truth: Any, weights: Any) -> None:
     with suppress(BadInputError):
         assert 0 <= tool_correctness(agentic, truth, weights=weights).overall_correctness <= 1
 
 
 @pytest.mark.parametrize(
-    ("used", "told"),
+    ("used", "explanation"),
     [
         (["search"], "agentic.tools_used[0] is 'search'; allowed: an object with tool_name, parameters and step"),
         ({"tool_name": "search"}, "agentic.tools_used is {'tool_name': 'search'}; allowed: a list of objects"),
@@ -57,16 +57,16 @@ def test_whatever_comes_in_there_is_a_score_or_a_complaint(agentic: Any, truth: 
         ([SEARCH, BOOK | {"parameters": "id=7"}], "agentic.tools_used[1].parameters is 'id=7'; allowed: an object"),
     ],
 )
-def test_a_malformed_tool_is_named(used: Any, told: str) -> None:
+def test_a_malformed_tool_is_named(used: Any, explanation: str) -> None:
     with pytest.raises(BadInputError) as raised:
         scores(used, [SEARCH, BOOK])
-    assert str(raised.value).startswith(told)
+    assert str(raised.value).startswith(explanation)
 
 
 @pytest.mark.parametrize(
     "weights", [{}, {"selection": 1.0}, dict.fromkeys(("selection", "parameters", "sequence", "utilization"), 1)]
 )
-def test_weights_that_give_no_score_are_told(weights: dict[str, float]) -> None:
+def test_weights_that_give_no_score_are_refused(weights: dict[str, float]) -> None:
     call = {"tools_used": [SEARCH], "final_answer_uses_tools": True}
     with pytest.raises(BadInputError, match="with tool_weights"):
         tool_correctness(call, {"expected_tools": [SEARCH]}, weights=weights)

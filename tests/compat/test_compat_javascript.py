@@ -21,11 +21,11 @@ def test_the_text_of_a_value_reads_as_an_equal_value(value: Any) -> None:
     assert deep_equal(json.loads(json_text(value)), value)
 
 
-@given(one=values, other=values)
-def test_equal_values_are_of_one_kind_whichever_stands_first(one: Any, other: Any) -> None:
-    if deep_equal(one, other):
-        assert type_of(one) == type_of(other)
-        assert deep_equal(other, one)
+@given(item=values, other=values)
+def test_equal_values_are_of_one_kind_whichever_stands_first(item: Any, other: Any) -> None:
+    if deep_equal(item, other):
+        assert type_of(item) == type_of(other)
+        assert deep_equal(other, item)
 
 
 @pytest.mark.parametrize(

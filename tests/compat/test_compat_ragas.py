@@ -34,10 +34,10 @@ def test_every_number_but_the_legacy_one_lies_between_0_and_1(predicted: Any, re
     assert 0 <= tool_call_f1(predicted, reference) <= 1
 
 
-@given(made=calls, data=st.data())
-def test_without_order_a_permutation_scores_1(made: list[RagasCall], data: st.DataObject) -> None:
-    shuffled = data.draw(st.permutations(made))
-    assert tool_call_accuracy(shuffled, made, strict_order=False) == 1.0
+@given(actual=calls, data=st.data())
+def test_without_order_a_permutation_scores_1(actual: list[RagasCall], data: st.DataObject) -> None:
+    shuffled = data.draw(st.permutations(actual))
+    assert tool_call_accuracy(shuffled, actual, strict_order=False) == 1.0
 
 
 @given(
@@ -46,8 +46,8 @@ def test_without_order_a_permutation_scores_1(made: list[RagasCall], data: st.Da
     )
 )
 def test_topics_give_numbers_below_1(topics: list[tuple[bool, Any]]) -> None:
-    told = topic_adherence([refused for refused, _ in topics], [classified for _, classified in topics])
-    assert all(0 <= number < 1 for number in (told.precision, told.recall, told.f1))
+    explanation = topic_adherence([refused for refused, _ in topics], [classified for _, classified in topics])
+    assert all(0 <= number < 1 for number in (explanation.precision, explanation.recall, explanation.f1))
 
 
 def test_classifications_for_other_topics_are_refused() -> None:
@@ -56,18 +56,18 @@ def test_classifications_for_other_topics_are_refused() -> None:
 
 
 def test_both_answers_are_shown_as_json_in_either_order() -> None:
-    seen: list[dict[str, str]] = []
+    known: list[dict[str, str]] = []
 
     def ask(prompt: str) -> str:
-        seen.append(json.loads(next(line for line in prompt.splitlines() if line.startswith("{"))))
+        known.append(json.loads(next(line for line in prompt.splitlines() if line.startswith("{"))))
         return "4"
 
     assert answer_accuracy("Capital?", 'Paris"}', "Lyon", ask=ask).score == 1.0
-    assert [list(shown) for shown in seen] == [
+    assert [list(visible) for visible in known] == [
         ["question", "user_answer", "reference"],
         ["question", "reference", "user_answer"],
     ]
-    assert seen[0]["user_answer"] == 'Paris"}'
+    assert known[0]["user_answer"] == 'Paris"}'
 
 
 class TestFaultsOfRagas:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from inline_snapshot import external_file
@@ -13,9 +15,6 @@ from tests.cli.running import run
 from tests.cli.small import NOON_NS, conversation, write_cases, write_spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     import pytest
 
 _DAY_NS: Final = 24 * 3600 * 10**9

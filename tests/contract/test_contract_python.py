@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from inline_snapshot import external_file
 
 import otel_agentic
 from otel_agentic import dialects, evaluators, judges, plugins, spans, stats
 from otel_agentic.commands.registry import registered
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: The class, or classes, that a plug-in of a group satisfies.
 _PROTOCOLS: Final[dict[str, tuple[type, ...]]] = {
@@ -70,7 +68,7 @@ def _member(value: object) -> str:
 
 def _signature(value: object) -> str:
     try:
-        text = str(inspect.signature(value))  # type: ignore[arg-type]  # whatever has no signature raises
+        text = str(inspect.signature(value))  # type: ignore[arg-type]  # a value without a signature raises
     except (TypeError, ValueError):
         return ""
     # A default that is an object of ours is printed with its module, or with its address.

@@ -8,10 +8,10 @@ from tools.store_reference import Relation, schema
 
 
 def test_tables_views_and_columns_are_the_golden_ones() -> None:
-    found = schema()
+    result = schema()
     lines = [
-        *(line for table in sorted(found.tables, key=_name) for line in _described("table", table)),
-        *(line for view in sorted(found.views, key=_name) for line in _described("view", view)),
+        *(line for table in sorted(result.tables, key=_name) for line in _described("table", table)),
+        *(line for view in sorted(result.views, key=_name) for line in _described("view", view)),
     ]
     assert "\n".join([*lines, ""]) == external_file("golden/store.txt")
 

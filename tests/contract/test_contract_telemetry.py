@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inline_snapshot import external_file
 
 from otel_agentic.telemetry.names import INSTRUMENTS
-from tests.pipeline.running import eventually
+from tests.live.running_collector import eventually
 from tests.telemetry.collecting import collecting, converse
 from tests.telemetry.receiver.over_http import http_receiver
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.telemetry.receiver.received import Received
 
 
 def test_metrics_and_events_are_the_golden_ones(tmp_path: Path) -> None:
-    wanted = {instrument.name for instrument in INSTRUMENTS}
+    expected = {instrument.name for instrument in INSTRUMENTS}
     with (
         http_receiver() as receiver,
         collecting(tmp_path, emit={"endpoint": receiver.endpoint, "interval_s": 0.2, "events": "all"}) as collector,
     ):
         converse(*collector)
-        eventually(lambda: wanted - _exported(receiver.received), set())
+        eventually(lambda: expected - _exported(receiver.received), set())
     assert "\n".join([*_metrics(receiver.received), *_events(receiver.received), ""]) == external_file(
         "golden/telemetry.txt"
     )

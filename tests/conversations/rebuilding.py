@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from otel_agentic.config import ConversationSettings
-from otel_agentic.conversations import assemble, link_segments, read_segments
+from otel_agentic.conversations import (
+    Conversation,
+    Linked,
+    Segment,
+    ToolCall,
+    Turn,
+    assemble,
+    link_segments,
+    read_segments,
+)
 from otel_agentic.dialects import Reader
-from otel_agentic.spans.model import Span, StatusCode
+from otel_agentic.spans.model import LogRecord, Span, SpanBatch, StatusCode
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, span
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from otel_agentic.conversations import Conversation, Linked, Segment, ToolCall, Turn
-    from otel_agentic.spans.model import LogRecord, SpanBatch
 
 SETTINGS: Final = ConversationSettings()
 READER: Final = Reader.from_settings(SETTINGS)
@@ -27,31 +31,31 @@ def segments(*items: Span | LogRecord | SpanBatch) -> list[Segment]:
 
 
 def linked(*items: Span | LogRecord | SpanBatch) -> list[Linked]:
-    """Return what is linked to what."""
+    """Return the linked segments."""
     return link_segments(segments(*items), SETTINGS)
 
 
 def conversations(*items: Span | LogRecord | SpanBatch) -> list[Conversation]:
-    """Return the conversations that spans and log records tell."""
-    return [assemble(found, SETTINGS, closed_by="end_of_input") for found in linked(*items)]
+    """Return the conversations of spans and log records."""
+    return [assemble(conversation, SETTINGS, closed_by="end_of_input") for conversation in linked(*items)]
 
 
 def conversation_of(*items: Span | LogRecord | SpanBatch) -> Conversation:
-    """Return the one conversation that spans and log records tell."""
-    (found,) = conversations(*items)
-    return found
+    """Return the only conversation of spans and log records."""
+    (conversation,) = conversations(*items)
+    return conversation
 
 
 def turn_of(*items: Span | LogRecord | SpanBatch) -> Turn:
     """Return the one turn of the one conversation."""
-    (found,) = conversation_of(*items).turns
-    return found
+    (turn,) = conversation_of(*items).turns
+    return turn
 
 
 def call_of(*items: Span | LogRecord | SpanBatch) -> ToolCall:
     """Return the one call of the one turn."""
-    (found,) = turn_of(*items).calls
-    return found
+    (call,) = turn_of(*items).calls
+    return call
 
 
 def at(seconds: float) -> int:
@@ -67,7 +71,7 @@ def act(operation: str, start_s: float, end_s: float | None = None, **more: Any)
 
 
 def run(start_s: float, end_s: float | None = None, *, agent: str = "travel", **more: Any) -> Span:
-    """Return an `invoke_agent` span; `id`, `query` and `answer` are what it says of itself."""
+    """Return an `invoke_agent` span; `id`, `query` and `answer` are its own attributes."""
     attributes = {"gen_ai.agent.name": agent, **_named(more), **more.pop("attributes", {})}
     attributes |= _spoken(more.pop("query", None), more.pop("answer", None))
     return act("invoke_agent", start_s, end_s, attributes=attributes, **more)
@@ -75,16 +79,16 @@ def run(start_s: float, end_s: float | None = None, *, agent: str = "travel", **
 
 def chat(
     start_s: float,
-    heard: Iterable[dict[str, Any]] | None = None,
-    said: Iterable[dict[str, Any]] | None = None,
+    received: Iterable[dict[str, Any]] | None = None,
+    answer: Iterable[dict[str, Any]] | None = None,
     **more: Any,
 ) -> Span:
-    """Return a `chat` span that heard and said messages, None when they were not captured."""
+    """Return a `chat` span with input and output messages, None if they were not captured."""
     attributes = {**_named(more), **more.pop("attributes", {})}
-    if heard is not None:
-        attributes["gen_ai.input.messages"] = list(heard)
-    if said is not None:
-        attributes["gen_ai.output.messages"] = list(said)
+    if received is not None:
+        attributes["gen_ai.input.messages"] = list(received)
+    if answer is not None:
+        attributes["gen_ai.output.messages"] = list(answer)
     return act("chat", start_s, attributes=attributes, **more)
 
 
@@ -123,7 +127,7 @@ def asks(*calls: tuple[str | None, str, Any], text: str | None = None) -> dict[s
     }
 
 
-def told(call_id: str | None, result: Any, role: str = "tool") -> dict[str, Any]:
+def tool_result(call_id: str | None, result: Any, role: str = "tool") -> dict[str, Any]:
     """Return a message that carries a tool's result."""
     return {"role": role, "parts": [{"type": "tool_call_response", "id": call_id, "response": result}]}
 
@@ -134,9 +138,9 @@ def _named(more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spoken(query: str | None, answer: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if query is not None:
-        found["gen_ai.input.messages"] = [user(query)]
+        result["gen_ai.input.messages"] = [user(query)]
     if answer is not None:
-        found["gen_ai.output.messages"] = [assistant(answer)]
-    return found
+        result["gen_ai.output.messages"] = [assistant(answer)]
+    return result

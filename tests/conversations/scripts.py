@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -20,8 +21,6 @@ from otel_agentic.testing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from otel_agentic.spans.model import SpanBatch
 
 #: All who carry a run whole: its queries, answers, calls, and the name of the conversation.
@@ -40,7 +39,7 @@ SPEAKERS: Final[Mapping[str, Callable[[AgentRunScript], SpanBatch]]] = {
 }
 #: Carries all but the name of the conversation.
 NAMELESS: Final[Mapping[str, Callable[[AgentRunScript], SpanBatch]]] = {"vercel 7": partial(speak_vercel, version=7)}
-#: Carries what was done, and nothing of what was said.
+#: Contains the actions, and no messages.
 WORDLESS: Final[Mapping[str, Callable[[AgentRunScript], SpanBatch]]] = {
     "genai none": partial(speak_genai, style="none")
 }

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.spans.model import StatusCode
+from otel_agentic.spans.model import Span, StatusCode
 from tests.conversations.rebuilding import (
     asks,
     assistant,
@@ -16,8 +16,8 @@ from tests.conversations.rebuilding import (
     conversation_of,
     conversations,
     run,
-    told,
     tool,
+    tool_result,
     turn_of,
     user,
 )
@@ -25,7 +25,6 @@ from tests.conversations.rebuilding import (
 if TYPE_CHECKING:
     from random import Random
 
-    from otel_agentic.spans.model import Span
 
 GO: Final = user("Go")
 ROOT: Final = run(0, 99, id="c1", query="Go")
@@ -38,8 +37,8 @@ def answers(*spans: Span) -> Answers:
     return [(turn.query, turn.answer, turn.answer_captured) for turn in conversation_of(*spans).turns]
 
 
-def model(start_s: float, heard: Any, said: Any) -> Span:
-    return chat(start_s, heard, said, parent=ROOT)
+def model(start_s: float, received: Any, answer: Any) -> Span:
+    return chat(start_s, received, answer, parent=ROOT)
 
 
 def silent(start_s: float, query: str, **more: Any) -> Span:
@@ -47,59 +46,59 @@ def silent(start_s: float, query: str, **more: Any) -> Span:
     return run(start_s, start_s + 5, id="c1", trace=query, query=query, **more)
 
 
-def remembering(start_s: float, *heard: Any) -> list[Span]:
+def remembering(start_s: float, *received: Any) -> list[Span]:
     """Return the run of the query C, whose model was sent a history."""
     root = run(start_s, start_s + 5, id="c1", trace="C", query="C")
-    return [root, chat(start_s + 1, [*heard, user("C")], [assistant("c")], parent=root)]
+    return [root, chat(start_s + 1, [*received, user("C")], [assistant("c")], parent=root)]
 
 
 A: Final = run(0, 5, id="c1", trace="A", query="A", answer="a")
-SAID_A: Final = (user("A"), assistant("a"))
+TURN_A: Final = (user("A"), assistant("a"))
 LAST: Final = ("C", "c", True)
 
-#: What the last turn was told, and what the turn before it came to.
-TOLD: Final[dict[str, tuple[list[Span], Answers]]] = {
+#: The history that the last turn received, and the expected answers of the turns.
+HISTORIES: Final[dict[str, tuple[list[Span], Answers]]] = {
     "the next turn knows it": (
-        [A, silent(10, "B"), *remembering(20, *SAID_A, user("B"), assistant("b"))],
+        [A, silent(10, "B"), *remembering(20, *TURN_A, user("B"), assistant("b"))],
         [("A", "a", True), ("B", "b", True), LAST]),
-    "the next turn knows it beside calls": (
-        [A, silent(10, "B"), *remembering(20, *SAID_A, user("B"), LOOK, told("x1", 1), assistant("b"))],
+    "the next turn knows it together with calls": (
+        [A, silent(10, "B"), *remembering(20, *TURN_A, user("B"), LOOK, tool_result("x1", 1), assistant("b"))],
         [("A", "a", True), ("B", "b", True), LAST]),
-    "there was none": (
-        [A, silent(10, "B"), *remembering(20, *SAID_A, user("B"))], [("A", "a", True), ("B", None, False), LAST]),
+    "there was no answer": (
+        [A, silent(10, "B"), *remembering(20, *TURN_A, user("B"))], [("A", "a", True), ("B", None, False), LAST]),
     "there was a call and no answer": (
-        [A, silent(10, "B"), *remembering(20, *SAID_A, user("B"), LOOK, told("x1", 1))],
+        [A, silent(10, "B"), *remembering(20, *TURN_A, user("B"), LOOK, tool_result("x1", 1))],
         [("A", "a", True), ("B", None, False), LAST]),
     "the next turn forgot the turn": (
-        [A, silent(10, "B"), *remembering(20, *SAID_A)], [("A", "a", True), ("B", None, False), LAST]),
+        [A, silent(10, "B"), *remembering(20, *TURN_A)], [("A", "a", True), ("B", None, False), LAST]),
     "the next turn remembers nothing": (
         [A, silent(10, "B"), *remembering(20)], [("A", "a", True), ("B", None, False), LAST]),
     "the run failed": (
         [A, silent(10, "B", status=StatusCode.ERROR, status_message="boom"),
-         *remembering(20, *SAID_A, user("B"), assistant("b"))], [("A", "a", True), ("B", None, False), LAST]),
-    "the run said otherwise": (
-        [A, run(10, 15, id="c1", trace="B", query="B", answer="own"), *remembering(20, *SAID_A, user("B"), assistant("b"))],
+         *remembering(20, *TURN_A, user("B"), assistant("b"))], [("A", "a", True), ("B", None, False), LAST]),
+    "the run recorded another one": (
+        [A, run(10, 15, id="c1", trace="B", query="B", answer="own"), *remembering(20, *TURN_A, user("B"), assistant("b"))],
         [("A", "a", True), ("B", "own", True), LAST]),
     "it was taken out": (
-        [A, silent(10, "B"), *remembering(20, *SAID_A, user("B"), assistant("[REDACTED]"))],
+        [A, silent(10, "B"), *remembering(20, *TURN_A, user("B"), assistant("[REDACTED]"))],
         [("A", "a", True), ("B", None, False), LAST]),
     "one that was asked twice": (
-        [A, silent(10, "A "), *remembering(20, *SAID_A, user("A "), assistant("a2"))],
+        [A, silent(10, "A "), *remembering(20, *TURN_A, user("A "), assistant("a2"))],
         [("A", "a", True), ("A ", "a2", True), LAST]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", HISTORIES)
 def test_an_answer_that_was_not_recorded_is_the_one_that_the_next_turn_remembers(name: str) -> None:
-    spans, expected = TOLD[name]
+    spans, expected = HISTORIES[name]
 
     assert expected == answers(*spans)
 
 
-@given(name=st.sampled_from(sorted(TOLD)), random=st.randoms(use_true_random=False))
+@given(name=st.sampled_from(sorted(HISTORIES)), random=st.randoms(use_true_random=False))
 @settings(max_examples=20)
 def test_the_order_of_arrival_answers_nothing_else(name: str, random: Random) -> None:
-    spans, _ = TOLD[name]
+    spans, _ = HISTORIES[name]
 
     assert conversations(*spans) == conversations(*random.sample(spans, k=len(spans)))
 
@@ -109,7 +108,7 @@ def test_a_tool_that_gives_the_answer_is_no_call(name: str) -> None:
     given_answer = asks(("x2", name, {"answer": "The Ritz."}))
     spans = [
         model(1, [GO], [LOOK]), tool(2, call_id="x1", parent=ROOT, result="Ritz"),
-        model(3, [GO, LOOK, told("x1", "Ritz")], [given_answer]), tool(4, name, call_id="x2", parent=ROOT),
+        model(3, [GO, LOOK, tool_result("x1", "Ritz")], [given_answer]), tool(4, name, call_id="x2", parent=ROOT),
     ]  # fmt: skip
 
     turn = turn_of(ROOT, *spans)
@@ -118,16 +117,16 @@ def test_a_tool_that_gives_the_answer_is_no_call(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         asks(("x1", "final_answers", {"answer": "The Ritz."})),
         asks(("x1", "search", {"q": "a"}), text="The Ritz."),
         asks(("x1", "search", {"q": "a"}), ("x2", "final_answer", {"answer": "The Ritz."})),
     ],
-    ids=["a tool with another name", "text beside a call", "an answer beside a call"],
+    ids=["a tool with another name", "text next to a call", "an answer next to a call"],
 )
-def test_what_comes_with_a_call_is_no_answer(said: dict[str, Any]) -> None:
-    assert (None, True) == answers(ROOT, model(1, [GO], [said]))[0][1:]
+def test_what_comes_with_a_call_is_no_answer(answer: dict[str, Any]) -> None:
+    assert (None, True) == answers(ROOT, model(1, [GO], [answer]))[0][1:]
 
 
 def test_a_tool_called_with_the_answer_gives_it_and_one_called_with_more_does_something() -> None:

@@ -14,8 +14,8 @@ from tests.conversations.rebuilding import (
     chat,
     conversation_of,
     run,
-    told,
     tool,
+    tool_result,
     turn_of,
     user,
 )
@@ -28,8 +28,8 @@ ROOT = run(0, 99, id="c1", query="Go")
 GO = user("Go")
 
 
-def model(start_s: float, heard: list[Any] | None, said: list[Any] | None) -> Span:
-    return chat(start_s, heard, said, parent=ROOT)
+def model(start_s: float, received: list[Any] | None, answer: list[Any] | None) -> Span:
+    return chat(start_s, received, answer, parent=ROOT)
 
 
 def work(start_s: float, name: str = "search", **more: Any) -> Span:
@@ -51,10 +51,12 @@ def test_a_span_and_a_request_of_one_id_are_one_call() -> None:
     )  # fmt: skip
 
 
-def test_a_request_without_a_span_is_a_call_and_its_result_is_what_the_model_was_told() -> None:
-    asked = asks(("x1", "search", {"q": "a"}))
+def test_a_request_without_a_span_is_a_call_with_the_result_that_the_model_received() -> None:
+    request = asks(("x1", "search", {"q": "a"}))
 
-    (call,) = calls(model(1, [GO], [asked]), model(3, [GO, asked, told("x1", {"hits": 2})], [assistant("Two.")]))
+    (call,) = calls(
+        model(1, [GO], [request]), model(3, [GO, request, tool_result("x1", {"hits": 2})], [assistant("Two.")])
+    )
 
     assert ({"hits": 2}, True, "message", None) == (call.result, call.result_captured, call.source, call.span_id)
 
@@ -70,15 +72,17 @@ def test_a_span_without_a_request_is_a_call() -> None:
 def test_an_id_that_repeats_within_a_turn_names_two_calls() -> None:
     first, second = asks(("x1", "search", {"q": "a"})), asks(("x1", "search", {"q": "b"}))
 
-    found = calls(
+    tool_calls = calls(
         model(1, [GO], [first]),
         work(2, call_id="x1", result="A"),
-        model(3, [GO, first, told("x1", "A")], [second]),
+        model(3, [GO, first, tool_result("x1", "A")], [second]),
         work(4, call_id="x1", result="B"),
-        model(5, [GO, first, told("x1", "A"), second, told("x1", "B")], [assistant("Done")]),
+        model(5, [GO, first, tool_result("x1", "A"), second, tool_result("x1", "B")], [assistant("Done")]),
     )
 
-    assert [(1, {"q": "a"}, "A"), (2, {"q": "b"}, "B")] == [(call.step, call.arguments, call.result) for call in found]
+    assert [(1, {"q": "a"}, "A"), (2, {"q": "b"}, "B")] == [
+        (call.step, call.arguments, call.result) for call in tool_calls
+    ]
 
 
 def test_an_id_that_repeats_in_another_turn_is_another_call() -> None:
@@ -90,24 +94,24 @@ def test_an_id_that_repeats_in_another_turn_is_another_call() -> None:
 
 
 def test_without_ids_name_and_arguments_join() -> None:
-    found = calls(
+    tool_calls = calls(
         model(1, [GO], [asks((None, "search", {"q": "a"}), (None, "search", {"q": "b"}), (None, "book", {}))]),
         work(2, arguments='{"q": "b"}', result="B"),
         work(3, arguments='{"q": "a"}', result="A"),
         work(4, "book", result="C"),
     )
 
-    assert [({"q": "a"}, "A"), ({"q": "b"}, "B"), ({}, "C")] == [(call.arguments, call.result) for call in found]
+    assert [({"q": "a"}, "A"), ({"q": "b"}, "B"), ({}, "C")] == [(call.arguments, call.result) for call in tool_calls]
 
 
 def test_without_ids_and_arguments_order_joins() -> None:
-    found = calls(
+    tool_calls = calls(
         model(1, [GO], [asks(("x1", "search", {"q": "a"}), ("x2", "search", {"q": "b"}))]),
         work(2, result="A"),
         work(3, result="B"),
     )
 
-    assert [("x1", "A"), ("x2", "B")] == [(call.call_id, call.result) for call in found]
+    assert [("x1", "A"), ("x2", "B")] == [(call.call_id, call.result) for call in tool_calls]
 
 
 def test_names_join_however_they_are_written() -> None:
@@ -121,32 +125,32 @@ def test_two_ids_that_differ_are_two_calls() -> None:
 
 
 def test_the_models_arguments_win_over_the_spans() -> None:
-    asked = {"q": "a", "options": {"n": 3}}
+    request = {"q": "a", "options": {"n": 3}}
 
-    (call,) = calls(model(1, [GO], [asks(("x1", "search", asked))]), work(2, call_id="x1", arguments='{"q": "a"}'))
+    (call,) = calls(model(1, [GO], [asks(("x1", "search", request))]), work(2, call_id="x1", arguments='{"q": "a"}'))
 
-    assert asked == call.arguments
+    assert request == call.arguments
 
 
 def test_the_spans_arguments_stand_in_for_those_the_model_is_not_known_to_have_named() -> None:
     request = {"role": "assistant", "parts": [{"type": "tool_call", "id": "x1", "name": "search"}]}
     cut = asks(("x2", "search", '{"q": "trunca'))
 
-    found = calls(
+    tool_calls = calls(
         model(1, [GO], [request]),
         work(2, call_id="x1", arguments='{"q": "a"}'),
         model(3, [GO, request], [cut]),
         work(4, call_id="x2", arguments='{"q": "truncated"}'),
     )
 
-    assert [{"q": "a"}, {"q": "truncated"}] == [call.arguments for call in found]
+    assert [{"q": "a"}, {"q": "truncated"}] == [call.arguments for call in tool_calls]
 
 
 def test_calls_of_one_response_are_one_step_in_the_models_order() -> None:
-    asked = [("x1", "search", {"q": "a"}), ("x2", "search", {"q": "b"}), ("x3", "book", {})]
+    request = [("x1", "search", {"q": "a"}), ("x2", "search", {"q": "b"}), ("x3", "book", {})]
 
-    found = calls(
-        model(1, [GO], [asks(*asked)]),
+    tool_calls = calls(
+        model(1, [GO], [asks(*request)]),
         work(4, call_id="x1"),  # threads start in any order
         work(3, call_id="x2"),
         work(2, "book", call_id="x3"),
@@ -154,14 +158,14 @@ def test_calls_of_one_response_are_one_step_in_the_models_order() -> None:
     )
 
     assert [("x1", 1, 0), ("x2", 1, 1), ("x3", 1, 2), ("x4", 2, 3)] == [
-        (call.call_id, call.step, call.position) for call in found
+        (call.call_id, call.step, call.position) for call in tool_calls
     ]
 
 
 def test_a_silent_response_asked_for_the_spans_that_follow_it() -> None:
-    found = calls(model(1, None, None), work(2, "a"), work(3, "b"), model(4, None, None), work(5, "c"))
+    tool_calls = calls(model(1, None, None), work(2, "a"), work(3, "b"), model(4, None, None), work(5, "c"))
 
-    assert [("a", 1), ("b", 1), ("c", 2)] == [(call.name, call.step) for call in found]
+    assert [("a", 1), ("b", 1), ("c", 2)] == [(call.name, call.step) for call in tool_calls]
 
 
 def test_spans_that_no_model_call_precedes_are_steps_of_their_own() -> None:
@@ -169,14 +173,14 @@ def test_spans_that_no_model_call_precedes_are_steps_of_their_own() -> None:
 
 
 def test_the_output_of_a_run_stands_in_for_model_calls_that_say_nothing() -> None:
-    whole = [
+    complete = [
         asks(("x1", "search", {"q": "a"})),
-        told("x1", "A"),
+        tool_result("x1", "A"),
         asks(("x2", "book", {})),
-        told("x2", "B"),
+        tool_result("x2", "B"),
         assistant("Ok"),
     ]
-    spoken = run(0, 9, id="c1", query="Go", attributes={"gen_ai.output.messages": whole})
+    spoken = run(0, 9, id="c1", query="Go", attributes={"gen_ai.output.messages": complete})
 
     turn = turn_of(spoken, tool(2, call_id="x1", parent=spoken))
 
@@ -187,21 +191,23 @@ def test_the_output_of_a_run_stands_in_for_model_calls_that_say_nothing() -> Non
 
 
 def test_what_a_run_repeats_of_its_history_was_not_asked_for_again() -> None:
-    history = [user("Before"), asks(("x0", "old", {})), told("x0", "0"), assistant("Ok"), GO]
+    history = [user("Before"), asks(("x0", "old", {})), tool_result("x0", "0"), assistant("Ok"), GO]
     attributes = {
         "gen_ai.input.messages": history,
-        "gen_ai.output.messages": [*history, asks(("x1", "new", {})), told("x1", "1")],
+        "gen_ai.output.messages": [*history, asks(("x1", "new", {})), tool_result("x1", "1")],
     }
 
     assert ["new"] == [call.name for call in turn_of(run(0, 9, id="c1", attributes=attributes)).calls]
 
 
 def test_a_workflow_that_repeats_its_agents_asks_for_nothing_twice() -> None:
-    asked = asks((None, "search", {"q": "a"}))
-    flow = run(0, 9, id="c1", agent="flow", query="Go", attributes={"gen_ai.output.messages": [asked, assistant("Ok")]})
+    request = asks((None, "search", {"q": "a"}))
+    flow = run(
+        0, 9, id="c1", agent="flow", query="Go", attributes={"gen_ai.output.messages": [request, assistant("Ok")]}
+    )
     agent = run(1, 8, parent=flow)
 
-    assert 1 == len(turn_of(flow, agent, chat(2, [GO], [asked], parent=agent), tool(3, parent=agent)).calls)
+    assert 1 == len(turn_of(flow, agent, chat(2, [GO], [request], parent=agent), tool(3, parent=agent)).calls)
 
 
 def test_a_sub_agents_calls_follow_the_call_that_holds_them() -> None:
@@ -219,12 +225,12 @@ def test_a_sub_agents_calls_follow_the_call_that_holds_them() -> None:
         .answers("Done")
     )
 
-    found = conversation_of(*speak_genai(script).spans).turns[0].calls
+    tool_calls = conversation_of(*speak_genai(script).spans).turns[0].calls
 
     assert [("ask_helper", "agent", 1, "travel"), ("lookup", "tool", 2, "helper"), ("book", "tool", 3, "travel")] == [
-        (call.name, call.kind, call.step, call.agent_name) for call in found
+        (call.name, call.kind, call.step, call.agent_name) for call in tool_calls
     ]
-    assert [None, found[0].span_id, None] == [call.parent_span_id for call in found]
+    assert [None, tool_calls[0].span_id, None] == [call.parent_span_id for call in tool_calls]
 
 
 @pytest.mark.parametrize(
@@ -273,32 +279,35 @@ def test_an_error_is_known_by_status_by_type_or_by_what_the_result_says(
     assert expected == calls(work(2, **more))[0].error
 
 
-def test_a_result_that_the_model_was_told_is_an_error_makes_the_call_one() -> None:
-    asked = asks(("x1", "search", {}), ("x2", "search", {}))
+def test_a_result_that_the_model_received_as_an_error_makes_the_call_one() -> None:
+    request = asks(("x1", "search", {}), ("x2", "search", {}))
     results = [
         {"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": "x1", "content": "no such city", "is_error": True},
             {"type": "tool_result", "tool_use_id": "x2", "content": "21 °C"}]},
     ]  # fmt: skip
 
-    found = calls(model(1, [GO], [asked]), model(3, [GO, asked, *results], [assistant("Sorry")]))
+    tool_calls = calls(model(1, [GO], [request]), model(3, [GO, request, *results], [assistant("Sorry")]))
 
-    assert [("no such city", True), (None, True)] == [(call.error, call.result_captured) for call in found]
+    assert [("no such city", True), (None, True)] == [(call.error, call.result_captured) for call in tool_calls]
 
 
-def test_results_without_ids_are_told_in_the_order_of_asking() -> None:
-    asked = asks((None, "a", {}), (None, "b", {}))
+def test_results_without_ids_are_in_the_order_of_the_requests() -> None:
+    request = asks((None, "a", {}), (None, "b", {}))
 
-    found = calls(model(1, [GO], [asked]), model(3, [GO, asked, told(None, "A"), told(None, "B")], [assistant("Ok")]))
+    tool_calls = calls(
+        model(1, [GO], [request]),
+        model(3, [GO, request, tool_result(None, "A"), tool_result(None, "B")], [assistant("Ok")]),
+    )
 
-    assert [("a", "A"), ("b", "B")] == [(call.name, call.result) for call in found]
+    assert [("a", "A"), ("b", "B")] == [(call.name, call.result) for call in tool_calls]
 
 
 def test_a_result_of_null_is_captured_and_one_left_out_is_not() -> None:
-    found = calls(model(1, [GO], [asks(("x1", "a", {}), ("x2", "b", {}))]),
-                  model(3, [told("x1", None), {"role": "tool", "parts": [{"type": "tool_call_response", "id": "x2"}]}], [assistant("Ok")]))  # fmt: skip
+    tool_calls = calls(model(1, [GO], [asks(("x1", "a", {}), ("x2", "b", {}))]),
+                  model(3, [tool_result("x1", None), {"role": "tool", "parts": [{"type": "tool_call_response", "id": "x2"}]}], [assistant("Ok")]))  # fmt: skip
 
-    assert [(None, True), (None, False)] == [(call.result, call.result_captured) for call in found]
+    assert [(None, True), (None, False)] == [(call.result, call.result_captured) for call in tool_calls]
 
 
 def test_no_arguments_captured_differs_from_no_arguments() -> None:

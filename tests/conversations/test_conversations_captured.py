@@ -1,4 +1,4 @@
-"""Not captured is not empty: what was not recorded is said to be unknown."""
+"""Not captured is not empty: content that was not recorded is unknown."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ SCRIPT = AgentRunScript().ask("Which?").calls(scripted_call("search", {"q": "x"}
 
 
 def test_a_conversation_without_content_keeps_its_structure() -> None:
-    found = conversation_of(speak_genai(SCRIPT.ask("And?").answers("No."), "none"))
+    result = conversation_of(speak_genai(SCRIPT.ask("And?").answers("No."), "none"))
 
-    assert [["search"], []] == [[call.name for call in turn.calls] for turn in found.turns]
+    assert [["search"], []] == [[call.name for call in turn.calls] for turn in result.turns]
     assert [(None, False, None, False)] * 2 == [
-        (turn.query, turn.query_captured, turn.answer, turn.answer_captured) for turn in found.turns
+        (turn.query, turn.query_captured, turn.answer, turn.answer_captured) for turn in result.turns
     ]
-    (call,) = found.turns[0].calls
+    (call,) = result.turns[0].calls
     assert (None, None, False) == (call.arguments, call.result, call.result_captured)
-    assert found.content_captured == "none"
+    assert result.content_captured == "none"
 
 
 @pytest.mark.parametrize("style", ["text", "structured", "events", "logs", "per_message"])
@@ -29,22 +29,22 @@ def test_a_conversation_with_content_in_any_place_is_captured_in_full(style: str
 
 def test_text_parts_without_text_are_not_captured() -> None:
     silent = {"parts": [{"type": "text"}]}
-    found = turn_of(chat(0, [{"role": "user", **silent}], [{"role": "assistant", **silent}], id="c1"))
+    result = turn_of(chat(0, [{"role": "user", **silent}], [{"role": "assistant", **silent}], id="c1"))
 
-    assert (None, False, None, False) == (found.query, found.query_captured, found.answer, found.answer_captured)
+    assert (None, False, None, False) == (result.query, result.query_captured, result.answer, result.answer_captured)
 
 
 def test_redacted_messages_are_not_captured() -> None:
-    found = turn_of(chat(0, [user("__REDACTED__")], [assistant("[REDACTED]")], id="c1"))
+    result = turn_of(chat(0, [user("__REDACTED__")], [assistant("[REDACTED]")], id="c1"))
 
-    assert (None, False, None, False) == (found.query, found.query_captured, found.answer, found.answer_captured)
+    assert (None, False, None, False) == (result.query, result.query_captured, result.answer, result.answer_captured)
 
 
 def test_a_turn_that_ended_without_an_answer_is_captured() -> None:
     root = run(0, 9, id="c1", query="Which?")
-    found = turn_of(root, chat(1, [user("Which?")], [asks(("x1", "search", {}))], parent=root))
+    result = turn_of(root, chat(1, [user("Which?")], [asks(("x1", "search", {}))], parent=root))
 
-    assert (None, True) == (found.answer, found.answer_captured)
+    assert (None, True) == (result.answer, result.answer_captured)
 
 
 def test_a_redacted_answer_is_not_taken_from_an_earlier_message() -> None:
@@ -58,7 +58,7 @@ def test_a_redacted_answer_is_not_taken_from_an_earlier_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("result", "expected"),
     [
         (conversation(turn("q", "a", tool_call())), "full"),
         (conversation(turn("q", None)), "full"),
@@ -66,8 +66,8 @@ def test_a_redacted_answer_is_not_taken_from_an_earlier_message() -> None:
         (conversation(turn(None, None, query_captured=False, answer_captured=False)), "none"),
     ],
 )
-def test_a_conversation_says_how_much_was_captured(found: object, expected: str) -> None:
-    assert expected == found.content_captured  # type: ignore[attr-defined]  # pytest hides the type
+def test_a_conversation_says_how_much_was_captured(result: object, expected: str) -> None:
+    assert expected == result.content_captured  # type: ignore[attr-defined]  # pytest hides the type
 
 
 def test_a_failed_call_needs_no_result_to_be_captured_in_full() -> None:

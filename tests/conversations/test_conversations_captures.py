@@ -27,9 +27,9 @@ def test_no_capture_is_left_out() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_capture_is_rebuilt_as_its_truth_tells(name: str) -> None:
-    found = compared(CAPTURES / name)
+    result = compared(CAPTURES / name)
 
-    assert ([], found["turns"], 0) == (found["notes"], found["right"], found["extra"])
+    assert ([], result["turns"], 0) == (result["notes"], result["right"], result["extra"])
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_agentic.testing import span
-from tests.conversations.rebuilding import asks, assistant, at, chat, conversation_of, run, told, tool, user
+from tests.conversations.rebuilding import asks, assistant, at, chat, conversation_of, run, tool, tool_result, user
 
 if TYPE_CHECKING:
     from otel_agentic.conversations import ToolCall
@@ -29,8 +29,8 @@ def names(*spans: Span) -> list[str]:
 
 
 def history_of_code(name: str = "python_interpreter", **arguments: Any) -> list[dict[str, Any]]:
-    """Return what a code agent sends its model in the second step."""
-    return [QUERY, WRITTEN, asks(("call_1", name, arguments or CODE)), told("call_1", "Execution logs:\nParis")]
+    """Return the messages from a code agent to its model in the second step."""
+    return [QUERY, WRITTEN, asks(("call_1", name, arguments or CODE)), tool_result("call_1", "Execution logs:\nParis")]
 
 
 def test_code_that_the_model_wrote_into_its_answer_is_not_a_call_and_what_it_called_is() -> None:
@@ -50,7 +50,7 @@ def test_code_that_the_model_wrote_into_its_answer_is_not_a_call_and_what_it_cal
 def test_code_in_a_structured_answer_is_written_as_well() -> None:
     root = run(0, 90)
     structured = assistant(json.dumps({"thought": "I look it up.", "code": CODE}))
-    history = [QUERY, structured, asks(("call_1", "python_interpreter", CODE)), told("call_1", "Paris")]
+    history = [QUERY, structured, asks(("call_1", "python_interpreter", CODE)), tool_result("call_1", "Paris")]
 
     assert [] == names(
         root,
@@ -72,14 +72,14 @@ def test_code_without_calls_leaves_a_turn_without_calls() -> None:
 @pytest.mark.parametrize(("name", "key"), [("python_interpreter", "input"), ("execute", "code"), ("PythonTool", "x")])
 def test_a_span_of_an_interpreter_around_tools_is_a_wrapper_even_where_the_model_chose_it(name: str, key: str) -> None:
     root = run(0, 90)
-    asked = chat(1, [QUERY], [asks(("c1", name, {key: CODE}))], parent=root)
+    model_call = chat(1, [QUERY], [asks(("c1", name, {key: CODE}))], parent=root)
     wrapper = tool(2, name, call_id="c1", arguments={key: CODE}, result="Paris", parent=root)
     inner = [tool(at_s, "look", arguments={"n": at_s}, result=at_s, parent=wrapper) for at_s in (2.2, 2.4)]
 
-    found = calls(root, asked, wrapper, *inner)
+    tool_calls = calls(root, model_call, wrapper, *inner)
 
     assert [("look", {"n": 2.2}, None), ("look", {"n": 2.4}, None)] == [
-        (call.name, call.arguments, call.parent_span_id) for call in found
+        (call.name, call.arguments, call.parent_span_id) for call in tool_calls
     ]
 
 
@@ -93,11 +93,11 @@ def test_a_span_of_an_interpreter_for_code_in_the_answer_is_a_wrapper() -> None:
 @pytest.mark.parametrize("name", ["code_interpreter", "python", "execute_code"])
 def test_an_interpreter_that_the_model_chose_by_a_function_call_is_a_tool(name: str) -> None:
     root = run(0, 90)
-    asked = chat(1, [QUERY], [asks(("c1", name, {"code": CODE}))], parent=root)
+    model_call = chat(1, [QUERY], [asks(("c1", name, {"code": CODE}))], parent=root)
     ran = tool(2, name, call_id="c1", arguments={"code": CODE}, result="Paris", parent=root)
 
-    assert [name] == names(root, asked, ran)
-    assert [name] == names(root, asked)
+    assert [name] == names(root, model_call, ran)
+    assert [name] == names(root, model_call)
 
 
 def test_an_interpreter_of_which_only_a_span_is_known_is_a_tool() -> None:
@@ -136,9 +136,9 @@ def _openinference(
     name: str, kind: str, start_s: float, attributes: dict[str, str], parent: Span | None = None
 ) -> Span:
     end_ns = at(start_s if kind == "EVENT" else start_s + 1)
-    told = {"openinference.span.kind": "TOOL" if kind == "EVENT" else kind, **attributes}
+    message = {"openinference.span.kind": "TOOL" if kind == "EVENT" else kind, **attributes}
     scope = "openinference.instrumentation.x"
-    return span(name, start_ns=at(start_s), end_ns=end_ns, parent=parent, attributes=told, scope=scope)
+    return span(name, start_ns=at(start_s), end_ns=end_ns, parent=parent, attributes=message, scope=scope)
 
 
 def test_an_event_of_a_tool_call_is_no_call() -> None:
@@ -151,9 +151,9 @@ def test_an_event_of_a_tool_call_is_no_call() -> None:
         for name in ("error", "retry", "error")
     ]
 
-    (found,) = calls(root, call, *events)
+    (result,) = calls(root, call, *events)
 
-    assert ("look", {"n": 1}) == (found.name, found.arguments)
+    assert ("look", {"n": 1}) == (result.name, result.arguments)
 
 
 def test_tools_of_an_instrumentation_that_names_none_are_calls_wherever_they_ran() -> None:
@@ -163,21 +163,23 @@ def test_tools_of_an_instrumentation_that_names_none_are_calls_wherever_they_ran
     assert ["Outer", "Inner"] == names(root, outer, _openinference("Inner.__call__", "TOOL", 1.2, {}, outer))
 
 
-def test_calls_that_only_a_history_shows_beside_a_known_one_were_asked_with_it() -> None:
+def test_calls_that_only_a_history_shows_with_a_known_one_were_requested_with_it() -> None:
     """BeeAI joins the arguments of parallel calls into the first of them and drops the others."""
     root = run(0, 90)
     joined = asks(("c1", "look", '{"city": "Rome"}{"city": "Oslo"}'))
-    whole = asks(("c1", "look", {"city": "Rome"}), ("c2", "look", {"city": "Oslo"}))
+    request = asks(("c1", "look", {"city": "Rome"}), ("c2", "look", {"city": "Oslo"}))
     ran = [
         tool(start, "look", arguments={"city": city}, result=city, parent=root)
         for start, city in ((2, "Rome"), (3, "Oslo"))
     ]
 
-    found = calls(
+    tool_calls = calls(
         root,
         chat(1, [QUERY], [joined], parent=root),
         *ran,
-        chat(5, [QUERY, whole, told("c1", "Rome"), told("c2", "Oslo")], [assistant("Both.")], parent=root),
+        chat(
+            5, [QUERY, request, tool_result("c1", "Rome"), tool_result("c2", "Oslo")], [assistant("Both.")], parent=root
+        ),
     )
 
-    assert [(1, {"city": "Rome"}), (1, {"city": "Oslo"})] == [(call.step, call.arguments) for call in found]
+    assert [(1, {"city": "Rome"}), (1, {"city": "Oslo"})] == [(call.step, call.arguments) for call in tool_calls]

@@ -1,18 +1,20 @@
-"""Facts beside what was said: tokens, definitions of tools, plans, the final state, when calls ran."""
+"""Facts apart from the messages: tokens, definitions of tools, plans, the final state, when calls ran."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from otel_agentic.config import ConversationSettings
-from otel_agentic.conversations import assemble
+from otel_agentic.conversations import Conversation, assemble
 from otel_agentic.conversations.model import ModelUse
-from otel_agentic.spans.model import StatusCode
+from otel_agentic.spans.model import Span, StatusCode
 from otel_agentic.testing import batch
 from tests.conversations.rebuilding import (
     act,
@@ -32,20 +34,13 @@ from tests.conversations.rebuilding import conversations as rebuilt
 from tests.golden.comparing import batches
 from tests.shared import SHARED, why_absent
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from otel_agentic.conversations import Conversation
-    from otel_agentic.spans.model import Span
-
 CAPTURES: Final = SHARED / "captures"
 needs_captures = pytest.mark.skipif(why_absent(CAPTURES) is not None, reason=str(why_absent(CAPTURES)))
 
 GENAI: Final = ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens")
 OPENINFERENCE: Final = ("llm.token_count.prompt", "llm.token_count.completion")
 CHAT: Final = ("gen_ai.operation.name", "chat")
-#: Where the tokens of one model call stand in a capture, and which spans are model calls, as found by looking at them. Spans
+#: The attributes with the tokens of a model call in a capture, and which spans are model calls, as read by a person. Spans
 #: of runs, nodes and wrappers carry sums, or the same call again. Longest beginning of the name first.
 COUNTED: Final[tuple[tuple[str, tuple[str, str], tuple[str, str]], ...]] = (
     ("adk-", GENAI, ("gen_ai.operation.name", "generate_content")),
@@ -73,7 +68,7 @@ COUNTED: Final[tuple[tuple[str, tuple[str, str], tuple[str, str]], ...]] = (
     ("", GENAI, CHAT),
 )
 IN_JSON: Final = ("langfuse.observation.usage_details", "mlflow.chat.tokenUsage")
-#: Model calls whose spans tell no tokens: of a sub-agent (agent-framework), and of each call that asked for tools.
+#: Model calls whose spans have no token counts: of a sub-agent (agent-framework), and of each call that asked for tools.
 UNCOUNTED: Final = {
     "maf-default-nocontent": 2,
     "maf-latest-service": 2,
@@ -81,7 +76,7 @@ UNCOUNTED: Final = {
     "openllmetry-langchain-old": 13,
 }
 MESA: Final = {"add", "div", "get_weather", "book_table"}
-#: The tools that each capture's agents were given beside these four, and whether all have a schema.
+#: The tools that each capture's agents were given in addition to these four, and whether all have a schema.
 GIVEN: Final[Mapping[str, tuple[set[str], bool]]] = {
     **dict.fromkeys(
         ("adk-1-default", "adk-2-schema1", "adk-2-schema2-span"), ({"transfer_to_agent", "umbrella_expert"}, True)
@@ -125,7 +120,7 @@ GIVEN: Final[Mapping[str, tuple[set[str], bool]]] = {
     "openinference-llamaindex": ({"handoff"}, True),
     "openinference-smolagents": ({"final_answer"}, True),
 }
-#: In these nothing tells which tools there were, or a length limit cut the list off (truncated).
+#: In these the available tools are not recorded, or a length limit cut the list off (truncated).
 NONE_GIVEN: Final = {
     "autogen-openaiv2-span",
     "genai-langchain-event",
@@ -162,9 +157,9 @@ def raw_spans(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def raw_usage(folder: Path) -> tuple[int, int, int]:
-    """Return how many spans of model calls tell tokens, and the sums of both counts."""
+    """Return how many spans of model calls have token counts, and the sums of both counts."""
     (own, other), (mark, value) = next((keys, mark) for start, keys, mark in COUNTED if folder.name.startswith(start))
-    found = []
+    results = []
     for attributes in raw_spans(folder):
         if mark in attributes and value in {"", attributes[mark]}:
             details = {
@@ -173,14 +168,14 @@ def raw_usage(folder: Path) -> tuple[int, int, int]:
                 if name in attributes
                 for key, item in json.loads(attributes[name]).items()
             }
-            told = {**attributes, **details}
-            if own in told:
-                found.append((int(told[own]), int(told[other])))
-    return len(found), sum(own for own, _ in found), sum(other for _, other in found)
+            message = {**attributes, **details}
+            if own in message:
+                results.append((int(message[own]), int(message[other])))
+    return len(results), sum(own for own, _ in results), sum(other for _, other in results)
 
 
-def uses(found: list[Conversation]) -> list[ModelUse]:
-    return [use for each in found for turn in each.turns for use in turn.models]
+def uses(conversations: list[Conversation]) -> list[ModelUse]:
+    return [use for item in conversations for turn in item.turns for use in turn.models]
 
 
 @needs_captures
@@ -188,18 +183,18 @@ def uses(found: list[Conversation]) -> list[ModelUse]:
 def test_each_model_call_of_a_capture_is_counted_once_with_its_tokens(name: str) -> None:
     calls, input_tokens, output_tokens = raw_usage(CAPTURES / name)
 
-    found = uses(of_capture(name))
+    result = uses(of_capture(name))
 
     missing = UNCOUNTED.get(name, 0)
     assert calls > 0
     assert (calls + missing, calls, 0) == (
-        sum(use.calls for use in found),
-        sum(use.priced_calls for use in found),
-        sum(use.failed for use in found),
+        sum(use.calls for use in result),
+        sum(use.priced_calls for use in result),
+        sum(use.failed for use in result),
     )
     assert (input_tokens, output_tokens) == (
-        sum(use.input_tokens or 0 for use in found),
-        sum(use.output_tokens or 0 for use in found),
+        sum(use.input_tokens or 0 for use in result),
+        sum(use.output_tokens or 0 for use in result),
     )
 
 
@@ -212,15 +207,15 @@ def test_every_capture_has_its_expected_definitions() -> None:
 @needs_captures
 @pytest.mark.parametrize("name", names())
 def test_the_tools_that_a_capture_names_are_those_that_its_agents_were_given(name: str) -> None:
-    given = [each.tool_definitions for each in of_capture(name)]
+    given = [item.tool_definitions for item in of_capture(name)]
 
     if name in NONE_GIVEN:
-        assert [None] == list({None if each is None else len(each) for each in given})
+        assert [None] == list({None if item is None else len(item) for item in given})
         return
     more, described = GIVEN[name]
-    tools = {tool: schema for each in given for tool, schema in (each or {}).items()}
+    tools = {tool: schema for item in given for tool, schema in (item or {}).items()}
     assert {*MESA, *more} == set(tools)
-    assert described == all(schema is not None for each in given for schema in (each or {}).values())
+    assert described == all(schema is not None for item in given for schema in (item or {}).values())
     if name != "logfire-openai-agents-responses":
         assert {"number"} == {field["type"] for field in tools["add"]["properties"].values()}
         assert ["a", "b"] == sorted(tools["add"]["properties"])
@@ -230,8 +225,8 @@ def test_the_tools_that_a_capture_names_are_those_that_its_agents_were_given(nam
 @needs_captures
 @pytest.mark.parametrize("name", ["adk-1-default", "strands-latest", "openinference-llamaindex", "langfuse-langchain"])
 def test_facts_do_not_depend_on_the_order_in_which_spans_come(name: str) -> None:
-    whole = batch(*batches(CAPTURES / name))
-    spans, logs = list(whole.spans), list(whole.logs)
+    complete = batch(*batches(CAPTURES / name))
+    spans, logs = list(complete.spans), list(complete.logs)
     expected = of_capture(name)
     for seed in range(2):
         random = Random(seed)  # noqa: S311 — nothing secret
@@ -240,8 +235,8 @@ def test_facts_do_not_depend_on_the_order_in_which_spans_come(name: str) -> None
         assert expected == rebuilt(*spans, *logs)
 
 
-def usage(given: int | None, taken: int | None, model: str = "m1", **more: Any) -> dict[str, Any]:
-    counts = {"gen_ai.usage.input_tokens": given, "gen_ai.usage.output_tokens": taken, "gen_ai.request.model": model}
+def usage(given: int | None, accepted: int | None, model: str = "m1", **more: Any) -> dict[str, Any]:
+    counts = {"gen_ai.usage.input_tokens": given, "gen_ai.usage.output_tokens": accepted, "gen_ai.request.model": model}
     return {key: value for key, value in {**counts, **more}.items() if value is not None}
 
 
@@ -253,7 +248,7 @@ def models_of(*spans: Span) -> tuple[ModelUse, ...]:
     return turn_of(*spans).models
 
 
-def test_a_run_that_sums_up_its_model_calls_is_not_counted_beside_them() -> None:
+def test_a_run_that_sums_up_its_model_calls_is_not_counted_in_addition() -> None:
     top = run(0, 9, query="hi", answer="hello", attributes=usage(30, 7))
     calls = [answered(1, usage(10, 3), parent=top), answered(3, usage(20, 4), parent=top)]
 
@@ -295,22 +290,22 @@ def test_a_request_that_failed_before_it_was_tried_again_is_counted_as_failed() 
     """As spans of their own, and as tries inside one span."""
     top = run(0, 9, query="hi")
     failed = chat(1, [user("hi")], None, attributes=usage(None, None), status=StatusCode.ERROR, parent=top)
-    beside = models_of(top, failed, answered(3, usage(10, 3), parent=top))
+    alongside = models_of(top, failed, answered(3, usage(10, 3), parent=top))
     outer = answered(1, usage(None, None), parent=top)
     first = chat(1.1, None, None, attributes=usage(None, None), status=StatusCode.ERROR, parent=outer)
     second = chat(1.5, None, None, attributes=usage(10, 3), parent=outer)
     inside = models_of(top, outer, first, second)
 
     expected = ModelUse(model="m1", calls=2, failed=1, input_tokens=10, output_tokens=3, priced_calls=2)
-    assert ((expected,), (expected,)) == (beside, inside)
+    assert ((expected,), (expected,)) == (alongside, inside)
 
 
 def test_the_tokens_of_a_try_that_failed_hide_none_of_the_next() -> None:
-    """60 and 3 by all tries; what the span around them tells is the sum itself."""
+    """60 and 3 by all tries; the span around them has the sum itself."""
     top = run(0, 9, query="hi")
 
-    def tried(told: dict[str, Any]) -> tuple[ModelUse, ...]:
-        outer = answered(1, told, parent=top)
+    def tried(message: dict[str, Any]) -> tuple[ModelUse, ...]:
+        outer = answered(1, message, parent=top)
         first = chat(1.1, None, None, attributes=usage(50, 0), status=StatusCode.ERROR, parent=outer)
         return models_of(top, outer, first, chat(1.5, None, None, attributes=usage(10, 3), parent=outer))
 
@@ -318,17 +313,17 @@ def test_the_tokens_of_a_try_that_failed_hide_none_of_the_next() -> None:
     assert ((expected,), (expected,)) == (tried(usage(None, None)), tried(usage(60, 3)))
 
 
-def test_a_count_of_nothing_hides_no_tokens_that_another_telling_knows() -> None:
+def test_a_count_of_zero_hides_no_tokens_of_another_record() -> None:
     top = run(0, 9, query="hi")
     outer = chat(1, None, None, attributes=usage(0, 0), parent=top)
     inner = chat(1.1, [user("hi")], [assistant("hello")], attributes=usage(10, 3), parent=outer)
-    beside = [
-        chat(1 + later, [user("hi")], [assistant("hello")], attributes=told, parent=top, scope=f"by.{later}")
-        for later, told in ((0, usage(0, 0)), (0.05, usage(10, 3)))
+    alongside = [
+        chat(1 + later, [user("hi")], [assistant("hello")], attributes=message, parent=top, scope=f"by.{later}")
+        for later, message in ((0, usage(0, 0)), (0.05, usage(10, 3)))
     ]
 
     expected = ModelUse(model="m1", calls=1, input_tokens=10, output_tokens=3, priced_calls=1)
-    assert ((expected,), (expected,)) == (models_of(top, outer, inner), models_of(top, *beside))
+    assert ((expected,), (expected,)) == (models_of(top, outer, inner), models_of(top, *alongside))
 
 
 def test_a_failed_request_in_two_tellings_is_one() -> None:
@@ -349,12 +344,12 @@ def test_a_call_that_tells_one_count_only_is_not_whole() -> None:
 
 def test_calls_tell_when_they_ran_and_those_without_a_span_do_not() -> None:
     top = run(0, 9, query="hi")
-    asked = chat(1, [user("hi")], [asks(("c1", "search", {}), ("c2", "lost", {}))], parent=top)
+    model_call = chat(1, [user("hi")], [asks(("c1", "search", {}), ("c2", "lost", {}))], parent=top)
     ran = tool(3, "search", call_id="c1", parent=top)
 
-    found = {call.name: (call.started_ns, call.ended_ns) for call in turn_of(top, asked, ran).calls}
+    result = {call.name: (call.started_ns, call.ended_ns) for call in turn_of(top, model_call, ran).calls}
 
-    assert {"search": (at(3), at(4)), "lost": (None, None)} == found
+    assert {"search": (at(3), at(4)), "lost": (None, None)} == result
 
 
 def test_the_tools_of_several_agents_are_known_together_and_the_last_schema_counts() -> None:
@@ -381,7 +376,7 @@ def test_a_called_tool_is_not_a_given_one_but_its_span_may_tell_its_schema() -> 
     assert conversation_of(run(0, 9, query="hi"), *calls).tool_definitions is None
 
 
-def test_no_tools_at_all_is_told_from_unknown_ones() -> None:
+def test_no_tools_at_all_differs_from_unknown_ones() -> None:
     assert {} == conversation_of(run(0, 9, query="hi", attributes={"gen_ai.tool.definitions": "[]"})).tool_definitions
 
 
@@ -389,19 +384,19 @@ def test_plans_are_texts_of_their_turn_in_order() -> None:
     top = run(0, 9, query="hi")
     second = act("plan", 4, attributes={"gen_ai.output.messages": [assistant("Then book.")]}, parent=top)
     first = act("plan", 2, attributes={"gen_ai.output.messages": json.dumps([assistant("First search.")])}, parent=top)
-    asked = act("plan", 5, 8, parent=top)
-    inside = chat(6, [user("Plan!")], [assistant("1. Pay.")], parent=asked)
+    request = act("plan", 5, 8, parent=top)
+    inside = chat(6, [user("Plan!")], [assistant("1. Pay.")], parent=request)
 
-    assert ("First search.", "Then book.", "1. Pay.") == turn_of(top, second, first, asked, inside).plans
+    assert ("First search.", "Then book.", "1. Pay.") == turn_of(top, second, first, request, inside).plans
 
 
 def test_a_plan_outside_of_every_run_belongs_to_the_turn_that_goes_on() -> None:
     plan = act("plan", 1, attributes={"gen_ai.output.messages": [assistant("Search.")]})
     calls = [chat(2, [user("hi")], [asks(("c1", "search", {}))]), tool(4, call_id="c1")]
 
-    found = conversation_of(plan, *calls)
+    conversation = conversation_of(plan, *calls)
 
-    assert [("Search.",)] == [turn.plans for turn in found.turns]
+    assert [("Search.",)] == [turn.plans for turn in conversation.turns]
     assert "search" == call_of(plan, *calls).name
 
 
@@ -428,16 +423,18 @@ def test_a_last_state_that_cannot_be_read_does_not_make_the_one_before_it_final(
 
 def test_the_name_of_the_state_is_a_setting() -> None:
     own = ConversationSettings(state_attributes=("shop.cart",))
-    (found,) = linked(run(0, 9, query="hi", attributes={"shop.cart": '{"items": 3}', "agentic.final_state": "{}"}))
+    (conversation,) = linked(
+        run(0, 9, query="hi", attributes={"shop.cart": '{"items": 3}', "agentic.final_state": "{}"})
+    )
 
-    assert {"items": 3} == assemble(found, own).final_state
+    assert {"items": 3} == assemble(conversation, own).final_state
 
 
 def test_the_first_span_that_names_a_user_or_a_session_tells_whose_conversation_it_is() -> None:
     def hashes(**attributes: str) -> tuple[int | None, int | None]:
-        named = {name.replace("_", "."): each for name, each in attributes.items()}
-        found = conversation_of(run(0, 9, query="hi", attributes={"gen_ai.conversation.id": "c-1", **named}))
-        return found.user_hash, found.session_hash
+        named = {name.replace("_", "."): item for name, item in attributes.items()}
+        conversation = conversation_of(run(0, 9, query="hi", attributes={"gen_ai.conversation.id": "c-1", **named}))
+        return conversation.user_hash, conversation.session_hash
 
     user, session = hashes(user_id="u-1", session_id="visit")
     assert user is not None
@@ -449,5 +446,7 @@ def test_the_first_span_that_names_a_user_or_a_session_tells_whose_conversation_
 
 
 def test_a_session_that_is_the_conversation_itself_says_nothing_of_others() -> None:
-    found = conversation_of(run(0, 9, query="hi", attributes={"session.id": "c-1", "gen_ai.conversation.id": "c-1"}))
-    assert found.session_hash is None
+    conversation = conversation_of(
+        run(0, 9, query="hi", attributes={"session.id": "c-1", "gen_ai.conversation.id": "c-1"})
+    )
+    assert conversation.session_hash is None

@@ -1,25 +1,24 @@
-"""Traces without a conversation id: linked by what a later one knows of an earlier one, never by what is merely alike."""
+"""Traces without a conversation id: linked by the history that a later one contains, never by mere similarity."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.spans.model import StatusCode
-from tests.conversations.rebuilding import asks, assistant, chat, conversations, linked, run, told, user
-from tests.conversations.test_conversations_store import Kept, in_one_folder, said
+from otel_agentic.spans.model import Span, StatusCode
+from tests.conversations.rebuilding import asks, assistant, chat, conversations, linked, run, tool_result, user
+from tests.conversations.test_conversations_store import RebuiltStore, in_one_folder, normalised
 from tests.steps import LINEAR, growth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
     from random import Random
 
-    from otel_agentic.spans.model import Span
 
 HI: Final = [user("Hi")]
 HELLO: Final = [assistant("Hello there!")]
@@ -34,11 +33,11 @@ def turn(start_s: float, trace: str, query: str, answer: str | None, **more: Any
     return run(start_s, trace=trace, query=query, answer=answer, **more)
 
 
-def transcript(*said_before: str, now: str) -> str:
+def transcript(*answer_before: str, now: str) -> str:
     """Return a query that is the whole conversation: user and agent in turn."""
-    speakers = ("Guest", "Concierge") * len(said_before)
-    lines = [f"{who}: {text}" for who, text in zip(speakers, said_before, strict=False)]
-    return "\n".join(["Conversation so far:", *lines, f"Guest says: {now}"])
+    speakers = ("Guest", "Concierge") * len(answer_before)
+    lines = [f"{who}: {text}" for who, text in zip(speakers, answer_before, strict=False)]
+    return "\n".join(["Conversation so far:", *lines, f"Guest: {now}"])
 
 
 ORDER: Final = ("Where is order 1?", f"Order 1 is on its way.\n{ENDING}")
@@ -49,13 +48,13 @@ LINKED: Final[dict[str, tuple[list[Span], list[list[str | None]]]]] = {
     "messages": (
         [chat(0, HI, HELLO, trace="a"), chat(60, [*HI, *HELLO, *MORE], trace="b")], [["Hi", "More"]]),
     "messages with calls": (
-        [chat(0, HI, [LOOK], trace="a"), chat(2, [*HI, LOOK, told("x1", "A")], HELLO, trace="b"),
-         chat(60, [*HI, LOOK, told("x1", "A"), *HELLO, *MORE], trace="c")], [["Hi", "More"]]),
+        [chat(0, HI, [LOOK], trace="a"), chat(2, [*HI, LOOK, tool_result("x1", "A")], HELLO, trace="b"),
+         chat(60, [*HI, LOOK, tool_result("x1", "A"), *HELLO, *MORE], trace="c")], [["Hi", "More"]]),
     "messages whose calls were written down in another way": (
-        [chat(0, HI, [LOOK], trace="a"), chat(2, [*HI, LOOK, told("x1", "A")], HELLO, trace="b"),
+        [chat(0, HI, [LOOK], trace="a"), chat(2, [*HI, LOOK, tool_result("x1", "A")], HELLO, trace="b"),
          chat(60, [*HI, assistant("[called search]"), *HELLO, *MORE], trace="c")], [["Hi"], ["More"]]),
     "texts whose calls were left out": (
-        [chat(0, HI, [LOOK], trace="a"), chat(2, [*HI, LOOK, told("x1", "A")], HELLO, trace="b"),
+        [chat(0, HI, [LOOK], trace="a"), chat(2, [*HI, LOOK, tool_result("x1", "A")], HELLO, trace="b"),
          chat(60, [*HI, *HELLO, *MORE], trace="c")], [["Hi", "More"]]),
     "a response that was not recorded": (
         [chat(0, HI, None, trace="a"), chat(60, [*HI, *HELLO, *MORE], trace="b")], [["Hi", "More"]]),
@@ -69,7 +68,7 @@ LINKED: Final[dict[str, tuple[list[Span], list[list[str | None]]]]] = {
          turn(90, "c", transcript(*ORDER, "And now?", "Still on its way.", now="Hm"), "Sorry.")],
         [[ORDER[0], transcript(*ORDER, now="And now?"),
           transcript(*ORDER, "And now?", "Still on its way.", now="Hm")]]),
-    "transcripts of two conversations whose answers end alike": (
+    "transcripts of two conversations whose answers end in the same way": (
         [turn(0, "a", *ORDER), turn(2, "b", *OTHER), turn(60, "c", transcript(*ORDER, now="Thanks"), "Welcome."),
          turn(63, "d", transcript(*OTHER, now="Thanks"), "Welcome.")],
         [[ORDER[0], transcript(*ORDER, now="Thanks")], [OTHER[0], transcript(*OTHER, now="Thanks")]]),
@@ -81,7 +80,7 @@ LINKED: Final[dict[str, tuple[list[Span], list[list[str | None]]]]] = {
          chat(61, [*HI, *HELLO, *MORE], [assistant("!")], parent="next", trace="b")], [["Hi", "More"]]),
 }  # fmt: skip
 APART: Final[dict[str, tuple[list[Span], list[list[str | None]]]]] = {
-    "attempts that begin alike": ([chat(0, HI, HELLO, trace="a"), chat(60, HI, HELLO, trace="b")], [["Hi"], ["Hi"]]),
+    "attempts that begin in the same way": ([chat(0, HI, HELLO, trace="a"), chat(60, HI, HELLO, trace="b")], [["Hi"], ["Hi"]]),
     "attempts whose responses were not recorded": (
         [chat(0, HI, None, trace="a"), chat(60, HI, None, trace="b")], [["Hi"], ["Hi"]]),
     "an attempt after one that failed": (
@@ -112,7 +111,7 @@ ALL: Final = {**LINKED, **APART}
 
 
 def queries(spans: list[Span]) -> list[list[str | None]]:
-    return [[item.query for item in found.turns] for found in conversations(*spans)]
+    return [[item.query for item in conversation.turns] for conversation in conversations(*spans)]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -148,25 +147,25 @@ def test_trace_by_trace_the_conversations_of_many_mixtures_are_found(
 
 
 def check_trace_by_trace(folder: Path, names: list[str], random: Random) -> None:
-    """Check that the store holds what is found at once, in whatever order the traces arrive."""
+    """Check that the store has the same conversations for any order of the traces."""
     spans = list({item.span_id: item for name in names for item in ALL[name][0]}.values())
-    kept = Kept(folder)
+    remaining = RebuiltStore(folder)
     try:
         for item in random.sample(spans, k=len(spans)):
-            kept.accept(item)
-            kept.rebuild(closed=random.random() < 0.3)
-        kept.rebuild(closed=True)
+            remaining.accept(item)
+            remaining.rebuild(closed=random.random() < 0.3)
+        remaining.rebuild(closed=True)
 
-        assert said(conversations(*spans)) == said(kept.conversations())
+        assert normalised(conversations(*spans)) == normalised(remaining.conversations())
     finally:
-        kept.close()
+        remaining.close()
 
 
 def test_attempts_that_go_on_side_by_side_take_one_beginning_each() -> None:
     attempts = [chat(index, HI, HELLO, trace=f"first {index}") for index in (0, 3, 6)]
     continued = [chat(60 + index, [*HI, *HELLO, *MORE], trace=f"then {index}") for index in (0, 3, 6)]
 
-    assert [2, 2, 2] == [len(found.segments) for found in linked(*attempts, *continued)]
+    assert [2, 2, 2] == [len(conversation.segments) for conversation in linked(*attempts, *continued)]
 
 
 @pytest.mark.parametrize("kind", ["bare", "unheard", "transcript"])

@@ -18,8 +18,8 @@ from tests.conversations.rebuilding import (
     conversations,
     linked,
     run,
-    told,
     tool,
+    tool_result,
     user,
 )
 
@@ -31,7 +31,7 @@ HELLO = [assistant("Hello!")]
 
 
 def ids(*items: Span) -> list[str]:
-    return [str(found.conversation_id) for found in linked(*items)]
+    return [str(conversation.conversation_id) for conversation in linked(*items)]
 
 
 def test_an_explicit_id_is_inherited_over_the_whole_trace() -> None:
@@ -39,10 +39,10 @@ def test_an_explicit_id_is_inherited_over_the_whole_trace() -> None:
     model = chat(1, parent=root, id="c1")
     sibling = tool(2, trace=root.trace_id, parent="never came")
 
-    (found,) = linked(root, model, sibling)
+    (conversation,) = linked(root, model, sibling)
 
-    assert ("c1", "explicit") == (found.conversation_id, found.method)
-    assert 3 == sum(len(segment.nodes) for segment in found.segments)
+    assert ("c1", "explicit") == (conversation.conversation_id, conversation.method)
+    assert 3 == sum(len(segment.nodes) for segment in conversation.segments)
 
 
 def test_the_roots_id_wins_over_a_sub_agents() -> None:
@@ -75,16 +75,18 @@ def test_several_sub_agents_with_sessions_of_their_own_name_nothing() -> None:
     calls = [tool(1, parent=root), tool(2, parent=root)]
     inner = [run(index, index + 1, parent=call, id=f"s{index}") for index, call in enumerate(calls)]
 
-    (found,) = linked(root, *calls, *inner)
+    (conversation,) = linked(root, *calls, *inner)
 
-    assert (root.trace_id, "trace") == (found.conversation_id, found.method)
+    assert (root.trace_id, "trace") == (conversation.conversation_id, conversation.method)
 
 
 def test_the_environment_is_part_of_the_identity() -> None:
     staging = run(0, id="1", trace="a", environment="staging")
     production = run(9, id="1", trace="b", environment="production")
 
-    assert [("staging", "1"), ("production", "1")] == [found.key for found in conversations(staging, production)]
+    assert [("staging", "1"), ("production", "1")] == [
+        conversation.key for conversation in conversations(staging, production)
+    ]
 
 
 def test_the_older_name_of_the_environment_counts_too() -> None:
@@ -115,9 +117,13 @@ def test_a_session_around_the_agent_gives_way_to_the_agents_own_id() -> None:
 def test_a_trace_without_any_id_is_a_conversation_by_itself() -> None:
     alone = run(0, query="Hi")
 
-    (found,) = linked(alone)
+    (conversation,) = linked(alone)
 
-    assert (alone.trace_id, "trace", False) == (found.conversation_id, found.method, found.ambiguous)
+    assert (alone.trace_id, "trace", False) == (
+        conversation.conversation_id,
+        conversation.method,
+        conversation.ambiguous,
+    )
 
 
 def test_a_trace_may_hold_several_conversations() -> None:
@@ -125,11 +131,11 @@ def test_a_trace_may_hold_several_conversations() -> None:
     first, second = run(1, 9, parent=harness, id="c1", query="A"), run(10, 20, parent=harness, id="c2", query="B")
     calls = [tool(2, "one", parent=first), tool(11, "two", parent=second)]
 
-    found = conversations(harness, first, second, *calls)
+    rebuilt = conversations(harness, first, second, *calls)
 
     assert [("c1", ["A"], ["one"]), ("c2", ["B"], ["two"])] == [
         (item.conversation_id, [turn.query for turn in item.turns], [c.name for turn in item.turns for c in turn.calls])
-        for item in found
+        for item in rebuilt
     ]
 
 
@@ -137,18 +143,18 @@ def test_an_orphan_in_a_trace_of_several_conversations_belongs_to_the_one_before
     first, second = run(0, 9, id="c1", query="A"), run(10, 20, id="c2", query="B")
     orphan = tool(12, "late", parent="never came")
 
-    found = conversations(first, second, orphan)
+    rebuilt = conversations(first, second, orphan)
 
-    assert [[], ["late"]] == [[call.name for turn in item.turns for call in turn.calls] for item in found]
+    assert [[], ["late"]] == [[call.name for turn in item.turns for call in turn.calls] for item in rebuilt]
 
 
 def test_a_span_link_joins_a_trace_to_the_conversation_it_points_at() -> None:
     first = run(0, 1, trace="a", query="Book it")
     resumed = run(900, 901, trace="b", query="Yes", links=[link_to(first)])
 
-    (found,) = linked(first, resumed)
+    (conversation,) = linked(first, resumed)
 
-    assert ("span_link", 2) == (found.method, len(found.segments))
+    assert ("span_link", 2) == (conversation.method, len(conversation.segments))
 
 
 def test_a_span_link_to_a_named_conversation_takes_its_name() -> None:
@@ -167,22 +173,22 @@ def test_growing_history_links_traces_without_an_id() -> None:
     first = chat(0, HI, HELLO, trace="a")
     second = chat(60, [*HI, *HELLO, user("Weather?")], [assistant("Fine.")], trace="b")
 
-    (found,) = linked(second, first)
+    (conversation,) = linked(second, first)
 
-    assert ("history", first.trace_id) == (found.method, found.conversation_id)
+    assert ("history", first.trace_id) == (conversation.method, conversation.conversation_id)
 
 
 def test_history_links_through_tool_calls() -> None:
-    asked = asks(("x1", "weather", {"city": "Zürich"}))
+    request = asks(("x1", "weather", {"city": "Zürich"}))
     calls = [
-        chat(0, HI, [asked], trace="a"),
-        chat(2, [*HI, asked, told("x1", "21")], HELLO, trace="b"),
-        chat(4, [*HI, asked, told("x1", "21"), *HELLO, user("Thanks")], [assistant("Bye")], trace="c"),
+        chat(0, HI, [request], trace="a"),
+        chat(2, [*HI, request, tool_result("x1", "21")], HELLO, trace="b"),
+        chat(4, [*HI, request, tool_result("x1", "21"), *HELLO, user("Thanks")], [assistant("Bye")], trace="c"),
     ]
 
-    (found,) = conversations(*calls)
+    (conversation,) = conversations(*calls)
 
-    assert [("Hi", "Hello!"), ("Thanks", "Bye")] == [(turn.query, turn.answer) for turn in found.turns]
+    assert [("Hi", "Hello!"), ("Thanks", "Bye")] == [(turn.query, turn.answer) for turn in conversation.turns]
 
 
 def test_system_prompts_and_white_space_do_not_break_a_history() -> None:
@@ -220,26 +226,26 @@ def test_history_does_not_link(second: Span, why: str) -> None:
 def test_the_latest_of_those_with_the_same_history_is_gone_on_with() -> None:
     attempts = [chat(index, HI, HELLO, trace=f"t{index}") for index in (0, 3)]
 
-    found = linked(*attempts, continued(60, "next"))
+    rebuilt = linked(*attempts, continued(60, "next"))
 
-    assert [1, 2] == [len(item.segments) for item in found]
+    assert [1, 2] == [len(item.segments) for item in rebuilt]
 
 
 def test_one_that_was_gone_on_with_is_no_candidate_any_more() -> None:
     attempts = [chat(index, HI, HELLO, trace=f"t{index}") for index in (0, 3)]
 
-    found = linked(*attempts, continued(60, "next"), continued(70, "after"))
+    rebuilt = linked(*attempts, continued(60, "next"), continued(70, "after"))
 
-    assert [2, 2] == [len(item.segments) for item in found]
-    assert not any(item.ambiguous for item in found)
+    assert [2, 2] == [len(item.segments) for item in rebuilt]
+    assert not any(item.ambiguous for item in rebuilt)
 
 
 def test_a_tie_leaves_the_trace_by_itself_and_is_counted() -> None:
     attempts = [chat(0, HI, HELLO, trace=f"t{index}") for index in (0, 1)]
 
-    found = linked(*attempts, continued(60, "next"))
+    rebuilt = linked(*attempts, continued(60, "next"))
 
-    assert [(False, "trace"), (False, "trace"), (True, "trace")] == [(item.ambiguous, item.method) for item in found]
+    assert [(False, "trace"), (False, "trace"), (True, "trace")] == [(item.ambiguous, item.method) for item in rebuilt]
 
 
 def test_the_longest_history_wins_over_the_latest() -> None:
@@ -247,9 +253,9 @@ def test_the_longest_history_wins_over_the_latest() -> None:
     short = chat(20, HI, HELLO, trace="short")
     next_one = chat(60, [*HI, *HELLO, user("A"), assistant("B"), user("C")], trace="next")
 
-    found = {item.conversation_id: len(item.segments) for item in linked(long, short, next_one)}
+    result = {item.conversation_id: len(item.segments) for item in linked(long, short, next_one)}
 
-    assert {long.trace_id: 2, short.trace_id: 1} == found
+    assert {long.trace_id: 2, short.trace_id: 1} == result
 
 
 def test_a_named_conversation_is_never_joined_by_history() -> None:

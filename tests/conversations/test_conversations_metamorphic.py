@@ -1,4 +1,4 @@
-"""Whoever tells it, wherever the content stands, in whatever order it comes: the conversation is the same."""
+"""The conversation is the same for any convention, any position of the content and any order of arrival."""
 
 from __future__ import annotations
 
@@ -9,53 +9,51 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.spans.model import SpanBatch, SpanKind
-from otel_agentic.testing import batch, outline, span
+from otel_agentic.spans.model import Span, SpanBatch, SpanKind
+from otel_agentic.testing import AgentRunScript, Outline, TurnOutline, batch, outline, span
 from tests.conversations.rebuilding import conversations
 from tests.conversations.scripts import NAMELESS, SPEAKERS, WORDLESS, scripts
 
 if TYPE_CHECKING:
     from random import Random
 
-    from otel_agentic.spans.model import Span
-    from otel_agentic.testing import AgentRunScript, Outline, TurnOutline
 
 EVERYONE: Final = {**SPEAKERS, **NAMELESS, **WORDLESS}
 #: In `make test-slow` the same laws are asked of many more runs.
-few: Final = settings(max_examples=12)
+few: Final = settings(max_examples=settings().max_examples // 5)
 many: Final = settings(max_examples=100)
 #: Each of these rebuilds everything twice.
-fewer: Final = settings(max_examples=6)
+fewer: Final = settings(max_examples=settings().max_examples // 10)
 
 
 def outlines(*items: SpanBatch) -> list[Outline]:
-    """Return what the conversations say, in time order."""
-    return [outline(found) for found in sorted(conversations(*items), key=lambda item: item.started_ns)]
+    """Return the content of the conversations, in time order."""
+    return [outline(result) for result in sorted(conversations(*items), key=lambda item: item.started_ns)]
 
 
 def turns(*items: SpanBatch) -> list[TurnOutline]:
     """Return the turns of all conversations in time order: without an id, a failed turn parts those around it."""
     timed = [
-        (turn.started_ns, said)
-        for found in conversations(*items)
-        for turn, said in zip(found.turns, outline(found).turns, strict=True)
+        (turn.started_ns, answer)
+        for conversation in conversations(*items)
+        for turn, answer in zip(conversation.turns, outline(conversation).turns, strict=True)
     ]
-    return [said for _, said in sorted(timed, key=lambda pair: pair[0])]
+    return [answer for _, answer in sorted(timed, key=lambda pair: pair[0])]
 
 
 def wordless(turn: TurnOutline) -> TurnOutline:
-    """Return what is left of a turn of which no word was recorded: which calls were made, and how they ended."""
+    """Return the rest of a turn without recorded content: its calls, and how they ended."""
     calls = tuple(replace(call, arguments=None, result=None) for call in turn.calls)
     return replace(turn, query=None, answer=None, calls=calls)
 
 
-def tells_the_same(script: AgentRunScript) -> None:
+def assert_same_conversation(script: AgentRunScript) -> None:
     expected = [script.outline()] if script.exchanges else []
 
     assert dict.fromkeys(SPEAKERS, expected) == {name: outlines(speak(script)) for name, speak in SPEAKERS.items()}
 
 
-def tells_the_same_turns(script: AgentRunScript) -> None:
+def assert_same_turns(script: AgentRunScript) -> None:
     speakers = {**SPEAKERS, **NAMELESS} if script.conversation_id is None else NAMELESS
     expected = list(script.outline().turns)
 
@@ -65,27 +63,27 @@ def tells_the_same_turns(script: AgentRunScript) -> None:
 @given(script=scripts())
 @few
 def test_a_script_is_the_same_conversation_in_every_convention(script: AgentRunScript) -> None:
-    tells_the_same(script)
+    assert_same_conversation(script)
 
 
 @pytest.mark.slow
 @given(script=scripts())
 @many
 def test_many_scripts_are_the_same_conversation_in_every_convention(script: AgentRunScript) -> None:
-    tells_the_same(script)
+    assert_same_conversation(script)
 
 
 @given(script=scripts(conversation_id=None) | scripts())
 @few
-def test_who_leaves_the_id_out_tells_the_same_turns(script: AgentRunScript) -> None:
-    tells_the_same_turns(script)
+def test_a_script_without_an_id_gives_the_same_turns(script: AgentRunScript) -> None:
+    assert_same_turns(script)
 
 
 @pytest.mark.slow
 @given(script=scripts(conversation_id=None) | scripts())
 @many
-def test_whoever_leaves_the_id_out_of_many_scripts_tells_the_same_turns(script: AgentRunScript) -> None:
-    tells_the_same_turns(script)
+def test_scripts_without_an_id_give_the_same_turns(script: AgentRunScript) -> None:
+    assert_same_turns(script)
 
 
 @given(script=scripts(conversation_id=None, min_turns=1, failures=False))
@@ -99,7 +97,7 @@ def test_without_an_id_the_growing_history_links_the_turns(script: AgentRunScrip
 
 @given(script=scripts())
 @few
-def test_who_records_no_content_tells_the_same_calls(script: AgentRunScript) -> None:
+def test_without_recorded_content_the_calls_are_the_same(script: AgentRunScript) -> None:
     expected = [wordless(turn) for turn in script.outline().turns]
 
     assert dict.fromkeys(WORDLESS, expected) == {name: turns(speak(script)) for name, speak in WORDLESS.items()}
@@ -123,7 +121,7 @@ def test_the_order_of_spans_and_log_records_changes_nothing(script: AgentRunScri
 def test_a_parent_that_never_arrives_changes_nothing(script: AgentRunScript) -> None:
     for name, speak in EVERYONE.items():
         spoken = speak(script)
-        orphaned = [below(found, "f" * 16) for found in spoken.spans]
+        orphaned = [below(result, "f" * 16) for result in spoken.spans]
 
         assert (name, conversations(spoken)) == (name, conversations(batch(*orphaned, *spoken.logs)))
 
@@ -133,15 +131,15 @@ def test_a_parent_that_never_arrives_changes_nothing(script: AgentRunScript) -> 
 def test_a_web_request_around_each_turn_changes_nothing(script: AgentRunScript) -> None:
     for name, speak in EVERYONE.items():
         spoken = speak(script)
-        requests = {found.trace_id: request_around(found) for found in spoken.spans if not found.parent_span_id}
-        held = [below(found, requests[found.trace_id].span_id) for found in spoken.spans]
+        requests = {result.trace_id: request_around(result) for result in spoken.spans if not result.parent_span_id}
+        held = [below(result, requests[result.trace_id].span_id) for result in spoken.spans]
 
         assert (name, outlines(spoken)) == (name, outlines(batch(*requests.values(), *held, *spoken.logs)))
 
 
-def below(found: Span, span_id: str) -> Span:
+def below(result: Span, span_id: str) -> Span:
     """Return a span with a parent: its own, or for a root the one given."""
-    return found if found.parent_span_id else replace(found, parent_span_id=span_id)
+    return result if result.parent_span_id else replace(result, parent_span_id=span_id)
 
 
 def request_around(root: Span) -> Span:

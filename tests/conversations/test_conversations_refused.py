@@ -1,4 +1,4 @@
-"""Calls that a framework refused to run: told from those that ran and whose span or result is merely odd."""
+"""Calls that a framework refused to run: distinguished from those that ran with an unusual span or result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conversations.rebuilding import asks, assistant, chat, conversations, run, told, tool, turn_of, user
+from tests.conversations.rebuilding import asks, assistant, chat, conversations, run, tool, tool_result, turn_of, user
 
 if TYPE_CHECKING:
     from random import Random
@@ -42,8 +42,8 @@ RESULTS: Final = [
 ]
 
 
-def model(start_s: float, heard: Any, said: Any) -> Span:
-    return chat(start_s, heard, said, parent=ROOT)
+def model(start_s: float, received: Any, answer: Any) -> Span:
+    return chat(start_s, received, answer, parent=ROOT)
 
 
 def work(start_s: float, name: str = "search", **more: Any) -> Span:
@@ -51,17 +51,17 @@ def work(start_s: float, name: str = "search", **more: Any) -> Span:
 
 
 def answered(why: Any) -> list[Any]:
-    return [GO, asks(BAD), told("x1", why)]
+    return [GO, asks(BAD), tool_result("x1", why)]
 
 
 def asked_again(why: Any, again: tuple[str, str, Any] = GOOD) -> list[Span]:
-    """Return the spans of a call without a span, of what the model was told, and of the call that follows it."""
-    heard = answered(why)
+    """Return the spans of a call without a span, of the result that the model received, and of the next call."""
+    received = answered(why)
     return [
         model(1, [GO], [asks(BAD)]),
-        model(3, heard, [asks(again)]),
+        model(3, received, [asks(again)]),
         work(4, again[1], call_id=again[0], result="Ritz"),
-        model(6, [*heard, asks(again), told(again[0], "Ritz")], DONE),
+        model(6, [*received, asks(again), tool_result(again[0], "Ritz")], DONE),
     ]
 
 
@@ -96,30 +96,30 @@ def test_a_call_after_which_another_tool_was_called_was_not_refused() -> None:
 
 
 def test_a_call_that_is_asked_again_only_later_was_not_refused() -> None:
-    heard = answered(WHY)
+    received = answered(WHY)
     book = asks(("x3", "book", {}))
     spans = [
-        model(1, [GO], [asks(BAD)]), model(3, heard, [book]), work(4, "book", call_id="x3"),
-        model(5, [*heard, book], [asks(GOOD)]), work(6, call_id="x2"),
+        model(1, [GO], [asks(BAD)]), model(3, received, [book]), work(4, "book", call_id="x3"),
+        model(5, [*received, book], [asks(GOOD)]), work(6, call_id="x2"),
     ]  # fmt: skip
 
     assert [None, None, None] == errors(*spans)
 
 
 def test_a_call_whose_tool_never_has_a_span_was_not_refused() -> None:
-    heard = answered(WHY)
-    spans = [model(1, [GO], [asks(BAD)]), model(3, heard, [asks(GOOD)]),
-             model(5, [*heard, asks(GOOD), told("x2", "Ritz")], DONE)]  # fmt: skip
+    received = answered(WHY)
+    spans = [model(1, [GO], [asks(BAD)]), model(3, received, [asks(GOOD)]),
+             model(5, [*received, asks(GOOD), tool_result("x2", "Ritz")], DONE)]  # fmt: skip
 
     assert [None, None] == errors(*spans)
 
 
-@pytest.mark.parametrize("asked", [(BAD, GOOD), (GOOD, BAD)], ids=["bad first", "good first"])
-def test_of_parallel_calls_the_one_that_did_not_run_was_refused(asked: tuple[Any, Any]) -> None:
-    response, again = asks(*asked), asks(("x3", "search", {"q": "b"}))
+@pytest.mark.parametrize("requests", [(BAD, GOOD), (GOOD, BAD)], ids=["bad first", "good first"])
+def test_of_parallel_calls_the_one_that_did_not_run_was_refused(requests: tuple[Any, Any]) -> None:
+    response, again = asks(*requests), asks(("x3", "search", {"q": "b"}))
     spans = [
         model(1, [GO], [response]), work(2, call_id="x2", result="Ritz"),
-        model(3, [GO, response, told("x1", WHY), told("x2", "Ritz")], [again]), work(4, call_id="x3", result="Adler"),
+        model(3, [GO, response, tool_result("x1", WHY), tool_result("x2", "Ritz")], [again]), work(4, call_id="x3", result="Adler"),
     ]  # fmt: skip
     turn = turn_of(ROOT, *spans)
 
@@ -129,7 +129,7 @@ def test_of_parallel_calls_the_one_that_did_not_run_was_refused(asked: tuple[Any
 def test_a_retry_after_a_good_result_leaves_it_good() -> None:
     spans = [
         model(1, [GO], [asks(GOOD)]), work(2, call_id="x2", result="Ritz"),
-        model(3, [GO, asks(GOOD), told("x2", "Ritz")], [asks(("x3", "search", {"q": "a"}))]),
+        model(3, [GO, asks(GOOD), tool_result("x2", "Ritz")], [asks(("x3", "search", {"q": "a"}))]),
         work(4, call_id="x3", result="Ritz"),
     ]  # fmt: skip
 
@@ -137,12 +137,12 @@ def test_a_retry_after_a_good_result_leaves_it_good() -> None:
 
 
 def test_a_helper_that_uses_the_same_tool_refuses_nothing_of_its_callers() -> None:
-    heard = answered("There is no valid ticket.")
+    received = answered("There is no valid ticket.")
     ask = work(4, "ask", call_id="x2", end_s=20)
     helper = run(5, 19, agent="helper", parent=ask)
     inner = asks(("y1", "search", {"q": "a"}))
     spans = [
-        model(1, [GO], [asks(BAD)]), model(3, heard, [asks(("x2", "ask", {}))]), ask, helper,
+        model(1, [GO], [asks(BAD)]), model(3, received, [asks(("x2", "ask", {}))]), ask, helper,
         chat(6, [user("Find")], [inner], parent=helper), tool(8, call_id="y1", result="Ritz", parent=helper),
     ]  # fmt: skip
 

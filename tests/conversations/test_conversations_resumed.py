@@ -1,8 +1,10 @@
-"""Turns over several runs and traces: resumed, handed over, told in pieces; and what is a turn of its own."""
+"""Turns over several runs and traces: resumed, handed over, recorded in pieces; and separate turns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from otel_agentic.spans.model import StatusCode
+from otel_agentic.spans.model import Span, StatusCode
 from otel_agentic.testing import span
 from tests.conversations.rebuilding import (
     asks,
@@ -20,24 +22,21 @@ from tests.conversations.rebuilding import (
     conversation_of,
     conversations,
     run,
-    told,
     tool,
+    tool_result,
     user,
 )
-from tests.conversations.test_conversations_store import Kept, in_one_folder, said
+from tests.conversations.test_conversations_store import RebuiltStore, in_one_folder, normalised
 from tests.steps import LINEAR, growth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
     from random import Random
 
-    from otel_agentic.spans.model import Span
 
 GO: Final = user("Go")
 LOOK: Final = asks(("x1", "search", {"q": "a"}))
 TWO: Final = asks(("x1", "search", {"q": "a"}), ("x2", "search", {"q": "b"}))
-HEARD: Final = [GO, LOOK, told("x1", "Ritz")]
+HISTORY: Final = [GO, LOOK, tool_result("x1", "Ritz")]
 DONE: Final = [assistant("Done.")]
 IMAGE: Final = {"role": "user", "parts": [{"type": "uri", "uri": "https://example.com/cat.png"}]}
 #: (query, answer, calls) of each turn.
@@ -45,33 +44,33 @@ Turns = list[tuple[str | None, str | None, list[str]]]
 
 
 def turns(*spans: Span) -> Turns:
-    found = conversation_of(*spans).turns
-    return [(turn.query, turn.answer, [call.name for call in turn.calls]) for turn in found]
+    result = conversation_of(*spans).turns
+    return [(turn.query, turn.answer, [call.name for call in turn.calls]) for turn in result]
 
 
-def begun(start_s: float, trace: str, heard: list[Any] | None = None, **more: Any) -> Span:
+def begun(start_s: float, trace: str, received: list[Any] | None = None, **more: Any) -> Span:
     """Return a run that was given messages."""
-    attributes = {} if heard is None else {"gen_ai.input.messages": heard}
+    attributes = {} if received is None else {"gen_ai.input.messages": received}
     return run(start_s, start_s + 5, id="c1", trace=trace, attributes=attributes, **more)
 
 
-def model(root: Span, heard: Any, said_then: Any, later_s: float = 1.0) -> Span:
+def model(root: Span, received: Any, answer_then: Any, later_s: float = 1.0) -> Span:
     start_s = (root.start_ns - run(0).start_ns) / 1e9
-    return chat(start_s + later_s, heard, said_then, parent=root)
+    return chat(start_s + later_s, received, answer_then, parent=root)
 
 
 FIRST: Final = begun(0, "a", [GO])
-RESUMED: Final = begun(60, "b", HEARD)
+RESUMED: Final = begun(60, "b", HISTORY)
 FRONT: Final = begun(0, "a", [GO], agent="front")
 BOOKER: Final = begun(6, "a", [GO], agent="booker")
 AGAIN: Final = begun(60, "b", [GO])
-HANDED: Final = [GO, asks(("h1", "transfer_to_booker", {})), told("h1", "ok")]
+HANDED: Final = [GO, asks(("h1", "transfer_to_booker", {})), tool_result("h1", "ok")]
 OPEN: Final = run(0, 1, id="c1", trace="a", query="Go")
 NAMED: Final = {"gen_ai.conversation.id": "c1"}
 
 
-def bare(start_s: float, trace: str, heard: Any, said_then: Any) -> Span:
-    return chat(start_s, heard, said_then, trace=trace, id="c1")
+def bare(start_s: float, trace: str, received: Any, answer_then: Any) -> Span:
+    return chat(start_s, received, answer_then, trace=trace, id="c1")
 
 
 def alone(start_s: float, trace: str, name: str = "search", **more: Any) -> Span:
@@ -91,18 +90,18 @@ CREW: Final = noted("crew", 0, None, None, None)
 
 ONE_TURN: Final[dict[str, tuple[list[Span], Turns]]] = {
     "a run resumed with the results it waited for": (
-        [FIRST, model(FIRST, [GO], [LOOK]), RESUMED, model(RESUMED, HEARD, DONE)], [("Go", "Done.", ["search"])]),
+        [FIRST, model(FIRST, [GO], [LOOK]), RESUMED, model(RESUMED, HISTORY, DONE)], [("Go", "Done.", ["search"])]),
     "a run resumed twice": (
-        [FIRST, model(FIRST, [GO], [LOOK]), RESUMED, model(RESUMED, HEARD, [asks(("x3", "book", {}))]),
-         (third := begun(90, "c", [*HEARD, asks(("x3", "book", {})), told("x3", 1)])),
-         model(third, [*HEARD, asks(("x3", "book", {})), told("x3", 1)], DONE)],
+        [FIRST, model(FIRST, [GO], [LOOK]), RESUMED, model(RESUMED, HISTORY, [asks(("x3", "book", {}))]),
+         (third := begun(90, "c", [*HISTORY, asks(("x3", "book", {})), tool_result("x3", 1)])),
+         model(third, [*HISTORY, asks(("x3", "book", {})), tool_result("x3", 1)], DONE)],
         [("Go", "Done.", ["search", "book"])]),
-    "a run whose work is told in traces of their own": (
-        [OPEN, bare(1, "b", [GO], [LOOK]), alone(2, "c", call_id="x1"), bare(3, "d", HEARD, DONE)],
+    "a run whose work is recorded in separate traces": (
+        [OPEN, bare(1, "b", [GO], [LOOK]), alone(2, "c", call_id="x1"), bare(3, "d", HISTORY, DONE)],
         [("Go", "Done.", ["search"])]),
     "a client, its tools in traces of their own": (
         [bare(0, "a", [GO], [TWO]), alone(2, "b", call_id="x1"), alone(2.5, "c", call_id="x2"),
-         bare(5, "d", [GO, TWO, told("x1", 1), told("x2", 2)], DONE)], [("Go", "Done.", ["search", "search"])]),
+         bare(5, "d", [GO, TWO, tool_result("x1", 1), tool_result("x2", 2)], DONE)], [("Go", "Done.", ["search", "search"])]),
     "an agent that was handed the query": (
         [FRONT, model(FRONT, [GO], [asks(("h1", "transfer_to_booker", {}))]), BOOKER, model(BOOKER, HANDED, DONE)],
         [("Go", "Done.", ["transfer_to_booker"])]),
@@ -110,7 +109,7 @@ ONE_TURN: Final[dict[str, tuple[list[Span], Turns]]] = {
         [FIRST, model(FIRST, [GO], [asks(("x1", "travel", {}))]),
          (call := tool(2, "travel", call_id="x1", parent=FIRST, end_s=4)),
          (inner := run(2.1, 3.9, parent=call, query="Go", answer="Inner.")), model(inner, [GO], [assistant("Inner.")]),
-         model(FIRST, [GO, asks(("x1", "travel", {})), told("x1", "Inner.")], DONE, 4.2)], [("Go", "Done.", ["travel"])]),
+         model(FIRST, [GO, asks(("x1", "travel", {})), tool_result("x1", "Inner.")], DONE, 4.2)], [("Go", "Done.", ["travel"])]),
     "a crew whose task holds the query": (
         [CREW, (worker := noted("worker", 1, CREW, "Go", "Done.")),
          chat(2, [user("Your task: Go")], DONE, parent=worker)], [("Go", "Done.", [])]),
@@ -126,13 +125,13 @@ SEVERAL_TURNS: Final[dict[str, tuple[list[Span], Turns]]] = {
         [(failed := begun(0, "a", [GO], status=StatusCode.ERROR)), model(failed, [GO], [LOOK]), AGAIN,
          model(AGAIN, [GO], DONE)], [("Go", None, ["search"]), ("Go", "Done.", [])]),
     "a new query after an interrupted run": (
-        [FIRST, model(FIRST, [GO], [LOOK]), (new := begun(60, "b", [*HEARD, user("Stop")])),
-         model(new, [*HEARD, user("Stop")], DONE)], [("Go", None, ["search"]), ("Stop", "Done.", [])]),
+        [FIRST, model(FIRST, [GO], [LOOK]), (new := begun(60, "b", [*HISTORY, user("Stop")])),
+         model(new, [*HISTORY, user("Stop")], DONE)], [("Go", None, ["search"]), ("Stop", "Done.", [])]),
     "an image": (
-        [FIRST, model(FIRST, [GO], DONE), (seen := begun(60, "b", [GO, *DONE, IMAGE])),
-         model(seen, [GO, *DONE, IMAGE], [assistant("A cat.")])], [("Go", "Done.", []), (None, "A cat.", [])]),
+        [FIRST, model(FIRST, [GO], DONE), (second := begun(60, "b", [GO, *DONE, IMAGE])),
+         model(second, [GO, *DONE, IMAGE], [assistant("A cat.")])], [("Go", "Done.", []), (None, "A cat.", [])]),
     "an image alone": (
-        [FIRST, model(FIRST, [GO], DONE), (seen := begun(60, "b", [IMAGE])), model(seen, [IMAGE], [assistant("A cat.")])],
+        [FIRST, model(FIRST, [GO], DONE), (second := begun(60, "b", [IMAGE])), model(second, [IMAGE], [assistant("A cat.")])],
         [("Go", "Done.", []), (None, "A cat.", [])]),
     "a run of which nothing was recorded": (
         [FIRST, model(FIRST, [GO], DONE), run(60, 65, id="c1", trace="b")], [("Go", "Done.", []), (None, None, [])]),
@@ -156,19 +155,19 @@ def test_more_tool_spans_than_were_asked_for_are_no_part_of_the_turn() -> None:
 
 
 def test_a_run_that_was_given_the_whole_conversation_as_text_has_the_last_message_as_query() -> None:
-    heard = [user("Hello agent"), assistant("Hello user"), user("Which hotel?")]
+    received = [user("Hello agent"), assistant("Hello user"), user("Which hotel?")]
     pasted = "Hello agent\nHello user\nWhich hotel?"
     root = noted("team", 0, None, pasted, None)
 
-    assert ["Which hotel?"] == [query for query, _, _ in turns(root, model(root, heard, DONE))]
+    assert ["Which hotel?"] == [query for query, _, _ in turns(root, model(root, received, DONE))]
 
 
 def test_a_query_that_quotes_an_older_message_stays_whole() -> None:
-    heard = [user("Hello agent"), assistant("Hello user"), user("Which hotel?")]
-    root = noted("team", 0, None, "You said: Hello user. Which hotel?", None)
+    received = [user("Hello agent"), assistant("Hello user"), user("Which hotel?")]
+    root = noted("team", 0, None, "You wrote: Hello user. Which hotel?", None)
 
-    assert [query for query, _, _ in turns(root, model(root, heard, DONE))] == snapshot(
-        ["You said: Hello user. Which hotel?"]
+    assert [query for query, _, _ in turns(root, model(root, received, DONE))] == snapshot(
+        ["You wrote: Hello user. Which hotel?"]
     )
 
 
@@ -195,27 +194,27 @@ def test_span_by_span_the_turns_of_each_kind_are_found(tmp_path: Path, name: str
 
 
 def check_span_by_span(folder: Path, spans: list[Span], random: Random) -> None:
-    """Check that the store holds what is found at once, however its spans arrive, some of them twice."""
-    kept = Kept(folder)
+    """Check that the store has the same conversations, however the spans arrive, some of them twice."""
+    remaining = RebuiltStore(folder)
     try:
         for item in random.sample([*spans, *spans[::2]], k=len(spans) + len(spans[::2])):
-            kept.accept(item)
+            remaining.accept(item)
             if random.random() < 0.6:
-                kept.rebuild(closed=random.random() < 0.3)
-        kept.rebuild(closed=True)
+                remaining.rebuild(closed=random.random() < 0.3)
+        remaining.rebuild(closed=True)
 
-        assert said(conversations(*spans)) == said(kept.conversations())
+        assert normalised(conversations(*spans)) == normalised(remaining.conversations())
     finally:
-        kept.close()
+        remaining.close()
 
 
 @pytest.mark.parametrize("kind", ["tools", "retries"])
 def test_many_pieces_of_one_turn_are_read_in_linear_time(kind: str) -> None:
     def pieces(count: int) -> Callable[[], Any]:
-        asked = asks(*((f"x{index}", "search", {"q": index}) for index in range(count)))
+        request = asks(*((f"x{index}", "search", {"q": index}) for index in range(count)))
         spans = {
             "tools": [
-                bare(0, "a", [GO], [asked]),
+                bare(0, "a", [GO], [request]),
                 *(alone(1 + index / 100, f"t{index}", call_id=f"x{index}") for index in range(count)),
             ],
             "retries": [bare(index, "a", [GO], None) for index in range(count)],

@@ -1,41 +1,38 @@
-"""Several user inputs under one root are several turns, whatever the spans are called; what looks alike is one turn."""
+"""Several user inputs under one root are several turns, for any names of the spans; inputs that only look similar are one turn."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from otel_agentic.spans.model import StatusCode
+from otel_agentic.spans.model import Span, StatusCode
 from otel_agentic.testing import span
-from tests.conversations.rebuilding import act, asks, assistant, at, chat, conversation_of, run, told, tool, user
+from tests.conversations.rebuilding import act, asks, assistant, at, chat, conversation_of, run, tool, tool_result, user
 
-if TYPE_CHECKING:
-    from otel_agentic.spans.model import Span
-
-Said = list[tuple[str | None, str | None]]
+Exchanges = list[tuple[str | None, str | None]]
 
 FIRST = ("Where is the Ritz?", "In Paris.")
 SECOND = ("How far is it?", "Two hours.")
 THIRD = ("Book it.", "Booked.")
 
 
-def turns(*spans: Span) -> Said:
+def turns(*spans: Span) -> Exchanges:
     return [(turn.query, turn.answer) for turn in conversation_of(*spans).turns]
 
 
-def history(*said: tuple[str, str]) -> list[dict[str, Any]]:
-    return [message for query, answer in said for message in (user(query), assistant(answer))]
+def history(*stated: tuple[str, str]) -> list[dict[str, Any]]:
+    return [message for query, answer in stated for message in (user(query), assistant(answer))]
 
 
 def exchange(start_s: float, parent: Span, *before: tuple[str, str], now: tuple[str, str]) -> list[Span]:
     """Return a model call that asks for a tool, the tool, and a model call that answers."""
-    heard = [*history(*before), user(now[0])]
+    received = [*history(*before), user(now[0])]
     look = asks((f"c{start_s}", "look", {"at": start_s}))
     return [
-        chat(start_s, heard, [look], parent=parent),
+        chat(start_s, received, [look], parent=parent),
         tool(start_s + 1, "look", call_id=f"c{start_s}", arguments={"at": start_s}, result="seen", parent=parent),
-        chat(start_s + 2, [*heard, look, told(f"c{start_s}", "seen")], [assistant(now[1])], parent=parent),
+        chat(start_s + 2, [*received, look, tool_result(f"c{start_s}", "seen")], [assistant(now[1])], parent=parent),
     ]
 
 
@@ -67,10 +64,10 @@ def test_spans_below_one_root_that_each_bring_a_users_input_are_turns(root_kind:
         *exchange(20, third, FIRST, SECOND, now=THIRD),
     ]
 
-    found = conversation_of(root, first, second, third, *spans)
+    conversation = conversation_of(root, first, second, third, *spans)
 
-    assert [FIRST, SECOND, THIRD] == [(turn.query, turn.answer) for turn in found.turns]
-    assert [["look"]] * 3 == [[call.name for call in turn.calls] for turn in found.turns]
+    assert [FIRST, SECOND, THIRD] == [(turn.query, turn.answer) for turn in conversation.turns]
+    assert [["look"]] * 3 == [[call.name for call in turn.calls] for turn in conversation.turns]
 
 
 def test_a_root_around_the_root_changes_nothing() -> None:
@@ -140,12 +137,14 @@ def test_a_run_whose_history_holds_earlier_queries_is_one_turn() -> None:
 
 def test_a_run_is_one_turn_although_its_framework_asks_again() -> None:
     root = run(0, 90)
-    wrong, right = ("Where is the Ritz?", "Paris, perhaps."), ("Answer in JSON, please.", '{"city":"Paris"}')
+    faulty_receiver, right = ("Where is the Ritz?", "Paris, perhaps."), ("Answer in JSON, please.", '{"city":"Paris"}')
 
-    assert [(FIRST[0], right[1])] == turns(root, *exchange(1, root, now=wrong), *exchange(10, root, wrong, now=right))
+    assert [(FIRST[0], right[1])] == turns(
+        root, *exchange(1, root, now=faulty_receiver), *exchange(10, root, faulty_receiver, now=right)
+    )
 
 
-def test_a_run_that_names_its_query_is_one_turn_whatever_its_parts_are_asked() -> None:
+def test_a_run_that_names_its_query_is_one_turn_with_any_inputs_of_its_parts() -> None:
     root = run(0, 90, agent="flow", query=FIRST[0], answer=THIRD[1])
     first, second = (run(start, start + 5, agent="worker", parent=root) for start in (1, 10))
 
@@ -155,7 +154,7 @@ def test_a_run_that_names_its_query_is_one_turn_whatever_its_parts_are_asked() -
 
 
 @pytest.mark.parametrize(
-    ("written", "asked"),
+    ("written", "question"),
     [
         ("Name the street as well, please.", "Name the street as well, please."),
         ("Ask it so: Name the street as well, please.", "Name the street as well, please."),
@@ -163,12 +162,12 @@ def test_a_run_that_names_its_query_is_one_turn_whatever_its_parts_are_asked() -
         ('{"feedback": "Name the street as well, please.", "score": 2}', "Feedback: Name the street as well, please."),
     ],
 )
-def test_what_another_model_wrote_is_no_users_input(written: str, asked: str) -> None:
+def test_what_another_model_wrote_is_no_users_input(written: str, question: str) -> None:
     root = act("invoke_workflow", 0, 90)
     writer, critic, again = (
         run(s, s + 5, agent=a, parent=root) for s, a in ((1, "writer"), (10, "critic"), (20, "writer"))
     )
-    remark = (asked, "In Paris, Place Vendôme.")
+    remark = (question, "In Paris, Place Vendôme.")
     spans = [
         *exchange(1, writer, now=FIRST),
         chat(10, [user(f"Judge: {FIRST[1]}")], [assistant(written)], parent=critic),

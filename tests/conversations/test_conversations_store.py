@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -15,7 +17,7 @@ from otel_agentic.engine.rebuild import Rebuilder
 from otel_agentic.store import Store
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.queries.conversations import all_conversations
-from otel_agentic.store.selection import Selection
+from otel_agentic.store.table import Selection
 from otel_agentic.testing import (
     NOON_NS,
     SECOND_NS,
@@ -31,8 +33,6 @@ from tests.conversations.rebuilding import READER, SETTINGS, assistant, at, chat
 from tests.conversations.scripts import scripts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
     from random import Random
 
     from otel_agentic.conversations import Conversation
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _FILES: Final = count()
 
 
-class Kept:
+class RebuiltStore:
     """A store with its rebuilder."""
 
     def __init__(self, folder: Path) -> None:
@@ -53,11 +53,11 @@ class Kept:
         self._store.accept(batch(*items))
 
     def rebuild(self, *, closed: bool) -> list[Conversation]:
-        """Rebuild what is pending; return what was saved."""
+        """Rebuild the pending conversations; return the saved ones."""
         touched = self._rebuilder.read(self._rebuilder.pending())
         saved = self._rebuilder.rebuild(touched, lambda _: "idle" if closed else None).saved
         keys = {item.key for item in saved}
-        return [found for found in self.conversations() if found.key in keys]
+        return [conversation for conversation in self.conversations() if conversation.key in keys]
 
     def conversations(self) -> list[Conversation]:
         with self._store.read() as con:
@@ -71,14 +71,14 @@ class Kept:
         return self.clock_ns
 
 
-def said(found: Sequence[Conversation]) -> list[Conversation]:
+def normalised(result: Sequence[Conversation]) -> list[Conversation]:
     """Return conversations in an order of their own, without how often they were rebuilt and what closed them."""
-    plain = [replace(item, revision=1, closed_by=None) for item in found]
+    plain = [replace(item, revision=1, closed_by=None) for item in result]
     return sorted(plain, key=lambda item: item.key)
 
 
 def bare_clients() -> list[Span]:
-    """Return model calls without ids: two that begin alike, one that goes on, one that a web session names."""
+    """Return model calls without ids: two with the same beginning, one that continues, one that a web session names."""
     hi, hello = [user("Hi")], [assistant("Hello!")]
     request = span("POST /chat", trace="web", start_ns=at(0), end_ns=at(9), attributes={"session.id": "s1"})
     return [
@@ -88,7 +88,7 @@ def bare_clients() -> list[Span]:
         chat(90, [*hi, *hello, user("More"), assistant("More!"), user("?")], [assistant("!")], trace="d"),
         request,
         chat(1, hi, hello, parent=request),
-        run(400, 401, trace="e", query="Go on", links=[link_to(chat(3, hi, hello, trace="b"))]),
+        run(400, 401, trace="e", query="And then?", links=[link_to(chat(3, hi, hello, trace="b"))]),
     ]
 
 
@@ -117,36 +117,36 @@ def test_long_ones_shuffled_duplicated_and_rebatched_give_the_same_conversations
 
 
 def check_arrival(folder: Path, first: AgentRunScript, second: AgentRunScript, style: str, random: Random) -> None:
-    """Check that two conversations, and what bare clients say, are found whatever way their spans arrive."""
+    """Check that two conversations, and those of bare clients, are the same however their spans arrive."""
     spoken = batch(
         speak_genai(first, style),  # type: ignore[arg-type]  # sampled_from knows no Literal
         speak_openinference(second, start_ns=at(3600)),
         *bare_clients(),
     )
     items: list[Span | LogRecord] = [*spoken.spans, *spoken.logs]
-    expected = said(conversations(spoken))
-    # A log record has no id of its own, so that only spans can be told from their duplicates.
+    expected = normalised(conversations(spoken))
+    # A log record has no id of its own, so that only spans can be distinguished from their duplicates.
     items += random.sample(spoken.spans, k=len(spoken.spans) // 3)
     random.shuffle(items)
 
-    kept = Kept(folder)
+    remaining = RebuiltStore(folder)
     try:
         while items:
             size = random.randint(1, max(len(items) // 2, 1))
-            kept.accept(*items[:size])
+            remaining.accept(*items[:size])
             items = items[size:]
             if random.random() < 0.6:
-                kept.rebuild(closed=random.random() < 0.3)
-        kept.rebuild(closed=True)
-        assert expected == said(kept.conversations())
-        assert [] == kept.rebuild(closed=True)
+                remaining.rebuild(closed=random.random() < 0.3)
+        remaining.rebuild(closed=True)
+        assert expected == normalised(remaining.conversations())
+        assert [] == remaining.rebuild(closed=True)
     finally:
-        kept.close()
+        remaining.close()
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
-    return Kept(tmp_path)
+def rebuilt_store(tmp_path: Path) -> RebuiltStore:
+    return RebuiltStore(tmp_path)
 
 
 SCRIPT: Final = (
@@ -154,51 +154,51 @@ SCRIPT: Final = (
 )
 
 
-def test_what_comes_back_from_the_store_is_what_was_rebuilt(kept: Kept) -> None:
-    kept.accept(speak_genai(SCRIPT))
+def test_what_comes_back_from_the_store_is_what_was_rebuilt(rebuilt_store: RebuiltStore) -> None:
+    rebuilt_store.accept(speak_genai(SCRIPT))
 
-    kept.rebuild(closed=True)
+    rebuilt_store.rebuild(closed=True)
 
-    assert said(conversations(speak_genai(SCRIPT))) == said(kept.conversations())
-    kept.close()
+    assert normalised(conversations(speak_genai(SCRIPT))) == normalised(rebuilt_store.conversations())
+    rebuilt_store.close()
 
 
-def test_a_late_tool_span_makes_a_second_revision_and_a_repeated_one_does_not(kept: Kept) -> None:
+def test_a_late_tool_span_makes_a_second_revision_and_a_repeated_one_does_not(rebuilt_store: RebuiltStore) -> None:
     *others, late = sorted(speak_genai(SCRIPT, "none").spans, key=lambda item: "gen_ai.tool.name" in item.attributes)
-    kept.accept(*others)
-    (before,) = kept.rebuild(closed=True)
+    rebuilt_store.accept(*others)
+    (before,) = rebuilt_store.rebuild(closed=True)
 
-    kept.accept(late)
-    (after,) = kept.rebuild(closed=False)
-    kept.accept(late)
+    rebuilt_store.accept(late)
+    (after,) = rebuilt_store.rebuild(closed=False)
+    rebuilt_store.accept(late)
 
     assert [(1, 0), (2, 1)] == [(item.revision, len(item.turns[0].calls)) for item in (before, after)]
     assert "idle" == after.closed_by
-    assert [] == kept.rebuild(closed=True)
-    assert [after] == kept.conversations()
-    kept.close()
+    assert [] == rebuilt_store.rebuild(closed=True)
+    assert [after] == rebuilt_store.conversations()
+    rebuilt_store.close()
 
 
-def test_a_conversation_that_turns_out_to_be_part_of_another_vanishes(kept: Kept) -> None:
+def test_a_conversation_that_turns_out_to_be_part_of_another_vanishes(rebuilt_store: RebuiltStore) -> None:
     hi, hello = [user("Hi")], [assistant("Hello!")]
-    kept.accept(chat(60, [*hi, *hello, user("More")], [assistant("More!")], trace="b"))
-    (alone,) = kept.rebuild(closed=False)
+    rebuilt_store.accept(chat(60, [*hi, *hello, user("More")], [assistant("More!")], trace="b"))
+    (alone,) = rebuilt_store.rebuild(closed=False)
 
-    kept.accept(chat(0, hi, hello, trace="a"))
-    (joined,) = kept.rebuild(closed=False)
+    rebuilt_store.accept(chat(0, hi, hello, trace="a"))
+    (joined,) = rebuilt_store.rebuild(closed=False)
 
     assert (1, 2) == (len(alone.turns), len(joined.turns))
-    assert [joined.key] == [item.key for item in kept.conversations()]
-    kept.close()
+    assert [joined.key] == [item.key for item in rebuilt_store.conversations()]
+    rebuilt_store.close()
 
 
-def test_a_session_that_arrives_late_names_the_conversation(kept: Kept) -> None:
+def test_a_session_that_arrives_late_names_the_conversation(rebuilt_store: RebuiltStore) -> None:
     request = span("POST /chat", start_ns=at(0), end_ns=at(9), attributes={"session.id": "s1"})
-    kept.accept(chat(1, [user("Hi")], [assistant("Hello!")], parent=request))
-    kept.rebuild(closed=False)
+    rebuilt_store.accept(chat(1, [user("Hi")], [assistant("Hello!")], parent=request))
+    rebuilt_store.rebuild(closed=False)
 
-    kept.accept(request)
-    kept.rebuild(closed=False)
+    rebuilt_store.accept(request)
+    rebuilt_store.rebuild(closed=False)
 
-    assert ["s1"] == [item.conversation_id for item in kept.conversations()]
-    kept.close()
+    assert ["s1"] == [item.conversation_id for item in rebuilt_store.conversations()]
+    rebuilt_store.close()

@@ -9,13 +9,12 @@ import pytest
 
 from otel_agentic import plugins
 from otel_agentic.config import Settings
-from otel_agentic.testing import outline
+from otel_agentic.testing import CallOutline, Outline, outline
 from tests.conversations.rebuilding import conversations
 from tests.shared import SHARED, why_absent
 
 if TYPE_CHECKING:
     from otel_agentic.conversations import Conversation
-    from otel_agentic.testing import CallOutline, Outline
 
 FOLDER = SHARED / "data" / "tau-airline"
 pytestmark = pytest.mark.skipif(why_absent(FOLDER) is not None, reason=str(why_absent(FOLDER)))
@@ -24,38 +23,38 @@ pytestmark = pytest.mark.skipif(why_absent(FOLDER) is not None, reason=str(why_a
 @cache
 def read(name: str) -> dict[str, Conversation]:
     reader = plugins.get("collectors", "files").load().from_settings(Settings())
-    found = conversations(*(chunk.batch for chunk in reader.read([FOLDER / f"{name}.jsonl.gz"])))
-    return {str(item.conversation_id): item for item in found}
+    rebuilt = conversations(*(chunk.batch for chunk in reader.read([FOLDER / f"{name}.jsonl.gz"])))
+    return {str(item.conversation_id): item for item in rebuilt}
 
 
-def calls(found: Outline) -> list[CallOutline]:
-    return [call for turn in found.turns for call in turn.calls]
+def calls(result: Outline) -> list[CallOutline]:
+    return [call for turn in result.turns for call in turn.calls]
 
 
 def test_every_turn_and_call_is_rebuilt() -> None:
-    found = [outline(item) for item in read("spans").values()]
-    made = [call for item in found for call in calls(item)]
+    result = [outline(item) for item in read("spans").values()]
+    actual = [call for item in result for call in calls(item)]
 
     assert (200, 1341, 1164, 73) == (
-        len(found),
-        sum(len(item.turns) for item in found),
-        len(made),
-        sum(call.failed for call in made),
+        len(result),
+        sum(len(item.turns) for item in result),
+        len(actual),
+        sum(call.failed for call in actual),
     )
 
 
 def test_everything_in_them_was_captured_and_named() -> None:
-    found = read("spans").values()
+    result = read("spans").values()
 
     assert {("full", "explicit", "end_of_input")} == {
-        (item.content_captured, item.link_method, item.closed_by) for item in found
+        (item.content_captured, item.link_method, item.closed_by) for item in result
     }
-    assert 50 == len({item.case_id for item in found} - {None})
+    assert 50 == len({item.case_id for item in result} - {None})
 
 
-@pytest.mark.parametrize("dress", ["structured", "sibling", "openinference"])
-def test_the_same_conversations_in_another_dress_are_the_same(dress: str) -> None:
-    dressed = read(f"variant-{dress}")
+@pytest.mark.parametrize("notation", ["structured", "sibling", "openinference"])
+def test_the_same_conversations_in_another_notation_are_the_same(notation: str) -> None:
+    dressed = read(f"variant-{notation}")
 
     assert 20 == len(dressed)
     for name, item in dressed.items():

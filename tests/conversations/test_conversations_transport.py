@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -22,20 +24,17 @@ from otel_agentic.spans import (
     decode_traces_json,
     merge_batches,
 )
-from otel_agentic.testing import batch
+from otel_agentic.testing import AgentRunScript, batch
 from tests.builders import feed, stored_conversations
 from tests.conversations.rebuilding import conversations
 from tests.conversations.scripts import NAMELESS, SPEAKERS, WORDLESS, scripts
 from tests.conversations.wire import json_of, requests_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
     from random import Random
 
     from otel_agentic.conversations import Conversation
     from otel_agentic.spans.model import LogRecord, Span
-    from otel_agentic.testing import AgentRunScript
 
     Item = Span | LogRecord
     Portions = list[list[Item]]
@@ -96,7 +95,7 @@ def test_the_transport_of_many_runs_changes_nothing(way: Way, tmp_path: Path, sc
 
 
 def check_transport(way: Way, tmp_path: Path, script: AgentRunScript) -> None:
-    """Check that everyone's spans tell the same when they have travelled."""
+    """Check that the spans of every convention mean the same after transport."""
     for name, speak in EVERYONE.items():
         spoken = speak(script)
 
@@ -116,7 +115,7 @@ def doubled(items: list[Item], random: Random) -> Portions:
 
 
 def children_first(items: list[Item], random: Random) -> Portions:
-    """Whatever ends first comes first, as exporters send it."""
+    """Spans come in the order of their ends, as exporters send them."""
     return [[item] for item in reversed(items)]
 
 
@@ -150,7 +149,7 @@ def test_the_arrival_of_many_runs_changes_nothing(
 
 
 def check_arrival(arrival: Arrival, tmp_path: Path, script: AgentRunScript, speaker: str, random: Random) -> None:
-    """Check that the store holds what is told at once, however its spans arrive."""
+    """Check that the store has the same conversations, however the spans arrive."""
     spoken = EVERYONE[speaker](script)
     file = {"store": {"db": tmp_path / f"{next(_FILES)}.duckdb"}}
 
@@ -163,10 +162,13 @@ def check_arrival(arrival: Arrival, tmp_path: Path, script: AgentRunScript, spea
                 engine.store.accept(batch(*portion))
         feed(engine, *portions[-1])
 
-        assert (speaker, said(conversations(spoken))) == (speaker, said(stored_conversations(engine).values()))
+        assert (speaker, normalised(conversations(spoken))) == (
+            speaker,
+            normalised(stored_conversations(engine).values()),
+        )
 
 
-def said(found: Iterable[Conversation]) -> list[Conversation]:
+def normalised(result: Iterable[Conversation]) -> list[Conversation]:
     """Return conversations in an order of their own, without how often they were rebuilt and what closed them."""
-    plain = [replace(item, revision=1, closed_by=None) for item in found]
+    plain = [replace(item, revision=1, closed_by=None) for item in result]
     return sorted(plain, key=lambda item: item.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,7 @@ from tests.conversations.rebuilding import READER, at, chat, conversation_of, ru
 from tests.steps import LINEAR, growth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from otel_agentic.conversations.node import Node
+    from otel_agentic.conversations.merge import Node
     from otel_agentic.spans.model import Span
 
 
@@ -74,7 +73,7 @@ def test_a_cycle_of_parents_is_cut_at_its_earliest_span() -> None:
 
 def test_equal_times_are_settled_by_end_and_then_by_id() -> None:
     longest = span("long", start_ns=at(0), end_ns=at(9))
-    twins = sorted((span(name, start_ns=at(0), end_ns=at(5)) for name in "ab"), key=lambda found: found.span_id)
+    twins = sorted((span(name, start_ns=at(0), end_ns=at(5)) for name in "ab"), key=lambda result: result.span_id)
 
     assert ["long", *(twin.name for twin in twins)] == names(built([*reversed(twins), longest]))
 

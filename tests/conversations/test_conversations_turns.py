@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from otel_agentic.spans.model import SpanKind, StatusCode
+from otel_agentic.spans.model import Span, SpanKind, StatusCode
 from otel_agentic.testing import AgentRunScript, event, scripted_call, span, speak_genai
 from tests.conversations.rebuilding import (
     asks,
@@ -15,14 +15,11 @@ from tests.conversations.rebuilding import (
     chat,
     conversation_of,
     run,
-    told,
     tool,
+    tool_result,
     turn_of,
     user,
 )
-
-if TYPE_CHECKING:
-    from otel_agentic.spans.model import Span
 
 LOOK = asks(("x1", "weather", {"city": "Zürich"}))
 
@@ -60,19 +57,25 @@ def test_a_run_inside_a_tool_call_is_no_turn_even_where_no_run_is_above() -> Non
     model = chat(0, [user("Plan a trip")], [asks(("x1", "ask_helper", {}))], id="c1")
     call = tool(1, "ask_helper", call_id="x1")
     inner = run(1, 2, parent=call, query="Find a hotel", answer="Ritz")
-    last = chat(3, [user("Plan a trip"), asks(("x1", "ask_helper", {})), told("x1", "Ritz")], [assistant("Done")])
+    last = chat(
+        3, [user("Plan a trip"), asks(("x1", "ask_helper", {})), tool_result("x1", "Ritz")], [assistant("Done")]
+    )
 
     assert [("Plan a trip", "Done")] == turns(model, call, inner, last)
 
 
 def test_a_resumed_run_goes_on_with_its_turn() -> None:
-    asked = run(0, 5, id="c1", trace="a", query="Book it")
+    agent_run = run(0, 5, id="c1", trace="a", query="Book it")
     resumed = run(
-        60, 65, id="c1", trace="b", attributes={"gen_ai.input.messages": [user("Book it"), LOOK, told("x1", "yes")]}
+        60,
+        65,
+        id="c1",
+        trace="b",
+        attributes={"gen_ai.input.messages": [user("Book it"), LOOK, tool_result("x1", "yes")]},
     )
-    answered = chat(61, [user("Book it"), LOOK, told("x1", "yes")], [assistant("Booked.")], parent=resumed)
+    answered = chat(61, [user("Book it"), LOOK, tool_result("x1", "yes")], [assistant("Booked.")], parent=resumed)
 
-    (turn,) = conversation_of(asked, chat(1, [user("Book it")], [LOOK], parent=asked), resumed, answered).turns
+    (turn,) = conversation_of(agent_run, chat(1, [user("Book it")], [LOOK], parent=agent_run), resumed, answered).turns
 
     assert ("Book it", "Booked.", ["weather"]) == (turn.query, turn.answer, [call.name for call in turn.calls])
     assert (at(0), at(65)) == (turn.started_ns, turn.ended_ns)
@@ -86,7 +89,7 @@ def test_a_failed_run_is_a_turn_without_an_answer() -> None:
     assert ("Book it", None, True, "KeyError: 'x'") == (turn.query, turn.answer, turn.answer_captured, turn.error)
 
 
-def test_text_beside_a_tool_call_is_no_answer() -> None:
+def test_text_next_to_a_tool_call_is_no_answer() -> None:
     root = run(0, 9, id="c1", query="Weather?")
 
     turn = turn_of(root, chat(1, [user("Weather?")], [asks(("x1", "weather", {}), text="I look.")], parent=root))
@@ -103,13 +106,15 @@ def test_the_query_is_the_last_user_message_of_a_history() -> None:
 def test_results_in_the_users_name_are_no_query() -> None:
     root = run(0, 9, id="c1")
     first = chat(1, [user("Weather?")], [LOOK], parent=root)
-    second = chat(3, [user("Weather?"), LOOK, told("x1", "21 °C", role="user")], [assistant("21 °C.")], parent=root)
+    second = chat(
+        3, [user("Weather?"), LOOK, tool_result("x1", "21 °C", role="user")], [assistant("21 °C.")], parent=root
+    )
 
     assert [("Weather?", "21 °C.")] == turns(root, first, second)
 
 
 def test_a_client_without_agent_spans_has_a_turn_for_each_new_user_message() -> None:
-    history = [user("Weather?"), LOOK, told("x1", "21 °C"), assistant("21 °C."), user("Thanks")]
+    history = [user("Weather?"), LOOK, tool_result("x1", "21 °C"), assistant("21 °C."), user("Thanks")]
     spans = [
         chat(0, history[:1], [LOOK], id="c1", trace="a"),
         chat(5, history[:3], [assistant("21 °C.")], id="c1", trace="b"),
@@ -122,7 +127,7 @@ def test_a_client_without_agent_spans_has_a_turn_for_each_new_user_message() -> 
 def test_a_client_that_sends_new_items_only_goes_on_with_its_turn() -> None:
     spans = [
         chat(0, [user("Weather?")], [LOOK], id="c1", trace="a"),
-        chat(5, [told("x1", "21 °C")], [assistant("21 °C.")], id="c1", trace="b"),
+        chat(5, [tool_result("x1", "21 °C")], [assistant("21 °C.")], id="c1", trace="b"),
     ]
 
     assert [("Weather?", "21 °C.")] == turns(*spans)
@@ -173,9 +178,9 @@ def test_calls_outside_of_every_run_belong_to_the_run_before_them() -> None:
     first, second = run(0, 9, id="c1", query="A"), run(10, 19, id="c1", query="B")
     early, late = tool(3, "early", parent="never came"), tool(12, "late", parent="never came")
 
-    found = conversation_of(first, second, early, late)
+    conversation = conversation_of(first, second, early, late)
 
-    assert [["early"], ["late"]] == [[call.name for call in turn.calls] for turn in found.turns]
+    assert [["early"], ["late"]] == [[call.name for call in turn.calls] for turn in conversation.turns]
 
 
 def test_a_model_call_outside_of_the_run_neither_asks_nor_answers() -> None:
@@ -202,17 +207,17 @@ def test_case_verdict_version_and_end_come_from_any_span() -> None:
         "gen_ai.evaluation.result",
         {"gen_ai.evaluation.name": "agentic.conversation", "gen_ai.evaluation.score.label": "fail"},
     )
-    found = conversation_of(
+    conversation = conversation_of(
         run(0, id="c1", trace="a", attributes={"agentic.case.id": "case-1"}, resource={"service.version": "7"}),
         run(9, id="c1", trace="b", attributes={"agentic.conversation.end": True}, events=[verdict]),
     )
 
     assert ("case-1", False, "7", "end_mark", True) == (
-        found.case_id,
-        found.verdict,
-        found.agent_version,
-        found.closed_by,
-        found.ended,
+        conversation.case_id,
+        conversation.verdict,
+        conversation.agent_version,
+        conversation.closed_by,
+        conversation.ended,
     )
 
 
@@ -250,12 +255,12 @@ def test_the_service_stands_for_the_agent_only_where_the_root_of_a_turn_has_come
 
 
 def test_a_conversation_may_have_no_turn() -> None:
-    found = conversation_of(HELPER)
+    conversation = conversation_of(HELPER)
 
     assert ("c1", (), "none", HELPER.start_ns, HELPER.end_ns) == (
-        found.conversation_id,
-        found.turns,
-        found.content_captured,
-        found.started_ns,
-        found.ended_ns,
+        conversation.conversation_id,
+        conversation.turns,
+        conversation.content_captured,
+        conversation.started_ns,
+        conversation.ended_ns,
     )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SESSION: Final[tuple[tuple[str, list[Any], str], ...]] = (
     ("Weather in Paris?", [[("c1", "weather", {"city": "Paris"}, "21 C")]], "It is 21 C."),
     ("And in Rome?", [[("c2", "weather", {"city": "Rome"}, "25 C")]], "There it is 25 C."),
-    ("And in Rome?", [], "As I said: 25 C."),
+    ("And in Rome?", [], "Still 25 C."),
 )
 
 
@@ -42,8 +42,8 @@ class Session:
     def service(self, turn: trace.Span, name: str, **attributes: Any) -> None:
         around = trace.set_span_in_context(turn)
         operation = {"llm": "chat"}.get(name, name)
-        told = {"gen_ai.operation.name": operation, "gen_ai.request.model": f"{name}-1", **attributes}
-        self.services.start_span(name, context=around, attributes=told).end()
+        message = {"gen_ai.operation.name": operation, "gen_ai.request.model": f"{name}-1", **attributes}
+        self.services.start_span(name, context=around, attributes=message).end()
 
     def play(self, number: int, query: str | None, steps: list[Any], answer: str) -> None:
         around = trace.set_span_in_context(self.root)
@@ -55,8 +55,8 @@ class Session:
             self.service(turn, "llm", input=json.dumps(self.history))
             for call_id, name, arguments, result in step:
                 function = {"name": name, "arguments": json.dumps(arguments)}
-                asked = {"id": call_id, "type": "function", "function": function}
-                self.history.append({"role": "assistant", "tool_calls": [asked]})
+                request = {"id": call_id, "type": "function", "function": function}
+                self.history.append({"role": "assistant", "tool_calls": [request]})
                 self.history.append({"role": "tool", "content": json.dumps(result), "tool_call_id": call_id})
         self.service(turn, "llm", input=json.dumps(self.history), output=answer)
         self.history.append({"role": "assistant", "content": answer})
@@ -66,8 +66,8 @@ class Session:
     def rebuilt(self) -> Conversation:
         self.root.end()
         sent = encode_spans(self.exporter.get_finished_spans()).SerializeToString()
-        (found,) = conversations(decode_traces(sent, Limits.from_settings(ReceiveSettings())))
-        return found
+        (conversation,) = conversations(decode_traces(sent, Limits.from_settings(ReceiveSettings())))
+        return conversation
 
 
 @pytest.mark.parametrize("greets", [False, True])
@@ -78,10 +78,10 @@ def test_each_users_input_of_a_voice_session_is_a_turn(*, greets: bool) -> None:
     for number, (query, steps, answer) in enumerate(SESSION, 2):
         session.play(number, query, steps, answer)
 
-    found = session.rebuilt()
+    result = session.rebuilt()
 
-    assert found.conversation_id == "call-7"
-    assert [(query, answer) for query, _, answer in SESSION] == [(turn.query, turn.answer) for turn in found.turns]
+    assert result.conversation_id == "call-7"
+    assert [(query, answer) for query, _, answer in SESSION] == [(turn.query, turn.answer) for turn in result.turns]
     assert [[("weather", {"city": "Paris"}, "21 C")], [("weather", {"city": "Rome"}, "25 C")], []] == [
-        [(call.name, call.arguments, call.result) for call in turn.calls] for turn in found.turns
+        [(call.name, call.arguments, call.result) for call in turn.calls] for turn in result.turns
     ]

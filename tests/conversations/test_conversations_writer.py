@@ -20,9 +20,9 @@ def test_a_turn_has_dialect_and_scope_of_its_run() -> None:
 
 def test_where_the_root_says_nothing_the_first_event_speaks() -> None:
     request = span("POST /chat", scope="web-lib")
-    said = chat(0.1, [user("Which hotel?")], [assistant("The Ritz.")], parent=request)
+    model_call = chat(0.1, [user("Which hotel?")], [assistant("The Ritz.")], parent=request)
 
-    turn = turn_of(request, replace(said, scope=Scope(name="client-lib")))
+    turn = turn_of(request, replace(model_call, scope=Scope(name="client-lib")))
 
     assert request.span_id == turn.span_id
     assert ("genai", "client-lib") == (turn.dialect, turn.scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.json_format import MessageToDict
@@ -18,8 +19,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, St
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from google.protobuf.message import Message
 
     from otel_agentic.spans.model import LogRecord, Span, SpanBatch
@@ -29,7 +28,7 @@ _ID_FIELDS: Final = frozenset({"traceId", "spanId", "parentSpanId"})
 
 def requests_of(batch: SpanBatch) -> tuple[ExportTraceServiceRequest, ExportLogsServiceRequest]:
     """Return the spans, and the log records, each as one request with a block a span, as unbatched senders do."""
-    traces = ExportTraceServiceRequest(resource_spans=[_span_block(found) for found in batch.spans])
+    traces = ExportTraceServiceRequest(resource_spans=[_span_block(span) for span in batch.spans])
     return traces, ExportLogsServiceRequest(resource_logs=[_log_block(log) for log in batch.logs])
 
 

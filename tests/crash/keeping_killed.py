@@ -1,4 +1,4 @@
-"""A process of its own that exports and removes, is killed on the way, again and again, and looks at what is left.
+"""A process of its own that exports and removes, is killed on the way, again and again, and examines the remaining files.
 
 Run as `python -m tests.crash.keeping_killed FOLDER KILLS SEED`; it prints a line for each thing that is wrong, and "done".
 """
@@ -11,20 +11,19 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
-from otel_agentic.live.retention_loop import RetentionLoop
+from otel_agentic.live.loops import RetentionLoop
 from otel_agentic.testing import NOON_NS
 from tests.builders import fill_hour, rows
-from tests.pipeline.keeping import HOUR_NS, Clock, keeping
+from tests.engine.retention_engine import HOUR_NS, Clock, retaining_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from otel_agentic.engine.engine import Engine
 
 _HOURS: Final = 4
@@ -33,7 +32,7 @@ _SPANS: Final = 4
 _ALL: Final = _HOURS * _CONVERSATIONS
 #: The day is over, its hours are put together; what ended in the first hour and a half is too old.
 _NOW_H, _KEEP, _KEPT_FROM_NS = 13.5, "12h", NOON_NS + 3 * HOUR_NS // 2
-#: What Python tells of its own work on files: names that move, go and change places.
+#: Audit events of Python about files: a rename, a removal, an exchange of names.
 _TOUCHES: Final = frozenset({"os.rename", "os.remove", "ctypes.dlopen"})
 
 _TWICE: Final = "SELECT count(*) - count(DISTINCT (trace_id, span_id)) FROM read_parquet(?)"
@@ -57,7 +56,7 @@ def _tell(what: str) -> None:
     sys.stdout.flush()
 
 
-def made(db: Path) -> None:
+def create_store(db: Path) -> None:
     """Make the store that each round begins with."""
     with _opened(db) as engine:
         for hour in range(_HOURS):
@@ -67,7 +66,7 @@ def made(db: Path) -> None:
 def _opened(db: Path) -> Engine:
     clock = Clock()
     clock.at(_NOW_H)
-    return keeping(db, clock, retention={"export": True, "keep": _KEEP})
+    return retaining_engine(db, clock, retention={"export": True, "keep": _KEEP})
 
 
 def _round(db: Path, begun: Callable[[], object] = lambda: None) -> None:
@@ -83,22 +82,22 @@ def _apart(work: Callable[[], object]) -> int:
     if (child := os.fork()) == 0:
         try:
             work()
-        except BaseException as error:  # noqa: BLE001 — told to the test
+        except BaseException as error:  # noqa: BLE001 — printed for the test
             _tell(f"{type(error).__name__}: {error}")
             os._exit(1)
         os._exit(0)
     return child
 
 
-def _killed_at_touch(db: Path, place: int) -> None:
-    """Run a round that ends itself right before its so-manieth touch of a file's name."""
-    seen = 0
+def _killed_at_touch(db: Path, operation: int) -> None:
+    """Run a round that ends itself right before its n-th operation on the name of a file."""
+    operations = 0
 
     def touched(event: str, _: Any) -> None:
-        nonlocal seen
+        nonlocal operations
         if event in _TOUCHES:
-            seen += 1
-            if seen == place:
+            operations += 1
+            if operations == operation:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     os.waitpid(_apart(lambda: _round(db, lambda: sys.addaudithook(touched))), 0)
@@ -138,7 +137,7 @@ def measured(db: Path) -> tuple[int, float]:
 
 
 def _looked_at(db: Path, *, finished: bool) -> None:
-    """Print what is wrong with a store and its files."""
+    """Print the problems of a store and its files."""
     folder = db.with_name(f"{db.name}.export")
     files = [str(path) for path in sorted((folder / "spans").glob("**/*.parquet"))]
     with duckdb.connect() as con:
@@ -150,24 +149,24 @@ def _looked_at(db: Path, *, finished: bool) -> None:
     if finished and len(by_hour) != _HOURS:
         _tell(f"hours that are not exported: {by_hour}")
     if finished and (folder / ".work").exists():
-        _tell("what was half written is left")
+        _tell("incomplete files are left")
     with _opened(db) as engine:
         _store_looked_at(engine, by_hour, finished=finished)
 
 
 def _store_looked_at(engine: Engine, by_hour: dict[int, int], *, finished: bool) -> None:
     ((held,),) = rows(engine, "SELECT count(*) FROM conversations")
-    gone = rows(engine, "SELECT coalesce(sum(conversations), 0)::INTEGER FROM retention")[0][0]
-    if _ALL - held != gone:
-        _tell(f"{held} of {_ALL} conversations are left, {gone} counted as removed")
+    removed = rows(engine, "SELECT coalesce(sum(conversations), 0)::INTEGER FROM retention")[0][0]
+    if _ALL - held != removed:
+        _tell(f"{held} of {_ALL} conversations are left, {removed} counted as removed")
     hours = rows(engine, "SELECT DISTINCT epoch_ns(start_time) // 3600000000000 FROM spans")
     if len({hour for (hour,) in hours} | by_hour.keys()) != _HOURS:
         _tell("spans are neither in the store nor in a file")
-    if gone and len(by_hour) < 2:  # those of the first two hours
+    if removed and len(by_hour) < 2:  # those of the first two hours
         _tell("something was removed before it was exported")
     for what, sql, expected in (("not whole", _NOT_WHOLE, []), ("stumps", _STUMPS, [(0,)])):
-        if (found := rows(engine, sql)) != expected:
-            _tell(f"{what}: {found[:3]}")
+        if (answer := rows(engine, sql)) != expected:
+            _tell(f"{what}: {answer[:3]}")
     if finished and rows(engine, _OLDEST)[0][0] < _KEPT_FROM_NS:
         _tell("something old is left")
 
@@ -176,11 +175,11 @@ def main(home: Path, kills: int, seed: int) -> None:
     """Kill so often, each time beginning with a store of which nothing is exported or removed."""
     chance = random.Random(seed)  # noqa: S311 — moments, no secrets
     template = home / "template.duckdb"
-    os.waitpid(_apart(lambda: made(template)), 0)
-    whole = home / "whole.duckdb"
-    shutil.copy(template, whole)
-    touches, took_s = measured(whole)
-    os.waitpid(_apart(lambda: _looked_at(whole, finished=True)), 0)
+    os.waitpid(_apart(lambda: create_store(template)), 0)
+    complete = home / "whole.duckdb"
+    shutil.copy(template, complete)
+    touches, took_s = measured(complete)
+    os.waitpid(_apart(lambda: _looked_at(complete, finished=True)), 0)
     for number in range(kills):
         db = home / f"killed-{number}.duckdb"
         shutil.copy(template, db)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.commands import Commands
@@ -12,15 +14,12 @@ from otel_agentic.engine.rebuild import AffectedItems
 from otel_agentic.spans import merge_batches
 from otel_agentic.store.links import open_conversations
 from tests.builders import CASE, rows
-from tests.pipeline.conftest import settings_for
+from tests.stores import settings_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from otel_agentic.spans.model import SpanBatch
 
-#: How many requests are stored at once where none is to be killed: each commit waits for the disk.
+#: How many requests are stored at once where no collector is killed: each commit waits for the disk.
 _AT_ONCE: Final = 200
 STORED_ONCE = """
 SELECT trace_id FROM spans GROUP BY trace_id HAVING count(*) = 4 AND count(DISTINCT span_id) = 4
@@ -30,17 +29,19 @@ SELECT trace_id FROM spans GROUP BY trace_id HAVING count(*) = 4 AND count(DISTI
 def lost_or_doubled(db: Path, sent: Iterable[str]) -> list[str]:
     """Return the traces that were acknowledged and are not stored whole and once, and those stored in any other way."""
     with Engine(settings_for(db)) as engine:
-        whole = {trace_id for (trace_id,) in rows(engine, STORED_ONCE)}
-        odd = {trace_id for (trace_id,) in rows(engine, "SELECT DISTINCT trace_id FROM spans")} - whole
-    return sorted((set(sent) - whole) | odd)
+        complete = {trace_id for (trace_id,) in rows(engine, STORED_ONCE)}
+        odd = {trace_id for (trace_id,) in rows(engine, "SELECT DISTINCT trace_id FROM spans")} - complete
+    return sorted((set(sent) - complete) | odd)
 
 
 def conversations_of(db: Path) -> list[dict[str, Any]]:
-    """Return all conversations as the command line exports them, without what tells how they came about."""
+    """Return all conversations as the command line exports them, without the fields that depend on how they were built."""
     with Engine(settings_for(db)) as engine:
-        found = list(Commands(engine).conversations_export())
-    kept = [{name: value for name, value in one.items() if name not in {"revision", "closed_by"}} for one in found]
-    return sorted(kept, key=lambda one: str(one["conversation_id"]))
+        exported = list(Commands(engine).conversations_export())
+    compared = [
+        {name: value for name, value in item.items() if name not in {"revision", "closed_by"}} for item in exported
+    ]
+    return sorted(compared, key=lambda item: str(item["conversation_id"]))
 
 
 def finish(db: Path) -> None:
@@ -48,7 +49,7 @@ def finish(db: Path) -> None:
     with Engine(settings_for(db)) as engine:
         rebuild_pending(engine, lambda *_: None)
         with engine.store.read() as con:  # those that had been read, and waited to be closed
-            waiting = frozenset(found.key for found in open_conversations(con, engine.clock()))
+            waiting = frozenset(conversation.key for conversation in open_conversations(con, engine.clock()))
         engine.rebuilder.rebuild(AffectedItems(keys=waiting, loose_traces=frozenset()), lambda _: "end_of_input")
         _score(engine)
 

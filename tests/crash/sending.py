@@ -1,9 +1,10 @@
-"""Senders as they are in the wild: real exporters on several threads, which send again what was not acknowledged."""
+"""Real exporters on several threads, which send batches again that were not acknowledged."""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,11 +15,9 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, speak_genai
 from tests.builders import ask_hotel
-from tests.pipeline.exporting import readable
+from tests.live.otlp_export import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from otel_agentic.spans.model import Span, SpanBatch
 
 Way = Literal["http", "grpc"]
@@ -66,7 +65,7 @@ class Sender(threading.Thread):
         return conversation(self._sender, number).spans
 
     def end(self) -> None:
-        """Stop after the export that is under way; a retrying one is told to give up."""
+        """Stop after the current export; a retrying one gives up."""
         self._ending.set()
         self._exporter.shutdown()
         self.join(3 * EXPORT_S)

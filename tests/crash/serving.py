@@ -8,14 +8,12 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 
 from otel_agentic.net.server_file import find_live_server
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "otel_agentic.cli", "serve"]
 #: Conversations close at once and windows are computed all the time: a kill meets all of it at work.
@@ -71,7 +69,7 @@ class Server:
     def wait(self, timeout_s: float = 60.0) -> None:
         """Return when it is up."""
         deadline = time.monotonic() + timeout_s
-        while (found := find_live_server(self.db)) is None or found.pid != self.process.pid:
+        while (live_server := find_live_server(self.db)) is None or live_server.pid != self.process.pid:
             assert self.process.poll() is None, self.log
             assert time.monotonic() < deadline, self.log
             time.sleep(0.01)

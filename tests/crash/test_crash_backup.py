@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -12,8 +13,6 @@ from tests.cli.running import run_process
 from tests.crash.sending import acknowledged, sending
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.crash.conftest import MakeServer
 
 
@@ -31,8 +30,8 @@ def test_a_backup_under_load_holds_every_span_that_was_acknowledged_before(
             ran = run_process("store", "backup", backup, "--server", f"http://{live.admin}")
             assert 0 == ran.code, ran.err
             with duckdb.connect(str(backup), read_only=True) as con:
-                found = {name for (name,) in con.execute("SELECT DISTINCT trace_id FROM spans").fetchall()}
-            assert set(before) <= found
+                restored = {name for (name,) in con.execute("SELECT DISTINCT trace_id FROM spans").fetchall()}
+            assert set(before) <= restored
         assert 0 == sum(sender.refused for sender in senders)
         assert len(set(before)) > 20
 

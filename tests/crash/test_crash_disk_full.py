@@ -1,4 +1,4 @@
-"""A full disk: spans are refused at once, reads go on, and when there is room again all goes on by itself."""
+"""A full disk: spans are refused at once, reads succeed, and writing resumes by itself when there is room again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import resource
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx
@@ -16,13 +18,10 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
 from tests.crash.outcome import lost_or_doubled
 from tests.crash.sending import acknowledged, conversation, sending
-from tests.pipeline.exporting import readable
-from tests.pipeline.running import eventually
+from tests.live.otlp_export import readable
+from tests.live.running_collector import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.crash.conftest import MakeServer
     from tests.crash.serving import Server
 
@@ -92,7 +91,7 @@ def test_a_full_disk_is_refused_at_once_and_recovered_from_without_help(disk: Di
     server.start()
     with sending(f"http://{server.http}", server.grpc) as senders:
         time.sleep(1.0)
-        eventually(lambda: spans_in_snapshot(server) > 0, wanted=True)
+        eventually(lambda: spans_in_snapshot(server) > 0, expected=True)
         disk.fill(server)
         answers = [post(server, number) for number in range(12)]
         in_snapshot = spans_in_snapshot(server)
@@ -127,8 +126,8 @@ def post(server: Server, number: int) -> tuple[int, str | None]:
 
 def spans_in_snapshot(server: Server) -> int:
     """Return how many spans SQL finds: there is always a snapshot, once a first one was made."""
-    found = eventually_answered(server, "query", sql="SELECT count(*) FROM spans")
-    return int(found["rows"][0][0])
+    answer = eventually_answered(server, "query", sql="SELECT count(*) FROM spans")
+    return int(answer["rows"][0][0])
 
 
 def eventually_answered(server: Server, command: str, **arguments: str) -> Any:

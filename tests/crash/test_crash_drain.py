@@ -1,4 +1,4 @@
-"""SIGTERM: what was acknowledged is there, new requests are told to come back, and nothing that hangs holds it up."""
+"""SIGTERM: acknowledged spans are stored, new requests are refused with a retry, and nothing that hangs delays the stop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -20,15 +22,12 @@ from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.builders import rows
 from tests.crash.outcome import lost_or_doubled
 from tests.crash.sending import acknowledged, conversation, sending
-from tests.judges.openai_server import OpenAIServer, Said, obliging
-from tests.pipeline.exporting import readable
-from tests.pipeline.running import eventually, running
-from tests.pipeline.test_pipeline_live_breaker import CASES, CLOSED, SCORED, settings_of, tell
+from tests.judges.openai_server import OpenAIServer, ServerReply, obliging
+from tests.live.otlp_export import readable
+from tests.live.running_collector import eventually, running
+from tests.live.test_live_judge_breaker import CASES, CLOSED, SCORED, settings_of, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.crash.conftest import MakeServer
     from tests.crash.serving import Server
 
@@ -47,7 +46,7 @@ STOP_S, PATIENCE_S = 10.0, 40.0
 
 @pytest.fixture
 def black_hole() -> Iterator[str]:
-    """A telemetry backend that takes connections and never says a word."""
+    """A telemetry backend that accepts connections and never answers."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
 
@@ -64,15 +63,15 @@ def black_hole() -> Iterator[str]:
 
 
 class HangingJudge(OpenAIServer):
-    """A model's server that takes questions and never says a word, until it is well."""
+    """A model's server that accepts requests and does not answer until it is well."""
 
     def __init__(self) -> None:
-        self.asked, self.well = threading.Event(), threading.Event()
+        self.received, self.well = threading.Event(), threading.Event()
         super().__init__(self._say)
 
-    def _say(self, request: dict[str, Any], _: int) -> Said:
-        self.asked.set()
-        return obliging(request) if self.well.is_set() else Said(hangs=True)
+    def _say(self, request: dict[str, Any], _: int) -> ServerReply:
+        self.received.set()
+        return obliging(request) if self.well.is_set() else ServerReply(hangs=True)
 
 
 @pytest.fixture
@@ -103,17 +102,17 @@ class Poster(threading.Thread):
     def _answer(self, body: bytes) -> str:
         headers = {"content-type": "application/x-protobuf", "connection": "close"}
         try:
-            found = httpx.post(self._url, content=body, headers=headers, timeout=30, trust_env=False)
+            response = httpx.post(self._url, content=body, headers=headers, timeout=30, trust_env=False)
         except httpx.ConnectError:
             self.ending.wait(0.02)
             return "not there"
         except httpx.HTTPError as error:
             return type(error).__name__
-        return f"{found.status_code}, try again" if "retry-after" in found.headers else str(found.status_code)
+        return f"{response.status_code}, try again" if "retry-after" in response.headers else str(response.status_code)
 
 
 def stop(server: Server, signals: int = 1) -> float:
-    """Tell a collector to end; return how long it took, s."""
+    """Stop a collector; return how long it took, s."""
     began = time.monotonic()
     for _ in range(signals):
         server.process.send_signal(signal.SIGTERM)
@@ -157,7 +156,7 @@ def test_a_hanging_judge_holds_up_no_stop_and_what_it_was_asked_is_judged_once_a
     live.run("truth_import", {"cases": CASES})
     tell(live.start(), range(3))
     eventually(lambda: rows(live.engine, CLOSED), [(3,)])
-    assert hanging_judge.asked.wait(60)
+    assert hanging_judge.received.wait(60)
     live.stop()  # waiting for the judge would take an hour
 
     hanging_judge.well.set()
@@ -174,7 +173,7 @@ def test_nothing_that_hangs_holds_up_a_stop(
 
 
 @pytest.mark.slow
-def test_a_stop_takes_ten_seconds_at_most_whatever_hangs(
+def test_a_stop_takes_at_most_ten_seconds_with_anything_hanging(
     make_server: MakeServer, black_hole: str, hanging_judge: HangingJudge, cases: Path
 ) -> None:
     assert STOP_S > hung_stop(make_server, black_hole, hanging_judge, cases)
@@ -189,20 +188,20 @@ def hung_stop(make_server: MakeServer, black_hole: str, judge: HangingJudge, cas
     server.start()
     with sending(f"http://{server.http}", server.grpc) as senders:
         time.sleep(0.5)
-    told: list[int] = []
-    asking = [
-        threading.Thread(target=lambda name=name, given=given: told.append(_ask(server, name, given)), daemon=True)
+    statuses: list[int] = []
+    requests = [
+        threading.Thread(target=lambda name=name, given=given: statuses.append(_ask(server, name, given)), daemon=True)
         for name, given in (
             ("query", {"sql": LONG}),
             ("backfill", BACKFILL),
         )
     ]
-    for thread in asking:
+    for thread in requests:
         thread.start()
     time.sleep(0.5)
-    assert judge.asked.wait(60)
+    assert judge.received.wait(60)
     took_s = stop(server)
-    for thread in asking:
+    for thread in requests:
         thread.join(PATIENCE_S)
 
     assert [] == lost_or_doubled(server.db, acknowledged(senders))

@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 
 
-def told_after(kills: int, folder: Path) -> list[str]:
-    """Return what is said of the stores and files that so many kills left."""
-    said = subprocess.run(
+def problems_after(kills: int, folder: Path) -> list[str]:
+    """Return the problems of the stores and files after a number of kills."""
+    process = subprocess.run(
         [sys.executable, "-m", "tests.crash.keeping_killed", str(folder), str(kills), "6"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    return said.stdout.splitlines() or [said.stderr]
+    return process.stdout.splitlines() or [process.stderr]
 
 
 @pytest.mark.slow
 def test_eighty_kills_in_an_export_and_a_removal_leave_whole_files_and_whole_conversations(tmp_path: Path) -> None:
-    assert ["done"] == told_after(80, tmp_path)
+    assert ["done"] == problems_after(80, tmp_path)

@@ -14,8 +14,8 @@ import pytest
 from tests.crash.outcome import lost_or_doubled
 from tests.crash.sending import acknowledged, sending
 from tests.crash.test_crash_drain import PATIENCE_S, stop
-from tests.pipeline.running import eventually
-from tests.store.asking import run_python
+from tests.live.running_collector import eventually
+from tests.store.store_queries import run_python
 from tests.store.test_store_query_limits import BOMBS, ENDLESS, children
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ def test_bombs_are_refused_while_spans_are_stored_and_the_collector_hardly_grows
     assert [] == lost_or_doubled(server.db, acknowledged(senders))
 
 
-@pytest.mark.parametrize("name", ["replace", "cross join", "levenshtein"])
+@pytest.mark.parametrize(
+    "name", ["replace", *(pytest.param(name, marks=pytest.mark.slow) for name in ("cross join", "levenshtein"))]
+)
 def test_a_stop_in_the_middle_of_a_bomb_ends_it_and_exits_with_0(make_server: MakeServer, name: str) -> None:
     server = make_server(STORE__QUERY_TIMEOUT_S=600, STORE__QUERY_MEMORY_MB=2000)
     server.start()
@@ -85,12 +87,12 @@ def test_a_stop_in_the_middle_of_a_bomb_ends_it_and_exits_with_0(make_server: Ma
         except httpx.HTTPError as error:
             answers.append(error)
 
-    asking = threading.Thread(target=ask)
-    asking.start()
+    request = threading.Thread(target=ask)
+    request.start()
     eventually(lambda: len(children(server.process.pid)), 1)
     (query,) = children(server.process.pid)
     stop(server)
-    asking.join()
+    request.join()
 
     assert not Path(f"/proc/{query}").exists()
     (answer,) = answers
@@ -106,14 +108,14 @@ def test_a_killed_collector_leaves_no_query_behind(make_server: MakeServer) -> N
         with pytest.raises(httpx.HTTPError):
             post(server, ENDLESS)
 
-    asking = threading.Thread(target=ask)
-    asking.start()
+    request = threading.Thread(target=ask)
+    request.start()
     eventually(lambda: len(children(server.process.pid)), 1)
     (query,) = children(server.process.pid)
     server.kill()
-    asking.join()
+    request.join()
 
-    eventually(Path(f"/proc/{query}").exists, wanted=False)
+    eventually(Path(f"/proc/{query}").exists, expected=False)
 
 
 def test_a_report_that_does_not_hear_an_interrupt_holds_up_no_stop_and_aborts_no_process(tmp_path: Path) -> None:
@@ -142,11 +144,11 @@ def test_a_report_that_does_not_hear_an_interrupt_holds_up_no_stop_and_aborts_no
         stderr=-2,
     )
     assert process.stdout is not None
-    said = ""
-    while "telemetry" not in said:
+    output = ""
+    while "telemetry" not in output:
         line = process.stdout.readline()
-        assert line, said
-        said += line
+        assert line, output
+        output += line
     process.send_signal(signal.SIGTERM)
     rest, _ = process.communicate(timeout=PATIENCE_S)
 

@@ -7,14 +7,11 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests.store.asking import run_python
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.store.store_queries import run_python
 
 STORING = """
 import os, sys
@@ -31,7 +28,7 @@ with Store(StoreSettings(db=Path(sys.argv[1])), Reader.from_settings(Conversatio
         os.write(2, b"<acknowledged>")
     os._exit(0)
 """
-#: Stores five batches once it is told to, each again until it is stored; then says how many spans there are, and names.
+#: Stores five batches after a line of input, each again until it is stored; then prints the numbers of spans and names.
 FAILING = """
 import sys, time
 from pathlib import Path
@@ -60,15 +57,15 @@ with Store(settings, Reader.from_settings(ConversationSettings())) as store:
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: system calls cannot be watched")
 def test_a_batch_is_acknowledged_after_the_log_that_holds_it_was_synced(tmp_path: Path) -> None:
-    seen = tmp_path / "calls"
+    trace_file = tmp_path / "calls"
     done = subprocess.run(
-        ["strace", "-f", "-e", "trace=openat,write,pwrite64,fsync,fdatasync", "-s", "20", "-o", seen,
+        ["strace", "-f", "-e", "trace=openat,write,pwrite64,fsync,fdatasync", "-s", "20", "-o", trace_file,
          sys.executable, "-c", STORING, tmp_path / "t.duckdb"],
         check=False, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    if "ptrace" in done.stderr or not seen.exists():
+    if "ptrace" in done.stderr or not trace_file.exists():
         pytest.skip(f"strace may not watch here: {done.stderr.strip()}")
-    calls = seen.read_text()
+    calls = trace_file.read_text()
 
     rounds = calls.split("<sending>")[1:]
     assert 5 == len(rounds)
@@ -95,8 +92,8 @@ def test_a_sync_that_fails_acknowledges_nothing_and_the_file_is_opened_again(tmp
             if tracer.poll() is not None:
                 process.kill()
                 pytest.skip("strace may not watch here")
-            told, _ = process.communicate("go\n", timeout=60)
+            output, _ = process.communicate("go\n", timeout=60)
 
     assert "EIO" in (tmp_path / "calls").read_text()
-    assert "refused" in told
-    assert "stored 5 5" in told.splitlines()
+    assert "refused" in output
+    assert "stored 5 5" in output.splitlines()

@@ -10,16 +10,13 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.demo.run import DB_NAME
 from tests.snapshots import passage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLI = [sys.executable, "-m", "otel_agentic.cli"]
 
@@ -86,8 +83,8 @@ def test_the_questions_are_answered_in_the_order_in_which_a_reader_asks(demo: Ru
         "What the telemetry backend received",
         "Now you",
     )
-    places = [demo.printed.index(question) for question in questions]
-    assert sorted(places) == places
+    positions = [demo.printed.index(question) for question in questions]
+    assert sorted(positions) == positions
 
 
 def test_the_new_version_is_worse_and_says_so(demo: Run) -> None:
@@ -102,8 +99,8 @@ def test_all_attempts_right_are_still_insufficient_evidence_when_they_are_few(de
 
 
 def test_the_failing_tool_is_named_with_dimension_parameter_values_and_version(demo: Run) -> None:
-    wrong = r'book_seat +parameters +seat_class: expected "second", actual "first" +6 +1\.1\.0 only'
-    assert re.search(wrong, demo.printed)
+    faulty_receiver = r'book_seat +parameters +seat_class: expected "second", actual "first" +6 +1\.1\.0 only'
+    assert re.search(faulty_receiver, demo.printed)
     assert re.search(r"get_weather +selection +missing: not called +2 +1\.1\.0 only", demo.printed)
     assert re.search(r"search_trains +none +errored: then tried again +2 +1\.0\.0, 1\.1\.0", demo.printed)
 
@@ -113,7 +110,7 @@ def test_the_metrics_tell_which_layer_of_the_new_version_broke_first(demo: Run) 
     assert re.search(r"tool F1 +1\.00 +1\.00 +0\.\d\d", demo.printed)
 
 
-def test_expected_stands_beside_made(demo: Run) -> None:
+def test_expected_and_actual_are_shown_together(demo: Run) -> None:
     assert re.search(r'seat_class="second", passengers=2\) +seat_class="first", passengers=2\)', demo.printed)
 
 

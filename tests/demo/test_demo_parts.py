@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,53 +17,49 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_agentic.demo.agents import Outbox, ScriptedModel
-from otel_agentic.demo.backend import running_backend
-from otel_agentic.demo.findings import group_faults
 from otel_agentic.demo.processes import (
     NEW,
     OLD,
     REFUND_DESK,
     REFUND_VERSION,
     TRIP_PLANNER,
+    running_backend,
     running_collector,
     wait_until,
 )
-from otel_agentic.demo.run import CASES, DB_NAME
+from otel_agentic.demo.run import CASES, DB_NAME, group_faults
 from otel_agentic.demo.scenario import ATTEMPTS, Call, Response, conversations
 from otel_agentic.errors import BackendError
 from otel_agentic.truth import read_cases
 from tests.snapshots import raises
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 def test_every_case_is_attempted_and_the_queries_are_the_cases_own() -> None:
     cases = {case.case_id: tuple(turn.query for turn in case.turns) for case in read_cases(CASES).require()}
-    asked: list[tuple[str | None, ...]] = [
+    request: list[tuple[str | None, ...]] = [
         tuple(turn.query for turn in conversation.turns)
         for agent, version in ((TRIP_PLANNER, OLD), (TRIP_PLANNER, NEW), (REFUND_DESK, REFUND_VERSION))
         for conversation in conversations(agent, version)
     ]
-    attempts = {name: asked.count(queries) for name, queries in cases.items()}
+    attempts = {name: request.count(queries) for name, queries in cases.items()}
     expected = {name: 1 if name.startswith("refund-") else 2 * ATTEMPTS for name in cases}
     assert expected == attempts
-    assert 1 == len(set(asked) - set(cases.values()))
+    assert 1 == len(set(request) - set(cases.values()))
 
 
 def test_the_model_says_its_script_and_repeats_calls_that_failed() -> None:
     model = ScriptedModel()
     model.load([Response(calls=(Call(name="search", arguments={"q": "x"}),)), Response(text="done")])
     question = HumanMessage("find x")
-    asked = model.invoke([question])
-    failed = ToolMessage("Error: too slow", tool_call_id=asked.tool_calls[0]["id"], status="error")
-    again = model.invoke([question, asked, failed])
-    found = ToolMessage("x", tool_call_id=again.tool_calls[0]["id"])
-    answer = model.invoke([question, asked, failed, again, found])
+    request = model.invoke([question])
+    failed = ToolMessage("Error: too slow", tool_call_id=request.tool_calls[0]["id"], status="error")
+    again = model.invoke([question, request, failed])
+    result = ToolMessage("x", tool_call_id=again.tool_calls[0]["id"])
+    answer = model.invoke([question, request, failed, again, result])
     assert [("search", {"q": "x"})] * 2 == [
-        (each.tool_calls[0]["name"], each.tool_calls[0]["args"]) for each in (asked, again)
+        (item.tool_calls[0]["name"], item.tool_calls[0]["args"]) for item in (request, again)
     ]
-    assert asked.tool_calls[0]["id"] != again.tool_calls[0]["id"]
+    assert request.tool_calls[0]["id"] != again.tool_calls[0]["id"]
     assert ("done", []) == (answer.text, answer.tool_calls)
     assert isinstance(answer, AIMessage)
 
@@ -137,7 +134,7 @@ def test_waiting_ends_with_a_message_that_names_what_did_not_come() -> None:
         wait_until(lambda: False, "the moon to arrive", limit_s=0.0)
 
 
-def test_a_collector_that_does_not_start_is_told_with_its_own_last_words(tmp_path: Path) -> None:
+def test_a_collector_that_does_not_start_is_reported_with_its_last_output(tmp_path: Path) -> None:
     cases = tmp_path / "cases.jsonl"
     cases.write_text('{"case_id": "a", "colour": "red"}\n')
     with (

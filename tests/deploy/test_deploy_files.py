@@ -72,10 +72,10 @@ def test_systemd_finds_no_fault_in_the_service(tmp_path: Path) -> None:
     text = (_DEPLOY / "otel-agentic.service").read_text("utf-8")
     unit = tmp_path / "otel-agentic.service"
     unit.write_text(text.replace("/opt/otel-agentic/bin/otel-agentic", sys.executable), "utf-8")
-    told = subprocess.run(
+    process = subprocess.run(
         ["systemd-analyze", "verify", str(unit)], check=False, capture_output=True, text=True, timeout=60
     )
-    assert (0, "") == (told.returncode, told.stderr)
+    assert (0, "") == (process.returncode, process.stderr)
 
 
 @pytest.mark.parametrize("path", _COLLECTORS, ids=lambda path: path.name)

@@ -1,17 +1,15 @@
-"""Captures of known frameworks dressed up as a framework nobody knows: other scopes, other prefixes, the same shapes."""
+"""Captures of known frameworks changed into those of an unknown framework: other scopes, other prefixes, the same shapes."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-#: The scope that a stranger writes under, whatever the capture's was.
+#: The scope of the unknown framework, for every capture.
 SCOPE: Final = "acme.tracing"
 #: By the beginning of a capture's name: which beginnings of attribute names become which.
 DISGUISES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -38,7 +36,7 @@ DISGUISES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def disguised(folder: Path, renames: Mapping[str, str], target: Path) -> Path:
-    """Return the folder of a capture that says the same in another vendor's names.
+    """Return the folder of a capture with the same content under another vendor's names.
 
     Args:
         folder: the capture.

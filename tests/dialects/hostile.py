@@ -1,4 +1,4 @@
-"""What strangers write where something else was meant: for hypothesis, for the clock, and for the fuzzer."""
+"""Malformed values of attributes, used by hypothesis, by the tests of linear time and by the fuzzer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from hypothesis import strategies as st
 
 from otel_agentic.dialects import Dialect, Table
-from otel_agentic.dialects.detect import _Unknown
+from otel_agentic.dialects.base import _Unknown
 from otel_agentic.dialects.values import attribute_of
 from otel_agentic.dialects.vocabulary import ENDINGS
 from otel_agentic.testing import AgentRunScript, scripted_call
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Tabled(Dialect, Protocol):
-    """A dialect that says which attributes it looks at."""
+    """A dialect with a list of the attributes that it reads."""
 
     table: Table
 
@@ -66,12 +66,12 @@ def keys_of(dialect: Tabled) -> list[str]:
 
 def first_keys(dialect: Tabled) -> list[str]:
     """Return one attribute for each meaning that a dialect's table gives a name: a span may hold them all."""
-    found = (getattr(dialect.table, meaning) for meaning in _MEANINGS if meaning not in {"kind", "marks"})
-    return sorted({attribute_of(paths[0]) for paths in found if paths} | {keys[0] for keys in _guessed(dialect)})
+    result = (getattr(dialect.table, meaning) for meaning in _MEANINGS if meaning not in {"kind", "marks"})
+    return sorted({attribute_of(paths[0]) for paths in result if paths} | {keys[0] for keys in _guessed(dialect)})
 
 
 def _guessed(dialect: Tabled) -> list[list[str]]:
-    """Return attributes for each meaning that the dialect tells by the end of their names, whatever stands before."""
+    """Return attributes for each meaning that the dialect knows by the end of their names, with any prefix."""
     if dialect.name != "generic":
         return []
     return [[f"acme.{'_'.join(ending.split())}" for ending in endings] for endings in ENDINGS.values()]
@@ -81,7 +81,7 @@ def _guessed(dialect: Tabled) -> list[list[str]]:
 KEYS: Final = sorted(
     {
         *(key for dialect in DIALECTS for key in keys_of(dialect)),
-        *(key for spans in SAMPLES.values() for found in spans for key in found.attributes),
+        *(key for spans in SAMPLES.values() for span in spans for key in span.attributes),
         "metadata", "agentic.case.id", "agentic.conversation.end", "gen_ai.agent.version", "gen_ai.message.index",
         "gen_ai.evaluation.name", "gen_ai.evaluation.score.label", "exception.type", "message", "content", "tool_calls",
     }
@@ -132,7 +132,7 @@ _MESSAGE: Final = '{"role": "user", "content": "x"}'
 
 
 def slow_texts(size: int) -> dict[str, str]:
-    """Return texts of about `size` characters, each a trap for some parser, by what they are."""
+    """Return texts of about `size` characters, each a trap for some parser, by name."""
     return {
         "open brackets": "[" * size,
         "open objects": '{"a":' * (size // 5),

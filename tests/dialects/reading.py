@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from otel_agentic.config import ConversationSettings
-from otel_agentic.dialects import AgentEvent, Reader
+from otel_agentic.dialects import AgentEvent, Message, Reader
 
 if TYPE_CHECKING:
-    from otel_agentic.dialects import Message
     from otel_agentic.spans.model import LogRecord, Span
 
 SETTINGS: Final = ConversationSettings()
@@ -23,6 +22,6 @@ def read_as(kind: type[E], span: Span, *logs: LogRecord) -> E:
     return event
 
 
-def said(messages: tuple[Message, ...] | None) -> list[tuple[str, str | None]] | None:
+def texts_of(messages: tuple[Message, ...] | None) -> list[tuple[str, str | None]] | None:
     """Return role and text of messages."""
     return None if messages is None else [(message.role, message.text) for message in messages]

@@ -1,4 +1,4 @@
-"""google-adk: keys of its first telemetry schema, and what its agents tell each other."""
+"""google-adk: keys of its first telemetry schema, and messages between its agents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 
 from otel_agentic.dialects import AgentRun, ModelCall, ToolCall
 from otel_agentic.testing import log_record, span
-from tests.dialects.reading import read_as, said
+from tests.dialects.reading import read_as, texts_of
 
 SCOPE: Final = "gcp.vertex.agent"
 OWN: Final = "gcp.vertex.agent."
@@ -35,48 +35,48 @@ def test_a_request_of_the_user_is_a_run() -> None:
 def test_call_llm_is_a_model_call_with_request_and_response() -> None:
     attributes = call_llm([text("Weather?")], {"content": {"role": "model", "parts": [CALL]}})
 
-    found = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
+    model_call = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
 
-    assert found.header.conversation_id == "s1"
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert found.messages_out is not None
+    assert model_call.header.conversation_id == "s1"
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert model_call.messages_out is not None
     assert [("c1", "weather", {"city": "Oslo"})] == [
-        (request.call_id, request.name, request.arguments) for request in found.messages_out[0].requests
+        (request.call_id, request.name, request.arguments) for request in model_call.messages_out[0].requests
     ]
 
 
 def test_empty_payloads_are_content_that_was_not_captured() -> None:
     attributes = {OWN + "llm_request": "{}", OWN + "llm_response": "{}"}
 
-    found = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
+    model_call = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
 
-    assert (found.messages_in, found.messages_out) == (None, None)
+    assert (model_call.messages_in, model_call.messages_out) == (None, None)
 
 
 def test_elided_log_records_are_content_that_was_not_captured() -> None:
     call = span("generate_content", scope=SCOPE, attributes={"gen_ai.operation.name": "generate_content"})
     logs = [log_record(call, name, {"content": "<elided>"}) for name in ("gen_ai.user.message", "gen_ai.choice")]
 
-    found = read_as(ModelCall, call, *logs)
+    model_call = read_as(ModelCall, call, *logs)
 
-    assert (found.messages_in, found.messages_out) == (None, None)
+    assert (model_call.messages_in, model_call.messages_out) == (None, None)
 
 
-def test_what_another_agent_said_is_no_message_of_the_user() -> None:
+def test_an_answer_of_another_agent_is_no_message_of_the_user() -> None:
     quoted = {"role": "user", "parts": [{"text": "For context:"}, {"text": "[desk] said: Hello."}]}
     attributes = call_llm([text("Weather?"), quoted], {})
 
-    found = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
+    model_call = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
 
 
 def test_a_user_may_begin_with_the_same_words() -> None:
     attributes = call_llm([text("For context: I am in Oslo.")], {})
 
-    found = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
+    model_call = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
 
-    assert said(found.messages_in) == snapshot([("user", "For context: I am in Oslo.")])
+    assert texts_of(model_call.messages_in) == snapshot([("user", "For context: I am in Oslo.")])
 
 
 def test_a_tools_own_keys_are_read_and_its_scalar_result_unwrapped() -> None:
@@ -89,15 +89,15 @@ def test_a_tools_own_keys_are_read_and_its_scalar_result_unwrapped() -> None:
         OWN + "tool_response": '{"result": 3}',
     }
 
-    found = read_as(ToolCall, span(scope=SCOPE, attributes=attributes))
+    tool_call = read_as(ToolCall, span(scope=SCOPE, attributes=attributes))
 
-    assert ("add", None, {"a": 1}, 3) == (found.name, found.call_id, found.arguments, found.result)
+    assert ("add", None, {"a": 1}, 3) == (tool_call.name, tool_call.call_id, tool_call.arguments, tool_call.result)
 
 
-def test_thoughts_of_the_model_are_not_what_it_said() -> None:
+def test_thoughts_of_the_model_are_not_its_answer() -> None:
     parts = [{"text": "Hm.", "thought": True}, {"text": "21 °C."}]
     attributes = call_llm([text("Weather?")], {"content": {"role": "model", "parts": parts}})
 
-    found = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
+    model_call = read_as(ModelCall, span("call_llm", scope=SCOPE, attributes=attributes))
 
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)

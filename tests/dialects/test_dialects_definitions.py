@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.dialects.definitions import CUT, merged_definitions, read_definitions
-from otel_agentic.dialects.events import AgentRun, ModelCall, Plan
+from otel_agentic.dialects.events import CUT, AgentRun, ModelCall, Plan, merged_definitions, read_definitions
 from otel_agentic.dialects.values import count_of, usage_of
 from otel_agentic.testing import log_record, span
 from tests.dialects.hostile import anything
@@ -40,7 +39,7 @@ def test_each_shape_of_a_definition_tells_name_and_parameters(definition: dict[s
     text = json.dumps(definition)
 
     assert [ADD] * 5 == [
-        read_definitions(each) for each in ([definition], json.dumps([definition]), [text], definition, text)
+        read_definitions(item) for item in ([definition], json.dumps([definition]), [text], definition, text)
     ]
 
 
@@ -53,7 +52,7 @@ def test_tools_by_name_tell_their_parameters() -> None:
 @pytest.mark.parametrize(
     "names", [["add", "div"], '["add", "div"]', "['add', 'div']", [{"name": "add"}, {"name": "div"}]]
 )
-def test_where_only_names_are_told_the_parameters_are_unknown(names: Any) -> None:
+def test_where_only_names_are_recorded_the_parameters_are_unknown(names: Any) -> None:
     assert {"add": None, "div": None} == read_definitions(names)
 
 
@@ -89,7 +88,7 @@ def test_an_empty_list_says_that_there_are_no_tools() -> None:
 
 
 def test_of_a_list_that_was_cut_off_no_tool_is_known() -> None:
-    """What is left of it would be taken for all tools there are."""
+    """The rest of it would count as all available tools."""
     text = json.dumps([{"name": "add", "parameters": SCHEMA}, {"name": "div"}])
 
     cut = read_definitions(text[:-9])
@@ -99,22 +98,22 @@ def test_of_a_list_that_was_cut_off_no_tool_is_known() -> None:
     assert merged_definitions(cut, {"add": None}) is CUT
 
 
-TOLD = json.dumps({"type": "function", "function": {"name": "div", "parameters": SCHEMA}})
+DIVISION = json.dumps({"type": "function", "function": {"name": "div", "parameters": SCHEMA}})
 
 
 @pytest.mark.parametrize(
     "lost",
     [
-        ["add", TOLD[:40]],
-        ["add", TOLD[:-1]],
-        [{"name": "add"}, {"tool": {"json_schema": TOLD[:40]}}],
+        ["add", DIVISION[:40]],
+        ["add", DIVISION[:-1]],
+        [{"name": "add"}, {"tool": {"json_schema": DIVISION[:40]}}],
         [{"name": "add"}, {"name": "[REDACTED]"}],
         ["add", "[REDACTED]"],
         str([{"name": "add"}, {"name": "div"}])[:-8],
     ],
 )
 def test_where_one_tool_cannot_be_read_none_is_known(lost: Any) -> None:
-    """What is left would be taken for all tools there are, and a call of the lost one for a hallucinated one."""
+    """The rest would count as all available tools, and a call of the lost one as a hallucination."""
     assert read_definitions(lost) is CUT
 
 
@@ -128,7 +127,7 @@ def test_a_schema_that_was_cut_off_leaves_the_name() -> None:
     assert {"add": None} == read_definitions([{"name": "add", "parameters": json.dumps(SCHEMA)[:-3]}])
 
 
-def test_nobody_means_thousands_of_tools_or_endless_names() -> None:
+def test_thousands_of_tools_and_endless_names_are_bounded() -> None:
     """The first thousand of them are not all."""
     names = [f"tool_{number}" for number in range(1001)]
 
@@ -142,10 +141,10 @@ def test_a_schema_nested_without_end_does_not_end_the_reader() -> None:
     for _ in range(5000):
         deep = {"type": "OBJECT", "properties": {"a": deep}}
 
-    found = read_definitions([{"name": "x", "parameters": deep}])
+    definitions = read_definitions([{"name": "x", "parameters": deep}])
 
-    assert found is not None
-    assert "object" == (found["x"] or {})["type"]
+    assert definitions is not None
+    assert "object" == (definitions["x"] or {})["type"]
 
 
 def test_merged_definitions_keep_what_is_known_of_parameters() -> None:
@@ -155,27 +154,27 @@ def test_merged_definitions_keep_what_is_known_of_parameters() -> None:
 
 @given(value=anything)
 def test_no_value_makes_the_readers_raise(value: Any) -> None:
-    for each in (
+    for item in (
         value,
         json.dumps(value, default=str),
         [value],
         {"function": value},
         {"name": "x", "parameters": value},
     ):
-        found = read_definitions(each)
-        assert found is None or all(isinstance(name, str) for name in found)
-        assert all(count is None or count >= 0 for count in (count_of(each), *usage_of(each)))
+        definitions = read_definitions(item)
+        assert definitions is None or all(isinstance(name, str) for name in definitions)
+        assert all(count is None or count >= 0 for count in (count_of(item), *usage_of(item)))
 
 
 @given(value=st.one_of(st.floats(), st.integers(), st.text(max_size=20)))
 def test_a_count_of_tokens_is_a_whole_number_or_none(value: Any) -> None:
-    found = count_of(value)
+    result = count_of(value)
 
-    assert found is None or (found == float(value) and 0 <= found <= 10**12)
+    assert result is None or (result == float(value) and 0 <= result <= 10**12)
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("message", "expected"),
     [
         ({"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}, (3, 4)),
         ({"prompt_tokens": 3, "completion_tokens": 4}, (3, 4)),
@@ -184,9 +183,9 @@ def test_a_count_of_tokens_is_a_whole_number_or_none(value: Any) -> None:
         ("total_tokens=108 prompt_tokens=80", (None, None)),
     ],
 )
-def test_one_value_may_hold_both_counts(told: Any, expected: tuple[int | None, int | None]) -> None:
-    assert expected == usage_of(told)
-    assert expected == usage_of(json.dumps(told) if isinstance(told, dict) else told)
+def test_one_value_may_hold_both_counts(message: Any, expected: tuple[int | None, int | None]) -> None:
+    assert expected == usage_of(message)
+    assert expected == usage_of(json.dumps(message) if isinstance(message, dict) else message)
 
 
 LISTED = json.dumps([{"type": "function", "function": {"name": "add", "parameters": SCHEMA}}])
@@ -208,7 +207,7 @@ LISTED = json.dumps([{"type": "function", "function": {"name": "add", "parameter
         ),
     ],
 )
-def test_tokens_and_tools_of_a_framework_that_nobody_knows_are_read_by_common_words(attributes: dict[str, Any]) -> None:
+def test_tokens_and_tools_of_an_unknown_framework_are_read_by_common_words(attributes: dict[str, Any]) -> None:
     call = read_as(
         ModelCall,
         span("llm", attributes={"acme.span.kind": "LLM", "acme.input": "hi", "acme.output": "ho", **attributes}),

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic import plugins
-from otel_agentic.dialects import Ignored, ModelCall, Reader, Table, TableDialect
+from otel_agentic.dialects import AgentEvent, Ignored, ModelCall, Reader, Table, TableDialect
 from otel_agentic.dialects.genai import GenAI
 from otel_agentic.testing import log_record, span
 from tests.dialects.reading import READER, SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from otel_agentic.dialects import AgentEvent
     from otel_agentic.spans.model import LogRecord, Span
 
-_STRANGER = """
+_FOREIGN_DIALECT = """
 from otel_agentic.dialects import Table, TableDialect
 
-class Stranger(TableDialect):
-    name = "stranger"
-    table = Table(marks=("stranger.",), kind=("stranger.kind",), kinds={"think": "model"})
+class Foreign(TableDialect):
+    name = "foreign"
+    table = Table(marks=("foreign.",), kind=("foreign.kind",), kinds={"think": "model"})
 """
 
 
 @pytest.mark.parametrize(
-    ("found", "dialect", "why"),
+    ("result", "dialect", "why"),
     [
         (span(attributes={"gen_ai.operation.name": "chat"}), "genai", "attribute gen_ai.operation.name"),
         (span(scope="openinference.instrumentation.x"), "openinference", "scope openinference.instrumentation.x"),
@@ -50,8 +48,8 @@ class Stranger(TableDialect):
         (span("GET /", attributes={"session.id": "s1"}), "none", "no dialect claims it"),
     ],
 )
-def test_a_span_has_the_first_dialect_that_claims_it_and_its_reason(found: Span, dialect: str, why: str) -> None:
-    reading = READER.read(found)
+def test_a_span_has_the_first_dialect_that_claims_it_and_its_reason(result: Span, dialect: str, why: str) -> None:
+    reading = READER.read(result)
 
     assert (dialect, why) == (reading.event.header.dialect, reading.why)
 
@@ -74,15 +72,15 @@ def test_a_span_of_no_dialect_still_carries_session_case_verdict_and_end() -> No
 
 
 @pytest.fixture
-def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Install a distribution with a dialect of its own, for one test."""
+def foreign_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Install a distribution with a foreign dialect during a test."""
     info = tmp_path / "a_strange_dialect-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: a-strange-dialect\nVersion: 1.0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(
-        "[otel_agentic.dialects]\nstranger = a_strange_dialect:Stranger\n", encoding="utf-8"
+        "[otel_agentic.dialects]\nforeign = a_strange_dialect:Foreign\n", encoding="utf-8"
     )
-    (tmp_path / "a_strange_dialect.py").write_text(_STRANGER, encoding="utf-8")
+    (tmp_path / "a_strange_dialect.py").write_text(_FOREIGN_DIALECT, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     plugins.find.cache_clear()
     yield
@@ -90,19 +88,19 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     plugins.find.cache_clear()
 
 
-@pytest.mark.usefixtures("stranger")
+@pytest.mark.usefixtures("foreign_dialect")
 def test_a_plug_in_dialect_is_found_by_entry_point_and_asked_before_the_built_in_ones() -> None:
     reader = Reader.from_settings(SETTINGS)
 
-    found = reader.read(span(attributes={"stranger.kind": "think", "gen_ai.operation.name": "execute_tool"}))
+    result = reader.read(span(attributes={"foreign.kind": "think", "gen_ai.operation.name": "execute_tool"}))
 
-    assert ("stranger", "attribute stranger.kind") == (found.event.header.dialect, found.why)
-    assert isinstance(found.event, ModelCall)
+    assert ("foreign", "attribute foreign.kind") == (result.event.header.dialect, result.why)
+    assert isinstance(result.event, ModelCall)
     assert reader.read(span(attributes={"gen_ai.operation.name": "chat"})).event.header.dialect == "genai"
 
 
 class Broken(TableDialect):
-    """A dialect that raises on what it reads."""
+    """A dialect that raises on each span."""
 
     name = "broken"
     table = Table(marks=("broken.",), kinds={})
@@ -139,9 +137,9 @@ def test_a_dialect_that_cannot_say_what_is_its_own_is_passed_over_and_complained
 ) -> None:
     reader = Reader([Undecided(SETTINGS), GenAI(SETTINGS)], SETTINGS)
 
-    found = [reader.read(span(name, attributes={"gen_ai.operation.name": "chat"})) for name in ("a", "b")]
+    result = [reader.read(span(name, attributes={"gen_ai.operation.name": "chat"})) for name in ("a", "b")]
 
-    assert [reading.event.header.dialect for reading in found] == ["genai", "genai"]
+    assert [reading.event.header.dialect for reading in result] == ["genai", "genai"]
     assert [record.getMessage() for record in caplog.records] == snapshot(
         ["dialect 'undecided' failed to decide which spans it reads; it is skipped for these spans"]
     )
@@ -152,10 +150,10 @@ def test_log_records_are_joined_by_trace_and_span() -> None:
     second = span("b", attributes={"gen_ai.operation.name": "chat"})
     logs = {(second.trace_id, second.span_id): [log_record(second, "gen_ai.user.message", {"content": "Hi"})]}
 
-    found: list[Any] = [reading.event for reading in READER.read_all([first, second], logs)]
+    result: list[Any] = [reading.event for reading in READER.read_all([first, second], logs)]
 
-    assert found[0].messages_in is None
-    assert found[1].messages_in[0].text == "Hi"
+    assert result[0].messages_in is None
+    assert result[1].messages_in[0].text == "Hi"
 
 
 def test_a_dialect_that_looks_at_values_is_asked_for_every_span() -> None:
@@ -164,7 +162,7 @@ def test_a_dialect_that_looks_at_values_is_asked_for_every_span() -> None:
 
     first, second = span(attributes=named), span(attributes={**named, "acme.kind": "heartbeat", "acme.tool.name": ""})
 
-    assert ["generic", "none"] == [reader.dialect_of(each)[0].name for each in (first, second)]
+    assert ["generic", "none"] == [reader.dialect_of(item)[0].name for item in (first, second)]
 
 
 def test_spans_with_the_same_names_have_the_same_dialect_and_reason() -> None:

@@ -1,4 +1,4 @@
-"""The frameworks table: every scope finds its framework, and every framework says what people have to know."""
+"""The frameworks table: every scope finds its framework, and every framework has its instructions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_scope_and_dialect_tell_the_framework(scope: str | None, dialect: str | 
 
 
 def test_every_framework_is_read_by_an_installed_dialect_and_every_dialect_has_a_framework() -> None:
-    installed = {name for name, found in plugins.find("dialects").items() if found.distribution == "otel-agentic"}
+    installed = {name for name, result in plugins.find("dialects").items() if result.distribution == "otel-agentic"}
 
     assert installed == {framework.dialect for framework in frameworks()}
 

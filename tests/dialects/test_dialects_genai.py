@@ -11,12 +11,12 @@ from inline_snapshot import snapshot
 from otel_agentic.dialects import AgentRun, Ignored, ModelCall, Plan, ToolCall
 from otel_agentic.spans.model import StatusCode
 from otel_agentic.testing import event, log_record, span
-from tests.dialects.reading import read_as, said
+from tests.dialects.reading import read_as, texts_of
 
 DETAILS: Final = "gen_ai.client.inference.operation.details"
-ASKED: Final = [{"role": "user", "parts": [{"type": "text", "content": "Weather?"}]}]
+QUESTION: Final = [{"role": "user", "parts": [{"type": "text", "content": "Weather?"}]}]
 SPOKEN: Final = [{"role": "assistant", "parts": [{"type": "text", "content": "21 °C."}], "finish_reason": "stop"}]
-CONTENT: Final = {"gen_ai.input.messages": ASKED, "gen_ai.output.messages": SPOKEN}
+CONTENT: Final = {"gen_ai.input.messages": QUESTION, "gen_ai.output.messages": SPOKEN}
 
 
 def chat(**attributes: Any) -> dict[str, Any]:
@@ -60,46 +60,46 @@ def test_the_summary_of_parallel_calls_is_no_call() -> None:
 def test_content_is_read_from_attributes(as_text: bool) -> None:  # noqa: FBT001 — a parameter of pytest
     content = {key: json.dumps(value) if as_text else value for key, value in CONTENT.items()}
 
-    found = read_as(ModelCall, span(attributes={**chat(), **content}))
+    model_call = read_as(ModelCall, span(attributes={**chat(), **content}))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 def test_content_is_read_from_one_span_event() -> None:
     content = {key: json.dumps(value) for key, value in CONTENT.items()}
 
-    found = read_as(ModelCall, span(attributes=chat(), events=[event(DETAILS, content)]))
+    model_call = read_as(ModelCall, span(attributes=chat(), events=[event(DETAILS, content)]))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 def test_content_is_read_from_span_events_of_one_attribute_each() -> None:
     events = [event(DETAILS, {key: json.dumps(value)}) for key, value in CONTENT.items()]
 
-    found = read_as(ModelCall, span(attributes=chat(), events=events))
+    model_call = read_as(ModelCall, span(attributes=chat(), events=events))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 def test_content_is_read_from_a_log_record() -> None:
     model = span(attributes=chat())
 
-    found = read_as(ModelCall, model, log_record(model, DETAILS, attributes=CONTENT))
+    model_call = read_as(ModelCall, model, log_record(model, DETAILS, attributes=CONTENT))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 def test_content_that_is_written_twice_is_read_once() -> None:
     model = span(attributes={**chat(), **CONTENT}, events=[event(DETAILS, CONTENT)])
 
-    found = read_as(ModelCall, model, log_record(model, DETAILS, attributes=CONTENT))
+    model_call = read_as(ModelCall, model, log_record(model, DETAILS, attributes=CONTENT))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 OLD_CALL: Final = [{"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Zürich"}'}}]
@@ -115,34 +115,34 @@ def test_log_records_of_one_message_each_say_the_role_by_their_name() -> None:
         log_record(model, "gen_ai.choice", {"index": 0, "message": {"role": "assistant", "content": "21 °C."}}),
     )
 
-    found = read_as(ModelCall, model, *logs)
+    model_call = read_as(ModelCall, model, *logs)
 
-    assert [("system", "Be kind."), ("user", "Weather?"), ("assistant", None), ("tool", None)] == said(
-        found.messages_in
+    assert [("system", "Be kind."), ("user", "Weather?"), ("assistant", None), ("tool", None)] == texts_of(
+        model_call.messages_in
     )
-    assert found.messages_in is not None
+    assert model_call.messages_in is not None
     assert [("c1", "weather", {"city": "Zürich"})] == [
-        (request.call_id, request.name, request.arguments) for request in found.messages_in[2].requests
+        (request.call_id, request.name, request.arguments) for request in model_call.messages_in[2].requests
     ]
-    assert [("c1", {"t": 21})] == [(result.call_id, result.result) for result in found.messages_in[3].results]
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("c1", {"t": 21})] == [(result.call_id, result.result) for result in model_call.messages_in[3].results]
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 def test_a_log_body_may_be_json_text() -> None:
     model = span(attributes=chat())
 
-    found = read_as(ModelCall, model, log_record(model, "gen_ai.user.message", '{"content": "Weather?"}'))
+    model_call = read_as(ModelCall, model, log_record(model, "gen_ai.user.message", '{"content": "Weather?"}'))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert found.messages_out is None
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert model_call.messages_out is None
 
 
-def test_a_choice_may_hold_calls_inside_or_beside_its_message() -> None:
+def test_a_choice_may_contain_calls_inside_or_next_to_its_message() -> None:
     model = span(attributes=chat())
     inside = read_as(ModelCall, model, log_record(model, "gen_ai.choice", {"message": {"tool_calls": OLD_CALL}}))
-    beside = read_as(ModelCall, model, log_record(model, "gen_ai.choice", {"message": {}, "tool_calls": OLD_CALL}))
+    model_call = read_as(ModelCall, model, log_record(model, "gen_ai.choice", {"message": {}, "tool_calls": OLD_CALL}))
 
-    assert inside.messages_out == beside.messages_out
+    assert inside.messages_out == model_call.messages_out
     assert inside.messages_out is not None
     assert ["weather"] == [request.name for request in inside.messages_out[0].requests]
 
@@ -154,19 +154,19 @@ def test_span_events_of_one_message_each_hold_bedrock_blocks() -> None:
         event("gen_ai.choice", {"finish_reason": "tool_use", "message": blocks}),
     ]
 
-    found = read_as(ModelCall, span(attributes=chat(), events=events))
+    model_call = read_as(ModelCall, span(attributes=chat(), events=events))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert found.messages_out is not None
-    assert ["c1"] == [request.call_id for request in found.messages_out[0].requests]
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert model_call.messages_out is not None
+    assert ["c1"] == [request.call_id for request in model_call.messages_out[0].requests]
 
 
 def test_messages_in_logs_and_in_events_are_the_same_messages() -> None:
     model = span(attributes=chat(), events=[event("gen_ai.user.message", {"content": "Weather?"})])
 
-    found = read_as(ModelCall, model, log_record(model, "gen_ai.user.message", {"content": "Weather?"}))
+    model_call = read_as(ModelCall, model, log_record(model, "gen_ai.user.message", {"content": "Weather?"}))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
 
 
 def test_a_span_without_content_says_that_nothing_was_captured() -> None:
@@ -236,13 +236,13 @@ def test_the_final_result_of_a_run_is_its_answer() -> None:
         ("", None, "error"),
     ],
 )
-def test_an_error_is_told_once(message: str, error_type: str | None, expected: str) -> None:
+def test_an_error_is_reported_once(message: str, error_type: str | None, expected: str) -> None:
     attributes = {"gen_ai.tool.name": "weather", **({"error.type": error_type} if error_type else {})}
 
-    found = read_as(ToolCall, span(status=StatusCode.ERROR, status_message=message, attributes=attributes))
+    tool_call = read_as(ToolCall, span(status=StatusCode.ERROR, status_message=message, attributes=attributes))
 
-    assert expected == found.header.error
-    assert found.is_error
+    assert expected == tool_call.header.error
+    assert tool_call.is_error
 
 
 def test_an_error_type_counts_although_the_status_is_unset() -> None:
@@ -264,16 +264,16 @@ def test_an_exception_explains_a_failed_span_and_is_no_failure_of_one_that_worke
 def test_content_of_the_first_conventions_is_read_from_prompt_and_completion() -> None:
     attributes = chat(gen_ai__prompt='[{"role": "user", "content": "Weather?"}]', gen_ai__completion="21 °C.")
 
-    found = read_as(ModelCall, span(attributes=attributes))
+    model_call = read_as(ModelCall, span(attributes=attributes))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 def test_a_tools_message_with_a_call_id_is_its_result_although_it_is_written_as_text() -> None:
-    told = {"role": "tool", "parts": [{"type": "text", "content": "21 °C"}], "tool_call_id": "c1"}
+    message = {"role": "tool", "parts": [{"type": "text", "content": "21 °C"}], "tool_call_id": "c1"}
 
-    found = read_as(ModelCall, span(attributes=chat(gen_ai__input__messages=json.dumps([told]))))
+    model_call = read_as(ModelCall, span(attributes=chat(gen_ai__input__messages=json.dumps([message]))))
 
-    assert found.messages_in is not None
-    assert [("c1", "21 °C")] == [(result.call_id, result.result) for result in found.messages_in[0].results]
+    assert model_call.messages_in is not None
+    assert [("c1", "21 °C")] == [(result.call_id, result.result) for result in model_call.messages_in[0].results]

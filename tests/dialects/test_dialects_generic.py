@@ -1,8 +1,9 @@
-"""The fallback: spans that say in common words what they are, under whatever prefix."""
+"""The fallback: spans whose attributes are named by common words, under any prefix."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -10,12 +11,9 @@ from otel_agentic.dialects import AgentRun, Ignored, ModelCall, ToolCall
 from otel_agentic.spans.model import SpanKind
 from otel_agentic.testing import span
 from tests.dialects.disguises import DISGUISES, disguised
-from tests.dialects.reading import READER, read_as, said
+from tests.dialects.reading import READER, read_as, texts_of
 from tests.golden.comparing import batches, compared
 from tests.golden.test_golden_captures import COMPARISON_ABSENT, FOLDERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: How many turns of the captures in each disguise are right, of 268, 69, 231, 188, 60, 60 and 108.
 RIGHT: Final = {
@@ -27,8 +25,8 @@ RIGHT: Final = {
     "mlflow": 60,
     "stranger": 101,
 }
-#: What a run of the agent was given, beside which other attributes are tested.
-ASKED: Final = {"acme.agent.input": "Weather?", "acme.agent.output": "21 °C."}
+#: Input and output of a run of the agent, next to which other attributes are tested.
+RUN_CONTENT: Final = {"acme.agent.input": "Weather?", "acme.agent.output": "21 °C."}
 
 
 def test_a_span_that_names_a_tool_is_a_call_of_it() -> None:
@@ -100,7 +98,7 @@ def test_a_kind_that_lies_gives_way_to_the_name_of_a_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answered"),
+    ("question", "answered"),
     [
         ("input", "output"),
         ("span.input", "span.output"),
@@ -113,12 +111,12 @@ def test_a_kind_that_lies_gives_way_to_the_name_of_a_tool() -> None:
     ],
 )
 @pytest.mark.parametrize("prefix", ["", "acme.", "acme:trace:", "acme_"])
-def test_content_is_read_under_any_prefix(prefix: str, asked: str, answered: str) -> None:
-    attributes = {"acme.span.kind": "llm", prefix + asked: "Weather?", prefix + answered: "21 °C."}
+def test_content_is_read_under_any_prefix(prefix: str, question: str, answered: str) -> None:
+    attributes = {"acme.span.kind": "llm", prefix + question: "Weather?", prefix + answered: "21 °C."}
     model = read_as(ModelCall, span(attributes=attributes))
 
-    assert [("user", "Weather?")] == said(model.messages_in)
-    assert [("assistant", "21 °C.")] == said(model.messages_out)
+    assert [("user", "Weather?")] == texts_of(model.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model.messages_out)
 
 
 def test_spelled_out_messages_are_read_under_any_prefix() -> None:
@@ -130,8 +128,8 @@ def test_spelled_out_messages_are_read_under_any_prefix() -> None:
     }
     model = read_as(ModelCall, span(attributes=attributes))
 
-    assert [("user", "Weather?")] == said(model.messages_in)
-    assert [("assistant", "21 °C.")] == said(model.messages_out)
+    assert [("user", "Weather?")] == texts_of(model.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model.messages_out)
 
 
 def test_the_richer_of_two_records_of_one_request_is_taken() -> None:
@@ -141,7 +139,7 @@ def test_the_richer_of_two_records_of_one_request_is_taken() -> None:
         "acme.input": '{"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Weather?"}]}',
     }
 
-    assert [("system", "Be brief."), ("user", "Weather?")] == said(
+    assert [("system", "Be brief."), ("user", "Weather?")] == texts_of(
         read_as(ModelCall, span(attributes=attributes)).messages_in
     )
 
@@ -150,8 +148,8 @@ def test_one_record_of_a_whole_conversation_is_divided() -> None:
     listed = '[{"role": "user", "content": "Weather?"}, {"role": "assistant", "content": "21 °C."}]'
     run = read_as(AgentRun, span(attributes={"acme.span.kind": "agent", "acme.messages": listed}))
 
-    assert [("user", "Weather?")] == said(run.messages_in)
-    assert [("assistant", "21 °C.")] == said(run.messages_out)
+    assert [("user", "Weather?")] == texts_of(run.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(run.messages_out)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +169,7 @@ def test_a_model_with_content_is_a_model_call(attributes: dict[str, Any]) -> Non
 
     assert "m" == model.model
     assert model.messages_in is not None
-    assert ("assistant", "21 °C.") == (said(model.messages_out) or [])[-1]
+    assert ("assistant", "21 °C.") == (texts_of(model.messages_out) or [])[-1]
 
 
 def test_a_span_with_a_conversation_and_content_may_be_a_run() -> None:
@@ -203,7 +201,7 @@ def test_a_span_with_a_conversation_and_content_may_be_a_run() -> None:
     ],
 )
 def test_a_conversation_id_is_found_under_its_common_names(attributes: dict[str, Any]) -> None:
-    assert "c1" == read_as(AgentRun, span(attributes={**ASKED, **attributes})).header.conversation_id
+    assert "c1" == read_as(AgentRun, span(attributes={**RUN_CONTENT, **attributes})).header.conversation_id
 
 
 @pytest.mark.parametrize(
@@ -218,7 +216,7 @@ def test_a_conversation_id_is_found_under_its_common_names(attributes: dict[str,
     ],
 )
 def test_other_ids_are_no_conversation(attributes: dict[str, Any]) -> None:
-    assert read_as(AgentRun, span(attributes={**ASKED, **attributes})).header.conversation_id is None
+    assert read_as(AgentRun, span(attributes={**RUN_CONTENT, **attributes})).header.conversation_id is None
 
 
 @pytest.mark.parametrize(
@@ -327,13 +325,13 @@ def test_what_the_conventions_leave_out_is_read_from_the_vendors_own_attributes(
         ModelCall, span(attributes={"gen_ai.operation.name": "chat", "acme.input": "Weather?", "acme.output": "21 °C."})
     )
 
-    assert ([("user", "Weather?")], "21 °C.") == (said(run.messages_in), run.answer)
+    assert ([("user", "Weather?")], "21 °C.") == (texts_of(run.messages_in), run.answer)
     assert ({"city": "Oslo"}, "21") == (tool.arguments, tool.result)
-    assert [("user", "Weather?")] == said(model.messages_in)
-    assert [("assistant", "21 °C.")] == said(model.messages_out)
+    assert [("user", "Weather?")] == texts_of(model.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model.messages_out)
 
 
-def test_content_that_nobody_recorded_stays_not_captured() -> None:
+def test_content_that_was_not_recorded_stays_not_captured() -> None:
     run = read_as(AgentRun, span(attributes={"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "travel"}))
 
     assert (None, None, None, None) == (run.query, run.answer, run.messages_in, run.messages_out)
@@ -346,7 +344,7 @@ def test_known_frameworks_are_read_in_disguise(disguise: str, tmp_path: Path) ->
     captures = [folder for folder in FOLDERS if folder.name.startswith(f"{disguise}-")]
     copies = [disguised(folder, DISGUISES[disguise], tmp_path) for folder in captures]
     dialects = {
-        READER.read(each).event.header.dialect for copy in copies for batch in batches(copy) for each in batch.spans
+        READER.read(item).event.header.dialect for copy in copies for batch in batches(copy) for item in batch.spans
     }
 
     assert set() == dialects - {"generic", "none"}

@@ -48,9 +48,9 @@ def test_own_attribute_names_come_first() -> None:
     )
     attributes = {"chat.key": "k1", "gen_ai.conversation.id": "c1", "test.case": 7, "chat.over": True}
 
-    found = reader.read(span(attributes={**CHAT, **attributes})).event.header
+    result = reader.read(span(attributes={**CHAT, **attributes})).event.header
 
-    assert ("k1", "7", True) == (found.conversation_id, found.case_id, found.ends_conversation)
+    assert ("k1", "7", True) == (result.conversation_id, result.case_id, result.ends_conversation)
 
 
 def test_the_case_id_of_a_span_wins_over_that_of_its_resource() -> None:
@@ -68,15 +68,15 @@ def test_the_agent_version_is_the_spans_else_the_services() -> None:
 
 @pytest.mark.parametrize(("label", "expected"), [("pass", True), ("fail", False), ("maybe", None), (["pass"], None)])
 def test_a_verdict_is_pass_or_fail(label: Any, expected: bool | None) -> None:  # noqa: FBT001 — a parameter of pytest
-    found = event("gen_ai.evaluation.result", {**VERDICT, "gen_ai.evaluation.score.label": label})
+    result = event("gen_ai.evaluation.result", {**VERDICT, "gen_ai.evaluation.score.label": label})
 
-    assert header({}, events=[found]).verdict is expected
+    assert header({}, events=[result]).verdict is expected
 
 
 def test_a_verdict_on_something_else_is_none() -> None:
-    found = event("gen_ai.evaluation.result", {**VERDICT, "gen_ai.evaluation.name": "relevance"})
+    result = event("gen_ai.evaluation.result", {**VERDICT, "gen_ai.evaluation.name": "relevance"})
 
-    assert header({}, events=[found]).verdict is None
+    assert header({}, events=[result]).verdict is None
 
 
 @pytest.mark.parametrize("value", [False, "true", 1, None])

@@ -1,7 +1,8 @@
-"""Nothing that a stranger writes into an attribute makes a dialect raise, or keeps it busy."""
+"""No untrusted value of an attribute makes a dialect raise, or keeps it busy."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.dialects.detect import UNKNOWN
+from otel_agentic.dialects.base import UNKNOWN
 from otel_agentic.dialects.genai import GenAI
 from otel_agentic.dialects.generic import Generic
 from otel_agentic.dialects.openinference import OpenInference
@@ -22,6 +23,7 @@ from tests.dialects.hostile import (
     KEYS,
     RUN,
     SAMPLES,
+    Tabled,
     anything,
     attributes,
     first_keys,
@@ -32,11 +34,8 @@ from tests.dialects.reading import READER, SETTINGS
 from tests.steps import LINEAR, growth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from otel_agentic.dialects import AgentEvent
     from otel_agentic.spans.model import LogRecord, Span
-    from tests.dialects.hostile import Tabled
 
 #: As long as a value is when it arrives (`receive.max_value_bytes`), and long enough to see how steps grow.
 LONGEST: Final = 4 * 1024 * 1024
@@ -55,14 +54,14 @@ each_dialect: Final = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda di
 
 
 @each_dialect
-@given(found=attributes, body=anything)
+@given(values=attributes, body=anything)
 @settings(max_examples=15)
-def test_no_value_under_any_key_makes_a_dialect_raise(dialect: Tabled, found: dict[str, Any], body: Any) -> None:
-    events = [event(name, found) for name in EVENTS]
+def test_no_value_under_any_key_makes_a_dialect_raise(dialect: Tabled, values: dict[str, Any], body: Any) -> None:
+    events = [event(name, values) for name in EVENTS]
     for kind in {*dialect.table.kinds, *OPERATIONS}:
         kinds = {} if kind is None else dict.fromkeys((*dialect.table.kind, "gen_ai.operation.name"), kind)
-        hostile = span(attributes={**kinds, **found}, events=events)
-        logs = [log_record(hostile, name, body, attributes=found) for name in EVENTS]
+        hostile = span(attributes={**kinds, **values}, events=events)
+        logs = [log_record(hostile, name, body, attributes=values) for name in EVENTS]
 
         dialect.claims(hostile)
         assert dialect.read(hostile, logs) is not None
@@ -80,11 +79,11 @@ def test_a_conversation_with_hostile_values_is_rebuilt(
 ) -> None:
     spans = list(SAMPLES[speaker])
     logs: list[LogRecord] = []
-    for index, found in changes:
+    for index, result in changes:
         at = index % len(spans)
-        attacked = {**spans[at].attributes, **found}
-        spans[at] = replace(spans[at], attributes=attacked, events=(*spans[at].events, event(name, found)))
-        logs.append(log_record(spans[at], name, body, attributes=found))
+        attacked = {**spans[at].attributes, **result}
+        spans[at] = replace(spans[at], attributes=attacked, events=(*spans[at].events, event(name, result)))
+        logs.append(log_record(spans[at], name, body, attributes=result))
 
     for hostile in spans:
         strictly(hostile, *logs)
@@ -92,7 +91,7 @@ def test_a_conversation_with_hostile_values_is_rebuilt(
 
 
 def strictly(hostile: Span, *logs: LogRecord) -> AgentEvent:
-    """Return what a span means to its dialect, whose faults are not caught."""
+    """Return the event that a span's dialect reads, without catching its faults."""
     dialect, _ = READER.dialect_of(hostile)
     return dialect.read(hostile, logs)
 
@@ -135,12 +134,12 @@ def superlinear(dialect: Tabled, attributes_of: Callable[[str], dict[str, Any]])
     return {name: factor for name, factor in factors.items() if factor > LINEAR}
 
 
-def read_all(dialect: Tabled, found: dict[str, Any]) -> None:
+def read_all(dialect: Tabled, result: dict[str, Any]) -> None:
     """Read a span of each kind that the dialect looks into."""
     read = {meaning: kind for kind, meaning in dialect.table.kinds.items() if meaning in READ}
     for kind in (None, *read.values()):
         kinds = {} if kind is None else dict.fromkeys(dialect.table.kind, kind)
-        _look_at(dialect, span(attributes={**kinds, **found}, span_id="hostile"))
+        _look_at(dialect, span(attributes={**kinds, **result}, span_id="hostile"))
 
 
 def _look_at(dialect: Tabled, hostile: Span) -> None:

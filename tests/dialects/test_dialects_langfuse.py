@@ -10,18 +10,18 @@ import pytest
 from otel_agentic.dialects import AgentRun, Ignored, ModelCall, ToolCall
 from otel_agentic.dialects.langfuse import Langfuse
 from otel_agentic.testing import check_dialect, span
-from tests.dialects.reading import READER, SETTINGS, read_as, said
+from tests.dialects.reading import READER, SETTINGS, read_as, texts_of
 
 OWN: Final = "langfuse.observation."
 
 
-def observed(kind: str, *, given: Any = None, came: Any = None, **more: Any) -> dict[str, Any]:
+def observed(kind: str, *, given: Any = None, output: Any = None, **more: Any) -> dict[str, Any]:
     """Return the attributes of an observation, text as it is and anything else as JSON."""
-    found = {f"{OWN}type": kind, **{f"{OWN}{key.replace('__', '.')}": value for key, value in more.items()}}
-    for key, value in (("input", given), ("output", came)):
+    result = {f"{OWN}type": kind, **{f"{OWN}{key.replace('__', '.')}": value for key, value in more.items()}}
+    for key, value in (("input", given), ("output", output)):
         if value is not None:
-            found[OWN + key] = value if isinstance(value, str) else json.dumps(value)
-    return found
+            result[OWN + key] = value if isinstance(value, str) else json.dumps(value)
+    return result
 
 
 def called(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -72,16 +72,16 @@ def test_a_decorated_function_was_given_the_query(given: Any, expected: str | No
 
 
 def test_a_decorated_function_returned_the_answer() -> None:
-    assert read_as(AgentRun, span(attributes=observed("agent", came="21 °C."))).answer == "21 °C."
+    assert read_as(AgentRun, span(attributes=observed("agent", output="21 °C."))).answer == "21 °C."
 
 
 def test_the_traces_own_input_and_output_come_first() -> None:
-    attributes = observed("agent", given=called(1, 2), came={"ok": True, "took": 3})
+    attributes = observed("agent", given=called(1, 2), output={"ok": True, "took": 3})
     attributes |= {"langfuse.trace.input": '{"message": "Weather?"}', "langfuse.trace.output": "21 °C."}
 
-    found = read_as(AgentRun, span(attributes=attributes))
+    agent_run = read_as(AgentRun, span(attributes=attributes))
 
-    assert ("Weather?", "21 °C.") == (found.query, found.answer)
+    assert ("Weather?", "21 °C.") == (agent_run.query, agent_run.answer)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_session_wins_over_an_argument() -> None:
 
 
 def test_a_decorated_tool_has_arguments_and_result() -> None:
-    attributes = observed("tool", given=called(city="Zürich"), came="18 °C")
+    attributes = observed("tool", given=called(city="Zürich"), output="18 °C")
 
     tool = read_as(ToolCall, span("weather", attributes=attributes))
 
@@ -116,7 +116,7 @@ def test_a_decorated_tool_has_arguments_and_result() -> None:
 
 def test_a_tool_of_langchain_answers_with_a_message() -> None:
     message = {"type": "tool", "content": "18 °C", "tool_call_id": "c1", "status": "success"}
-    attributes = observed("tool", given={"city": "Zürich"}, came=message)
+    attributes = observed("tool", given={"city": "Zürich"}, output=message)
 
     tool = read_as(ToolCall, span("weather", attributes=attributes))
 
@@ -141,25 +141,25 @@ def test_a_wrapped_client_has_the_models_own_messages() -> None:
     attributes = observed(
         "generation",
         given={"tools": [], "messages": [{"role": "user", "content": "Weather?"}]},
-        came={"role": "assistant", "content": None, "tool_calls": [call]},
+        output={"role": "assistant", "content": None, "tool_calls": [call]},
         model__name="m-1",
     )
 
-    found = read_as(ModelCall, span("OpenAI-generation", attributes=attributes))
+    model_call = read_as(ModelCall, span("OpenAI-generation", attributes=attributes))
 
-    assert ([("user", "Weather?")], "m-1") == (said(found.messages_in), found.model)
-    assert found.messages_out is not None
-    assert [("c1", {"city": "Zürich"})] == [(r.call_id, r.arguments) for r in found.messages_out[0].requests]
+    assert ([("user", "Weather?")], "m-1") == (texts_of(model_call.messages_in), model_call.model)
+    assert model_call.messages_out is not None
+    assert [("c1", {"city": "Zürich"})] == [(r.call_id, r.arguments) for r in model_call.messages_out[0].requests]
 
 
 def test_a_streamed_answer_is_bare_text() -> None:
-    found = read_as(ModelCall, span(attributes=observed("generation", given=[], came="21 °C.")))
+    model_call = read_as(ModelCall, span(attributes=observed("generation", given=[], output="21 °C.")))
 
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 @pytest.mark.parametrize(
-    "came",
+    "output",
     [
         {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": "{}"},
         [
@@ -169,20 +169,20 @@ def test_a_streamed_answer_is_bare_text() -> None:
     ],
     ids=["one item", "several"],
 )
-def test_the_items_of_a_response_are_read(came: Any) -> None:
-    found = read_as(ModelCall, span(attributes=observed("generation", came=came)))
+def test_the_items_of_a_response_are_read(output: Any) -> None:
+    model_call = read_as(ModelCall, span(attributes=observed("generation", output=output)))
 
-    assert found.messages_out is not None
-    assert [("c1", "weather")] == [(r.call_id, r.name) for message in found.messages_out for r in message.requests]
+    assert model_call.messages_out is not None
+    assert [("c1", "weather")] == [(r.call_id, r.name) for message in model_call.messages_out for r in message.requests]
 
 
 def test_definitions_of_tools_are_no_results() -> None:
     definition = {"type": "function", "function": {"name": "weather", "parameters": {}}}
     given = [{"role": "user", "content": "Weather?"}, {"role": "tool", "content": definition}]
 
-    found = read_as(ModelCall, span(attributes=observed("generation", given=given)))
+    model_call = read_as(ModelCall, span(attributes=observed("generation", given=given)))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
 
 
 def test_spans_of_others_in_the_same_process_are_left_to_them() -> None:
@@ -193,9 +193,9 @@ def test_spans_of_others_in_the_same_process_are_left_to_them() -> None:
 
 def test_the_dialect_conforms() -> None:
     samples = (
-        span(attributes=observed("agent", given=called("Which?"), came="That.")),
-        span(attributes=observed("generation", given=[{"role": "user", "content": "Which?"}], came="That.")),
-        span(attributes=observed("tool", given=called(q="x"), came="y")),
+        span(attributes=observed("agent", given=called("Which?"), output="That.")),
+        span(attributes=observed("generation", given=[{"role": "user", "content": "Which?"}], output="That.")),
+        span(attributes=observed("tool", given=called(q="x"), output="y")),
     )
 
     check_dialect(Langfuse(SETTINGS), *samples, content=("langfuse.trace.input", "langfuse.trace.output"))

@@ -11,19 +11,19 @@ from otel_agentic.dialects import AgentRun, Ignored, ModelCall, ToolCall
 from otel_agentic.dialects.langsmith import LangSmith
 from otel_agentic.spans.model import StatusCode
 from otel_agentic.testing import check_dialect, event, span
-from tests.dialects.reading import READER, SETTINGS, read_as, said
+from tests.dialects.reading import READER, SETTINGS, read_as, texts_of
 
 _MESSAGES = ["langchain", "schema", "messages"]
 
 
-def run(kind: str, *, given: Any = None, came: Any = None, **more: Any) -> dict[str, Any]:
+def run(kind: str, *, given: Any = None, output: Any = None, **more: Any) -> dict[str, Any]:
     """Return the attributes of a run; a double underscore in a name is a dot."""
-    found = {"langsmith.span.kind": kind, **{key.replace("__", "."): value for key, value in more.items()}}
+    result = {"langsmith.span.kind": kind, **{key.replace("__", "."): value for key, value in more.items()}}
     if given is not None:
-        found["gen_ai.prompt"] = json.dumps(given)
-    if came is not None:
-        found["gen_ai.completion"] = json.dumps(came)
-    return found
+        result["gen_ai.prompt"] = json.dumps(given)
+    if output is not None:
+        result["gen_ai.completion"] = json.dumps(output)
+    return result
 
 
 def dumped(kind: str, **fields: Any) -> dict[str, Any]:
@@ -91,23 +91,23 @@ def test_a_decorated_function_was_given_the_query(given: Any, expected: str) -> 
 
 
 def test_what_a_decorated_function_returned_is_the_answer() -> None:
-    assert read_as(AgentRun, span(attributes=run("chain", came={"output": "21 °C."}))).answer == "21 °C."
+    assert read_as(AgentRun, span(attributes=run("chain", output={"output": "21 °C."}))).answer == "21 °C."
 
 
 def test_a_graph_has_messages() -> None:
-    came = {"messages": [{"type": "human", "content": "Weather?"}, {"type": "ai", "content": "21 °C."}]}
+    output = {"messages": [{"type": "human", "content": "Weather?"}, {"type": "ai", "content": "21 °C."}]}
     attributes = run(
         "chain",
         given={"messages": [{"role": "user", "content": "Weather?"}]},
-        came=came,
+        output=output,
         langsmith__metadata__lc_agent_name="concierge",
     )
 
-    found = read_as(AgentRun, span(attributes=attributes))
+    agent_run = read_as(AgentRun, span(attributes=attributes))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert [("user", "Weather?"), ("assistant", "21 °C.")] == said(found.messages_out)
-    assert found.header.agent_name == "concierge"
+    assert [("user", "Weather?")] == texts_of(agent_run.messages_in)
+    assert [("user", "Weather?"), ("assistant", "21 °C.")] == texts_of(agent_run.messages_out)
+    assert agent_run.header.agent_name == "concierge"
 
 
 def test_a_chat_model_has_dumped_messages() -> None:
@@ -115,34 +115,34 @@ def test_a_chat_model_has_dumped_messages() -> None:
     attributes = run(
         "llm",
         given={"messages": [[dumped("SystemMessage", content="s"), dumped("HumanMessage", content="Weather?")]]},
-        came={"generations": [[{"text": "", "message": dumped("AIMessage", content="", tool_calls=[call])}]]},
+        output={"generations": [[{"text": "", "message": dumped("AIMessage", content="", tool_calls=[call])}]]},
     )
 
-    found = read_as(ModelCall, span(attributes=attributes))
+    model_call = read_as(ModelCall, span(attributes=attributes))
 
-    assert [("system", "s"), ("user", "Weather?")] == said(found.messages_in)
-    assert found.messages_out is not None
-    assert [("c1", {"city": "Zürich"})] == [(r.call_id, r.arguments) for r in found.messages_out[0].requests]
+    assert [("system", "s"), ("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert model_call.messages_out is not None
+    assert [("c1", {"city": "Zürich"})] == [(r.call_id, r.arguments) for r in model_call.messages_out[0].requests]
 
 
 def test_a_wrapped_client_has_the_models_own_messages() -> None:
     attributes = run(
         "llm",
         given={"model": "m", "messages": [{"role": "user", "content": "Weather?"}]},
-        came={"id": "r1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "21 °C."}}]},
+        output={"id": "r1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "21 °C."}}]},
     )
 
-    found = read_as(ModelCall, span(attributes=attributes))
+    model_call = read_as(ModelCall, span(attributes=attributes))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 def test_a_tool_of_langchain_answers_with_a_message() -> None:
     message = {"type": "tool", "content": "18 °C", "tool_call_id": "c1", "status": "success"}
 
     tool = read_as(
-        ToolCall, span("weather", attributes=run("tool", given={"city": "Zürich"}, came={"output": message}))
+        ToolCall, span("weather", attributes=run("tool", given={"city": "Zürich"}, output={"output": message}))
     )
 
     assert ("weather", "c1", {"city": "Zürich"}) == (tool.name, tool.call_id, tool.arguments)
@@ -153,13 +153,13 @@ def test_a_tool_may_answer_with_a_command() -> None:
     message = {"type": "tool", "content": "handed over", "tool_call_id": "c1"}
     command: dict[str, Any] = {"graph": None, "update": {"messages": [message]}, "resume": None, "goto": []}
 
-    tool = read_as(ToolCall, span(attributes=run("tool", came={"output": command})))
+    tool = read_as(ToolCall, span(attributes=run("tool", output={"output": command})))
 
     assert ("c1", "handed over") == (tool.call_id, tool.result)
 
 
 @pytest.mark.parametrize(
-    ("came", "expected"),
+    ("output", "expected"),
     [
         ({"output": 5.5}, (5.5, True)),
         ({"output": {"t": 21}}, ({"t": 21}, True)),
@@ -169,18 +169,18 @@ def test_a_tool_may_answer_with_a_command() -> None:
         (None, (None, False)),
     ],
 )
-def test_a_decorated_tool_answers_with_its_value(came: Any, expected: tuple[Any, bool]) -> None:
-    tool = read_as(ToolCall, span(attributes=run("tool", came=came)))
+def test_a_decorated_tool_answers_with_its_value(output: Any, expected: tuple[Any, bool]) -> None:
+    tool = read_as(ToolCall, span(attributes=run("tool", output=output)))
 
     assert expected == (tool.result, tool.result_captured)
 
 
-@pytest.mark.parametrize("came", [{}, {"output": None}])
-def test_a_failed_tool_has_no_result_and_no_traceback(came: Any) -> None:
+@pytest.mark.parametrize("output", [{}, {"output": None}])
+def test_a_failed_tool_has_no_result_and_no_traceback(output: Any) -> None:
     message = "TimeoutError('late')Traceback (most recent call last):\n\n  File ..."
     raised = event("exception", {"exception.type": "Exception", "exception.message": message})
 
-    tool = read_as(ToolCall, span(attributes=run("tool", came=came), status=StatusCode.ERROR, events=[raised]))
+    tool = read_as(ToolCall, span(attributes=run("tool", output=output), status=StatusCode.ERROR, events=[raised]))
 
     assert (True, "Exception: TimeoutError('late')") == (tool.is_error, tool.header.error)
     assert (None, False) == (tool.result, tool.result_captured)
@@ -192,15 +192,15 @@ def test_the_scope_alone_claims_a_span() -> None:
 
 def test_the_dialect_conforms() -> None:
     samples = (
-        span(attributes=run("chain", given={"query": "Which?"}, came={"output": "That."})),
+        span(attributes=run("chain", given={"query": "Which?"}, output={"output": "That."})),
         span(
             attributes=run(
                 "llm",
                 given={"messages": [{"role": "user", "content": "Which?"}]},
-                came={"choices": [{"message": {"role": "assistant", "content": "That."}}]},
+                output={"choices": [{"message": {"role": "assistant", "content": "That."}}]},
             )
         ),
-        span(attributes=run("tool", given={"q": "x"}, came={"output": "y"}, gen_ai__tool__name="search")),
+        span(attributes=run("tool", given={"q": "x"}, output={"output": "y"}, gen_ai__tool__name="search")),
     )
 
     check_dialect(LangSmith(SETTINGS), *samples)

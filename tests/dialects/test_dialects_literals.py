@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.dialects.literals import read_repr
+from otel_agentic.dialects.values import read_repr
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 VALUES = st.recursive(
@@ -53,5 +53,5 @@ def test_anything_else_is_no_container(text: object) -> None:
     "text", ["[" * 200_000, "{'a': '" + "\\'" * 100_000, "[<" + "'a'" * 60_000, "[" + " " * 200_000 + "x"]
 )
 def test_hostile_text_is_no_container(text: str) -> None:
-    # Long enough that what is not linear in it does not end.
+    # Long enough that a parser that is not linear does not end.
     assert read_repr(text) is None

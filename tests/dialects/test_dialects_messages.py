@@ -11,7 +11,7 @@ from otel_agentic.dialects import CallRequest, CallResult, Message, Redacted, Te
 from otel_agentic.dialects.messages import read_message, read_messages
 
 WEATHER = CallRequest(call_id="c1", name="weather", arguments={"city": "Zürich"})
-#: The same exchange in each shape: a question, a call beside a text, its result, the answer.
+#: The same exchange in each shape: a question, a call next to a text, its result, the answer.
 EXCHANGE = (
     Message(role="user", parts=(Text(content="Weather?"),)),
     Message(role="assistant", parts=(Text(content="I look."), WEATHER)),
@@ -88,7 +88,7 @@ def test_responses_items_stand_alone() -> None:
 
 
 def test_anthropic_blocks_bring_results_in_the_users_name() -> None:
-    found = read_messages(
+    messages = read_messages(
         [
             {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "weather", "input": ARGUMENTS}]},
             {"role": "user", "content": [
@@ -97,20 +97,22 @@ def test_anthropic_blocks_bring_results_in_the_users_name() -> None:
     )  # fmt: skip
 
     failed = CallResult(call_id="c1", name=None, result="no such city", captured=True, is_error=True)
-    assert (Message(role="assistant", parts=(WEATHER,)), Message(role="user", parts=(failed,))) == found
+    assert (Message(role="assistant", parts=(WEATHER,)), Message(role="user", parts=(failed,))) == messages
 
 
 def test_bedrock_blocks_are_read_from_json_text() -> None:
-    asked = json.dumps([{"text": "I look."}, {"toolUse": {"toolUseId": "c1", "name": "weather", "input": ARGUMENTS}}])
-    told = json.dumps([{"toolResult": {"toolUseId": "c1", "status": "error", "content": [{"text": "no such city"}]}}])
+    request = json.dumps([{"text": "I look."}, {"toolUse": {"toolUseId": "c1", "name": "weather", "input": ARGUMENTS}}])
+    message = json.dumps(
+        [{"toolResult": {"toolUseId": "c1", "status": "error", "content": [{"text": "no such city"}]}}]
+    )
 
-    assert EXCHANGE[1] == read_message({"role": "assistant", "content": asked})
+    assert EXCHANGE[1] == read_message({"role": "assistant", "content": request})
     failed = CallResult(call_id="c1", name=None, result="no such city", captured=True, is_error=True)
-    assert Message(role="tool", parts=(failed,)) == read_message({"role": "tool", "content": told})
+    assert Message(role="tool", parts=(failed,)) == read_message({"role": "tool", "content": message})
 
 
 def test_vercel_parts_unwrap_their_output() -> None:
-    found = read_messages(
+    messages = read_messages(
         [
             {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "c1", "toolName": "weather", "input": ARGUMENTS}]},
             {"role": "tool", "content": [
@@ -120,14 +122,14 @@ def test_vercel_parts_unwrap_their_output() -> None:
         ]
     )  # fmt: skip
 
-    assert found is not None
-    assert [WEATHER] == list(found[0].requests)
-    results = [result for message in found for result in message.results]
+    assert messages is not None
+    assert [WEATHER] == list(messages[0].requests)
+    results = [result for message in messages for result in message.results]
     assert [("c1", {"t": 21}, False), ("c2", "down", True)] == [(r.call_id, r.result, r.is_error) for r in results]
 
 
 def test_gemini_parts_name_their_kind_by_their_key() -> None:
-    found = read_messages(
+    messages = read_messages(
         [
             {"role": "user", "parts": [{"text": "Weather?"}]},
             {"role": "model", "parts": [{"function_call": {"id": "c1", "name": "weather", "args": ARGUMENTS}}]},
@@ -135,13 +137,13 @@ def test_gemini_parts_name_their_kind_by_their_key() -> None:
         ]
     )
 
-    assert found is not None
-    assert (EXCHANGE[0], Message(role="assistant", parts=(WEATHER,))) == found[:2]
-    assert [{"t": 21}] == [result.result for result in found[2].results]
+    assert messages is not None
+    assert (EXCHANGE[0], Message(role="assistant", parts=(WEATHER,))) == messages[:2]
+    assert [{"t": 21}] == [result.result for result in messages[2].results]
 
 
 def test_calls_that_stand_in_content_blocks_and_in_tool_calls_are_one_call() -> None:
-    found = read_message(
+    message = read_message(
         {
             "type": "ai",
             "content": [
@@ -152,7 +154,7 @@ def test_calls_that_stand_in_content_blocks_and_in_tool_calls_are_one_call() -> 
         }
     )
 
-    assert EXCHANGE[1] == found
+    assert EXCHANGE[1] == message
 
 
 def test_calls_are_listed_as_objects_or_as_json_texts_of_them() -> None:
@@ -173,7 +175,7 @@ def test_an_object_with_messages_is_those_messages() -> None:
     assert EXCHANGE == read_messages({"messages": SHAPES["openai_chat"], "remaining_steps": 3})
 
 
-def test_plain_text_is_what_the_default_role_said() -> None:
+def test_plain_text_is_a_message_of_the_default_role() -> None:
     assert (Message(role="user", parts=(Text(content="Hi"),)),) == read_messages("Hi")
     assert (Message(role="assistant", parts=(Text(content="Hi"),)),) == read_messages("Hi", "assistant")
 
@@ -184,11 +186,11 @@ def test_a_user_who_writes_a_list_is_quoted_as_written(text: str) -> None:
 
 
 def test_a_text_part_without_its_text_was_not_captured() -> None:
-    found = read_message({"role": "user", "parts": [{"type": "text"}]})
+    message = read_message({"role": "user", "parts": [{"type": "text"}]})
 
-    assert found == Message(role="user", parts=(Redacted(),))
-    assert found.redacted
-    assert found.text is None
+    assert message == Message(role="user", parts=(Redacted(),))
+    assert message.redacted
+    assert message.text is None
 
 
 def test_a_part_of_another_kind_is_left_out_and_hides_nothing() -> None:
@@ -201,15 +203,15 @@ def test_a_mark_in_the_place_of_text_result_or_arguments_is_content_that_was_tak
     text = read_message({"role": "user", "content": "__REDACTED__"})
     result = read_message({"role": "tool", "tool_call_id": "c1", "content": "__REDACTED__"})
     part = read_message({"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "<elided>"}]})
-    asked = read_message({"role": "assistant", "tool_calls": [{"id": "c1", "name": "f", "args": "[REDACTED]"}]})
+    message = read_message({"role": "assistant", "tool_calls": [{"id": "c1", "name": "f", "args": "[REDACTED]"}]})
 
     assert text is not None
     assert result is not None
     assert part is not None
-    assert asked is not None
+    assert message is not None
     assert text.redacted
     assert [False, False] == [result.results[0].captured, part.results[0].captured]
-    assert asked.requests[0].arguments is None
+    assert message.requests[0].arguments is None
 
 
 def test_a_result_that_was_left_out_differs_from_null() -> None:
@@ -221,21 +223,21 @@ def test_a_result_that_was_left_out_differs_from_null() -> None:
     assert [False, True] == [silent.results[0].captured, null.results[0].captured]
 
 
-def test_nothing_captured_is_none_and_nothing_said_is_empty() -> None:
+def test_nothing_captured_is_none_and_an_empty_answer_is_empty() -> None:
     assert read_messages(None) is None
     assert () == read_messages([])
     assert () == read_messages("[]")
 
 
 def test_a_tool_message_keeps_a_status_of_error() -> None:
-    found = read_message({"type": "tool", "content": "boom", "tool_call_id": "c1", "status": "error"})
+    message = read_message({"type": "tool", "content": "boom", "tool_call_id": "c1", "status": "error"})
 
-    assert found is not None
-    assert found.results[0].is_error
+    assert message is not None
+    assert message.results[0].is_error
 
 
 def test_developer_messages_are_system_messages() -> None:
-    found = read_message({"role": "developer", "content": "Be kind."})
+    message = read_message({"role": "developer", "content": "Be kind."})
 
-    assert found is not None
-    assert found.role == "system"
+    assert message is not None
+    assert message.role == "system"

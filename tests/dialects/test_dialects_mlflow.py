@@ -11,14 +11,14 @@ from otel_agentic.dialects import AgentRun, Ignored, ModelCall, ToolCall
 from otel_agentic.dialects.mlflow import MLflow
 from otel_agentic.spans.model import StatusCode
 from otel_agentic.testing import check_dialect, event, span
-from tests.dialects.reading import READER, SETTINGS, read_as, said
+from tests.dialects.reading import READER, SETTINGS, read_as, texts_of
 
 SCOPE = "mlflow.tracing.provider"
 
 
-def typed(kind: str, *, given: Any = None, came: Any = None, **more: Any) -> dict[str, Any]:
+def typed(kind: str, *, given: Any = None, output: Any = None, **more: Any) -> dict[str, Any]:
     """Return the attributes of a span of a type: all of them JSON text."""
-    values = {"mlflow.spanType": kind, "mlflow.spanInputs": given, "mlflow.spanOutputs": came, **more}
+    values = {"mlflow.spanType": kind, "mlflow.spanInputs": given, "mlflow.spanOutputs": output, **more}
     return {key.replace("__", "."): json.dumps(value) for key, value in values.items() if value is not None}
 
 
@@ -47,9 +47,9 @@ def test_only_an_agent_is_a_run_for_certain() -> None:
 def test_a_traced_function_has_query_answer_and_session_among_its_values() -> None:
     given = {"query": "Weather?", "session": "s-1", "retries": None}
 
-    found = read_as(AgentRun, span(attributes=typed("AGENT", given=given, came="21 °C.")))
+    agent_run = read_as(AgentRun, span(attributes=typed("AGENT", given=given, output="21 °C.")))
 
-    assert ("Weather?", "21 °C.", "s-1") == (found.query, found.answer, found.header.conversation_id)
+    assert ("Weather?", "21 °C.", "s-1") == (agent_run.query, agent_run.answer, agent_run.header.conversation_id)
 
 
 def test_the_thread_of_a_graph_wins_over_an_argument() -> None:
@@ -71,7 +71,7 @@ def test_a_chat_model_has_messages_and_choices() -> None:
     attributes = typed(
         "CHAT_MODEL",
         given={"messages": [{"role": "user", "content": "Weather?", "tool_calls": None}]},
-        came={
+        output={
             "id": "r1",
             "choices": [
                 {"message": {"role": "assistant", "content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}
@@ -80,21 +80,21 @@ def test_a_chat_model_has_messages_and_choices() -> None:
         mlflow__llm__model="m-1",
     )
 
-    found = read_as(ModelCall, span(attributes=attributes))
+    model_call = read_as(ModelCall, span(attributes=attributes))
 
     assert ([("user", "Weather?")], "m-1", "r1", True) == (
-        said(found.messages_in),
-        found.model,
-        found.response_id,
-        found.asks_for_tools,
+        texts_of(model_call.messages_in),
+        model_call.model,
+        model_call.response_id,
+        model_call.asks_for_tools,
     )
-    assert found.messages_out is not None
-    assert [("c1", {"city": "Zürich"})] == [(r.call_id, r.arguments) for r in found.messages_out[0].requests]
+    assert model_call.messages_out is not None
+    assert [("c1", {"city": "Zürich"})] == [(r.call_id, r.arguments) for r in model_call.messages_out[0].requests]
 
 
-def test_a_tool_has_its_id_beside_it_or_in_its_message() -> None:
+def test_a_tool_has_its_id_next_to_it_or_in_its_message() -> None:
     message = {"type": "tool", "content": "18 °C", "tool_call_id": "c1", "status": "success"}
-    answered = read_as(ToolCall, span("weather", attributes=typed("TOOL", given={"city": "Zürich"}, came=message)))
+    answered = read_as(ToolCall, span("weather", attributes=typed("TOOL", given={"city": "Zürich"}, output=message)))
     failed = read_as(ToolCall, span("weather", attributes=typed("TOOL", tool_call_id="c2")))
 
     assert ("weather", "c1", {"city": "Zürich"}, "18 °C") == (
@@ -138,18 +138,26 @@ def test_translated_chat_has_parts() -> None:
         "gen_ai.output.messages": '[{"role":"assistant","parts":[{"type":"text","content":"21 °C."}]}]',
     }
 
-    found = read_as(ModelCall, span("chat m-1", attributes=attributes, scope=SCOPE))
+    model_call = read_as(ModelCall, span("chat m-1", attributes=attributes, scope=SCOPE))
 
-    assert ([("user", "Weather?")], [("assistant", "21 °C.")]) == (said(found.messages_in), said(found.messages_out))
+    assert ([("user", "Weather?")], [("assistant", "21 °C.")]) == (
+        texts_of(model_call.messages_in),
+        texts_of(model_call.messages_out),
+    )
 
 
 def test_a_translated_run_that_lost_its_values_did_not_say_nothing() -> None:
     attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "concierge"}
 
-    found = read_as(AgentRun, span(attributes=attributes, scope=SCOPE))
+    agent_run = read_as(AgentRun, span(attributes=attributes, scope=SCOPE))
 
-    assert (None, None, None, None) == (found.query, found.answer, found.messages_in, found.messages_out)
-    assert (True, "concierge") == (found.certain, found.header.agent_name)
+    assert (None, None, None, None) == (
+        agent_run.query,
+        agent_run.answer,
+        agent_run.messages_in,
+        agent_run.messages_out,
+    )
+    assert (True, "concierge") == (agent_run.certain, agent_run.header.agent_name)
 
 
 def test_a_translated_chain_keeps_its_type() -> None:
@@ -164,9 +172,11 @@ def test_the_type_claims_spans_of_other_scopes() -> None:
 
 def test_the_dialect_conforms() -> None:
     samples = (
-        span(attributes=typed("AGENT", given={"query": "Which?"}, came="That.")),
-        span(attributes=typed("CHAT_MODEL", given={"messages": [{"role": "user", "content": "Which?"}]}, came="That.")),
-        span(attributes=typed("TOOL", given={"q": "x"}, came="y")),
+        span(attributes=typed("AGENT", given={"query": "Which?"}, output="That.")),
+        span(
+            attributes=typed("CHAT_MODEL", given={"messages": [{"role": "user", "content": "Which?"}]}, output="That.")
+        ),
+        span(attributes=typed("TOOL", given={"q": "x"}, output="y")),
     )
 
     check_dialect(MLflow(SETTINGS), *samples)

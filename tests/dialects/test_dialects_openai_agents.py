@@ -9,7 +9,7 @@ import pytest
 
 from otel_agentic.dialects import AgentRun, Ignored, ModelCall, ToolCall
 from otel_agentic.testing import span
-from tests.dialects.reading import read_as, said
+from tests.dialects.reading import read_as, texts_of
 
 SCOPE: Final = "opentelemetry.instrumentation.openai_agents"
 RESPONSES: Final = (
@@ -42,24 +42,24 @@ def model_call(spoken: str, role: str = "assistant") -> ModelCall:
 
 @pytest.mark.parametrize("text", [RESPONSES, CHAT, STREAMED], ids=["responses", "chat", "streamed chat"])
 def test_a_call_in_a_repr_is_a_call(text: str) -> None:
-    found = model_call(text).messages_out
+    messages = model_call(text).messages_out
 
-    assert found is not None
+    assert messages is not None
     assert [("c1", "weather", {"city": "Oslo"})] == [
-        (request.call_id, request.name, request.arguments) for message in found for request in message.requests
+        (request.call_id, request.name, request.arguments) for message in messages for request in message.requests
     ]
-    assert found[0].text is None
+    assert messages[0].text is None
 
 
 def test_a_content_block_in_a_repr_is_its_text() -> None:
     text = "{'annotations': [], 'text': 'It\\'s 21 °C.', 'type': 'output_text', 'logprobs': []}"
 
-    assert [("assistant", "It's 21 °C.")] == said(model_call(text).messages_out)
+    assert [("assistant", "It's 21 °C.")] == texts_of(model_call(text).messages_out)
 
 
 @pytest.mark.parametrize("text", ["{'city': 'Oslo'}", "Response (short): yes.", "{'a': 1", "21 °C."])
-def test_what_the_model_said_stays(text: str) -> None:
-    assert [("assistant", text)] == said(model_call(text).messages_out)
+def test_the_answer_of_the_model_stays(text: str) -> None:
+    assert [("assistant", text)] == texts_of(model_call(text).messages_out)
 
 
 def test_a_handoff_is_the_call_of_the_tool_that_hands_over() -> None:
@@ -69,10 +69,14 @@ def test_a_handoff_is_the_call_of_the_tool_that_hands_over() -> None:
         "gen_ai.handoff.to_agent": "Refund desk",
     }
 
-    found = read_as(ToolCall, span(scope=SCOPE, attributes=attributes))
+    tool_call = read_as(ToolCall, span(scope=SCOPE, attributes=attributes))
 
-    assert ("transfer_to_refund_desk", "Refund desk", "desk") == (found.name, found.handoff_to, found.header.agent_name)
-    assert found.result == {"assistant": "Refund desk"}
+    assert ("transfer_to_refund_desk", "Refund desk", "desk") == (
+        tool_call.name,
+        tool_call.handoff_to,
+        tool_call.header.agent_name,
+    )
+    assert tool_call.result == {"assistant": "Refund desk"}
 
 
 def test_tasks_and_turns_of_the_sdk_mean_nothing() -> None:

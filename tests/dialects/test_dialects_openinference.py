@@ -10,7 +10,7 @@ import pytest
 from otel_agentic.dialects import AgentRun, Ignored, ModelCall, ToolCall
 from otel_agentic.spans.model import StatusCode
 from otel_agentic.testing import event, span
-from tests.dialects.reading import read_as, said
+from tests.dialects.reading import read_as, texts_of
 
 
 def of_kind(kind: str, **attributes: Any) -> dict[str, Any]:
@@ -47,9 +47,9 @@ def test_flattened_messages_are_in_numeric_order() -> None:
     attributes = {f"llm.input_messages.{n}.message.role": "user" for n in range(12)}
     attributes |= {f"llm.input_messages.{n}.message.content": f"{n}" for n in range(12)}
 
-    found = read_as(ModelCall, span(attributes={**of_kind("LLM"), **attributes}))
+    model_call = read_as(ModelCall, span(attributes={**of_kind("LLM"), **attributes}))
 
-    assert [("user", str(n)) for n in range(12)] == said(found.messages_in)
+    assert [("user", str(n)) for n in range(12)] == texts_of(model_call.messages_in)
 
 
 def test_flattened_calls_nest_one_level_more() -> None:
@@ -62,10 +62,10 @@ def test_flattened_calls_nest_one_level_more() -> None:
         f"{call}.function.arguments": '{"city": "Zürich"}',
     }
 
-    found = read_as(ModelCall, span(attributes={**of_kind("LLM"), **attributes}))
+    model_call = read_as(ModelCall, span(attributes={**of_kind("LLM"), **attributes}))
 
-    assert found.messages_out is not None
-    (request,) = found.messages_out[0].requests
+    assert model_call.messages_out is not None
+    (request,) = model_call.messages_out[0].requests
     assert ("c1", "weather", {"city": "Zürich"}) == (request.call_id, request.name, request.arguments)
 
 
@@ -73,10 +73,10 @@ def test_flattened_tool_messages_carry_results() -> None:
     start = "llm.input_messages.0.message"
     attributes = {f"{start}.role": "tool", f"{start}.tool_call_id": "c1", f"{start}.content": '{"t": 21}'}
 
-    found = read_as(ModelCall, span(attributes={**of_kind("LLM"), **attributes}))
+    model_call = read_as(ModelCall, span(attributes={**of_kind("LLM"), **attributes}))
 
-    assert found.messages_in is not None
-    (result,) = found.messages_in[0].results
+    assert model_call.messages_in is not None
+    (result,) = model_call.messages_in[0].results
     assert ("c1", {"t": 21}) == (result.call_id, result.result)
 
 
@@ -89,27 +89,29 @@ def test_contents_blocks_are_the_text_of_a_message() -> None:
         f"{start}.contents.1.message_content.type": "image",
     }
 
-    found = read_as(ModelCall, span(attributes={**of_kind("LLM"), **attributes}))
+    model_call = read_as(ModelCall, span(attributes={**of_kind("LLM"), **attributes}))
 
-    assert [("user", "Weather?")] == said(found.messages_in)
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
 
 
 def test_an_answer_without_a_role_is_the_assistants() -> None:
-    found = read_as(ModelCall, span(attributes=of_kind("LLM", **{"llm.output_messages.0.message.content": "21 °C."})))
+    model_call = read_as(
+        ModelCall, span(attributes=of_kind("LLM", **{"llm.output_messages.0.message.content": "21 °C."}))
+    )
 
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 def test_messages_may_be_listed_in_the_values() -> None:
     sent = {"messages": [{"role": "user", "content": "Weather?"}]}
-    came = {"messages": [{"type": "human", "content": "Weather?"}, {"type": "ai", "data": {"content": "21 °C."}}]}
+    output = {"messages": [{"type": "human", "content": "Weather?"}, {"type": "ai", "data": {"content": "21 °C."}}]}
 
     run = read_as(
-        AgentRun, span(attributes=of_kind("CHAIN", input__value=json.dumps(sent), output__value=json.dumps(came)))
+        AgentRun, span(attributes=of_kind("CHAIN", input__value=json.dumps(sent), output__value=json.dumps(output)))
     )
 
-    assert [("user", "Weather?")] == said(run.messages_in)
-    assert [("user", "Weather?"), ("assistant", "21 °C.")] == said(run.messages_out)
+    assert [("user", "Weather?")] == texts_of(run.messages_in)
+    assert [("user", "Weather?"), ("assistant", "21 °C.")] == texts_of(run.messages_out)
     assert (None, None) == (run.query, run.answer)
 
 

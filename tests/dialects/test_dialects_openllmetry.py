@@ -20,22 +20,22 @@ from otel_agentic.testing import (
     span,
     speak_openllmetry,
 )
-from tests.dialects.reading import READER, SETTINGS, read_as, said
+from tests.dialects.reading import READER, SETTINGS, read_as, texts_of
 
 PROPERTIES: Final = "traceloop.association.properties."
 
 
-def entity(kind: str, *, given: Any = None, came: Any = None, **more: Any) -> dict[str, Any]:
+def entity(kind: str, *, given: Any = None, output: Any = None, **more: Any) -> dict[str, Any]:
     """Return the attributes of a span of a kind, its input and output as JSON."""
-    found = {"traceloop.span.kind": kind, **{key.replace("__", "."): value for key, value in more.items()}}
+    result = {"traceloop.span.kind": kind, **{key.replace("__", "."): value for key, value in more.items()}}
     if given is not None:
-        found["traceloop.entity.input"] = json.dumps(given)
-    if came is not None:
-        found["traceloop.entity.output"] = json.dumps(came)
-    return found
+        result["traceloop.entity.input"] = json.dumps(given)
+    if output is not None:
+        result["traceloop.entity.output"] = json.dumps(output)
+    return result
 
 
-def asked(*args: Any, **kwargs: Any) -> dict[str, Any]:
+def recorded_call(*args: Any, **kwargs: Any) -> dict[str, Any]:
     return {"args": list(args), "kwargs": kwargs}
 
 
@@ -92,26 +92,28 @@ def test_spans_of_a_scope_that_others_share_are_read_by_the_conventions_they_fol
 
 def test_a_decorated_function_is_asked_its_first_text_and_answers_what_it_returns() -> None:
     history = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]
-    run = read_as(AgentRun, span(attributes=entity("workflow", given=asked("Wetter?", history), came="Schön.")))
+    run = read_as(
+        AgentRun, span(attributes=entity("workflow", given=recorded_call("Wetter?", history), output="Schön."))
+    )
 
     assert ("Wetter?", "Schön.") == (run.query, run.answer)
 
 
 def test_an_argument_that_is_the_id_of_the_conversation_is_no_query() -> None:
-    attributes = entity("workflow", given=asked("conv-7", "Weather?")) | {f"{PROPERTIES}session_id": "conv-7"}
+    attributes = entity("workflow", given=recorded_call("conv-7", "Weather?")) | {f"{PROPERTIES}session_id": "conv-7"}
 
     assert read_as(AgentRun, span(attributes=attributes)).query == "Weather?"
 
 
 def test_a_query_that_was_given_by_name_is_found() -> None:
-    assert read_as(AgentRun, span(attributes=entity("agent", given=asked(user="u-1", query="Weather?")))).query == (
-        "Weather?"
-    )
+    assert read_as(
+        AgentRun, span(attributes=entity("agent", given=recorded_call(user="u-1", query="Weather?")))
+    ).query == ("Weather?")
 
 
-@pytest.mark.parametrize("came", ["null", '""', ""])
-def test_a_function_that_returned_nothing_answered_nothing(came: str) -> None:
-    run = read_as(AgentRun, span(attributes=entity("agent") | {"traceloop.entity.output": came}))
+@pytest.mark.parametrize("output", ["null", '""', ""])
+def test_a_function_that_returned_nothing_answered_nothing(output: str) -> None:
+    run = read_as(AgentRun, span(attributes=entity("agent") | {"traceloop.entity.output": output}))
 
     assert run.answer is None
     assert run.messages_out is None
@@ -133,7 +135,7 @@ def test_a_run_whose_values_are_plain_text_is_read() -> None:
     assert ("Weather?", "It is sunny.") == (run.query, run.answer)
 
 
-def test_without_content_nothing_is_said_to_be_captured() -> None:
+def test_without_content_nothing_counts_as_captured() -> None:
     run = read_as(AgentRun, span(attributes=entity("workflow")))
 
     assert (None, None, None, None) == (run.query, run.answer, run.messages_in, run.messages_out)
@@ -180,15 +182,15 @@ def test_flattened_messages_are_read() -> None:
         **flattened("gen_ai.completion.0", role="assistant", content="3.", finish_reason="stop"),
     }
 
-    found = read_as(ModelCall, span(attributes=attributes))
+    model_call = read_as(ModelCall, span(attributes=attributes))
 
-    assert said(found.messages_in) == [("user", "1 + 2?"), ("assistant", None), ("tool", None)]
-    assert found.messages_in is not None
-    (request,), (result,) = found.messages_in[1].requests, found.messages_in[2].results
+    assert texts_of(model_call.messages_in) == [("user", "1 + 2?"), ("assistant", None), ("tool", None)]
+    assert model_call.messages_in is not None
+    (request,), (result,) = model_call.messages_in[1].requests, model_call.messages_in[2].results
     assert (request.call_id, request.name, request.arguments) == ("c1", "add", {"a": 1})
     assert (result.call_id, result.result) == ("c1", "3")
-    assert said(found.messages_out) == [("assistant", "3.")]
-    assert found.asks_for_tools is False
+    assert texts_of(model_call.messages_out) == [("assistant", "3.")]
+    assert model_call.asks_for_tools is False
 
 
 def test_flattened_calls_of_a_response_are_read() -> None:
@@ -196,10 +198,10 @@ def test_flattened_calls_of_a_response_are_read() -> None:
     attributes = {"llm.request.type": "chat", "gen_ai.completion.0.role": "assistant"}
     attributes |= {f"{start}.{n}.id": f"c{n}" for n in range(2)} | {f"{start}.{n}.name": "add" for n in range(2)}
 
-    found = read_as(ModelCall, span(attributes=attributes))
+    model_call = read_as(ModelCall, span(attributes=attributes))
 
-    assert found.messages_out is not None
-    assert [request.call_id for request in found.messages_out[0].requests] == ["c0", "c1"]
+    assert model_call.messages_out is not None
+    assert [request.call_id for request in model_call.messages_out[0].requests] == ["c0", "c1"]
 
 
 @pytest.mark.parametrize("content", ["", '""'])
@@ -210,12 +212,12 @@ def test_a_response_of_empty_text_alone_left_its_calls_out(content: str) -> None
 
 
 def test_the_keys_of_a_response_are_no_response_where_haystack_writes_them() -> None:
-    said_keys = {"llm.request.type": "chat", **flattened("gen_ai.completion.0", role="assistant", content="replies")}
+    message_keys = {"llm.request.type": "chat", **flattened("gen_ai.completion.0", role="assistant", content="replies")}
 
-    haystack = read_as(ModelCall, span(attributes=said_keys, scope="opentelemetry.instrumentation.haystack"))
-    other = read_as(ModelCall, span(attributes=said_keys, scope="opentelemetry.instrumentation.openai"))
+    haystack = read_as(ModelCall, span(attributes=message_keys, scope="opentelemetry.instrumentation.haystack"))
+    other = read_as(ModelCall, span(attributes=message_keys, scope="opentelemetry.instrumentation.openai"))
 
-    assert (haystack.messages_out, said(other.messages_out)) == (None, [("assistant", "replies")])
+    assert (haystack.messages_out, texts_of(other.messages_out)) == (None, [("assistant", "replies")])
 
 
 def test_messages_are_read_from_log_records() -> None:
@@ -227,19 +229,19 @@ def test_messages_are_read_from_log_records() -> None:
         log_record(chat, "gen_ai.choice", {"index": 0, "message": {"content": None}, "tool_calls": calls}),
     ]
 
-    found = read_as(ModelCall, chat, *logs)
+    model_call = read_as(ModelCall, chat, *logs)
 
-    assert said(found.messages_in) == [("user", "1 + 2?"), ("tool", None)]
-    assert found.messages_out is not None
-    assert [request.name for request in found.messages_out[0].requests] == ["add"]
-    assert found.header.conversation_id == "s"
+    assert texts_of(model_call.messages_in) == [("user", "1 + 2?"), ("tool", None)]
+    assert model_call.messages_out is not None
+    assert [request.name for request in model_call.messages_out[0].requests] == ["add"]
+    assert model_call.header.conversation_id == "s"
 
 
 def test_results_under_the_other_id_of_a_call_answer_the_requests_in_their_order() -> None:
     def part(kind: str, call_id: str) -> dict[str, Any]:
         return {"type": kind, "id": call_id, "name": "add", "response": call_id}
 
-    heard = [
+    received = [
         {"role": "tool", "parts": [part("tool_call_response", "call_0")]},
         {"role": "assistant", "parts": [part("tool_call", "fc_1"), part("tool_call", "c2"), part("tool_call", "fc_3")]},
         {"role": "tool", "parts": [part("tool_call_response", "c2")]},
@@ -247,12 +249,12 @@ def test_results_under_the_other_id_of_a_call_answer_the_requests_in_their_order
         {"role": "tool", "parts": [part("tool_call_response", "call_3")]},
         {"role": "tool", "parts": [part("tool_call_response", "call_4")]},
     ]
-    attributes = {"llm.request.type": "chat", "gen_ai.input.messages": json.dumps(heard)}
+    attributes = {"llm.request.type": "chat", "gen_ai.input.messages": json.dumps(received)}
 
-    found = read_as(ModelCall, span(attributes=attributes)).messages_in
+    messages = read_as(ModelCall, span(attributes=attributes)).messages_in
 
     assert [("call_0", "call_0"), ("c2", "c2"), ("fc_1", "call_1"), ("fc_3", "call_3"), ("call_4", "call_4")] == [
-        (result.call_id, result.result) for message in found or () for result in message.results
+        (result.call_id, result.result) for message in messages or () for result in message.results
     ]
 
 
@@ -278,11 +280,11 @@ LANGCHAIN_RESULT: Final = {
     ("attributes", "expected"),
     [
         (
-            entity("tool", given=asked(a=1), came=3, traceloop__entity__name="add"),
+            entity("tool", given=recorded_call(a=1), output=3, traceloop__entity__name="add"),
             ("add", None, {"a": 1}, "3", False),
         ),
         (
-            entity("tool", given=LANGCHAIN_CALL, came=LANGCHAIN_RESULT, traceloop__entity__name="add"),
+            entity("tool", given=LANGCHAIN_CALL, output=LANGCHAIN_RESULT, traceloop__entity__name="add"),
             ("add", "c1", {"a": 1}, "3", False),
         ),
         (
@@ -298,7 +300,7 @@ LANGCHAIN_RESULT: Final = {
         (
             entity(
                 "task",
-                came={
+                output={
                     "tool_name": "add",
                     "tool_id": "c1",
                     "tool_output": {"raw_input": {"kwargs": {"a": 1}}, "raw_output": 3, "is_error": False},
@@ -311,7 +313,7 @@ LANGCHAIN_RESULT: Final = {
         (
             entity(
                 "task",
-                came={"tool_output": {"raw_input": {}, "raw_output": "no such city", "is_error": True}},
+                output={"tool_output": {"raw_input": {}, "raw_output": "no such city", "is_error": True}},
                 tool__name="add",
             ),
             ("add", None, None, "no such city", True),
@@ -347,7 +349,7 @@ def test_a_record_of_a_function_tells_its_result_or_its_error(text: str, result:
 
 def test_a_tool_that_raised_has_no_result() -> None:
     failed = event("exception", {"exception.type": "ValueError", "exception.message": "invalid time"})
-    attributes = entity("tool", given=asked(time="25:00"), traceloop__entity__name="book")
+    attributes = entity("tool", given=recorded_call(time="25:00"), traceloop__entity__name="book")
 
     call = read_as(ToolCall, span(attributes=attributes, status=StatusCode.ERROR, events=[failed]))
 
@@ -363,7 +365,7 @@ def test_a_handoff_is_the_call_of_the_tool_that_hands_over() -> None:
 
 
 @pytest.mark.parametrize("target", [None, "", "unknown"])
-def test_a_handoff_to_nobody_known_is_no_call(target: str | None) -> None:
+def test_a_handoff_to_an_unknown_agent_is_no_call(target: str | None) -> None:
     read_as(Ignored, span(attributes=entity("handoff", gen_ai__handoff__to_agent=target)))
 
 
@@ -373,7 +375,7 @@ def test_a_task_that_got_a_conversation_may_be_a_run() -> None:
 
     run = read_as(AgentRun, span(attributes=attributes))
 
-    assert (run.certain, run.header.agent_name, said(run.messages_in)) == (
+    assert (run.certain, run.header.agent_name, texts_of(run.messages_in)) == (
         False,
         "booking",
         [("user", "A table for two")],

@@ -9,10 +9,15 @@ import pytest
 
 from otel_agentic.dialects import AgentRun, Ignored, ModelCall
 from otel_agentic.testing import span
-from tests.dialects.reading import read_as, said
+from tests.dialects.reading import read_as, texts_of
 
 SCOPE: Final = "pydantic-ai"
-ASKED: Final = {"event.name": "gen_ai.user.message", "role": "user", "content": "Weather?", "gen_ai.message.index": 0}
+QUESTION: Final = {
+    "event.name": "gen_ai.user.message",
+    "role": "user",
+    "content": "Weather?",
+    "gen_ai.message.index": 0,
+}
 CALLED: Final = {
     "role": "assistant",
     "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "weather", "arguments": {"city": "Oslo"}}}],
@@ -34,21 +39,21 @@ def run(attributes: dict[str, Any]) -> AgentRun:
 
 
 def test_events_in_an_attribute_are_the_messages_of_a_model_call() -> None:
-    found = chat(events=[ASKED, {"event.name": "gen_ai.choice", "index": 0, "message": CALLED}])
+    model_call = chat(events=[QUESTION, {"event.name": "gen_ai.choice", "index": 0, "message": CALLED}])
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert found.messages_out is not None
-    assert [("c1", "weather")] == [(request.call_id, request.name) for request in found.messages_out[0].requests]
+    assert [("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert model_call.messages_out is not None
+    assert [("c1", "weather")] == [(request.call_id, request.name) for request in model_call.messages_out[0].requests]
 
 
 def test_without_a_choice_the_last_words_of_the_assistant_came_back() -> None:
     before = {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": "Hello."}
     answer = {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": "21 °C."}
 
-    found = chat(events=[before, ASKED, answer])
+    model_call = chat(events=[before, QUESTION, answer])
 
-    assert [("assistant", "Hello."), ("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("assistant", "Hello."), ("user", "Weather?")] == texts_of(model_call.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(model_call.messages_out)
 
 
 @pytest.mark.parametrize("items", [[7, None], [{"event.name": ["x"]}], {"event.name": "gen_ai.choice"}, "x"])
@@ -59,10 +64,10 @@ def test_events_that_are_none_are_content_that_was_not_captured(items: Any) -> N
 def test_the_messages_of_a_run_are_cut_where_its_own_words_begin() -> None:
     history = [text("user", "Hi."), text("assistant", "Hello."), text("user", "Weather?"), text("assistant", "21 °C.")]
 
-    found = run({"pydantic_ai.all_messages": json.dumps(history), "pydantic_ai.new_message_index": 2})
+    agent_run = run({"pydantic_ai.all_messages": json.dumps(history), "pydantic_ai.new_message_index": 2})
 
-    assert [("user", "Hi."), ("assistant", "Hello."), ("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("user", "Hi."), ("assistant", "Hello."), ("user", "Weather?")] == texts_of(agent_run.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(agent_run.messages_out)
 
 
 def test_a_history_without_an_index_cannot_be_cut() -> None:
@@ -74,10 +79,10 @@ def test_a_history_without_an_index_cannot_be_cut() -> None:
 def test_the_first_run_needs_no_index() -> None:
     answer = {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": "21 °C."}
 
-    found = run({"all_messages_events": json.dumps([ASKED, answer])})
+    agent_run = run({"all_messages_events": json.dumps([QUESTION, answer])})
 
-    assert [("user", "Weather?")] == said(found.messages_in)
-    assert [("assistant", "21 °C.")] == said(found.messages_out)
+    assert [("user", "Weather?")] == texts_of(agent_run.messages_in)
+    assert [("assistant", "21 °C.")] == texts_of(agent_run.messages_out)
 
 
 @pytest.mark.parametrize(("result", "is_error"), [(RETRY, True), ("Fix the errors and try again. Done.", False)])
@@ -88,10 +93,10 @@ def test_a_result_that_asks_to_try_again_is_an_error(result: str, is_error: bool
         "gen_ai.input.messages": json.dumps([{"role": "user", "parts": [part]}]),
     }
 
-    found = read_as(ModelCall, span(scope=SCOPE, attributes=attributes)).messages_in
+    messages = read_as(ModelCall, span(scope=SCOPE, attributes=attributes)).messages_in
 
-    assert found is not None
-    assert [is_error] == [told.is_error for told in found[0].results]
+    assert messages is not None
+    assert [is_error] == [message.is_error for message in messages[0].results]
 
 
 def test_the_call_of_an_output_tool_is_no_call() -> None:
@@ -105,10 +110,10 @@ def test_the_call_of_an_output_tool_is_no_call() -> None:
         "model_request_parameters": json.dumps({"output_tools": [{"name": "trip"}]}),
     }
 
-    found = read_as(ModelCall, span(scope=SCOPE, attributes=attributes)).messages_out
+    messages = read_as(ModelCall, span(scope=SCOPE, attributes=attributes)).messages_out
 
-    assert found is not None
-    assert ["add"] == [request.name for request in found[0].requests]
+    assert messages is not None
+    assert ["add"] == [request.name for request in messages[0].requests]
 
 
 def test_a_run_of_an_early_release_names_no_operation() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -16,8 +17,6 @@ from tests.dialects.reading import SETTINGS
 from tests.snapshots import raises
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.spans.model import Span
 
 _ACME: Final[dict[str, Any]] = {
@@ -74,18 +73,18 @@ def test_a_mark_claims_spans_of_any_scope_and_may_end_in_an_asterisk() -> None:
 
 
 def test_the_users_table_is_asked_before_the_built_in_dialects() -> None:
-    found = reader(custom=_ACME).read(span(scope="acme.x", attributes={"gen_ai.operation.name": "chat"}))
+    result = reader(custom=_ACME).read(span(scope="acme.x", attributes={"gen_ai.operation.name": "chat"}))
 
-    assert "custom" == found.event.header.dialect
+    assert "custom" == result.event.header.dialect
 
 
 @pytest.mark.parametrize(("name", "dialect"), [("openinference", "openinference"), ("none", "none")])
-def test_a_scope_is_read_by_the_dialect_that_the_settings_name_whatever_it_looks_like(name: str, dialect: str) -> None:
+def test_a_scope_is_read_by_the_dialect_that_the_settings_name_with_any_attributes(name: str, dialect: str) -> None:
     chosen = reader(scopes={"acme.*": name}, custom=_ACME)
 
-    found = chosen.read(span(scope="acme.agents", attributes={"gen_ai.operation.name": "chat"}))
+    result = chosen.read(span(scope="acme.agents", attributes={"gen_ai.operation.name": "chat"}))
 
-    assert (dialect, "chosen by [dialects.scopes] acme.*") == (found.event.header.dialect, found.why)
+    assert (dialect, "chosen by [dialects.scopes] acme.*") == (result.event.header.dialect, result.why)
 
 
 def test_the_first_glob_that_fits_decides() -> None:
@@ -95,7 +94,7 @@ def test_the_first_glob_that_fits_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "told"),
+    ("section", "message"),
     [
         (
             {"scopes": {"a.*": "opentracing"}},
@@ -113,8 +112,8 @@ def test_the_first_glob_that_fits_decides() -> None:
         ({"custom": {"scopes": ["a"], "query": ["q"]}}, r"spans have no meaning; set kind.*or tool_name"),
     ],
 )
-def test_a_name_that_is_not_there_is_refused_with_those_that_are(section: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told) as refused:
+def test_a_name_that_is_not_there_is_refused_with_those_that_are(section: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
         reader(**section)
 
     assert 2 == codes_of(refused.value).exit
@@ -129,11 +128,11 @@ def test_the_section_is_read_from_a_file_as_the_documentation_shows_it(tmp_path:
         encoding="utf-8",
     )
     settings = load_settings(file)
-    found = Reader.from_settings(settings.conversations, settings.dialects)
+    result = Reader.from_settings(settings.conversations, settings.dialects)
 
-    assert "genai" == found.read(acme("agent_loop", scope="acme.agents")).event.header.dialect
-    assert "custom" == found.read(acme("agent_loop", scope="acme.loop")).event.header.dialect
-    assert "custom" == found.names[0]
+    assert "genai" == result.read(acme("agent_loop", scope="acme.agents")).event.header.dialect
+    assert "custom" == result.read(acme("agent_loop", scope="acme.loop")).event.header.dialect
+    assert "custom" == result.names[0]
 
 
 def test_an_unknown_name_of_the_section_is_refused_with_the_known_ones(tmp_path: Path) -> None:
@@ -152,8 +151,8 @@ def test_an_unknown_name_of_the_section_is_refused_with_the_known_ones(tmp_path:
 
 def test_every_built_in_dialect_has_its_place_in_the_order() -> None:
     own = {name for name, plugin in plugins.find("dialects").items() if plugin.distribution == "otel-agentic"}
-    asked = Reader.from_settings(SETTINGS).names
+    request = Reader.from_settings(SETTINGS).names
 
-    # Strangers' dialects come first, by name: a built-in one that nobody placed would be among them.
-    assert ("openinference", "generic") == (asked[-len(own)], asked[-1])
-    assert own == set(asked[-len(own) :])
+    # Plug-ins come first, by name: a built-in one without a position would be among them.
+    assert ("openinference", "generic") == (request[-len(own)], request[-1])
+    assert own == set(request[-len(own) :])

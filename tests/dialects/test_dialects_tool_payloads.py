@@ -1,4 +1,4 @@
-"""What vendors record of a tool call, whatever they put around it."""
+"""Tool calls as vendors record them, in any wrapper."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_record_of_a_result_says_whether_it_is_an_error(recorded: str, expec
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         {"content": [{"text": "x"}], "author": "Ada", "status": "draft"},
         {"content": "x", "status": "draft"},
@@ -64,5 +64,5 @@ def test_the_record_of_a_result_says_whether_it_is_an_error(recorded: str, expec
         "a=b",
     ],
 )
-def test_what_a_tool_answered_itself_stays_as_it_is(told: Any) -> None:
-    assert Output(result=told, captured=True) == call_output(told)
+def test_what_a_tool_answered_itself_stays_as_it_is(message: Any) -> None:
+    assert Output(result=message, captured=True) == call_output(message)

@@ -1,4 +1,4 @@
-"""Strangers' values: JSON in text, marks of removed content, arguments and results in their wrappings."""
+"""Untrusted values: JSON in text, marks of removed content, arguments and results in their wrappings."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def test_results_lose_their_wrapping_and_nothing_else(value: Any, expected: Any)
     ],
 )
 def test_a_tool_message_is_known_in_each_of_langchains_dumps(dump: dict[str, Any]) -> None:
-    found = tool_message(dump)
+    result = tool_message(dump)
 
-    assert found is not None
-    assert ("5", "c1") == (found["content"], found["tool_call_id"])
+    assert result is not None
+    assert ("5", "c1") == (result["content"], result["tool_call_id"])
 
 
 def test_a_result_that_merely_has_content_is_no_tool_message() -> None:
@@ -154,7 +154,7 @@ def test_anything_has_a_text(value: Any, expected: str | None) -> None:
     assert expected == text_of(value)
 
 
-def test_flattened_lists_are_in_numeric_order_whatever_the_order_of_keys() -> None:
+def test_flattened_lists_are_in_numeric_order_for_any_order_of_keys() -> None:
     keys = {f"m.{index}.role": str(index) for index in range(12)}
     expected = [{"role": str(index)} for index in range(12)]
 
@@ -180,6 +180,8 @@ def test_json_text_is_cut_wherever_it_ends_too_early() -> None:
     assert not is_cut(text)
 
 
-@pytest.mark.parametrize("value", ['{"a": 1} is no JSON', '"Yes," he said', "[sic] as he wrote", "plain", "", None, {}])
-def test_what_somebody_wrote_is_not_cut(value: object) -> None:
+@pytest.mark.parametrize(
+    "value", ['{"a": 1} is no JSON', '"Yes," he wrote', "[sic] as he wrote", "plain", "", None, {}]
+)
+def test_text_that_a_user_wrote_is_not_cut(value: object) -> None:
     assert not is_cut(value)

@@ -1,4 +1,4 @@
-"""Vercel AI SDK: operations, the names of the releases, and what is said in JSON text."""
+"""Vercel AI SDK: operations, the names of the releases, and content in JSON text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from otel_agentic.dialects import AgentRun, Ignored, ModelCall, ToolCall
 from otel_agentic.dialects.vercel import Vercel
 from otel_agentic.testing import AgentRunScript, VercelVersion, check_dialect, scripted_call, span, speak_vercel
-from tests.dialects.reading import READER, SETTINGS, read_as, said
+from tests.dialects.reading import READER, SETTINGS, read_as, texts_of
 
 
 def operation(name: str, **attributes: Any) -> dict[str, Any]:
@@ -48,9 +48,9 @@ def test_an_object_is_a_run_only_where_nothing_above_it_is_one() -> None:
     ],
 )
 def test_a_prompt_is_the_query(prompt: dict[str, Any], expected: str) -> None:
-    found = read_as(AgentRun, span(attributes=operation("ai.generateText", prompt=json.dumps(prompt))))
+    agent_run = read_as(AgentRun, span(attributes=operation("ai.generateText", prompt=json.dumps(prompt))))
 
-    assert (expected, None) == (found.query, found.messages_in)
+    assert (expected, None) == (agent_run.query, agent_run.messages_in)
 
 
 @pytest.mark.parametrize("key", ["messages", "prompt"])
@@ -61,28 +61,28 @@ def test_a_prompt_may_be_the_history(key: str) -> None:
         {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
     ]
 
-    found = read_as(
+    agent_run = read_as(
         AgentRun, span(attributes=operation("ai.streamText", prompt=json.dumps({"system": "s", key: history})))
     )
 
-    assert [("user", "Hello"), ("assistant", "Hi."), ("user", "Weather?")] == said(found.messages_in)
+    assert [("user", "Hello"), ("assistant", "Hi."), ("user", "Weather?")] == texts_of(agent_run.messages_in)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("21 °C.", "21 °C."), ("", None), (None, None)])
 def test_the_final_text_is_the_answer_unless_it_is_empty(text: str | None, expected: str | None) -> None:
-    found = read_as(AgentRun, span(attributes=operation("ai.generateText", response__text=text)))
+    agent_run = read_as(AgentRun, span(attributes=operation("ai.generateText", response__text=text)))
 
-    assert expected == found.answer
+    assert expected == agent_run.answer
 
 
 def test_the_calls_that_a_run_sums_up_are_not_its_own() -> None:
     calls = json.dumps([{"toolCallId": "c1", "toolName": "weather", "input": {}}])
 
-    found = read_as(
+    agent_run = read_as(
         AgentRun, span(attributes=operation("ai.generateText", response__text="21 °C.", response__toolCalls=calls))
     )
 
-    assert ("21 °C.", None) == (found.answer, found.messages_out)
+    assert ("21 °C.", None) == (agent_run.answer, agent_run.messages_out)
 
 
 @pytest.mark.parametrize(
@@ -99,38 +99,40 @@ def test_a_model_asks_for_tools_in_the_words_of_each_release(call: dict[str, Any
         "ai.generateText.doGenerate", response__text="", response__toolCalls=json.dumps([call])
     ) | operation("ai.generateText.doGenerate", response__finishReason="tool-calls")
 
-    found = read_as(ModelCall, span(attributes=attributes))
+    model_call = read_as(ModelCall, span(attributes=attributes))
 
-    assert found.messages_out is not None
-    (message,) = found.messages_out
+    assert model_call.messages_out is not None
+    (message,) = model_call.messages_out
     (request,) = message.requests
-    assert (None, True) == (message.text, found.asks_for_tools)
+    assert (None, True) == (message.text, model_call.asks_for_tools)
     assert ("c1", "weather", {"city": "Zürich"}) == (request.call_id, request.name, request.arguments)
 
 
 def test_a_model_says_text_and_asks_for_tools_in_one_message() -> None:
     calls = json.dumps([{"toolCallId": "c1", "toolName": "weather", "input": {}}])
 
-    found = read_as(
+    model_call = read_as(
         ModelCall,
         span(attributes=operation("ai.streamText.doStream", response__text="Let me look.", response__toolCalls=calls)),
     )
 
-    assert [("assistant", "Let me look.")] == said(found.messages_out)
+    assert [("assistant", "Let me look.")] == texts_of(model_call.messages_out)
 
 
-def test_an_object_is_what_the_model_said() -> None:
+def test_an_object_is_the_answer_of_the_model() -> None:
     attributes = operation("ai.generateObject.doGenerate", response__object='{"route": "refunds"}')
 
-    assert [("assistant", '{"route": "refunds"}')] == said(read_as(ModelCall, span(attributes=attributes)).messages_out)
+    assert [("assistant", '{"route": "refunds"}')] == texts_of(
+        read_as(ModelCall, span(attributes=attributes)).messages_out
+    )
 
 
 def test_a_response_that_was_not_recorded_is_not_an_empty_one() -> None:
     attributes = operation("ai.generateText.doGenerate", response__finishReason="stop")
 
-    found = read_as(ModelCall, span(attributes=attributes))
+    model_call = read_as(ModelCall, span(attributes=attributes))
 
-    assert (None, None, False) == (found.messages_in, found.messages_out, found.asks_for_tools)
+    assert (None, None, False) == (model_call.messages_in, model_call.messages_out, model_call.asks_for_tools)
 
 
 @pytest.mark.parametrize(
@@ -142,16 +144,18 @@ def test_a_response_that_was_not_recorded_is_not_an_empty_one() -> None:
         ({"output": {"type": "error-text", "value": "late"}}, ("late", True)),
     ],
 )
-def test_a_model_is_told_results_in_the_words_of_each_release(part: dict[str, Any], expected: tuple[Any, bool]) -> None:
-    told = {"type": "tool-result", "toolCallId": "c1", "toolName": "weather", **part}
-    messages = [{"role": "user", "content": "Weather?"}, {"role": "tool", "content": [told]}]
+def test_results_are_sent_to_a_model_in_the_form_of_each_release(
+    part: dict[str, Any], expected: tuple[Any, bool]
+) -> None:
+    message = {"type": "tool-result", "toolCallId": "c1", "toolName": "weather", **part}
+    messages = [{"role": "user", "content": "Weather?"}, {"role": "tool", "content": [message]}]
 
-    found = read_as(
+    model_call = read_as(
         ModelCall, span(attributes=operation("ai.generateText.doGenerate", prompt__messages=json.dumps(messages)))
     )
 
-    assert found.messages_in is not None
-    (result,) = found.messages_in[1].results
+    assert model_call.messages_in is not None
+    (result,) = model_call.messages_in[1].results
     assert ("c1", *expected) == (result.call_id, result.result, result.is_error)
 
 
@@ -185,7 +189,7 @@ def test_the_function_id_names_the_agent() -> None:
     assert read_as(ToolCall, span(attributes=attributes)).header.agent_name == "concierge"
 
 
-def test_the_seventh_release_names_the_conversation_beside_genai_names() -> None:
+def test_the_seventh_release_names_the_conversation_next_to_genai_names() -> None:
     messages = '[{"role":"user","parts":[{"type":"text","content":"Weather?"}]}]'
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
@@ -194,10 +198,10 @@ def test_the_seventh_release_names_the_conversation_beside_genai_names() -> None
         "ai.settings.context.sessionId": "conversation-1",
     }
 
-    found = read_as(AgentRun, span(attributes=attributes, scope="gen_ai"))
+    agent_run = read_as(AgentRun, span(attributes=attributes, scope="gen_ai"))
 
-    assert ("conversation-1", "concierge") == (found.header.conversation_id, found.header.agent_name)
-    assert [("user", "Weather?")] == said(found.messages_in)
+    assert ("conversation-1", "concierge") == (agent_run.header.conversation_id, agent_run.header.agent_name)
+    assert [("user", "Weather?")] == texts_of(agent_run.messages_in)
 
 
 def test_a_step_of_the_seventh_release_is_no_run() -> None:

@@ -1,23 +1,21 @@
-"""Failures and the conversations that they are of, made in a line."""
+"""Builders of failures and of the failed conversations."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.config import EvaluatorSettings, ScoringSettings
+from otel_agentic.config import EvaluatorSettings, ScoringSettings, Severity
 from otel_agentic.evaluators.base import Metric, MetricScore, Subject
-from otel_agentic.evaluators.failures import Failure, FailureRules, Place
+from otel_agentic.evaluators.run import Failure, FailureRules, Location
 from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from otel_agentic.truth import CaseIndex, Label, parse_cases
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from otel_agentic.config import Severity
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.judges import Judge
 
@@ -61,8 +59,10 @@ def rules(**settings: Any) -> FailureRules:
     return FailureRules(METRICS, EvaluatorSettings.model_validate(settings))
 
 
-def place(name: str = "c1", *, day: int = 0, environment: str = "production", agent: str | None = "clerk") -> Place:
-    return Place(
+def location(
+    name: str = "c1", *, day: int = 0, environment: str = "production", agent: str | None = "clerk"
+) -> Location:
+    return Location(
         environment=environment,
         conversation_id=name,
         revision=1,
@@ -75,7 +75,7 @@ def place(name: str = "c1", *, day: int = 0, environment: str = "production", ag
 def failure(metric: str = MOOD.name, label: str | None = "angry", severity: Severity = "low", **fields: Any) -> Failure:
     return Failure(
         **{
-            "place": place(),
+            "location": location(),
             "metric": metric,
             "label": label,
             "severity": severity,
@@ -109,16 +109,16 @@ def subjects(
     scores = score_conversations(matched, judge=judge or ExactJudge(), settings=settings)
     return [
         Subject(
-            conversation=one.conversation,
-            case=one.match.case if one.match.case is not None and one.match.case.reviewed else None,
+            conversation=item.conversation,
+            case=item.match.case if item.match.case is not None and item.match.case.reviewed else None,
             score=score,
             aligned={turn.turn_index: turn.case_turn_index for turn in score.turns if turn.case_turn_index is not None},
             settings=settings,
         )
-        for one, score in zip(matched, scores, strict=True)
+        for item, score in zip(matched, scores, strict=True)
     ]
 
 
-def moved(one: Failure, name: str, day: int) -> Failure:
+def moved(item: Failure, name: str, day: int) -> Failure:
     """Return the same failure of another conversation."""
-    return replace(one, place=place(name, day=day))
+    return replace(item, location=location(name, day=day))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from otel_agentic.evaluators.base import Metric, MetricScore, Need
+from otel_agentic.evaluators.base import JudgeDialogue, Member, Metric, MetricScore, Need, Subject
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from otel_agentic.config import EvaluatorSettings
-    from otel_agentic.evaluators.base import JudgeDialogue, Member, Subject
 
 
 def metric(name: str, **changes: Any) -> Metric:
@@ -22,7 +20,7 @@ def metric(name: str, **changes: Any) -> Metric:
 
 @dataclass(kw_only=True)
 class Plain:
-    """Says of each turn how many characters its answer has, and of the conversation whether that is much."""
+    """Scores the characters of each answer, and labels the conversation long or short."""
 
     name: str = "length"
     version: str = "1"
@@ -33,7 +31,7 @@ class Plain:
     needs: frozenset[Need] = frozenset({"answers"})
     default: bool = True
     say: Callable[[Subject], Iterable[Any]] | None = None
-    seen: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
 
     @classmethod
     def from_settings(cls, settings: EvaluatorSettings) -> Self:
@@ -41,7 +39,7 @@ class Plain:
         return cls()
 
     def evaluate(self, subject: Subject) -> Iterable[Any]:
-        self.seen.append(str(subject.conversation.conversation_id))
+        self.known.append(str(subject.conversation.conversation_id))
         if self.say is not None:
             return self.say(subject)
         sizes = {turn.index: len(turn.answer) for turn in subject.conversation.turns if turn.answer}
@@ -78,21 +76,21 @@ class Asker:
 
     def ask(self, subject: Subject) -> JudgeDialogue:
         turns = [turn for turn in subject.conversation.turns if turn.answer]
-        said = yield [rubric_question(POLITE, answer=turn.answer or "") for turn in turns]
-        if self.again and any(isinstance(one, Verdict) and one.label == "no" for one in said):
-            said = yield [rubric_question(POLITE, answer=f"once more: {turn.answer}") for turn in turns]
-        return [_polite(turn.index, one) for turn, one in zip(turns, said, strict=True)]
+        stated = yield [rubric_question(POLITE, answer=turn.answer or "") for turn in turns]
+        if self.again and any(isinstance(item, Verdict) and item.label == "no" for item in stated):
+            stated = yield [rubric_question(POLITE, answer=f"once more: {turn.answer}") for turn in turns]
+        return [_polite(turn.index, item) for turn, item in zip(turns, stated, strict=True)]
 
 
-def _polite(index: int, said: Verdict | JudgeFailure) -> MetricScore:
-    if isinstance(said, JudgeFailure):
-        return MetricScore(name="manners.polite", turn_index=index, reason=said.reason, explanation=said.message)
-    return MetricScore(name="manners.polite", turn_index=index, label=said.label, explanation=said.reasoning)
+def _polite(index: int, stated: Verdict | JudgeFailure) -> MetricScore:
+    if isinstance(stated, JudgeFailure):
+        return MetricScore(name="manners.polite", turn_index=index, reason=stated.reason, explanation=stated.message)
+    return MetricScore(name="manners.polite", turn_index=index, label=stated.label, explanation=stated.reasoning)
 
 
 @dataclass(kw_only=True)
 class OfGroup:
-    """Says of a group how long its passing conversations are together, per conversation that passed."""
+    """Scores the total length of the passing conversations of a group, per passing conversation."""
 
     name: str = "length.total"
     version: str = "1"

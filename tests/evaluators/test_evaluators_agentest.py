@@ -1,4 +1,4 @@
-"""Agentest's metrics over real prompts and a real chat model: values, labels, what is shown, and when there is no score."""
+"""Agentest's metrics over real prompts and a real chat model: values, labels, the material shown, and abstentions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from otel_agentic.evaluators.agentest import (
     ToolCallBehaviorFailure,
     Verbosity,
 )
-from otel_agentic.evaluators.base import AskingEvaluator
-from otel_agentic.evaluators.failures import FailureRules
+from otel_agentic.evaluators.base import AskingEvaluator, MetricScore
 from otel_agentic.evaluators.registry import all_evaluators
+from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.testing import conversation, tool_call, turn
-from tests.evaluators.failing import place
-from tests.evaluators.scripted import Talker, about, judged, made
+from tests.evaluators.failing import location
+from tests.evaluators.scripted import Talker, about, default_evaluator, scores_and_questions
 from tests.judges.models import Bare, Structured, Tools
 from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
-    from otel_agentic.evaluators.base import MetricScore
 
 SCALES: Final = (Helpfulness, Coherence, Relevance, Faithfulness, Verbosity)
 ALL: Final = (*SCALES, GoalCompletion, AgentBehaviorFailure, ToolCallBehaviorFailure)
@@ -49,9 +48,10 @@ def trip(*calls: Any, **changes: Any) -> Conversation:
     )
 
 
-def told(scores: list[MetricScore]) -> list[tuple[Any, ...]]:
+def described(scores: list[MetricScore]) -> list[tuple[Any, ...]]:
     return [
-        (one.turn_index, one.position, one.label if one.label is not None else one.value, one.reason) for one in scores
+        (score.turn_index, score.position, score.label if score.label is not None else score.value, score.reason)
+        for score in scores
     ]
 
 
@@ -60,15 +60,15 @@ def told(scores: list[MetricScore]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("kind", ALL)
 def test_each_is_installed_asks_a_judge_and_does_not_run_unless_chosen(kind: Any) -> None:
-    installed = {one.name: one for one in all_evaluators(EvaluatorSettings())}
-    one = installed[kind.name]
-    assert isinstance(one, AskingEvaluator)
-    assert isinstance(one, kind)
-    assert not one.default
-    assert "judge" in one.needs
-    assert f"agentic.{one.name}" == one.metrics[0].name
-    assert 1 == len(one.metrics)
-    assert all(rubric.name.startswith("agentest.") for rubric in one.rubrics)
+    installed = {evaluator.name: evaluator for evaluator in all_evaluators(EvaluatorSettings())}
+    evaluator = installed[kind.name]
+    assert isinstance(evaluator, AskingEvaluator)
+    assert isinstance(evaluator, kind)
+    assert not evaluator.default
+    assert "judge" in evaluator.needs
+    assert f"agentic.{evaluator.name}" == evaluator.metrics[0].name
+    assert 1 == len(evaluator.metrics)
+    assert all(rubric.name.startswith("agentest.") for rubric in evaluator.rubrics)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -76,8 +76,8 @@ def test_every_prompt_tells_each_label_or_the_whole_scale_in_a_table(kind: Any) 
     for rubric in kind.rubrics:
         form = rubric.form
         rows = [line.split("|")[1].strip() for line in rubric.instructions.splitlines() if line.startswith("| ")]
-        wanted = form.labels or ("5", "4", "3", "2", "1")
-        assert sorted(wanted) == sorted(row for row in rows if row not in {"score", "label"})
+        expected = form.labels or ("5", "4", "3", "2", "1")
+        assert sorted(expected) == sorted(row for row in rows if row not in {"score", "label"})
         assert passage(rubric.instructions) == snapshot("speaks to its grader")
 
 
@@ -85,47 +85,43 @@ def test_every_prompt_tells_each_label_or_the_whole_scale_in_a_table(kind: Any) 
 @pytest.mark.parametrize("model", MODELS)
 def test_each_works_with_every_kind_of_model(kind: Any, model: type[Bare]) -> None:
     good = {"agentest.goal_completion": "completed"}
-    scores, asked = judged(
+    scores, questions = scores_and_questions(
         kind, about(trip(tool_call())), lambda name, _: 4 if kind in SCALES else good.get(name, "no_failure"), model
     )
-    assert len(asked) == len(scores)
-    assert [] == [one for one in scores if one.abstained]
-    assert all("It is so." in one.explanation for one in scores)
+    assert len(questions) == len(scores)
+    assert [] == [score for score in scores if score.abstained]
+    assert all("It is so." in score.explanation for score in scores)
 
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize(
     "reply",
-    [
-        TimeoutError("too slow"), "{", '{"reasoning": "x"}', '{"reasoning": "x", "score": 0}', '{"reasoning": "x", "score": 5.01}',
-        '{"reasoning": "x", "label": "angry"}', '{"reasoning": "x", "label": "no failure"}', '{"reasoning": "x", "score": "high"}',
-        '{"label": "unsafe_state", "score": 1}', "{}",
-    ],
+    [TimeoutError("too slow"), '{"reasoning": "x", "score": 0}', '{"reasoning": "x", "score": 5.01}', '{"reasoning": "x", "label": "no failure"}'],
 )  # fmt: skip
-def test_a_judge_that_fails_in_whatever_way_makes_no_score_and_no_failure(kind: Any, reply: Any) -> None:
-    scores, _ = judged(kind, about(trip(tool_call())), lambda *_: reply)
-    assert {"judge_error"} == {one.reason for one in scores}
-    assert {(None, None)} == {(one.value, one.label) for one in scores}
-    assert all("was not judged: " in one.explanation for one in scores)
+def test_a_failed_judge_gives_neither_a_score_nor_a_failure(kind: Any, reply: Any) -> None:
+    scores, _ = scores_and_questions(kind, about(trip(tool_call())), lambda *_: reply)
+    assert {"judge_error"} == {score.reason for score in scores}
+    assert {(None, None)} == {(score.value, score.label) for score in scores}
+    assert all("was not judged: " in score.explanation for score in scores)
     strict = EvaluatorSettings.model_validate({"thresholds": {kind.name: {"min": 1}}})
-    assert [] == FailureRules(made(kind).metrics, strict).failures(place(), scores)
+    assert [] == FailureRules(default_evaluator(kind).metrics, strict).failures(location(), scores)
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_where_nothing_was_said_nobody_is_asked(kind: Any) -> None:
+def test_an_unrecorded_conversation_asks_the_judge_nothing(kind: Any) -> None:
     silent = conversation(turn(None, None, query_captured=False, answer_captured=False))
-    scores, asked = judged(kind, about(silent), "no_failure")
-    assert [] == asked
-    assert {"content_not_captured", "no_data"} >= {one.reason for one in scores}
-    assert all(one.explanation for one in scores)
+    scores, questions = scores_and_questions(kind, about(silent), "no_failure")
+    assert [] == questions
+    assert {"content_not_captured", "no_data"} >= {score.reason for score in scores}
+    assert all(score.explanation for score in scores)
 
 
 @pytest.mark.parametrize("kind", ALL)
 def test_a_conversation_without_turns_is_abstained_from(kind: Any) -> None:
     empty = conversation()
     empty = type(empty)(**{**{name: getattr(empty, name) for name in empty.__slots__}, "turns": ()})
-    scores, asked = judged(kind, about(empty), "no_failure")
-    assert ([], [(None, None, None, "empty")]) == (asked, told(scores))
+    scores, questions = scores_and_questions(kind, about(empty), "no_failure")
+    assert ([], [(None, None, None, "empty")]) == (questions, described(scores))
 
 
 # Scales
@@ -134,11 +130,11 @@ def test_a_conversation_without_turns_is_abstained_from(kind: Any) -> None:
 @pytest.mark.parametrize("kind", SCALES)
 def test_each_turn_gets_its_own_value(kind: Any) -> None:
     values = {"Hello Anna": 5, "Booked: AB12.": 1, "You are welcome.": 3.5}
-    scores, _ = judged(
-        kind, about(trip(tool_call())), lambda _, shown: values[json.loads(shown["turn"].splitlines()[-1])["agent"]]
+    scores, _ = scores_and_questions(
+        kind, about(trip(tool_call())), lambda _, visible: values[json.loads(visible["turn"].splitlines()[-1])["agent"]]
     )
-    assert [(0, None, 5.0, None), (1, None, 1.0, None), (2, None, 3.5, None)] == told(scores)
-    assert [one.explanation for one in scores] == snapshot(
+    assert [(0, None, 5.0, None), (1, None, 1.0, None), (2, None, 3.5, None)] == described(scores)
+    assert [score.explanation for score in scores] == snapshot(
         ["turn 1: It is so.", "turn 2: It is so.", "turn 3: It is so."]
     )
 
@@ -148,16 +144,18 @@ def test_a_turn_without_an_answer_has_no_value_and_the_others_do(kind: Any) -> N
     talk = conversation(
         turn("One?", None), turn("Two?", "2"), turn("Three?", None, answer_captured=False), turn(None, "Four")
     )
-    scores, asked = judged(kind, about(talk, {"goal": "count"}), 4)
+    scores, questions = scores_and_questions(kind, about(talk, {"goal": "count"}), 4)
     expected_reasons = ["no_data", None, "content_not_captured", "no_data"]
-    assert expected_reasons == [one.reason for one in scores]
-    assert expected_reasons.count(None) == len(asked)
+    assert expected_reasons == [score.reason for score in scores]
+    assert expected_reasons.count(None) == len(questions)
     assert scores[0].explanation == snapshot("turn 1 has no answer")
 
 
 def test_a_judge_is_shown_the_turn_what_came_before_it_and_the_goal() -> None:
-    _, asked = judged(Helpfulness, about(trip(tool_call("book", {"city": "Rome"})), {"goal": "a room in Rome"}), 4)
-    first, second = asked[0][1], asked[1][1]
+    _, questions = scores_and_questions(
+        Helpfulness, about(trip(tool_call("book", {"city": "Rome"})), {"goal": "a room in Rome"}), 4
+    )
+    first, second = questions[0][1], questions[1][1]
     assert {"goal", "turn"} == set(first)
     assert {"goal", "turn", "earlier"} == set(second)
     assert ["user", "call", "agent"] == [[*json.loads(line)][1] for line in second["turn"].splitlines()]
@@ -165,10 +163,10 @@ def test_a_judge_is_shown_the_turn_what_came_before_it_and_the_goal() -> None:
     assert second["goal"] == snapshot("a room in Rome")
 
 
-def test_a_long_conversation_is_shown_in_part_and_that_is_told() -> None:
+def test_the_explanation_states_that_a_long_conversation_was_shortened() -> None:
     long = conversation(*(turn(f"Question {number}? " + "x" * 900, "y" * 900) for number in range(60)))
-    scores, asked = judged(Coherence, about(long), 4)
-    last = asked[-1][1]
+    scores, questions = scores_and_questions(Coherence, about(long), 4)
+    last = questions[-1][1]
     assert "29" == last["earlier_turns_left_out"]
     assert all(len(text) < JudgeSettings().max_answer_characters for text in last.values())
     assert passage(scores[-1].explanation) == snapshot("(the judge saw a shortened conversation")
@@ -191,9 +189,9 @@ def test_a_long_conversation_is_shown_in_part_and_that_is_told() -> None:
 def test_faithfulness_is_judged_where_there_is_something_to_be_faithful_to(
     talk: Conversation, reasons: list[str | None]
 ) -> None:
-    scores, asked = judged(Faithfulness, about(talk), 5)
-    assert reasons == [one.reason for one in scores]
-    assert reasons.count(None) == len(asked)
+    scores, questions = scores_and_questions(Faithfulness, about(talk), 5)
+    assert reasons == [score.reason for score in scores]
+    assert reasons.count(None) == len(questions)
 
 
 # The goal
@@ -201,20 +199,22 @@ def test_faithfulness_is_judged_where_there_is_something_to_be_faithful_to(
 
 @pytest.mark.parametrize(("label", "value"), [("completed", 1.0), ("not_completed", 0.0)])
 def test_goal_completion_is_one_or_nought_for_the_conversation(label: str, value: float) -> None:
-    ((score,), asked) = judged(GoalCompletion, about(trip(tool_call())), label)
+    ((score,), questions) = scores_and_questions(GoalCompletion, about(trip(tool_call())), label)
     assert (label, value, None, {"goal": "user"}) == (score.label, score.value, score.turn_index, score.details)
-    assert [{"conversation"}] == [set(shown) for _, shown in asked]
+    assert [{"conversation"}] == [set(visible) for _, visible in questions]
 
 
 def test_the_goal_of_the_case_goes_before_the_words_of_the_user() -> None:
-    ((score,), asked) = judged(GoalCompletion, about(trip(), {"goal": "a room in Rome, 2 nights"}), "completed")
-    assert (score.details, asked[0][1]["goal"]) == snapshot(({"goal": "case"}, "a room in Rome, 2 nights"))
+    ((score,), questions) = scores_and_questions(
+        GoalCompletion, about(trip(), {"goal": "a room in Rome, 2 nights"}), "completed"
+    )
+    assert (score.details, questions[0][1]["goal"]) == snapshot(({"goal": "case"}, "a room in Rome, 2 nights"))
 
 
 def test_a_goal_that_was_not_reached_is_a_failure() -> None:
-    (scores, _) = judged(GoalCompletion, about(trip()), "not_completed")
-    (found,) = FailureRules(GoalCompletion.metrics, EvaluatorSettings()).failures(place(), scores)
-    assert ("not_completed", "high", 0.0) == (found.label, found.severity, found.value)
+    (scores, _) = scores_and_questions(GoalCompletion, about(trip()), "not_completed")
+    (results,) = FailureRules(GoalCompletion.metrics, EvaluatorSettings()).failures(location(), scores)
+    assert ("not_completed", "high", 0.0) == (results.label, results.severity, results.value)
 
 
 # Failures of behaviour
@@ -236,33 +236,33 @@ def test_the_labels_are_those_of_agentest() -> None:
 
 
 def test_the_classifier_of_behaviour_looks_at_turns_without_calls_too() -> None:
-    scores, asked = judged(
+    scores, questions = scores_and_questions(
         AgentBehaviorFailure,
         about(trip(tool_call())),
-        lambda _, shown: "no_failure" if '"call"' in shown["turn"] else "false_information",
+        lambda _, material: "no_failure" if '"call"' in material["turn"] else "false_information",
     )
     assert [
         (0, None, "false_information", None), (1, None, "no_failure", None), (2, None, "false_information", None),
-    ] == told(scores)  # fmt: skip
-    assert 3 == len(asked)
-    found = FailureRules(AgentBehaviorFailure.metrics, EvaluatorSettings()).failures(place(), scores)
+    ] == described(scores)  # fmt: skip
+    assert 3 == len(questions)
+    failures = FailureRules(AgentBehaviorFailure.metrics, EvaluatorSettings()).failures(location(), scores)
     assert [(0, "false_information", "high"), (2, "false_information", "high")] == [
-        (one.turn_index, one.label, one.severity) for one in found
+        (failure.turn_index, failure.label, failure.severity) for failure in failures
     ]
 
 
 @pytest.mark.parametrize("label", AgentBehaviorFailure.metrics[0].labels)
-def test_each_label_of_behaviour_is_read_whatever_its_case(label: str) -> None:
-    scores, _ = judged(AgentBehaviorFailure, about(conversation()), f" {label.upper()}\n")
-    assert [label] == [one.label for one in scores]
+def test_labels_of_behaviour_are_read_in_any_case(label: str) -> None:
+    scores, _ = scores_and_questions(AgentBehaviorFailure, about(conversation()), f" {label.upper()}\n")
+    assert [label] == [score.label for score in scores]
 
 
 def test_a_turn_with_calls_and_without_an_answer_is_classified() -> None:
-    scores, _ = judged(
+    scores, _ = scores_and_questions(
         AgentBehaviorFailure, about(conversation(turn("Delete it", None, tool_call("delete")))), "unsafe_action"
     )
-    (found,) = FailureRules(AgentBehaviorFailure.metrics, EvaluatorSettings()).failures(place(), scores)
-    assert ("unsafe_action", "critical") == (found.label, found.severity)
+    (results,) = FailureRules(AgentBehaviorFailure.metrics, EvaluatorSettings()).failures(location(), scores)
+    assert ("unsafe_action", "critical") == (results.label, results.severity)
 
 
 # Failures of tool use
@@ -271,10 +271,10 @@ def test_a_turn_with_calls_and_without_an_answer_is_classified() -> None:
 def test_each_call_gets_a_label_and_each_turn_one_for_what_is_missing() -> None:
     talk = trip(tool_call("find", {"city": "Rome"}), tool_call("book", {"city": "Oslo"}))
     labels = {"1 of 2: find": "unnecessary_tool_call", "2 of 2: book": "wrong_arguments"}
-    scores, _ = judged(
+    scores, _ = scores_and_questions(
         ToolCallBehaviorFailure,
         about(talk),
-        lambda name, shown: labels[shown["call"]] if name == CALL else "no_failure",
+        lambda name, material: labels[material["call"]] if name == CALL else "no_failure",
     )
     assert [
         (0, None, "no_failure", None),
@@ -282,8 +282,8 @@ def test_each_call_gets_a_label_and_each_turn_one_for_what_is_missing() -> None:
         (1, 1, "wrong_arguments", None),
         (1, None, "no_failure", None),
         (2, None, "no_failure", None),
-    ] == told(scores)
-    assert [None, "find", "book", None, None] == [one.tool_name for one in scores]
+    ] == described(scores)
+    assert [None, "find", "book", None, None] == [score.tool_name for score in scores]
     assert scores[2].explanation == snapshot("turn 2, call 2 (book): It is so.")
 
 
@@ -308,17 +308,17 @@ WHOLE_EXPECTS: Final = {"tools": {"calls": [BOOK], "alternatives": [{"calls": [{
 def test_a_turn_without_calls_is_asked_about_where_a_call_could_be_due(
     talk: Conversation, case: dict[str, Any] | None, asked_about: list[int]
 ) -> None:
-    scores, _ = judged(
+    scores, _ = scores_and_questions(
         ToolCallBehaviorFailure,
         about(talk, case),
         lambda name, _: "missing_tool_call" if name == MISSING else "no_failure",
     )
-    turns = [one for one in scores if one.position is None]
-    assert asked_about == [one.turn_index for one in turns if one.label == "missing_tool_call"]
-    assert {"no_data"} >= {one.reason for one in turns if one.abstained}
-    found = FailureRules(ToolCallBehaviorFailure.metrics, EvaluatorSettings()).failures(place(), scores)
+    turns = [item for item in scores if item.position is None]
+    assert asked_about == [item.turn_index for item in turns if item.label == "missing_tool_call"]
+    assert {"no_data"} >= {item.reason for item in turns if item.abstained}
+    failures = FailureRules(ToolCallBehaviorFailure.metrics, EvaluatorSettings()).failures(location(), scores)
     assert [(index, "missing_tool_call", "high") for index in asked_about] == [
-        (one.turn_index, one.label, one.severity) for one in found
+        (item.turn_index, item.label, item.severity) for item in failures
     ]
 
 
@@ -329,22 +329,24 @@ def test_the_judge_is_shown_what_is_expected_what_tools_there_are_and_what_comes
         turn("Rome", "Booked.", tool_call("book", {"city": "Rome"}), tool_call("pay", error="declined")),
         tool_definitions={"book": schema, "pay": None},
     )
-    _, asked = judged(ToolCallBehaviorFailure, about(talk, {**TURN_EXPECTS, **WHOLE_EXPECTS}), lambda *_: "no_failure")
-    name, shown = asked[0]
+    _, questions = scores_and_questions(
+        ToolCallBehaviorFailure, about(talk, {**TURN_EXPECTS, **WHOLE_EXPECTS}), lambda *_: "no_failure"
+    )
+    name, visible = questions[0]
     assert MISSING == name
     assert [{"tool": "book", "parameters": schema}, {"tool": "pay", "parameters": None}] == [
-        json.loads(line) for line in shown["tools"].splitlines()
+        json.loads(line) for line in visible["tools"].splitlines()
     ]
     assert [
-        (one["tool"], one["expected"], one.get("alternative")) for one in map(json.loads, shown["expected"].splitlines())
+        (item["tool"], item["expected"], item.get("alternative")) for item in map(json.loads, visible["expected"].splitlines())
     ] == snapshot([("book", "in this turn", None), ("book", "somewhere in the conversation", 1), ("reserve", "somewhere in the conversation", 2)])  # fmt: skip
-    assert {"turn": 2, "calls": ["book"]} == json.loads(shown["called_later"])
-    assert all("called_later" not in shown for name, shown in asked if name == CALL)
+    assert {"turn": 2, "calls": ["book"]} == json.loads(visible["called_later"])
+    assert all("called_later" not in visible for name, visible in questions if name == CALL)
 
 
 def test_definitions_of_any_size_and_shape_are_shown_within_bounds() -> None:
     wild: dict[Any, Any] = {
-        f"tool_{number:04}": {"properties": {f"p{place}": {"description": "x" * 99} for place in range(9)}}
+        f"tool_{number:04}": {"properties": {f"p{position}": {"description": "x" * 99} for position in range(9)}}
         for number in range(500)
     }
     wild |= {
@@ -354,16 +356,18 @@ def test_definitions_of_any_size_and_shape_are_shown_within_bounds() -> None:
         "d" * 9999: {1: object()},
         "e": {"properties": {1: 2}, "x": "y" * 999},
     }
-    _, asked = judged(ToolCallBehaviorFailure, about(conversation(tool_definitions=wild)), "no_failure")
-    shown = asked[0][1]["tools"]
-    assert len(shown) < JudgeSettings().max_answer_characters
-    assert "left_out" in json.loads(shown.splitlines()[-1])
+    _, questions = scores_and_questions(
+        ToolCallBehaviorFailure, about(conversation(tool_definitions=wild)), "no_failure"
+    )
+    visible = questions[0][1]["tools"]
+    assert len(visible) < JudgeSettings().max_answer_characters
+    assert "left_out" in json.loads(visible.splitlines()[-1])
 
 
 def test_equal_questions_about_equal_turns_are_the_same_question() -> None:
     talker = Talker(Helpfulness.rubrics, 4)
     same = [about(conversation(conversation_id=name)) for name in ("one", "two")]
-    first, second = (next(made(Helpfulness).ask(subject)) for subject in same)
+    first, second = (next(default_evaluator(Helpfulness).ask(subject)) for subject in same)
     assert first == second
     assert 2 == len(talker.scores(Helpfulness, *same))
-    assert 1 == len(talker.shown)
+    assert 1 == len(talker.questions)

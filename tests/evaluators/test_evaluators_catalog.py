@@ -10,8 +10,7 @@ import yaml
 
 from otel_agentic import plugins
 from otel_agentic.config import Severity
-from otel_agentic.evaluators.base import Need, Target
-from otel_agentic.evaluators.catalog import metrics_of
+from otel_agentic.evaluators.base import Need, Target, metrics_of
 from otel_agentic.scoring.model import FaultKind
 
 FAMILIES = ("agentest", "core", "layers", "operations", "ragas", "trajectory")

@@ -1,7 +1,8 @@
-"""Functions become evaluators: what they take, what they may return, and what becomes of their errors."""
+"""Functions as evaluators: their arguments, their results, and their errors."""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,8 +11,8 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, ScoringSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluators import Metric, MetricScore, Subject
-from otel_agentic.evaluators.custom import evaluator
+from otel_agentic.evaluators import AnyEvaluator, Metric, MetricScore, Subject
+from otel_agentic.evaluators.custom import AskingFunctionEvaluator, FunctionEvaluator, evaluator
 from otel_agentic.evaluators.registry import chosen
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import JudgeFailure, Question, Verdict
@@ -20,38 +21,36 @@ from otel_agentic.testing import conversation, turn
 from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
     from otel_agentic.conversations.model import Conversation, Turn
-    from otel_agentic.evaluators import AnyEvaluator
-    from otel_agentic.evaluators.custom import AskingFunctionEvaluator, FunctionEvaluator
 
 MOOD: Final = Rubric(
     name="house.mood",
     version="1",
-    instructions="Say in which mood `answer` is.",
+    instructions="State the mood of `answer`.",
     form=ReplyForm(kind="label", labels=("calm", "angry")),
 )
 UNSURE: Final = JudgeFailure(reason="judge_error", message="no reply within 60 s", tries=4)
 
 
 def subject(*turns: Turn) -> Subject:
-    told = conversation(*(turns or (turn("Where is it?", answer="In the post."), turn("Thanks", answer="Welcome."))))
-    return Subject(conversation=told, case=None, score=None, aligned={}, settings=ScoringSettings())
+    explanation = conversation(
+        *(turns or (turn("Where is it?", answer="In the post."), turn("Thanks", answer="Welcome.")))
+    )
+    return Subject(conversation=explanation, case=None, score=None, aligned={}, settings=ScoringSettings())
 
 
 def scores_of(
-    made: FunctionEvaluator | AskingFunctionEvaluator, about: Subject, answers: Sequence[object] = ()
+    actual: FunctionEvaluator | AskingFunctionEvaluator, about: Subject, answers: Sequence[object] = ()
 ) -> list[MetricScore]:
-    """Return what is said of a subject by way of everything that stands between an evaluator and the store."""
+    """Return the scores of a subject after all checks between an evaluator and the store."""
     left = iter(answers)
-    taken = chosen(EvaluatorSettings(metrics=("none",)), extra_evaluators=[made]).evaluators
-    (ran,) = evaluate(taken, [about], ask=lambda questions: enumerate([next(left) for _ in questions]))  # type: ignore[misc]
+    selected = chosen(EvaluatorSettings(metrics=("none",)), extra_evaluators=[actual]).evaluators
+    (ran,) = evaluate(selected, [about], ask=lambda questions: enumerate([next(left) for _ in questions]))  # type: ignore[misc]
     return list(ran.scores)
 
 
-def said(scores: Sequence[MetricScore]) -> list[tuple[object, ...]]:
-    return [(one.value, one.label, one.reason, one.turn_index) for one in scores]
+def described(scores: Sequence[MetricScore]) -> list[tuple[object, ...]]:
+    return [(score.value, score.label, score.reason, score.turn_index) for score in scores]
 
 
 def test_a_function_of_turns_gives_a_score_a_turn_and_can_be_called_as_before() -> None:
@@ -59,11 +58,11 @@ def test_a_function_of_turns_gives_a_score_a_turn_and_can_be_called_as_before() 
     def brief(turn: Turn) -> bool:
         """Whether the answer is brief.
 
-        Nobody reads long ones.
+        Long ones are not read.
         """
         return len(turn.answer or "") < 10
 
-    assert [(0.0, None, None, 0), (1.0, None, None, 1)] == said(scores_of(brief, subject()))
+    assert [(0.0, None, None, 0), (1.0, None, None, 1)] == described(scores_of(brief, subject()))
     assert brief(turn("Hi", answer="Hello")) is True
     (metric,) = brief.metrics
     assert (metric.name, metric.title, metric.definition, metric.target) == snapshot(
@@ -81,8 +80,8 @@ def test_a_function_of_a_conversation_or_of_a_subject_gives_one() -> None:
     def annotated(subject: Subject) -> str:
         return "wild" if subject.case is None else "reviewed"
 
-    assert [(2.0, None, None, None)] == said(scores_of(turns, subject()))
-    assert [(None, "wild", None, None)] == said(scores_of(annotated, subject()))
+    assert [(2.0, None, None, None)] == described(scores_of(turns, subject()))
+    assert [(None, "wild", None, None)] == described(scores_of(annotated, subject()))
     assert "turns" == turns.name
 
 
@@ -98,7 +97,7 @@ def test_a_function_of_a_conversation_or_of_a_subject_gives_one() -> None:
         (UNSURE, [(None, None, "judge_error", None)]),
         ([0.5, "calm"], [(0.5, None, None, None), (None, "calm", None, None)]),
         ([None, True], [(None, None, "no_data", None), (1.0, None, None, None)]),
-        ((each for each in (0.5, 0.75)), [(0.5, None, None, None), (0.75, None, None, None)]),
+        ((item for item in (0.5, 0.75)), [(0.5, None, None, None), (0.75, None, None, None)]),
         ([], [(None, None, "no_data", None)]),
     ],
 )
@@ -107,24 +106,24 @@ def test_what_a_function_may_return(returned: object, expected: list[tuple[objec
     def any_of(subject: Subject) -> Any:
         return returned
 
-    assert expected == said(scores_of(any_of, subject()))
+    assert expected == described(scores_of(any_of, subject()))
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    ("returned", "explanation"),
     [
-        (float("nan"), "metric 'house.any' has the value nan, which is no finite number"),
-        (1.5, "metric 'house.any' has the value 1.5, outside of 0 to 1"),
-        ("furious", "metric 'house.any' has the label 'furious'; it names calm, angry"),
+        (float("nan"), "metric 'house.any' has the value nan, which is not a finite number"),
+        (1.5, "metric 'house.any' has the value 1.5, outside the range 0 to 1"),
+        ("furious", "metric 'house.any' has the label 'furious'; allowed: calm, angry"),
         (MetricScore(name="house.any"), "metric 'house.any' has neither a value nor a label, and no reason why"),
-        (MetricScore(name="house.other", value=1.0), "metric 'house.other' is not among those that it names"),
+        (MetricScore(name="house.other", value=1.0), "metric 'house.other' is not one of its declared metrics"),
         (b"calm", "failed at conversation conversation-1: TypeError: it returned bytes; allowed: a number"),
         (object(), "TypeError: it returned object; allowed: a number, True or False, one of its labels"),
         (Verdict(score=1.0, reasoning=""), "TypeError: it returned Verdict; allowed"),
         ({"calm": 1.0}, "TypeError: it returned dict; allowed: a number"),
     ],
 )
-def test_what_breaks_the_contract_is_an_abstention_that_says_so(returned: object, told: str) -> None:
+def test_what_breaks_the_contract_is_an_abstention_that_says_so(returned: object, explanation: str) -> None:
     @evaluator(name="house.any", labels=("calm", "angry"), low=0, high=1)
     def any_of(subject: Subject) -> Any:
         return returned
@@ -133,10 +132,10 @@ def test_what_breaks_the_contract_is_an_abstention_that_says_so(returned: object
 
     assert (None, None, "no_data") == (score.value, score.label, score.reason)
     assert "evaluator house.any" in score.explanation
-    assert told in score.explanation
+    assert explanation in score.explanation
 
 
-def test_details_of_a_users_own_are_no_fault_of_the_evaluator_whatever_they_are_called() -> None:
+def test_details_of_a_user_are_never_taken_for_faults_of_the_evaluator() -> None:
     @evaluator(name="house.brief")
     def brief(turn: Turn) -> MetricScore:
         return MetricScore(name="house.brief", value=1.0, details={"fault": "none that I know of"})
@@ -154,7 +153,7 @@ def test_where_it_raises_the_other_turns_keep_their_scores() -> None:
     about = subject(turn("a", answer="short"), turn("b", answer=None), turn("c", answer="much too long"))
     scores = scores_of(brief, about)
 
-    assert [(1.0, None, None, 0), (None, None, "no_data", 1), (0.0, None, None, 2)] == said(scores)
+    assert [(1.0, None, None, 0), (None, None, "no_data", 1), (0.0, None, None, 2)] == described(scores)
     assert scores[1].explanation == snapshot(
         "evaluator house.brief failed at turn 2 of conversation conversation-1: TypeError: object of type 'NoneType' has no len()"
     )
@@ -191,23 +190,23 @@ def test_of_several_metrics_a_plain_number_is_of_none() -> None:
     def two(subject: Subject) -> float:
         return 1.0
 
-    assert ["no_data", "no_data"] == [one.reason for one in scores_of(two, subject())]
+    assert ["no_data", "no_data"] == [score.reason for score in scores_of(two, subject())]
 
 
 def test_a_turn_that_lacks_what_the_function_needs_is_abstained_from_alone() -> None:
-    asked: list[int] = []
+    questions: list[int] = []
 
     @evaluator(name="house.brief", needs={"answers"})
     def brief(turn: Turn) -> bool:
-        asked.append(turn.index)
+        questions.append(turn.index)
         return True
 
     about = subject(turn("a", answer="short"), turn("b", answer=None, answer_captured=False))
     scores = scores_of(brief, about)
 
-    assert [(1.0, None, None, 0), (None, None, "content_not_captured", 1)] == said(scores)
+    assert [(1.0, None, None, 0), (None, None, "content_not_captured", 1)] == described(scores)
     assert passage(scores[1].explanation) == snapshot("the answer of turn 2 was not recorded")
-    assert [0] == asked
+    assert [0] == questions
 
 
 def _metric(name: str) -> Metric:
@@ -232,7 +231,7 @@ def test_a_generator_function_asks_about_all_turns_together() -> None:
     (ran,) = evaluate([mood], [subject()], ask)
 
     assert [["In the post.", "Welcome."]] == rounds
-    assert [(None, "angry", None, 0), (None, None, "judge_error", 1)] == said(ran.scores)
+    assert [(None, "angry", None, 0), (None, None, "judge_error", 1)] == described(ran.scores)
     assert "no reply within 60 s" == ran.scores[1].explanation
     assert (False, {"judge"}) == (mood.default, set(mood.needs))
 
@@ -240,18 +239,18 @@ def test_a_generator_function_asks_about_all_turns_together() -> None:
 def test_turns_that_ask_a_different_number_of_times_get_their_own_answers() -> None:
     @evaluator(name="house.times", rubrics=(MOOD,), high=10)
     def times(turn: Turn) -> Generator[list[Question], list[Verdict | JudgeFailure], object]:
-        heard = []
+        received = []
         for number in range(turn.index + 1):
-            answers = yield [rubric_question(MOOD, answer=f"{turn.index} {number} {each}") for each in range(2)]
-            heard += [answer.label for answer in answers if isinstance(answer, Verdict)]
-        return [each == f"of {turn.index}" for each in heard]
+            answers = yield [rubric_question(MOOD, answer=f"{turn.index} {number} {item}") for item in range(2)]
+            received += [answer.label for answer in answers if isinstance(answer, Verdict)]
+        return [item == f"of {turn.index}" for item in received]
 
     def ask(questions: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
         for number, question in enumerate(questions):
             yield number, Verdict(score=0.0, reasoning="", label=f"of {question.material[0][1][0]}")
 
     (ran,) = evaluate([times], [subject()], ask)
-    assert [(1.0, 0)] * 2 + [(1.0, 1)] * 4 == [(one.value, one.turn_index) for one in ran.scores]
+    assert [(1.0, 0)] * 2 + [(1.0, 1)] * 4 == [(score.value, score.turn_index) for score in ran.scores]
 
 
 def test_a_function_that_asks_and_raises_has_abstained_in_that_turn() -> None:
@@ -262,7 +261,7 @@ def test_a_function_that_asks_and_raises_has_abstained_in_that_turn() -> None:
 
     scores = scores_of(careless, subject(), [UNSURE, Verdict(score=0.0, reasoning="", label="calm")])
 
-    assert [(None, None, "no_data", 0), (None, "calm", None, 1)] == said(scores)
+    assert [(None, None, "no_data", 0), (None, "calm", None, 1)] == described(scores)
     assert "AttributeError" in scores[0].explanation
 
 
@@ -273,14 +272,14 @@ def test_the_version_changes_with_the_code_unless_one_is_given() -> None:
     def briefer(turn: Turn) -> bool:
         return len(turn.answer or "") < 5
 
-    made = evaluator()
-    assert made(brief).version == made(brief).version != made(briefer).version
+    actual = evaluator()
+    assert actual(brief).version == actual(brief).version != actual(briefer).version
     assert "7" == evaluator(version="7")(brief).version
 
 
 def test_an_entry_point_may_name_the_decorated_function() -> None:
-    made: AnyEvaluator = mood.from_settings(EvaluatorSettings())
-    assert ("house.mood", mood.version, mood.metrics) == (made.name, made.version, made.metrics)
+    actual: AnyEvaluator = mood.from_settings(EvaluatorSettings())
+    assert ("house.mood", mood.version, mood.metrics) == (actual.name, actual.version, actual.metrics)
 
 
 def _nothing() -> float:
@@ -319,7 +318,7 @@ def test_a_function_that_does_not_say_what_it_takes_is_refused(function: Any) ->
         evaluator(name="house.any")(function)
 
 
-def test_async_functions_and_rubrics_that_nobody_asks_with_are_refused() -> None:
+def test_async_functions_and_unused_rubrics_are_refused() -> None:
     with raises(UsageError, snapshot("evaluator _waits: async functions are not supported")):
         evaluator()(_waits)
     with raises(UsageError, snapshot("it has rubrics and yields no questions")):
@@ -347,7 +346,7 @@ _METHOD: Final[Any] = classmethod(_brief)  # type: ignore[arg-type]  # the mista
 
 @pytest.mark.parametrize("function", [_Brief(), partial(_brief, most=5)])
 def test_what_is_called_like_a_function_is_one_under_a_name(function: Any) -> None:
-    assert [(0.0, None, None, 0), (1.0, None, None, 1)] == said(
+    assert [(0.0, None, None, 0), (1.0, None, None, 1)] == described(
         scores_of(evaluator(name="house.brief")(function), subject(turn("Hi", "x" * 10), turn("Hi", "Hi")))
     )
     with raises(UsageError, snapshot("has no name: give one, as in name='house.brief'")):
@@ -355,15 +354,15 @@ def test_what_is_called_like_a_function_is_one_under_a_name(function: Any) -> No
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "explanation"),
     [
         (_Waiting(), "async functions are not supported"),
         (partial(_waits), "async functions are not supported"),
         (_METHOD, "evaluator house.any: a classmethod is not called with one argument; give a function"),
     ],
 )
-def test_what_cannot_be_called_with_one_argument_is_told_as_that(function: Any, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_an_object_that_does_not_take_one_argument_is_refused(function: Any, explanation: str) -> None:
+    with pytest.raises(UsageError, match=explanation):
         evaluator(name="house.any")(function)
 
 
@@ -375,7 +374,7 @@ def test_material_that_is_no_text_is_the_evaluators_fault_and_no_question() -> N
 
     scores = scores_of(careless, subject(turn("Hi", None)), [])
 
-    assert [(None, None, "no_data", 0)] == said(scores)
+    assert [(None, None, "no_data", 0)] == described(scores)
     assert passage(scores[0].explanation) == snapshot("the material 'answer' is NoneType; allowed: texts")
 
 
@@ -383,7 +382,7 @@ def test_material_may_have_any_name() -> None:
     assert (("rubric", "kind"),) == rubric_question(MOOD, rubric="kind").material
 
 
-def test_what_one_turn_asks_wrongly_is_told_there_and_the_others_are_judged() -> None:
+def test_a_malformed_question_fails_its_turn_only() -> None:
     @evaluator(name="house.mood", rubrics=(MOOD,), labels=("calm", "angry"))
     def careless(turn: Turn) -> Generator[Any, list[Any], object]:
         question = rubric_question(MOOD, answer=turn.answer or "")
@@ -392,5 +391,5 @@ def test_what_one_turn_asks_wrongly_is_told_there_and_the_others_are_judged() ->
 
     scores = scores_of(careless, subject(), [Verdict(score=0.0, reasoning="", label="calm")])
 
-    assert [(None, None, "no_data", 0), (None, "calm", None, 1)] == said(scores)
+    assert [(None, None, "no_data", 0), (None, "calm", None, 1)] == described(scores)
     assert passage(scores[0].explanation) == snapshot("TypeError: it yields a Question; allowed: lists of Question")

@@ -1,4 +1,4 @@
-"""What counts as a failure: which scores, of what severity, and what is wrong with a conversation that failed."""
+"""What counts as a failure: which scores, of what severity, and the faults of a conversation that failed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,18 @@ from inline_snapshot import snapshot
 from otel_agentic.config import EvaluatorSettings, Settings, Severity, Threshold
 from otel_agentic.errors import ConfigError
 from otel_agentic.evaluators.agentest import AgentBehaviorFailure, ToolCallBehaviorFailure
-from otel_agentic.evaluators.base import MetricScore
-from otel_agentic.evaluators.core import CORE_METRICS, core_scores
-from otel_agentic.evaluators.failures import SEVERITIES, FailureRules, at_least, failures_of, threshold_of
+from otel_agentic.evaluators.base import Metric, MetricScore
+from otel_agentic.evaluators.failures import core_scores, failures_of
 from otel_agentic.evaluators.registry import all_evaluators, metrics_by_name
+from otel_agentic.evaluators.run import CORE_METRICS, SEVERITIES, Failure, FailureRules, at_least, threshold_of
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.testing import conversation, tool_call, turn
-from tests.evaluators.failing import MOOD, TONE, WAIT, mood, place, rules, subjects
+from tests.evaluators.failing import MOOD, TONE, WAIT, location, mood, rules, subjects
 from tests.judges.parts import PlainJudge
 from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation, ToolCall
-    from otel_agentic.evaluators.base import Metric
-    from otel_agentic.evaluators.failures import Failure
 
 TRIP: dict[str, Any] = {
     "case_id": "trip",
@@ -53,8 +51,8 @@ def book(city: str = "Rome", **fields: Any) -> ToolCall:
     return tool_call("book", {"city": city}, **fields)
 
 
-def told(found: list[Failure]) -> list[tuple[str, str | None, str | None, str | None, Severity]]:
-    return [(one.metric, one.label, one.tool_name, one.parameter, one.severity) for one in found]
+def described(results: list[Failure]) -> list[tuple[str, str | None, str | None, str | None, Severity]]:
+    return [(result.metric, result.label, result.tool_name, result.parameter, result.severity) for result in results]
 
 
 def tone(value: float | None, **fields: Any) -> MetricScore:
@@ -68,24 +66,24 @@ def tone(value: float | None, **fields: Any) -> MetricScore:
     ("value", "fails"), [(1.0, True), (2.999, True), (3.0, False), (3.0 - 1e-12, False), (5.0, False)]
 )
 def test_a_value_fails_below_the_threshold_of_its_metric(value: float, *, fails: bool) -> None:
-    assert fails == (rules().failure(place(), tone(value)) is not None)
+    assert fails == (rules().failure(location(), tone(value)) is not None)
 
 
 def test_where_lower_is_better_a_value_fails_above_its_threshold() -> None:
     bounded = rules(thresholds={WAIT.name: {"max": 2.0}})
-    found = [bounded.failure(place(), MetricScore(name=WAIT.name, value=value)) for value in (1.9, 2.0, 2.1)]
-    assert [None, None, 2.1] == [one and one.value for one in found]
+    results = [bounded.failure(location(), MetricScore(name=WAIT.name, value=value)) for value in (1.9, 2.0, 2.1)]
+    assert [None, None, 2.1] == [result and result.value for result in results]
 
 
 def test_without_a_threshold_no_value_is_a_failure() -> None:
-    assert rules().failure(place(), MetricScore(name=WAIT.name, value=1e9)) is None
+    assert rules().failure(location(), MetricScore(name=WAIT.name, value=1e9)) is None
 
 
 @pytest.mark.parametrize("name", ["house.talk.tone", "talk.tone", "tone"])
 def test_the_settings_threshold_wins_by_any_name_of_the_metric(name: str) -> None:
     set_anew = rules(thresholds={name: {"min": 4.0, "max": 4.5}})
     assert Threshold(min=4.0, max=4.5) == set_anew.thresholds[TONE.name]
-    assert [True, False, True] == [set_anew.failure(place(), tone(value)) is not None for value in (3.5, 4.2, 4.9)]
+    assert [True, False, True] == [set_anew.failure(location(), tone(value)) is not None for value in (3.5, 4.2, 4.9)]
 
 
 def test_the_more_exact_name_of_a_metric_wins() -> None:
@@ -97,26 +95,28 @@ def test_the_more_exact_name_of_a_metric_wins() -> None:
 
 
 def test_a_failing_label_is_a_failure_and_another_is_none() -> None:
-    found = [rules().failure(place(), mood(label)) for label in MOOD.labels]
-    assert [None, ("angry", "low"), ("furious", "high")] == [one and (one.label, one.severity) for one in found]
+    results = [rules().failure(location(), mood(label)) for label in MOOD.labels]
+    assert [None, ("angry", "low"), ("furious", "high")] == [
+        result and (result.label, result.severity) for result in results
+    ]
 
 
 def test_a_score_with_a_failing_label_and_a_bad_value_is_one_failure() -> None:
     bounded = rules(thresholds={"mood": {"min": 1}})
-    (found,) = bounded.failures(place(), [mood("angry", value=0.0)])
-    assert ("angry", 0.0, None) == (found.label, found.value, found.threshold)
+    (results,) = bounded.failures(location(), [mood("angry", value=0.0)])
+    assert ("angry", 0.0, None) == (results.label, results.value, results.threshold)
 
 
-def test_a_good_label_beside_a_bad_value_fails_by_the_value() -> None:
-    (found,) = rules(thresholds={"mood": {"min": 1}}).failures(place(), [mood("calm", value=0.0)])
-    assert (None, 0.0, Threshold(min=1)) == (found.label, found.value, found.threshold)
+def test_a_good_label_with_a_bad_value_fails_by_the_value() -> None:
+    (results,) = rules(thresholds={"mood": {"min": 1}}).failures(location(), [mood("calm", value=0.0)])
+    assert (None, 0.0, Threshold(min=1)) == (results.label, results.value, results.threshold)
 
 
-def test_where_it_happened_is_told() -> None:
+def test_a_failure_names_its_location() -> None:
     score = mood("angry", turn_index=2, position=1, tool_name="book", parameter="city", explanation="it shouted")
-    (found,) = rules().failures(place("c9"), [score])
+    (results,) = rules().failures(location("c9"), [score])
     assert ("c9", 2, 1, "book", "city", "it shouted") == (
-        found.place.conversation_id, found.turn_index, found.position, found.tool_name, found.parameter, found.explanation,
+        results.location.conversation_id, results.turn_index, results.position, results.tool_name, results.parameter, results.explanation,
     )  # fmt: skip
 
 
@@ -125,18 +125,18 @@ def test_where_it_happened_is_told() -> None:
         ["judge_error", "budget_exhausted", "sampled_out", "no_data", "content_not_captured", "unmatched", "incomplete"]
     )
 )
-def test_what_has_no_score_is_never_a_failure_whatever_the_reason(reason: Any) -> None:
+def test_an_abstention_is_never_a_failure(reason: Any) -> None:
     strict = rules(thresholds={"tone": {"min": 5}, "wait": {"max": 0}, "mood": {"min": 1}})
     silent = [MetricScore(name=metric.name, reason=reason, explanation="angry") for metric in (TONE, WAIT, MOOD)]
-    assert [] == strict.failures(place(), silent)
+    assert [] == strict.failures(location(), silent)
 
 
 def test_a_score_of_a_metric_that_is_not_installed_is_no_failure() -> None:
-    assert [] == rules().failures(place(), [MetricScore(name="gone.metric", value=0.0, label="angry")])
+    assert [] == rules().failures(location(), [MetricScore(name="gone.metric", value=0.0, label="angry")])
 
 
 @pytest.mark.parametrize(
-    ("severities", "wanted"),
+    ("severities", "expected"),
     [
         ({}, "high"),
         ({"mood": "medium"}, "medium"),
@@ -146,19 +146,19 @@ def test_a_score_of_a_metric_that_is_not_installed_is_no_failure() -> None:
     ],
 )
 def test_a_severity_is_that_of_the_settings_for_the_label_then_for_the_metric_then_the_built_in_one(
-    severities: dict[str, str], wanted: str
+    severities: dict[str, str], expected: str
 ) -> None:
-    assert wanted == rules(severities=severities).severity(MOOD.name, "furious")
+    assert expected == rules(severities=severities).severity(MOOD.name, "furious")
 
 
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"thresholds": {"tine": {"min": 1}}}, "evaluators.thresholds: 'tine' names no metric"),
-        ({"severities": {"tine": "low"}}, "evaluators.severities: 'tine' names no metric"),
+        ({"thresholds": {"tine": {"min": 1}}}, "evaluators.thresholds: 'tine' is not a metric"),
+        ({"severities": {"tine": "low"}}, "evaluators.severities: 'tine' is not a metric"),
         ({"severities": {"mood=cross": "low"}}, "house.talk.mood has no label 'cross'; it has calm, angry, furious"),
         ({"severities": {"tone=cross": "low"}}, "house.talk.tone has no label 'cross'; it has none: it gives values"),
-        ({"severities": {"=angry": "low"}}, "evaluators.severities: '' names no metric"),
+        ({"severities": {"=angry": "low"}}, "evaluators.severities: '' is not a metric"),
     ],
 )
 def test_a_setting_that_names_nothing_is_refused_with_what_is_allowed(settings: dict[str, Any], problem: str) -> None:
@@ -174,8 +174,8 @@ def test_an_ambiguous_name_is_refused_with_its_candidates() -> None:
 
 
 def test_severities_have_an_order() -> None:
-    assert [(one, two) for one in SEVERITIES for two in SEVERITIES if at_least(one, two)] == [
-        (one, two) for place, one in enumerate(SEVERITIES) for two in SEVERITIES[: place + 1]
+    assert [(severity, two) for severity in SEVERITIES for two in SEVERITIES if at_least(severity, two)] == [
+        (severity, two) for position, severity in enumerate(SEVERITIES) for two in SEVERITIES[: position + 1]
     ]
 
 
@@ -187,18 +187,18 @@ def test_a_metric_that_is_neither_better_high_nor_low_has_no_threshold_of_its_ow
 
 
 def test_a_conversation_that_passed_has_no_failure_though_a_fault_stands_in_its_scores() -> None:
-    (one,) = subjects([TRIP], [talk(book("Oslo"))])
-    assert one.score is not None
-    assert ("pass", ["wrong_parameters"]) == (one.score.outcome, [fault.kind for fault in one.score.tools[0].faults])
-    assert [] == failures_of(one, [], rules())
+    (item,) = subjects([TRIP], [talk(book("Oslo"))])
+    assert item.score is not None
+    assert ("pass", ["wrong_parameters"]) == (item.score.outcome, [fault.kind for fault in item.score.tools[0].faults])
+    assert [] == failures_of(item, [], rules())
 
 
 def test_each_tool_fault_of_a_failed_conversation_is_one_failure() -> None:
-    (one,) = subjects([TRIP], [talk(book("Oslo"), tool_call("drop", {}))], turn_rule="both")
+    (item,) = subjects([TRIP], [talk(book("Oslo"), tool_call("drop", {}))], turn_rule="both")
     assert [
         ("agentic.tool", "spurious", "drop", None, "high"),
         ("agentic.tool", "wrong_parameters", "book", "city", "high"),
-    ] == sorted(told(failures_of(one, [], rules())))
+    ] == sorted(described(failures_of(item, [], rules())))
 
 
 def test_an_error_that_was_made_good_is_no_failure() -> None:
@@ -206,30 +206,30 @@ def test_an_error_that_was_made_good_is_no_failure() -> None:
     good, bad = subjects(
         [TRIP], [talk(broken, book(), answer="No idea."), talk(broken, answer="No idea.")], turn_rule="both"
     )
-    assert [("agentic.answer", "wrong_answer", None, None, "high")] == told(failures_of(good, [], rules()))[:1]
-    assert "errored" not in {one.label for one in failures_of(good, [], rules())}
-    assert {"errored", "missing"} <= {one.label for one in failures_of(bad, [], rules())}
+    assert [("agentic.answer", "wrong_answer", None, None, "high")] == described(failures_of(good, [], rules()))[:1]
+    assert "errored" not in {failure.label for failure in failures_of(good, [], rules())}
+    assert {"errored", "missing"} <= {failure.label for failure in failures_of(bad, [], rules())}
 
 
-def test_a_wrong_answer_is_told_without_what_is_said_of_tools() -> None:
-    (one,) = subjects([TRIP], [talk(book("Oslo"), answer="It is ZZ99.")], turn_rule="both")
-    found = {each.label: each for each in failures_of(one, [], rules())}
-    assert {"wrong_answer", "wrong_parameters", "output_not_said"} == set(found)
-    assert "city" in found["wrong_parameters"].explanation
-    assert "city" not in found["wrong_answer"].explanation
-    assert 0.0 <= (found["wrong_answer"].value or 0.0) < 0.7
+def test_the_explanation_of_a_wrong_answer_leaves_out_that_of_tools() -> None:
+    (item,) = subjects([TRIP], [talk(book("Oslo"), answer="It is ZZ99.")], turn_rule="both")
+    results = {failure.label: failure for failure in failures_of(item, [], rules())}
+    assert {"wrong_answer", "wrong_parameters", "output_not_said"} == set(results)
+    assert "city" in results["wrong_parameters"].explanation
+    assert "city" not in results["wrong_answer"].explanation
+    assert 0.0 <= (results["wrong_answer"].value or 0.0) < 0.7
 
 
 def test_a_forbidden_answer_is_critical() -> None:
     case = {"case_id": "trip", "turns": [{"query": "A room in Rome", "not_answer": "AB12"}]}
-    (one,) = subjects([case], [talk()])
-    assert [("agentic.answer", "forbidden_answer", None, None, "critical")] == told(failures_of(one, [], rules()))
+    (item,) = subjects([case], [talk()])
+    assert [("agentic.answer", "forbidden_answer", None, None, "critical")] == described(failures_of(item, [], rules()))
 
 
-def test_each_output_that_was_not_said_is_one_failure() -> None:
+def test_each_missing_output_is_one_failure() -> None:
     case = {"case_id": "trip", "outputs": ["AB12", 4711, "CD34"]}
-    (one,) = subjects([case], [talk()])
-    assert [each.explanation for each in failures_of(one, [], rules())] == snapshot(
+    (item,) = subjects([case], [talk()])
+    assert [failure.explanation for failure in failures_of(item, [], rules())] == snapshot(
         ["no answer contains '4711'", "no answer contains 'CD34'"]
     )
 
@@ -242,30 +242,30 @@ def test_a_turn_that_never_came_is_missing_once_the_conversation_ended() -> None
     ended, quiet = subjects(
         [case], [talk(closed_by="end_mark"), talk(answer="No.", closed_by="idle", conversation_id="quiet")]
     )
-    assert [(each.label, each.explanation) for each in failures_of(ended, [], rules())] == snapshot(
+    assert [(failure.label, failure.explanation) for failure in failures_of(ended, [], rules())] == snapshot(
         [("missing_turn", "expected turn 2 (And a taxi?) never came")]
     )
-    assert ["wrong_answer"] == [each.label for each in failures_of(quiet, [], rules())]
+    assert ["wrong_answer"] == [failure.label for failure in failures_of(quiet, [], rules())]
 
 
 def test_a_turn_that_is_not_in_the_case_is_a_failure_where_turns_are_strict_and_no_wrong_answer() -> None:
     longer = conversation(
         turn("A room in Rome", "It is AB12.", book()), turn("Thanks", "Bye"), closed_by="end_of_input", case_id="trip"
     )
-    (one,) = subjects([TRIP], [longer], strict_turns=True)
-    assert [("agentic.conversation", "extra_turn", None, None, "medium")] == told(failures_of(one, [], rules()))
+    (item,) = subjects([TRIP], [longer], strict_turns=True)
+    assert [("agentic.conversation", "extra_turn", None, None, "medium")] == described(failures_of(item, [], rules()))
 
 
 def test_a_given_verdict_is_a_failure_only_where_nothing_else_is_found_wrong() -> None:
     good, bad = talk(book()), talk(book("Oslo"), conversation_id="c2")
-    one, two = subjects([TRIP], [good, bad], {"conversation-1": False, "c2": False}, turn_rule="both")
-    assert [("agentic.conversation", "verdict", None, None, "high")] == told(failures_of(one, [], rules()))
-    assert [("agentic.tool", "wrong_parameters", "book", "city", "high")] == told(failures_of(two, [], rules()))
+    item, two = subjects([TRIP], [good, bad], {"conversation-1": False, "c2": False}, turn_rule="both")
+    assert [("agentic.conversation", "verdict", None, None, "high")] == described(failures_of(item, [], rules()))
+    assert [("agentic.tool", "wrong_parameters", "book", "city", "high")] == described(failures_of(two, [], rules()))
 
 
 def test_what_a_verdict_says_has_passed_has_no_failure() -> None:
-    (one,) = subjects([TRIP], [talk(book("Oslo"), answer="No.")], {"conversation-1": True}, turn_rule="both")
-    assert [] == failures_of(one, [], rules())
+    (item,) = subjects([TRIP], [talk(book("Oslo"), answer="No.")], {"conversation-1": True}, turn_rule="both")
+    assert [] == failures_of(item, [], rules())
 
 
 def test_nothing_fails_by_a_draft_but_by_the_verdict() -> None:
@@ -275,20 +275,20 @@ def test_nothing_fails_by_a_draft_but_by_the_verdict() -> None:
         for labels in ({}, {"conversation-1": False})
     )
     assert [] == failures_of(silent, [], rules())
-    assert [("agentic.conversation", "verdict", None, None, "high")] == told(failures_of(labelled, [], rules()))
+    assert [("agentic.conversation", "verdict", None, None, "high")] == described(failures_of(labelled, [], rules()))
 
 
 def test_a_conversation_without_a_score_has_no_failure_of_the_core() -> None:
-    (one,) = subjects([{"case_id": "other"}], [conversation()])
-    assert [] == core_scores(one)
+    (item,) = subjects([{"case_id": "other"}], [conversation()])
+    assert [] == core_scores(item)
 
 
 def test_a_judge_that_fails_makes_no_failure() -> None:
     failing = PlainJudge(lambda _: JudgeFailure(reason="judge_error", message="wrong_answer"))
-    (one,) = subjects([TRIP], [talk(book())], judge=failing)
-    assert one.score is not None
-    assert "not_evaluated" == one.score.outcome
-    assert [] == failures_of(one, [], rules())
+    (item,) = subjects([TRIP], [talk(book())], judge=failing)
+    assert item.score is not None
+    assert "not_evaluated" == item.score.outcome
+    assert [] == failures_of(item, [], rules())
 
 
 @given(
@@ -301,17 +301,17 @@ def test_a_failed_conversation_has_a_failure_and_another_has_none(
     cities: list[str | None], *, right: bool, ended: bool, labelled: bool
 ) -> None:
     calls = [tool_call("drop", {}) if city is None else book(city) for city in cities]
-    made = talk(*calls, answer="It is AB12." if right else "No.", closed_by="end_mark" if ended else "idle")
+    actual = talk(*calls, answer="It is AB12." if right else "No.", closed_by="end_mark" if ended else "idle")
     verdicts = {"conversation-1": False} if labelled else {}
-    judge = PlainJudge(lambda asked: Verdict(score=float("AB12" in asked.answer), reasoning="."))
-    (one,) = subjects([TRIP], [made], verdicts, judge, turn_rule="both")
-    assert one.score is not None
-    found = failures_of(one, [], rules())
-    assert (one.score.outcome == "fail") == bool(found)
-    assert {each.metric for each in found} <= {metric.name for metric in CORE_METRICS}
+    judge = PlainJudge(lambda question: Verdict(score=float("AB12" in question.answer), reasoning="."))
+    (item,) = subjects([TRIP], [actual], verdicts, judge, turn_rule="both")
+    assert item.score is not None
+    failures = failures_of(item, [], rules())
+    assert (item.score.outcome == "fail") == bool(failures)
+    assert {failure.metric for failure in failures} <= {metric.name for metric in CORE_METRICS}
 
 
-# What the guide says
+# Statements of the guide
 
 
 def test_the_guide_names_every_label_and_its_severity_and_its_settings_are_taken() -> None:
@@ -322,16 +322,16 @@ def test_the_guide_names_every_label_and_its_severity_and_its_settings_are_taken
     for metric in metrics:
         row = rows[metric.name] if metric.name in rows else rows[metric.name.rpartition(".")[2]]
         for label in metric.failing:
-            told = row.partition(f"`{label}`")[2]
+            explanation = row.partition(f"`{label}`")[2]
             severity = next(
-                (word for word in re.findall(r"\w+", re.sub(r"`\w+`", "", told)) if word in SEVERITIES), "high"
+                (term for term in re.findall(r"\w+", re.sub(r"`\w+`", "", explanation)) if term in SEVERITIES), "high"
             )
             assert (metric.name, label, severity) == (metric.name, label, built_in.severity(metric.name, label))
     (block,) = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     settings = Settings.model_validate(tomllib.loads(block)).evaluators
-    told_anew = FailureRules(all_metrics(), settings)
-    assert "critical" == told_anew.severity("agentic.tool", "spurious")
-    assert Threshold(min=3.5) == told_anew.thresholds["agentic.agentest.helpfulness"]
+    rules_again = FailureRules(all_metrics(), settings)
+    assert "critical" == rules_again.severity("agentic.tool", "spurious")
+    assert Threshold(min=3.5) == rules_again.thresholds["agentic.agentest.helpfulness"]
 
 
 def all_metrics() -> list[Metric]:

@@ -11,12 +11,12 @@ from inline_snapshot import snapshot
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.conversations.model import ModelUse
 from otel_agentic.evaluators.base import MetricScore
-from otel_agentic.evaluators.core import TOOL
-from otel_agentic.evaluators.failures import FailureRules, Place, distinct, failures_of, group_failures
+from otel_agentic.evaluators.failures import TOOL, distinct, failures_of, group_failures
 from otel_agentic.evaluators.operations import Calls
 from otel_agentic.evaluators.recovery import Recovery, is_raw_output
+from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.testing import conversation, tool_call, turn
-from tests.evaluators.judged import subject
+from tests.evaluators.ragas_subjects import subject
 
 NO_SEATS: Final = "not enough seats on flight HAT290"
 TRACE: Final = """Traceback (most recent call last):
@@ -43,8 +43,8 @@ def model(calls: int, failed: int) -> ModelUse:
 
 
 def labels(evaluator: Any, about: Any, metric: str) -> list[str | None]:
-    found = evaluator.evaluate(subject(about, None))
-    return [score.label or score.reason for score in found if score.name == f"agentic.operations.{metric}"]
+    results = evaluator.evaluate(subject(about, None))
+    return [score.label or score.reason for score in results if score.name == f"agentic.operations.{metric}"]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def labels(evaluator: Any, about: Any, metric: str) -> list[str | None]:
         ([turn("Book it", "Done.", works())], None),
         ([turn("Book it", "Done.", fails(), works())], "recovered"),
         ([turn("Book it", "One moment.", fails()), turn("And?", "Done.", works())], "recovered"),
-        # What an answer says of it, in the words for trouble of several languages, or in those of the error.
+        # An answer mentions the error in words for trouble of several languages, or in those of the error itself.
         ([turn("Book it", "I couldn't book this flight.", fails())], "reported"),
         ([turn("Book it", "This flight isn't available.", fails())], "reported"),
         ([turn("Buch", "Leider ist der Flug voll.", fails())], "reported"),
@@ -94,7 +94,7 @@ def test_the_failure_of_an_agent_is_not_that_of_the_tool_inside_too() -> None:
         ("Go", None, {"error": "RateLimitError", "answer_captured": False}, "error"),
         ("Go", None, {"models": (model(3, 3),), "answer_captured": False}, "error"),
         ("Go", None, {"models": (model(3, 2),), "answer_captured": False}, "content_not_captured"),
-        # Without any content nobody knows whether there was an answer.
+        # Without any content it is unknown whether there was an answer.
         (None, None, {"error": "x", "answer_captured": False, "query_captured": False}, "content_not_captured"),
         ("Go", "Execution logs:\n4\nLast output from code snippet:\nNone", {}, "raw_output"),
         ("Go", "Last output from code snippet:\n4", {}, "raw_output"),
@@ -129,16 +129,16 @@ def test_a_long_line_takes_no_time(line: str) -> None:
 
 def test_an_unhandled_failure_is_not_listed_as_a_fault_of_the_tool_too() -> None:
     about = conversation(turn("Book it", "Your flight is booked.", fails("book"), fails("pay")))
-    place = Place.of(about)
+    position = Location.of(about)
     rules = FailureRules(Recovery.metrics, EvaluatorSettings())
     faults = [MetricScore(name=TOOL, label=kind, tool_name="book") for kind in ("errored", "missing")]
 
-    found = distinct(rules.failures(place, [*faults, *Recovery().evaluate(subject(about, None))]))
+    results = distinct(rules.failures(position, [*faults, *Recovery().evaluate(subject(about, None))]))
 
     assert [("missing", "book"), ("unhandled", "book"), ("unhandled", "pay")] == [
-        (failure.label, failure.tool_name) for failure in found
+        (failure.label, failure.tool_name) for failure in results
     ]
-    assert ["errored", "missing"] == [failure.label for failure in distinct(rules.failures(place, faults))]
+    assert ["errored", "missing"] == [failure.label for failure in distinct(rules.failures(position, faults))]
 
 
 def test_failures_are_listed_without_a_case_and_without_a_judge() -> None:
@@ -149,8 +149,8 @@ def test_failures_are_listed_without_a_case_and_without_a_judge() -> None:
         turn("Again", "The same.", works("poll"), works("poll"), works("poll")),
     )
     evaluators = (Recovery(), Calls())
-    scores = [score for one in evaluators for score in one.evaluate(subject(about, None))]
-    rules = FailureRules([metric for one in evaluators for metric in one.metrics], EvaluatorSettings())
+    scores = [score for evaluator in evaluators for score in evaluator.evaluate(subject(about, None))]
+    rules = FailureRules([metric for evaluator in evaluators for metric in evaluator.metrics], EvaluatorSettings())
 
     groups = group_failures(failures_of(subject(about, None), scores, rules), rules.metrics)
 

@@ -1,10 +1,11 @@
-"""Evaluators from files of a user's own: loaded by `path.py:name`, versioned by content, and refused with what is wrong."""
+"""Evaluators from files of a user's own: loaded by `path.py:name`, versioned by content, and refused with the problem."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -16,10 +17,7 @@ from otel_agentic.evaluators.custom import evaluator_of
 from otel_agentic.evaluators.registry import chosen
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.testing import conversation, turn
-from tests.snapshots import ending, passage, raises, whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.snapshots import ending, exactly, passage, raises
 
 SETTINGS = EvaluatorSettings()
 #: No `from __future__`: annotations are the types themselves.
@@ -98,12 +96,12 @@ def test_functions_classes_and_objects_of_a_file_are_evaluators(tmp_path: Path) 
     ran = list(evaluate(chosen(settings).evaluators, [about]))
 
     assert {"house.brief": [1.0, 0.0], "house.turns": [2.0]} == {
-        one.evaluator.name: [score.value for score in one.scores] for one in ran
+        item.evaluator.name: [score.value for score in item.scores] for item in ran
     }
     assert "house.turns" == evaluator_of(f"{path}:given", SETTINGS).name
 
 
-def test_the_version_is_its_own_and_that_of_the_file_whatever_holds_it(tmp_path: Path) -> None:
+def test_the_version_depends_on_the_evaluator_and_the_content_of_its_file(tmp_path: Path) -> None:
     path = written(tmp_path)
     names = ("brief", "Turns", "given", "frozen")
     before = {name: evaluator_of(f"{path}:{name}", SETTINGS).version for name in names}
@@ -117,7 +115,7 @@ def test_the_version_is_its_own_and_that_of_the_file_whatever_holds_it(tmp_path:
     assert 7 == evaluator_of(f"{path}:frozen", SETTINGS).limit  # type: ignore[union-attr]  # of the test's own class
 
 
-def test_the_same_file_is_run_once_and_may_import_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_file_is_run_once_and_may_import_its_neighbours(tmp_path: Path) -> None:
     written(tmp_path, "COUNT = []\n", "beside_checks.py")
     text = "import beside_checks\nbeside_checks.COUNT.append(1)\n" + dedent(CHECKS)
     path = written(tmp_path, text)
@@ -132,29 +130,31 @@ def test_the_same_file_is_run_once_and_may_import_what_lies_beside_it(tmp_path: 
 
 @pytest.mark.parametrize("given", ["checks.py", "checks:brief", "checks.py:", "checks.py:two words", ":brief", ""])
 def test_a_name_of_another_form_is_refused(given: str) -> None:
-    assert whole(refused(given), given=given) == snapshot(
+    assert exactly(refused(given), given=given) == snapshot(
         "evaluator <given>: give FILE.py:NAME, as in checks.py:polite"
     )
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "absent.py"
-    assert whole(refused(f"{path}:brief"), path=path) == snapshot(
+    assert exactly(refused(f"{path}:brief"), path=path) == snapshot(
         "evaluator <path>:brief: <path> cannot be read: No such file or directory"
     )
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "explanation"),
     [
         ("absent", "there is no absent in {path}"),
         ("plain", "plain is a function; put @evaluator(...) of otel_agentic before it"),
         ("LIMIT", "LIMIT, of type int, is no evaluator: it has none of evaluate, ask, evaluate_group"),
     ],
 )
-def test_what_is_no_evaluator_is_told_with_those_that_are_there(tmp_path: Path, name: str, told: str) -> None:
+def test_a_name_that_is_no_evaluator_is_refused_with_the_available_ones(
+    tmp_path: Path, name: str, explanation: str
+) -> None:
     path = written(tmp_path)
-    assert whole(refused(f"{path}:{name}"), path=path, name=name, value=told.format(path=path)) == snapshot(
+    assert exactly(refused(f"{path}:{name}"), path=path, name=name, value=explanation.format(path=path)) == snapshot(
         "evaluator <path>:<name>: <value>; evaluators in checks.py: brief, Turns, Frozen, given, frozen"
     )
 
@@ -167,7 +167,7 @@ def test_a_file_without_an_evaluator_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "explanation"),
     [
         ("x = 1\ny = z\n", "line 2: NameError: name 'z' is not defined"),
         ("x = 1\n\ndef broken(:\n", "line 3: SyntaxError: invalid syntax"),
@@ -180,16 +180,16 @@ def test_a_file_without_an_evaluator_says_so(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_does_not_load_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+def test_a_file_that_does_not_load_is_refused_with_its_line(tmp_path: Path, text: str, explanation: str) -> None:
     path = written(tmp_path, text)
-    assert passage(refused(f"{path}:brief"), path=path, told=told) == snapshot(
-        "evaluator <path>:brief: <path> does not load: <told>"
+    assert passage(refused(f"{path}:brief"), path=path, explanation=explanation) == snapshot(
+        "evaluator <path>:brief: <path> does not load: <explanation>"
     )
     assert not [name for name in sys.modules if name.startswith("otel_agentic_evaluators_checks_") and "brief" in name]
 
 
-def test_what_its_class_says_of_the_settings_is_told_as_it_is_and_other_errors_with_their_name(tmp_path: Path) -> None:
-    made = """
+def test_errors_of_settings_keep_their_message_and_other_errors_name_their_class(tmp_path: Path) -> None:
+    actual = """
         from otel_agentic.errors import ConfigError
 
         class Choosy:
@@ -199,16 +199,16 @@ def test_what_its_class_says_of_the_settings_is_told_as_it_is_and_other_errors_w
             def from_settings(cls, settings):
                 raise {error}
     """
-    path = written(tmp_path, made.format(error="ConfigError('evaluators.prices: give one')"))
+    path = written(tmp_path, actual.format(error="ConfigError('evaluators.prices: give one')"))
     with raises(ConfigError, snapshot("evaluators.prices: give one")):
         evaluator_of(f"{path}:Choosy", SETTINGS)
-    written(tmp_path, made.format(error="ValueError('x')"))
-    assert whole(refused(f"{path}:Choosy"), path=path) == snapshot(
+    written(tmp_path, actual.format(error="ValueError('x')"))
+    assert exactly(refused(f"{path}:Choosy"), path=path) == snapshot(
         "evaluator <path>:Choosy: it cannot be made: ValueError: x"
     )
 
 
-_WORD = """
+_TERM = """
     import wording
     from otel_agentic import Turn, evaluator
 
@@ -219,33 +219,33 @@ _WORD = """
 
 
 def word_of(folder: Path) -> object:
-    made: Any = evaluator_of(f"{folder / 'checks.py'}:word", SETTINGS)
-    return made.function(None)
+    actual: Any = evaluator_of(f"{folder / 'checks.py'}:word", SETTINGS)
+    return actual.function(None)
 
 
-def test_files_of_two_folders_import_each_what_lies_beside_itself(tmp_path: Path) -> None:
+def test_files_of_two_folders_import_their_own_neighbours(tmp_path: Path) -> None:
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
         written(tmp_path / name, f"WORD = {name!r}", "wording.py")
-        written(tmp_path / name, _WORD)
+        written(tmp_path / name, _TERM)
 
     assert ["here", "there", "here"] == [word_of(tmp_path / name) for name in ("here", "there", "here")]
 
 
-def test_an_edited_file_imports_anew_what_was_edited_beside_it(tmp_path: Path) -> None:
+def test_an_edited_file_imports_its_edited_neighbour_again(tmp_path: Path) -> None:
     written(tmp_path, "WORD = 'here'", "wording.py")
-    written(tmp_path, _WORD)
+    written(tmp_path, _TERM)
     first = word_of(tmp_path)
     written(tmp_path, "WORD = 'edited'  # longer, so that no compiled copy is taken for it", "wording.py")
-    written(tmp_path, f"{_WORD}\n    # edited\n")
+    written(tmp_path, f"{_TERM}\n    # edited\n")
 
     assert ["here", "edited"] == [first, word_of(tmp_path)]
 
 
 def test_files_of_one_folder_share_what_they_import(tmp_path: Path) -> None:
     written(tmp_path, "WORD = 'here'", "wording.py")
-    written(tmp_path, _WORD)
-    written(tmp_path, f"{_WORD}\n    WORDING = wording\n", "others.py")
+    written(tmp_path, _TERM)
+    written(tmp_path, f"{_TERM}\n    WORDING = wording\n", "others.py")
     word_of(tmp_path)
     before = sys.modules["wording"]
 

@@ -1,9 +1,9 @@
-"""Failures by cause: each is in exactly one group, the groups add up, and nobody who joins them loses one."""
+"""Failures by cause: each is in exactly one group, the groups add up, and joining them loses none."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -11,18 +11,19 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.config import Threshold
-from otel_agentic.evaluators.failures import SEVERITIES, Cause, cause_of, group_failures, joined, merged, ordered
+from otel_agentic.evaluators.failures import Cause, ErrorGroup, cause_of, group_failures, joined, merged, ordered
+from otel_agentic.evaluators.run import SEVERITIES, Failure
 from otel_agentic.testing import NOON_NS, SECOND_NS
-from tests.evaluators.failing import METRICS, MOOD, TONE, failure, moved, place, rules
-
-if TYPE_CHECKING:
-    from otel_agentic.evaluators.failures import ErrorGroup, Failure
+from tests.evaluators.failing import METRICS, MOOD, TONE, failure, location, moved, rules
 
 BY_NAME: Final = rules().metrics
 DAY_NS: Final = 24 * 3600 * SECOND_NS
 
-PLACES: Final = st.builds(
-    place, st.sampled_from(["c1", "c2", "c3"]), day=st.integers(0, 3), environment=st.sampled_from(["", "production"])
+LOCATIONS: Final = st.builds(
+    location,
+    st.sampled_from(["c1", "c2", "c3"]),
+    day=st.integers(0, 3),
+    environment=st.sampled_from(["", "production"]),
 )
 FAILURES: Final = st.lists(
     st.builds(
@@ -30,7 +31,7 @@ FAILURES: Final = st.lists(
         st.sampled_from([metric.name for metric in METRICS] + ["agentic.tool", "gone"]),
         st.sampled_from([None, "angry", "furious", "missing"]),
         st.sampled_from(SEVERITIES),
-        place=PLACES,
+        location=LOCATIONS,
         tool_name=st.sampled_from([None, "book", ""]),
         parameter=st.sampled_from([None, "city"]),
         turn_index=st.sampled_from([None, 0, 1]),
@@ -45,44 +46,49 @@ def groups_of(failures: list[Failure]) -> list[ErrorGroup]:
 
 
 def all_in(groups: list[ErrorGroup]) -> Counter[Failure]:
-    return Counter(one for group in groups for one in group.failures)
+    return Counter(item for group in groups for item in group.failures)
 
 
 def test_failures_of_one_metric_label_tool_and_parameter_are_one_group() -> None:
-    wrong = failure("agentic.tool", "wrong_parameters", "high", tool_name="book", parameter="city")
+    invalid = failure("agentic.tool", "wrong_parameters", "high", tool_name="book", parameter="city")
     other = failure("agentic.tool", "wrong_parameters", "high", tool_name="book", parameter="nights")
-    found = groups_of([wrong, moved(wrong, "c2", 1), other, moved(wrong, "c2", 2)])
-    assert [(group.title, len(group.failures), group.conversations, group.share) for group in found] == snapshot(
+    groups = groups_of([invalid, moved(invalid, "c2", 1), other, moved(invalid, "c2", 2)])
+    assert [(group.title, len(group.failures), group.conversations, group.share) for group in groups] == snapshot(
         [
             ("book was given a wrong city", 3, 2, 0.75),
             ("book was given a wrong nights", 1, 1, 0.25),
         ]
     )
-    assert (Cause("agentic.tool", "wrong_parameters", "book", "city"),) == found[0].causes
+    assert (Cause("agentic.tool", "wrong_parameters", "book", "city"),) == groups[0].causes
 
 
 def test_a_group_tells_when_it_was_seen_and_shows_its_newest_example() -> None:
-    one = failure(explanation="old")
-    (group,) = groups_of([moved(one, "c1", 3), moved(one, "c2", 7), moved(one, "c3", 5)])
+    item = failure(explanation="old")
+    (group,) = groups_of([moved(item, "c1", 3), moved(item, "c2", 7), moved(item, "c3", 5)])
     assert (NOON_NS + 3 * DAY_NS, NOON_NS + 7 * DAY_NS) == (group.first_seen_ns, group.last_seen_ns)
-    assert "c2" == group.example.place.conversation_id
-    assert ["c2", "c3", "c1"] == [each.place.conversation_id for each in group.failures]
+    assert "c2" == group.example.location.conversation_id
+    assert ["c2", "c3", "c1"] == [entry.location.conversation_id for entry in group.failures]
 
 
 def test_the_example_is_the_newest_of_the_worst_severity() -> None:
-    low, high = failure(severity="low", place=place("new", day=9)), failure(severity="high", place=place("old"))
+    low, high = (
+        failure(severity="low", location=location("new", day=9)),
+        failure(severity="high", location=location("old")),
+    )
     (group,) = groups_of([low, high])
-    assert ("high", "old") == (group.severity, group.example.place.conversation_id)
+    assert ("high", "old") == (group.severity, group.example.location.conversation_id)
 
 
 def test_the_same_conversation_in_two_environments_is_two() -> None:
-    (group,) = groups_of([failure(place=place(environment=name)) for name in ("staging", "production", "production")])
+    (group,) = groups_of(
+        [failure(location=location(environment=name)) for name in ("staging", "production", "production")]
+    )
     assert 2 == group.conversations
 
 
 def test_the_worst_group_comes_first_then_the_one_with_most_conversations() -> None:
     rare = failure("agentic.tool", "forbidden", "critical", tool_name="drop")
-    often = [failure("agentic.tool", "missing", "high", tool_name="book", place=place(f"c{n}")) for n in range(3)]
+    often = [failure("agentic.tool", "missing", "high", tool_name="book", location=location(f"c{n}")) for n in range(3)]
     thrice = [failure("agentic.answer", "wrong_answer", "high", turn_index=n) for n in range(5)]
     assert [group.title for group in groups_of([*thrice, *often, rare])] == snapshot([
         "drop was called though it is forbidden", "book was not called where it is expected", "the answer was wrong",
@@ -90,7 +96,7 @@ def test_the_worst_group_comes_first_then_the_one_with_most_conversations() -> N
 
 
 @pytest.mark.parametrize(
-    ("one", "title"),
+    ("item", "title"),
     [
         (failure(), "mood: angry"),
         (failure(label="furious", tool_name="book"), "mood: furious (book)"),
@@ -105,8 +111,8 @@ def test_the_worst_group_comes_first_then_the_one_with_most_conversations() -> N
         (failure("agentic.conversation", "missing_turn"), "an expected turn never came"),
     ],
 )
-def test_a_title_says_what_goes_wrong(one: Failure, title: str) -> None:
-    assert [title] == [group.title for group in groups_of([one])]
+def test_a_title_says_what_goes_wrong(item: Failure, title: str) -> None:
+    assert [title] == [group.title for group in groups_of([item])]
 
 
 def test_every_fault_and_reason_of_the_core_has_a_title_of_its_own() -> None:
@@ -124,12 +130,12 @@ def test_nothing_is_no_group() -> None:
 
 @given(FAILURES)
 def test_each_failure_is_in_exactly_one_group_and_the_counts_add_up(failures: list[Failure]) -> None:
-    found = groups_of(failures)
-    assert Counter(failures) == all_in(found)
-    assert len(failures) == sum(len(group.failures) for group in found)
-    assert len(found) == len({cause_of(one) for one in failures}) == len({group.causes for group in found})
+    groups = groups_of(failures)
+    assert Counter(failures) == all_in(groups)
+    assert len(failures) == sum(len(group.failures) for group in groups)
+    assert len(groups) == len({cause_of(item) for item in failures}) == len({group.causes for group in groups})
     if failures:
-        assert 1.0 == pytest.approx(sum(group.share for group in found))
+        assert 1.0 == pytest.approx(sum(group.share for group in groups))
 
 
 @given(FAILURES, st.randoms(use_true_random=False))
@@ -141,34 +147,34 @@ def test_the_order_of_failures_changes_nothing(failures: list[Failure], random: 
 
 @given(FAILURES)
 def test_a_group_is_as_bad_as_its_worst_failure_and_groups_are_in_order(failures: list[Failure]) -> None:
-    found = groups_of(failures)
-    for group in found:
-        assert max(SEVERITIES.index(one.severity) for one in group.failures) == SEVERITIES.index(group.severity)
+    groups = groups_of(failures)
+    for group in groups:
+        assert max(SEVERITIES.index(item.severity) for item in group.failures) == SEVERITIES.index(group.severity)
         assert group.example in group.failures
         assert group.example.severity == group.severity
-    assert found == ordered(reversed(found))
+    assert groups == ordered(reversed(groups))
 
 
 @given(FAILURES, st.data())
 def test_joining_groups_keeps_every_failure_and_share(failures: list[Failure], data: st.DataObject) -> None:
-    found = groups_of(failures)
-    some = data.draw(st.lists(st.sampled_from(found), min_size=1, unique=True)) if found else []
+    groups = groups_of(failures)
+    some = data.draw(st.lists(st.sampled_from(groups), min_size=1, unique=True)) if groups else []
     if not some:
         return
-    one = joined(some, "the cause")
-    rest = [group for group in found if group not in some]
-    assert Counter(failures) == all_in([one, *rest])
-    assert sum(group.share for group in some) == pytest.approx(one.share)
-    assert {cause for group in some for cause in group.causes} == set(one.causes)
-    assert "the cause" == one.title
+    item = joined(some, "the cause")
+    rest = [group for group in groups if group not in some]
+    assert Counter(failures) == all_in([item, *rest])
+    assert sum(group.share for group in some) == pytest.approx(item.share)
+    assert {cause for group in some for cause in group.causes} == set(item.causes)
+    assert "the cause" == item.title
 
 
 @given(FAILURES, st.lists(st.one_of(st.text(max_size=20), st.from_regex(r"\d{1,2}(, ?\d{1,2}){0,4} = [a-z ]{0,9}"))))
-def test_whatever_a_judge_says_no_failure_is_lost_or_counted_twice(failures: list[Failure], said: list[str]) -> None:
-    found = groups_of(failures)
-    after = merged(found, said)
+def test_no_reply_of_a_judge_loses_or_repeats_a_failure(failures: list[Failure], stated: list[str]) -> None:
+    groups = groups_of(failures)
+    after = merged(groups, stated)
     assert Counter(failures) == all_in(after)
-    assert sorted(cause for group in found for cause in map(repr, group.causes)) == sorted(
+    assert sorted(cause for group in groups for cause in map(repr, group.causes)) == sorted(
         cause for group in after for cause in map(repr, group.causes)
     )
     assert after == ordered(after)
@@ -176,34 +182,34 @@ def test_whatever_a_judge_says_no_failure_is_lost_or_counted_twice(failures: lis
 
 def test_groups_that_a_judge_puts_together_are_one_with_its_words() -> None:
     failures = [failure("agentic.tool", "missing", "high", tool_name=name) for name in ("a", "b", "c")]
-    found = merged(groups_of(failures), ["1, 3 = nobody tells the agent of its tools"])
-    assert [(group.title, len(group.failures)) for group in found] == snapshot(
-        [("nobody tells the agent of its tools", 2), ("b was not called where it is expected", 1)]
+    results = merged(groups_of(failures), ["1, 3 = the agent does not know its tools"])
+    assert [(group.title, len(group.failures)) for group in results] == snapshot(
+        [("the agent does not know its tools", 2), ("b was not called where it is expected", 1)]
     )
 
 
 @pytest.mark.parametrize(
-    "said",
+    "stated",
     [
         [], ["1"], ["1 = alone"], ["1, 1 = twice itself"], ["1, 9 = of which one is not there"], ["0, 1 = so is this"],
         ["all of them"], ["1, 2"], ["1, 2: another sign"], ["-1, 2 = minus"], ["1, " + "9" * 5000 + " = long"], ["\u0661, \u0662 = digits of another script"],
     ],
 )  # fmt: skip
-def test_what_a_judge_says_wrongly_changes_nothing(said: list[str]) -> None:
+def test_what_a_judge_says_wrongly_changes_nothing(stated: list[str]) -> None:
     failures = [failure("agentic.tool", "missing", "high", tool_name=name) for name in ("a", "b", "c")]
-    assert groups_of(failures) == merged(groups_of(failures), said)
+    assert groups_of(failures) == merged(groups_of(failures), stated)
 
 
 def test_a_group_that_was_joined_once_is_not_joined_again() -> None:
     failures = [failure("agentic.tool", "missing", "high", tool_name=name) for name in ("a", "b", "c", "d")]
-    found = merged(groups_of(failures), ["1, 2 = first", "2, 3, 4 = second", "1, 4 = third"])
+    results = merged(groups_of(failures), ["1, 2 = first", "2, 3, 4 = second", "1, 4 = third"])
     assert [("first", ["a", "b"]), ("second", ["c", "d"])] == [
-        (group.title, sorted(one.tool_name or "" for one in group.failures)) for group in found
+        (group.title, sorted(item.tool_name or "" for item in group.failures)) for group in results
     ]
 
 
 def test_joined_groups_without_words_of_a_judge_are_named_after_the_worst() -> None:
     low, high = failure(severity="low"), failure("agentic.tool", "forbidden", "critical", tool_name="drop")
-    (one,) = merged(groups_of([low, high]), ["2, 1 = "])
-    assert one.title == snapshot("drop was called though it is forbidden, and 1 alike")
-    assert ("critical", MOOD.name) == (one.severity, one.causes[1].metric)
+    (item,) = merged(groups_of([low, high]), ["2, 1 = "])
+    assert item.title == snapshot("drop was called though it is forbidden, and 1 similar")
+    assert ("critical", MOOD.name) == (item.severity, item.causes[1].metric)

@@ -1,6 +1,6 @@
 """The laws of every judged metric that is installed: its prompts, the fence around material, and what becomes of bad replies.
 
-They are of the general kind: a new evaluator is under them as soon as it is installed.
+They apply to every installed evaluator, new ones included.
 """
 
 from __future__ import annotations
@@ -8,51 +8,51 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
-from otel_agentic.evaluators.registry import all_evaluators, asks
+from otel_agentic.evaluators.base import asks
+from otel_agentic.evaluators.registry import all_evaluators
 from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import AskingJudge, JudgeFailure, LangChainJudge, Verdict
-from otel_agentic.judges.messages import messages, read_text, shown_fields
+from otel_agentic.judges.messages import Way, messages, read_text, shown_fields
 from otel_agentic.judges.prompts import KINDS, merge_rubric
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.scripted import about
 from tests.judges.models import Bare, Structured, Tools, fields_of
-from tests.judges.parts import Purse
-from tests.judges.test_judges_hostile import ATTACKS, outside, pairs
+from tests.judges.parts import CallBudget
+from tests.judges.test_judges_hostile import ATTACKS, Attack, outside, pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from langchain_core.messages import BaseMessage
-
     from otel_agentic.evaluators import AskingEvaluator, MetricScore, Subject
     from otel_agentic.judges import Question
     from otel_agentic.judges.base import ReplyForm, Rubric
-    from otel_agentic.judges.messages import Way
 
-JUDGED: Final[dict[str, AskingEvaluator]] = {one.name: one for one in all_evaluators(EvaluatorSettings()) if asks(one)}
-EVERY: Final = pytest.mark.parametrize("evaluator", JUDGED.values(), ids=JUDGED.keys())
-RUBRICS: Final = {rubric.name: rubric for one in JUDGED.values() for rubric in one.rubrics}
+JUDGE_EVALUATORS: Final[dict[str, AskingEvaluator]] = {
+    evaluator.name: evaluator for evaluator in all_evaluators(EvaluatorSettings()) if asks(evaluator)
+}
+EVERY: Final = pytest.mark.parametrize("evaluator", JUDGE_EVALUATORS.values(), ids=JUDGE_EVALUATORS.keys())
+RUBRICS: Final = {rubric.name: rubric for evaluator in JUDGE_EVALUATORS.values() for rubric in evaluator.rubrics}
 MODELS: Final[dict[Way, type[Bare]]] = {"structured": Structured, "tool": Tools, "text": Bare}
 WAYS: Final[tuple[Way, ...]] = tuple(MODELS)
 CAP: Final = 20_000
 #: The first attack of each kind.
 ONE_OF_EACH: Final = tuple({attack.kind: attack for attack in reversed(ATTACKS)}.values())
-#: As many labels as there are: each is said once, so that every question is reached that hangs on one.
+#: As many labels as there are: each is replied once, so that every question that depends on one is reached.
 MOST_LABELS: Final = max([len(rubric.form.labels) for rubric in RUBRICS.values()], default=1)
 
 
+@cache
 def subject(text: str = "a trip to Rome") -> Subject:
-    """Return a conversation that lacks nothing, with a text in every place that a stranger may fill."""
+    """Return a conversation that lacks nothing, with a text in every field that holds untrusted input."""
     calls = (
         tool_call("book", {"city": f"Rome {text}", text: text}, result={"state": text}),
         tool_call(text or "none", {"q": text}, result=None, result_captured=False, error=text),
@@ -86,14 +86,14 @@ def subject(text: str = "a trip to Rome") -> Subject:
 
 
 def rubric_of(human: str) -> Rubric:
-    """Return the rubric that a model is asked by: its instructions stand behind the material, word for word."""
+    """Return the rubric that a model is asked by: its instructions follow the material verbatim."""
     _, _, rest = human.partition("\n</data ")
-    (found,) = {one.name: one for one in RUBRICS.values() if f"\n\n{one.instructions}\n\n" in rest}.values()
-    return found
+    (results,) = {item.name: item for item in RUBRICS.values() if f"\n\n{item.instructions}\n\n" in rest}.values()
+    return results
 
 
 def reply(form: ReplyForm, choice: int = 0) -> str:
-    """Return a right reply; `choice` says which label, and whether a score is the best or the worst one."""
+    """Return a right reply; `choice` selects the label, and whether a score is the best or the worst one."""
     value: object = {
         "score": form.high if choice == 0 else form.low,
         "label": form.labels[choice % len(form.labels)] if form.labels else "",
@@ -104,13 +104,13 @@ def reply(form: ReplyForm, choice: int = 0) -> str:
 
 @dataclass
 class Run:
-    """What an evaluator says of a subject where its model replies in some way, and what was asked meanwhile."""
+    """The scores of an evaluator for a subject with some replies of its model, and the questions asked."""
 
     evaluator: AskingEvaluator
     say: Any
     way: Way = "text"
     tries: int = 1
-    budget: Purse = field(default_factory=Purse)
+    budget: CallBudget = field(default_factory=CallBudget)
     questions: list[Question] = field(default_factory=list)
     answers: list[Verdict | JudgeFailure] = field(default_factory=list)
 
@@ -119,11 +119,11 @@ class Run:
         chat = MODELS[self.way](say_to_all=self.say, forms=forms)
         settings = JudgeSettings(method=self.way, tries=self.tries, backoff_s=0.0, concurrency=1, timeout_s=5)
         judge = LangChainJudge(chat, settings)
-        asking = AskingJudge(judge, budget=self.budget)
+        requests = AskingJudge(judge, budget=self.budget)
 
         def ask(questions: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
             self.questions += questions
-            for number, answer in enumerate(asking.judge(questions)):
+            for number, answer in enumerate(requests.judge(questions)):
                 self.answers.append(answer)
                 yield number, answer
 
@@ -136,46 +136,48 @@ class Run:
 def asked_about(
     evaluator: AskingEvaluator, about_it: Subject, choice: int = 0
 ) -> tuple[list[Question], list[MetricScore]]:
-    """Return what an evaluator asks where every reply is right, and what it says then; no model stands between."""
-    asked: list[Question] = []
+    """Return the questions of an evaluator if every reply is right, and its scores; no model is involved."""
+    requested: list[Question] = []
 
     def ask(questions: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
-        asked.extend(questions)
+        requested.extend(questions)
         for number, question in enumerate(questions):
             assert question.rubric is not None
             read = read_text(reply(question.rubric.form, choice), question.rubric.form)
             yield number, Verdict(score=read.score, reasoning=read.reasoning, label=read.label, texts=read.texts)
 
     (ran,) = evaluate([evaluator], [about_it], ask)
-    return asked, list(ran.scores)
+    return requested, list(ran.scores)
 
 
 def choosing(choice: int) -> Any:
-    return lambda got: reply(rubric_of(str(got[-1].content)).form, choice)
+    return lambda actual: reply(rubric_of(str(actual[-1].content)).form, choice)
 
 
-def places(scores: Sequence[MetricScore]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """Return value and label of each score, by what it is a score of; several of one place by their order."""
-    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
-    for one in scores:
-        found[one.name, one.turn_index, one.position, one.tool_name, one.parameter].append((one.value, one.label))
-    return {(*place, number): each for place, given in found.items() for number, each in enumerate(given)}
+def scores_by_location(scores: Sequence[MetricScore]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Return value and label of each score, by its location; several of one location by their order."""
+    results: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    for score in scores:
+        results[score.name, score.turn_index, score.position, score.tool_name, score.parameter].append(
+            (score.value, score.label)
+        )
+    return {(*position, number): item for position, given in results.items() for number, item in enumerate(given)}
 
 
 def test_the_families_of_judged_metrics_are_under_these_laws() -> None:
-    assert {"agentest", "ragas"} <= {name.partition(".")[0] for name in JUDGED}
+    assert {"agentest", "ragas"} <= {name.partition(".")[0] for name in JUDGE_EVALUATORS}
     assert len(ATTACKS) >= 60
 
 
 def test_no_two_prompts_share_a_name_and_each_says_what_it_is() -> None:
     by_name: dict[str, set[Rubric]] = defaultdict(set)
-    for one in (*(rubric for evaluator in JUDGED.values() for rubric in evaluator.rubrics), merge_rubric()):
-        by_name[one.name].add(one)
-        assert one.version
-        assert one.name not in KINDS
-        assert one.instructions == one.instructions.strip() != ""
-        assert not re.search(r"\{\{?\s*\w+\s*\}?\}", one.instructions), "nothing is filled in"
-        assert "<data" not in one.instructions
+    for item in (*(rubric for evaluator in JUDGE_EVALUATORS.values() for rubric in evaluator.rubrics), merge_rubric()):
+        by_name[item.name].add(item)
+        assert item.version
+        assert item.name not in KINDS
+        assert item.instructions == item.instructions.strip() != ""
+        assert not re.search(r"\{\{?\s*\w+\s*\}?\}", item.instructions), "nothing is filled in"
+        assert "<data" not in item.instructions
     assert {name for name, rubrics in by_name.items() if len(rubrics) > 1} == set()
 
 
@@ -183,35 +185,48 @@ def test_no_two_prompts_share_a_name_and_each_says_what_it_is() -> None:
 def test_every_prompt_of_an_evaluator_is_reached_and_no_other_and_names_what_it_shows(
     evaluator: AskingEvaluator,
 ) -> None:
-    asked: list[Question] = []
+    questions: list[Question] = []
     for choice in range(MOST_LABELS):
-        asked += asked_about(evaluator, subject(), choice)[0]
-    assert {one.name for one in evaluator.rubrics} == {one.rubric.name for one in asked if one.rubric is not None}
-    for question in asked:
+        questions += asked_about(evaluator, subject(), choice)[0]
+    assert {item.name for item in evaluator.rubrics} == {
+        item.rubric.name for item in questions if item.rubric is not None
+    }
+    for question in questions:
         assert question.rubric in evaluator.rubrics
         for name, _ in question.material:
             assert re.fullmatch(r"[a-z][a-z_]*", name)
-            assert f"`{name}`" in question.rubric.instructions, f"{question.rubric.name} does not say what {name} is"
+            assert f"`{name}`" in question.rubric.instructions, f"{question.rubric.name} does not describe {name}"
 
 
-@EVERY
-def test_no_attack_leaves_the_fence_nor_changes_a_word_of_what_is_told(evaluator: AskingEvaluator) -> None:
+def check_fence(evaluator: AskingEvaluator, attacks: Sequence[Attack]) -> None:
+    """Check that the texts outside the fence are the same with and without attacks."""
     usual: set[tuple[str, str]] = set()
-    for number, attack in enumerate((None, *ATTACKS)):
-        for question in asked_about(evaluator, subject() if attack is None else subject(attack.whole))[0]:
+    for number, attack in enumerate((None, *attacks)):
+        for question in asked_about(evaluator, subject() if attack is None else subject(attack.full_text))[0]:
             rubric = question.rubric
             assert rubric is not None
-            # In each way where nobody attacks, and in one of them, in turn, where somebody does.
+            # Each way without an attack, and one of them in turn with an attack.
             for way in WAYS if attack is None else (WAYS[number % len(WAYS)],):
                 sent = messages(question, rubric.instructions, way, max_characters=CAP)
-                told = (rubric.name, outside([*sent]))
+                texts = (rubric.name, outside([*sent]))
                 if attack is None:
-                    usual.add(told)
-                assert told in usual, (attack, rubric.name, way)
+                    usual.add(texts)
+                assert texts in usual, (attack, rubric.name, way)
             assert shown_fields(question, CAP) == fields_of(sent[1][1])
             mark, line = sent[1][1].split("\n")[:2]
             assert mark.removeprefix("<data ").removesuffix(">") not in line
     assert usual
+
+
+@EVERY
+def test_an_attack_of_each_kind_stays_within_the_fence(evaluator: AskingEvaluator) -> None:
+    check_fence(evaluator, ONE_OF_EACH)
+
+
+@pytest.mark.slow
+@EVERY
+def test_no_attack_leaves_the_fence_or_changes_the_instructions(evaluator: AskingEvaluator) -> None:
+    check_fence(evaluator, ATTACKS)
 
 
 @EVERY
@@ -228,42 +243,54 @@ def test_each_text_is_cut_to_the_setting_and_says_by_how_much(evaluator: AskingE
 
 @dataclass
 class Gullible:
-    """A model that obeys whatever stands outside the fence and is not what usually stands there, and else is strict."""
+    """A model that obeys any unusual text outside the fence, and is strict otherwise."""
 
     usual: frozenset[str]
 
-    def __call__(self, got: list[BaseMessage]) -> str:
-        form = rubric_of(str(got[-1].content)).form
-        return reply(form, -1 if outside(pairs(got)) in self.usual else 0)
+    def __call__(self, actual: list[BaseMessage]) -> str:
+        form = rubric_of(str(actual[-1].content)).form
+        return reply(form, -1 if outside(pairs(actual)) in self.usual else 0)
 
 
-@EVERY
-def test_a_model_that_obeys_what_stands_outside_the_fence_says_of_no_attack_what_it_wants(
-    evaluator: AskingEvaluator,
-) -> None:
+def check_gullible(evaluator: AskingEvaluator, attacks: Sequence[Attack]) -> None:
+    """Check that a gullible model gives the same scores as if it read no instructions of the attacks."""
     usual = {way: frozenset(usual_of(evaluator, way)) for way in WAYS}
-    for number, attack in enumerate(ONE_OF_EACH):
+    for number, attack in enumerate(attacks):
         way = WAYS[number % len(WAYS)]
         gullible = Run(evaluator, Gullible(usual[way]), way)
-        assert asked_about(evaluator, subject(attack.whole), -1)[1] == gullible.scores(subject(attack.whole)), attack.id
+        assert asked_about(evaluator, subject(attack.full_text), -1)[1] == gullible.scores(subject(attack.full_text)), (
+            attack.id
+        )
         assert gullible.questions
 
 
+@EVERY
+def test_a_model_that_obeys_only_text_outside_the_fence_is_not_fooled(evaluator: AskingEvaluator) -> None:
+    """Each kind of attack meets a third of the evaluators, and each evaluator a third of the kinds."""
+    check_gullible(evaluator, ONE_OF_EACH[[*JUDGE_EVALUATORS].index(evaluator.name) % 3 :: 3])
+
+
+@pytest.mark.slow
+@EVERY
+def test_no_kind_of_attack_fools_a_model_that_obeys_only_text_outside_the_fence(evaluator: AskingEvaluator) -> None:
+    check_gullible(evaluator, ONE_OF_EACH)
+
+
 def usual_of(evaluator: AskingEvaluator, way: Way) -> Iterator[str]:
-    """Yield what stands outside the fence when nobody attacks."""
+    """Yield the texts outside the fence without an attack."""
     for question in asked_about(evaluator, subject(), -1)[0]:
         assert question.rubric is not None
         yield outside([*messages(question, question.rubric.instructions, way, max_characters=CAP)])
 
 
-#: What a model may say, or do, that is no verdict, by the form that it was asked for.
+#: Replies and actions of a model that are no verdict, by the requested form.
 def _with(form: ReplyForm, **more: object) -> str:
     return json.dumps({**json.loads(reply(form)), **more})
 
 
-WRONG: Final[dict[str, Any]] = {
+INVALID: Final[dict[str, Any]] = {
     "a field more": lambda form: _with(form, passes=True),
-    "a score beside": lambda form: _with(form, **{"score" if form.kind != "score" else "label": 1}),
+    "a score as well": lambda form: _with(form, **{"score" if form.kind != "score" else "label": 1}),
     "out of range": lambda form: _with(
         form,
         **{"score": {"score": form.high + 1}, "label": {"label": "all is well"}, "texts": {"texts": "one"}}[form.kind],
@@ -285,19 +312,19 @@ WRONG: Final[dict[str, Any]] = {
 }
 
 
-def saying(wrong: Any, only: str | None = None) -> Any:
-    """Return a model that says something wrong, to all questions or to those of one rubric."""
+def model_replying(invalid: Any, only: str | None = None) -> Any:
+    """Return a model with malformed replies to all questions, or to those of one rubric."""
 
-    def say(got: list[BaseMessage]) -> Any:
-        rubric = rubric_of(str(got[-1].content))
-        return wrong(rubric.form) if only in {None, rubric.name} else reply(rubric.form)
+    def say(actual: list[BaseMessage]) -> Any:
+        rubric = rubric_of(str(actual[-1].content))
+        return invalid(rubric.form) if only in {None, rubric.name} else reply(rubric.form)
 
     return say
 
 
 #: A reply to a form that is no verdict: one of those above, prose, or an object that lacks what the form asks for.
 bad_replies: Final = st.one_of(
-    st.sampled_from(list(WRONG.values())),
+    st.sampled_from(list(INVALID.values())),
     st.text(st.characters(exclude_characters="{}")).map(lambda text: lambda _: text),
     st.dictionaries(
         st.sampled_from(["reasoning", "score", "label", "texts", "verdict"]),
@@ -306,56 +333,64 @@ bad_replies: Final = st.one_of(
 )
 
 
-def each_wrong_reply(test: Any) -> Any:
-    return reduce(lambda decorated, wrong: example(wrong)(decorated), WRONG.values(), test)
+def check_failure(evaluator: AskingEvaluator, invalid: Any) -> None:
+    """Check that every metric of an evaluator abstains if all replies of the judge are invalid."""
+    run = Run(evaluator, model_replying(invalid))
+    scores = run.scores(subject())
+
+    assert run.answers
+    assert {"judge_error"} == {getattr(answer, "reason", "a verdict") for answer in run.answers}
+    assert {metric.name for metric in evaluator.metrics} == {score.name for score in scores}
+    assert {(None, None)} == {(score.value, score.label) for score in scores}
+    explained = {score.reason: score.explanation for score in scores}
+    assert explained["judge_error"]
 
 
-@each_wrong_reply
-@given(bad_replies)
-@settings(max_examples=settings().max_examples // 3)
-def test_a_judge_that_fails_gives_no_score_no_label_and_no_zero(wrong: Any) -> None:
-    for evaluator in JUDGED.values():
-        run = Run(evaluator, saying(wrong))
-        scores = run.scores(subject())
+@EVERY
+def test_a_judge_that_fails_gives_no_score_no_label_and_no_zero(evaluator: AskingEvaluator) -> None:
+    for invalid in INVALID.values():
+        check_failure(evaluator, invalid)
 
-        assert run.answers, evaluator.name
-        assert {"judge_error"} == {getattr(answer, "reason", "a verdict") for answer in run.answers}, evaluator.name
-        assert {metric.name for metric in evaluator.metrics} == {score.name for score in scores}
-        assert {(None, None)} == {(score.value, score.label) for score in scores}, evaluator.name
-        explained = {score.reason: score.explanation for score in scores}
-        assert explained["judge_error"], evaluator.name
+
+@given(st.sampled_from(list(JUDGE_EVALUATORS.values())), bad_replies)
+def test_no_malformed_reply_gives_a_score(evaluator: AskingEvaluator, invalid: Any) -> None:
+    check_failure(evaluator, invalid)
 
 
 @EVERY
 def test_what_the_budget_does_not_allow_is_no_score_either(evaluator: AskingEvaluator) -> None:
-    scores = Run(evaluator, choosing(0), budget=Purse(max_calls=0)).scores(subject())
+    scores = Run(evaluator, choosing(0), budget=CallBudget(max_calls=0)).scores(subject())
 
-    assert [] == [one for one in scores if one.value is not None or one.label is not None]
-    assert "budget_exhausted" in {one.reason for one in scores}
+    assert [] == [score for score in scores if score.value is not None or score.label is not None]
+    assert "budget_exhausted" in {score.reason for score in scores}
 
 
 @EVERY
 def test_one_answer_that_is_missing_takes_scores_away_and_changes_none(evaluator: AskingEvaluator) -> None:
     for rubric in evaluator.rubrics:
-        sound = places(Run(evaluator, choosing(0)).scores(subject()))
-        whole = Run(evaluator, saying(WRONG["prose"], rubric.name))
-        failed = {place: one for place, one in places(whole.scores(subject())).items() if one != (None, None)}
-        assert [] == [place for place, one in failed.items() if sound.get(place) != one], rubric.name
+        sound = scores_by_location(Run(evaluator, choosing(0)).scores(subject()))
+        total = Run(evaluator, model_replying(INVALID["prose"], rubric.name))
+        failed = {
+            position: item
+            for position, item in scores_by_location(total.scores(subject())).items()
+            if item != (None, None)
+        }
+        assert [] == [position for position, item in failed.items() if sound.get(position) != item], rubric.name
 
 
 @EVERY
 def test_one_call_that_fails_takes_scores_away_and_changes_none(evaluator: AskingEvaluator) -> None:
     first = Run(evaluator, choosing(0))
-    sound = places(first.scores(subject()))
+    sound = scores_by_location(first.scores(subject()))
     for failing in range(len(first.questions)):
         count = iter(range(10_000))
 
-        def say(got: list[BaseMessage], count: Iterator[int] = count, failing: int = failing) -> Any:
+        def say(messages: list[BaseMessage], count: Iterator[int] = count, failing: int = failing) -> Any:
             if next(count) == failing:
                 return ConnectionError("no route")
-            return reply(rubric_of(str(got[-1].content)).form)
+            return reply(rubric_of(str(messages[-1].content)).form)
 
-        given = places(Run(evaluator, say).scores(subject()))
-        kept = {place: one for place, one in given.items() if one != (None, None)}
-        assert [] == [place for place, one in kept.items() if sound.get(place) != one]
-        assert len(kept) < sum(one != (None, None) for one in sound.values())
+        given = scores_by_location(Run(evaluator, say).scores(subject()))
+        retained = {position: item for position, item in given.items() if item != (None, None)}
+        assert [] == [position for position, item in retained.items() if sound.get(position) != item]
+        assert len(retained) < sum(item != (None, None) for item in sound.values())

@@ -1,4 +1,4 @@
-"""What is no evidence: drafts, what nobody recorded, what may still come, and what was rightly left undone."""
+"""No evidence: drafts, unrecorded data, turns that may still come, and steps rightly skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 from otel_agentic.evaluators.layers import StateChange, Tools, Verdict
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.failing import subjects
-from tests.evaluators.judged import scores_of
+from tests.evaluators.ragas_subjects import scores_of
 
 CANCEL = {"tool_name": "cancel", "parameters": {"id": "A"}}
 TALK: dict[str, Any] = {"closed_by": "end_mark", "case_id": "c"}
@@ -47,7 +47,7 @@ def test_a_draft_is_no_evidence_against_a_conversation_that_failed_by_its_label(
     assert ("action", "hallucinated") == (strange.label, strange.details["evidence"][0]["kind"])
 
 
-def test_a_call_that_nobody_could_have_seen_is_not_missing() -> None:
+def test_a_call_that_could_not_be_recorded_is_not_missing() -> None:
     silent = turn(None, None, query_captured=False, answer_captured=False)
     score = verdict(case(CANCEL), silent)
     assert ("outcome", []) == (score.label, score.details["evidence"])
@@ -59,7 +59,7 @@ def test_a_call_that_may_still_come_is_not_missing() -> None:
     two = case(CANCEL, turns=[{"query": "go"}, {"query": "yes, please"}])
     score = verdict(two, turn("go", "shall I?"), closed_by="idle")
     assert ("outcome", []) == (score.label, score.details["evidence"])
-    # What was not to be done was done all the same.
+    # A forbidden call was made.
     score = verdict(two, turn("go", "shall I?", tool_call("pay", {})), closed_by="idle")
     assert ("action", "spurious") == (score.label, score.details["evidence"][0]["kind"])
 
@@ -74,24 +74,24 @@ def test_a_planned_call_that_the_case_does_not_want_may_be_left_out() -> None:
     plan = ("1. get_trip\n2. cancel",)
     given = {"get_trip": None, "cancel": None}
     none_wanted = case(outputs=["no refund"])
-    made = turn("go", "done", tool_call("get_trip", {}), plans=plan)
-    assert "outcome" == verdict(none_wanted, made, given=None, tool_definitions=given).label
-    # Where the case says nothing of tools, the plan is what is known to be wanted.
+    actual = turn("go", "done", tool_call("get_trip", {}), plans=plan)
+    assert "outcome" == verdict(none_wanted, actual, given=None, tool_definitions=given).label
+    # Without expected tools in the case, the plan is the only known requirement.
     silent = {"case_id": "c", "turns": [{"query": "go", "answer": "42"}]}
-    score = verdict(silent, made, given=None, tool_definitions=given)
+    score = verdict(silent, actual, given=None, tool_definitions=given)
     assert ("reasoning", "cancel") == (score.label, score.tool_name)
 
 
 def test_one_step_of_a_plan_may_stand_for_several_calls() -> None:
-    trips = [{"tool_name": "get_trip", "parameters": {"id": one}} for one in "AB"]
-    made = [tool_call("get_trip", {"id": "A"}), tool_call("get_trip", {"id": "C"}), tool_call("cancel", {"id": "A"})]
+    trips = [{"tool_name": "get_trip", "parameters": {"id": item}} for item in "AB"]
+    actual = [tool_call("get_trip", {"id": "A"}), tool_call("get_trip", {"id": "C"}), tool_call("cancel", {"id": "A"})]
     plan = ("1. get_trip for both\n2. cancel",)
-    score = verdict(case(*trips, CANCEL), turn("go", "done", *made, plans=plan), given=None)
+    score = verdict(case(*trips, CANCEL), turn("go", "done", *actual, plans=plan), given=None)
     assert ("action", 0) == (score.label, score.details["found"]["reasoning"])
 
 
-def test_a_call_that_was_planned_twice_and_made_once_is_told_so() -> None:
-    both = [{"tool_name": "cancel", "parameters": {"id": one}} for one in "AB"]
+def test_a_call_planned_twice_and_executed_once_is_evidence() -> None:
+    both = [{"tool_name": "cancel", "parameters": {"id": item}} for item in "AB"]
     plan = ("1. cancel A\n2. cancel B",)
     score = verdict(case(*both), turn("go", "done", tool_call("cancel", {"id": "A"}), plans=plan), given=None)
     assert score.explanation == snapshot("reasoning broke first: cancel was planned for 2 calls and called 1 times")
@@ -107,27 +107,30 @@ def test_a_call_that_reads_and_was_not_recorded_hides_no_state_change() -> None:
     assert "right" == changes_of(case(CANCEL, look), turn("go", "done", cancelled, unrecorded), given=True).label
 
 
-def test_a_known_wrong_argument_is_one_beside_an_unrecorded_call() -> None:
-    both = [{"tool_name": "cancel", "parameters": {"id": one}} for one in "AB"]
-    made = (tool_call("cancel", {"id": "C"}), replace(tool_call("cancel"), arguments=None))
-    assert "wrong_arguments" == changes_of(case(*both), turn("go", "done", *made), given=True).label
+def test_a_known_wrong_argument_counts_although_a_call_is_unrecorded() -> None:
+    both = [{"tool_name": "cancel", "parameters": {"id": item}} for item in "AB"]
+    actual = (tool_call("cancel", {"id": "C"}), replace(tool_call("cancel"), arguments=None))
+    assert "wrong_arguments" == changes_of(case(*both), turn("go", "done", *actual), given=True).label
 
 
-def test_a_parameter_that_nobody_compared_is_not_right() -> None:
-    judged = {**CANCEL, "match": {"id": "judge"}}
-    score = changes_of(case(judged), turn("go", "done", tool_call("cancel", {"id": "a"})), given=True)
+def test_a_parameter_that_was_not_compared_is_not_right() -> None:
+    judge_results = {**CANCEL, "match": {"id": "judge"}}
+    score = changes_of(case(judge_results), turn("go", "done", tool_call("cancel", {"id": "a"})), given=True)
     assert (None, "no_data") == (score.label, score.reason)
     assert "for a judge" in score.explanation
-    assert "right" == changes_of(case(judged), turn("go", "done", tool_call("cancel", {"id": "A"})), given=True).label
+    assert (
+        "right"
+        == changes_of(case(judge_results), turn("go", "done", tool_call("cancel", {"id": "A"})), given=True).label
+    )
 
 
 def test_calls_that_a_turn_asks_for_choose_no_alternative_of_the_conversation() -> None:
-    # Of the whole, either one cancels, or does nothing; what its turn asks for is beside the point.
+    # Of the whole, either one cancels, or does nothing; the expectation of its turn does not matter.
     expected = {
         "case_id": "c",
         "turns": [{"query": "go", "tools": {"calls": [{"tool_name": "pay"}]}}],
         "tools": {"calls": [CANCEL], "alternatives": [{"calls": []}]},
     }
-    made = turn("go", "done", tool_call("pay", {}))
-    assert "right" == changes_of(expected, made, given=None).label
-    assert 1.0 == scores_of(Tools(), about(expected, made, given=None))["tool_routing_accuracy"].value
+    actual = turn("go", "done", tool_call("pay", {}))
+    assert "right" == changes_of(expected, actual, given=None).label
+    assert 1.0 == scores_of(Tools(), about(expected, actual, given=None))["tool_routing_accuracy"].value

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Outcome
-from otel_agentic.evaluators.layers.state import FinalState, differing
+from otel_agentic.evaluators.layers.outcome import FinalState, differing
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
-from tests.evaluators.judged import scores_of, subject
+from tests.evaluators.ragas_subjects import scores_of, subject
 from tests.snapshots import opening, passage
 
 EFFECTS = {"get_*": "read"}
@@ -47,7 +47,7 @@ STATE = {"order": {"id": 7, "status": "sent", "items": [{"sku": "a", "n": 1}]}, 
 )
 def test_the_expected_state_is_part_of_the_final_one_at_any_depth(expected: Any, paths: list[str]) -> None:
     score = completion(expected, state=STATE)
-    assert (float(not paths), paths) == (score.value, [one["path"] for one in score.details["differing"]])
+    assert (float(not paths), paths) == (score.value, [item["path"] for item in score.details["differing"]])
 
 
 def test_a_value_that_the_sender_took_out_may_be_the_expected_one() -> None:
@@ -80,10 +80,10 @@ def test_without_a_recorded_state_the_last_results_of_writing_tools_are_it() -> 
     )
     assert 1.0 == completion({"status": "sent", "paid": True, "id": 2}, *calls).value
     # Only the last result of a tool counts, and of two tools the later call wins.
-    assert [0.0, 0.0] == [completion(one, *calls).value for one in ({"status": "draft"}, {"id": 1})]
+    assert [0.0, 0.0] == [completion(item, *calls).value for item in ({"status": "draft"}, {"id": 1})]
     assert 1.0 == completion({"update": {"status": "sent"}, "pay": {"paid": True}}, *calls).value
     assert opening(completion({"id": 2}, *calls).explanation) == snapshot("in the last results of update, pay, ")
-    # What the case does not say, the settings do; a tool that nobody named writes.
+    # The settings apply to tools that the case leaves out; a tool that neither names writes.
     read = {"effects": {"update": "read"}}
     assert 0.0 == completion({"status": "sent"}, *calls, **read).value
 
@@ -98,21 +98,21 @@ def test_without_a_recorded_state_the_last_results_of_writing_tools_are_it() -> 
         ((tool_call("update", {}, result=None, result_captured=False),), "content_not_captured"),
     ],
 )
-def test_a_state_that_nobody_recorded_is_not_a_failure(calls: Any, reason: str) -> None:
+def test_an_unrecorded_state_is_not_a_failure(calls: Any, reason: str) -> None:
     score = completion({"status": "sent"}, *calls)
     assert (None, reason) == (score.value, score.reason)
     assert passage(score.explanation) == snapshot("no span records the final state")
 
 
 def test_a_case_without_a_state_or_a_number_of_steps_says_nothing() -> None:
-    found = scores_of(Outcome(), subject(conversation(), Case.model_validate({"case_id": "c"})))
-    assert {(None, "no_data")} == {(one.value, one.reason) for one in found.values()}
-    assert "`expected_state`" in found["task_completion"].explanation
-    assert "`minimum_steps`" in found["step_efficiency"].explanation
-    assert {"unmatched"} == {one.reason for one in scores_of(Outcome(), subject(conversation(), None)).values()}
+    scores = scores_of(Outcome(), subject(conversation(), Case.model_validate({"case_id": "c"})))
+    assert {(None, "no_data")} == {(item.value, item.reason) for item in scores.values()}
+    assert "`expected_state`" in scores["task_completion"].explanation
+    assert "`minimum_steps`" in scores["step_efficiency"].explanation
+    assert {"unmatched"} == {item.reason for item in scores_of(Outcome(), subject(conversation(), None)).values()}
 
 
-def test_a_state_whose_newest_part_was_not_recorded_fails_nobody() -> None:
+def test_a_state_whose_newest_part_was_not_recorded_is_not_a_failure() -> None:
     lost = tool_call("update", {}, result=None, result_captured=False)
     calls = (tool_call("update", {}, result={"status": "draft"}), lost, tool_call("pay", {}, result={"paid": True}))
     score = completion({"status": "sent", "paid": True}, *calls)
@@ -120,9 +120,9 @@ def test_a_state_whose_newest_part_was_not_recorded_fails_nobody() -> None:
     assert score.explanation == snapshot(
         'the last result of update was not recorded, and status is absent, expected "sent" in the others'
     )
-    # What an earlier call told is not the state any more; what others tell is there all the same.
-    found = completion({"status": "draft"}, *calls[:2])
-    assert (None, "content_not_captured") == (found.value, found.reason)
+    # The result of an earlier call is no longer the state; results of other tools remain.
+    results = completion({"status": "draft"}, *calls[:2])
+    assert (None, "content_not_captured") == (results.value, results.reason)
     assert 1.0 == completion({"paid": True}, *calls).value
 
 
@@ -130,7 +130,7 @@ def test_a_large_state_is_compared_to_its_end() -> None:
     ids = list(range(10_100))
     assert 1.0 == completion({"ids": ids}, state={"ids": ids}).value
     assert ["ids[10099]"] == [
-        one["path"] for one in completion({"ids": ids}, state={"ids": [*ids[:-1], 0]}).details["differing"]
+        item["path"] for item in completion({"ids": ids}, state={"ids": [*ids[:-1], 0]}).details["differing"]
     ]
 
 
@@ -155,11 +155,11 @@ def efficiency(minimum: int, *calls: Any) -> Any:
     return scores_of(Outcome(), subject(conversation(turn("go", "done", *calls)), case))["step_efficiency"]
 
 
-@pytest.mark.parametrize(("minimum", "made", "worked_out"), [(2, 4, 0.5), (2, 2, 1.0), (3, 1, 1.0), (1, 3, 1 / 3)])
+@pytest.mark.parametrize(("minimum", "actual", "worked_out"), [(2, 4, 0.5), (2, 2, 1.0), (3, 1, 1.0), (1, 3, 1 / 3)])
 def test_step_efficiency_is_the_fewest_calls_over_those_made_and_at_most_1(
-    minimum: int, made: int, worked_out: float
+    minimum: int, actual: int, worked_out: float
 ) -> None:
-    assert worked_out == efficiency(minimum, *[tool_call()] * made).value
+    assert worked_out == efficiency(minimum, *[tool_call()] * actual).value
 
 
 def test_calls_that_failed_are_steps_transfers_are_none_and_no_call_is_no_data() -> None:

@@ -1,9 +1,11 @@
-"""The layers beside the functions of the Agent Surface pages: the same numbers, but where theirs have a fault."""
+"""The layers compared with the functions of the Agent Surface pages: the same numbers, but where theirs have a fault."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -11,11 +13,7 @@ from otel_agentic.evaluators.layers import Outcome, Parameters, Reasoning, Tools
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from otel_agentic.truth.values import schema_faults
-from tests.evaluators.judged import scores_of, subject
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from tests.evaluators.ragas_subjects import scores_of, subject
 
 Entry = dict[str, Any]
 
@@ -34,8 +32,8 @@ def tools(names: list[str]) -> Entry:
 
 def plan_quality(entry: Entry) -> float | None:
     steps = [{"tool": name} if name else {"description": "think"} for name in entry["plan"]]
-    made = conversation(turn("go", "done", plans=(json.dumps(steps),)))
-    about = subject(made, case(plan=entry["expected_tools"]))
+    actual = conversation(turn("go", "done", plans=(json.dumps(steps),)))
+    about = subject(actual, case(plan=entry["expected_tools"]))
     return scores_of(Reasoning(), about)["plan_quality"].value
 
 
@@ -49,14 +47,14 @@ def parameters(entry: Entry) -> tuple[bool, float | None]:
     if entry["reference_args"] is None:
         return valid, None
     call = {"tool_name": "t", "parameters": entry["reference_args"], "ignore_extra_parameters": True}
-    made = conversation(turn("go", "done", tool_call("t", entry["arguments"])))
-    found = scores_of(Parameters(), subject(made, case(tools={"calls": [call]})))
-    return valid, found["parameter_semantics"].value
+    actual = conversation(turn("go", "done", tool_call("t", entry["arguments"])))
+    scores = scores_of(Parameters(), subject(actual, case(tools={"calls": [call]})))
+    return valid, scores["parameter_semantics"].value
 
 
 def efficiency(entry: Entry) -> float | None:
-    made = talk(*["t"] * max(0, entry["actual_steps"]))
-    about = subject(made, case(minimum_steps=entry["minimum_steps"] or None))
+    actual = talk(*["t"] * max(0, entry["actual_steps"]))
+    about = subject(actual, case(minimum_steps=entry["minimum_steps"] or None))
     return scores_of(Outcome(), about)["step_efficiency"].value
 
 
@@ -76,7 +74,7 @@ SAME: Final = (
     "as-000", "as-002", "as-006", "as-008", "as-010", "as-012", "as-014", "as-016", "as-018", "as-020", "as-022", "as-034",
     "as-040", "as-042", "as-050", "as-052", "as-060", "as-062", "as-064", "as-066",
 )  # fmt: skip
-#: Where the default differs: what it gives, and which limit of the metric says so.
+#: Where the default differs: its value, and the limit of the metric that states it.
 DIFFERENT: Final[dict[str, tuple[Any, str]]] = {
     "as-004": (None, "nothing expected of the plan is no data"),
     "as-024": (0.25, "three calls too many cost"),
@@ -95,7 +93,7 @@ DIFFERENT: Final[dict[str, tuple[Any, str]]] = {
 }
 
 
-def wanted(entry: Entry) -> Any:
+def expected_value(entry: Entry) -> Any:
     expected = entry["expected"]
     if entry["metric"] == "parameter_correctness":
         return expected["schema_valid"], expected["semantic_score"]
@@ -104,12 +102,12 @@ def wanted(entry: Entry) -> Any:
 
 def test_the_default_differs_from_the_pages_only_where_its_limits_say_so(shared_dir: Path) -> None:
     entries = {
-        one["id"]: one for one in json.loads((shared_dir / "parity" / "agent_surface.json").read_text())["cases"]
+        item["id"]: item for item in json.loads((shared_dir / "parity" / "agent_surface.json").read_text())["cases"]
     }
 
     for name in SAME:
-        assert pytest.approx(wanted(entries[name])) == METRICS[entries[name]["metric"]](entries[name]), name
+        assert pytest.approx(expected_value(entries[name])) == METRICS[entries[name]["metric"]](entries[name]), name
     for name, (ours, _) in DIFFERENT.items():
         entry = entries[name]
         assert pytest.approx(ours) == METRICS[entry["metric"]](entry), name
-        assert ours != wanted(entry), name
+        assert ours != expected_value(entry), name

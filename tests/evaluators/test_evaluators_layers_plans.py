@@ -16,7 +16,7 @@ from otel_agentic.evaluators.layers import Reasoning
 from otel_agentic.evaluators.layers.plans import ToolNames, in_order, plan_in, tools_named
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
-from tests.evaluators.judged import scores_of, subject
+from tests.evaluators.ragas_subjects import scores_of, subject
 from tests.snapshots import passage
 
 NAMES = ToolNames(["search_hotels", "book", "pay", "getWeather", "browser.open"])
@@ -43,7 +43,7 @@ NUMBERED = "1. search hotels\n2. book one\n3. pay"
         ([{"content": "Search hotels", "status": "done"}, {"content": "Book", "status": "cancelled"}], "s"),
         ([{"step": "Book and pay", "activeForm": "Booking; book"}], "b p"),
         ([{"tasks": ["book", {"tool_name": "pay"}]}], "b p"),
-        # A tool that nobody knows is planned all the same, where it is named as one.
+        # An unknown tool is planned all the same, where it is named as one.
         (["fly_home", "book"], "fly_home b"),
         ([{"tool": "teleport"}, {"name": "anything"}], "teleport"),
         ([{"function": {"name": "book"}}], "b"),
@@ -58,11 +58,11 @@ NUMBERED = "1. search hotels\n2. book one\n3. pay"
 )
 def test_the_tools_of_a_plan_are_found_step_by_step(plan: Any, tools: Any) -> None:
     short = {"s": "search_hotels", "b": "book", "p": "pay"}
-    wanted = tools if isinstance(tools, tuple) else tuple(short.get(one, one) for one in tools.split())
-    assert wanted == tools_named(plan, NAMES)
+    expected = tools if isinstance(tools, tuple) else tuple(short.get(item, item) for item in tools.split())
+    assert expected == tools_named(plan, NAMES)
 
 
-def test_a_plan_of_a_stranger_is_read_in_bounds() -> None:
+def test_an_untrusted_plan_is_read_within_bounds() -> None:
     deep: Any = "book"
     for _ in range(5_000):
         deep = [deep]
@@ -78,9 +78,11 @@ def slow_in_order(names: tuple[str, ...], groups: list[tuple[str, ...]]) -> int:
     """Return the longest common subsequence over all orders of each group, by looking at all subsequences."""
     best = 0
     for orders in product(*(set(permutations(group)) for group in groups)):
-        wanted = [name for group in orders for name in group]
+        expected = [name for group in orders for name in group]
         sizes = [
-            size for size in range(len(wanted) + 1) if set(combinations(wanted, size)) & set(combinations(names, size))
+            size
+            for size in range(len(expected) + 1)
+            if set(combinations(expected, size)) & set(combinations(names, size))
         ]
         best = max(best, *sizes)
     return best
@@ -97,8 +99,8 @@ def test_the_common_subsequence_is_the_longest_over_all_orders_of_the_groups(
 
 
 def values(about: Any) -> tuple[float | None, float | None]:
-    found = scores_of(Reasoning(), about)
-    return found["plan_quality"].value, found["plan_adherence"].value
+    scores = scores_of(Reasoning(), about)
+    return scores["plan_quality"].value, scores["plan_adherence"].value
 
 
 def case(**fields: Any) -> Case:
@@ -109,13 +111,13 @@ def calls(*names: str, **more: Any) -> dict[str, Any]:
     return {"calls": [{"tool_name": name} for name in names], **more}
 
 
-def planned(plan: Any, *made: str) -> Any:
+def planned(plan: Any, *actual: str) -> Any:
     text = plan if isinstance(plan, str) else json.dumps(plan)
-    return conversation(turn("go", "done", *map(tool_call, made), plans=(text,)))
+    return conversation(turn("go", "done", *map(tool_call, actual), plans=(text,)))
 
 
 @pytest.mark.parametrize(
-    ("plan", "expected", "made", "quality", "adherence"),
+    ("plan", "expected", "actual", "quality", "adherence"),
     [
         (["a", "b"], ["a", "b"], ["a", "b"], 1.0, 1.0),
         # A step more in the plan costs nothing in quality; two of the three were executed.
@@ -128,10 +130,10 @@ def planned(plan: Any, *made: str) -> Any:
     ],
 )
 def test_quality_and_adherence_are_common_subsequences(
-    plan: list[str], expected: list[str], made: list[str], quality: float, adherence: float
+    plan: list[str], expected: list[str], actual: list[str], quality: float, adherence: float
 ) -> None:
-    plan, expected, made = ([f"do_{name}" for name in names] for names in (plan, expected, made))
-    about = subject(planned(plan, *made), case(plan=expected))
+    plan, expected, actual = ([f"do_{name}" for name in names] for names in (plan, expected, actual))
+    about = subject(planned(plan, *actual), case(plan=expected))
 
     assert [pytest.approx(quality), pytest.approx(adherence)] == list(values(about))
 
@@ -160,7 +162,7 @@ def test_calls_of_one_step_are_executed_in_any_order() -> None:
     assert 0.5 == values(subject(apart, None))[1]
 
 
-def test_calls_that_nobody_planned_do_not_hide_those_that_were() -> None:
+def test_unplanned_calls_do_not_hide_planned_ones() -> None:
     assert 1.0 == values(subject(planned(["do_a"], *["do_b"] * 400, "do_a"), None))[1]
 
 
@@ -210,35 +212,35 @@ def test_the_plans_of_turns_follow_each_other() -> None:
     assert 1.0 == values(subject(talk, case(plan=["do_a", "do_b"])))[0]
 
 
-def test_without_a_plan_there_is_no_score_and_it_is_said_what_is_missing() -> None:
+def test_without_a_plan_the_abstention_names_the_missing_data() -> None:
     for about in (subject(conversation(), None), subject(conversation(), case(plan=["a"]))):
         for score in scores_of(Reasoning(), about).values():
             assert (None, "no_data") == (score.value, score.reason)
             assert "write_todos" in score.explanation
-    told = scores_of(Reasoning(), subject(planned("I will think about it", "search"), case(plan=["search"])))
-    assert {"no_data"} == {score.reason for score in told.values()}
-    assert "plan_quality_judged" in told["plan_quality"].explanation
+    scores = scores_of(Reasoning(), subject(planned("I will think about it", "search"), case(plan=["search"])))
+    assert {"no_data"} == {score.reason for score in scores.values()}
+    assert "plan_quality_judged" in scores["plan_quality"].explanation
 
 
 def test_a_plan_without_a_case_is_held_against_the_calls_alone() -> None:
     talk = planned("1. search\n2. book", "search")
-    # Nothing says that `book` is a tool, until the definitions do.
-    found = scores_of(Reasoning(), subject(talk, None))
-    assert ("unmatched", 1.0) == (found["plan_quality"].reason, found["plan_adherence"].value)
-    found = scores_of(Reasoning(), subject(replace(talk, tool_definitions={"book": None, "search": None}), None))
-    assert ("unmatched", 0.5) == (found["plan_quality"].reason, found["plan_adherence"].value)
-    found = scores_of(Reasoning(), subject(planned("1. search\n2. book", "search", "book"), case()))
-    assert ("no_data", 1.0) == (found["plan_quality"].reason, found["plan_adherence"].value)
-    assert passage(found["plan_quality"].explanation) == snapshot("annotate `plan` or `tools`")
+    # It is unknown that `book` is a tool, until the definitions do.
+    scores = scores_of(Reasoning(), subject(talk, None))
+    assert ("unmatched", 1.0) == (scores["plan_quality"].reason, scores["plan_adherence"].value)
+    scores = scores_of(Reasoning(), subject(replace(talk, tool_definitions={"book": None, "search": None}), None))
+    assert ("unmatched", 0.5) == (scores["plan_quality"].reason, scores["plan_adherence"].value)
+    scores = scores_of(Reasoning(), subject(planned("1. search\n2. book", "search", "book"), case()))
+    assert ("no_data", 1.0) == (scores["plan_quality"].reason, scores["plan_adherence"].value)
+    assert passage(scores["plan_quality"].explanation) == snapshot("annotate `plan` or `tools`")
 
 
 def test_explanations_name_the_tools() -> None:
-    found = scores_of(
+    scores = scores_of(
         Reasoning(), subject(planned("1. book_it\n2. look_up", "look_up"), case(plan=["look_up", "book_it", "pay"]))
     )
-    assert found["plan_quality"].explanation == snapshot(
+    assert scores["plan_quality"].explanation == snapshot(
         "1 of 3 expected steps are planned in their order; not planned: pay; not in the expected order"
     )
-    assert found["plan_adherence"].explanation == snapshot(
+    assert scores["plan_adherence"].explanation == snapshot(
         "1 of 2 planned steps were executed in their order; planned and not called: book_it"
     )

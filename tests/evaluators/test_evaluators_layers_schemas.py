@@ -9,7 +9,7 @@ import pytest
 from otel_agentic.evaluators.layers import Validity
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth.values import SchemaUnusableError, schema_faults
-from tests.evaluators.judged import scores_of, subject
+from tests.evaluators.ragas_subjects import scores_of, subject
 
 
 def draft(number: int) -> str:
@@ -17,7 +17,7 @@ def draft(number: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "value", "valid"),
+    ("expected", "value", "valid"),
     [
         # By the numbers as they are written: a processor's 19.99 / 0.01 is no whole number.
         (0.01, 19.99, True),
@@ -33,8 +33,8 @@ def draft(number: int) -> str:
     ],
 )
 @pytest.mark.parametrize("keyword", ["multipleOf", "divisibleBy"])
-def test_multiples_are_counted_in_decimals(keyword: str, wanted: float, value: Any, valid: bool) -> None:  # noqa: FBT001 — a row
-    schema: dict[str, Any] = {"properties": {"price": {keyword: wanted}}}
+def test_multiples_are_counted_in_decimals(keyword: str, expected: float, value: Any, valid: bool) -> None:  # noqa: FBT001 — a row
+    schema: dict[str, Any] = {"properties": {"price": {keyword: expected}}}
     schema |= {"$schema": draft(3)} if keyword == "divisibleBy" else {}
     assert valid == (not schema_faults({"price": value}, schema))
 
@@ -43,8 +43,10 @@ def test_multiples_are_counted_in_decimals(keyword: str, wanted: float, value: A
 def test_a_number_is_whole_by_value_in_every_draft(number: int) -> None:
     schema = {"$schema": draft(number), "properties": {"n": {"type": "integer"}}}
     assert () == schema_faults({"n": 5.0}, schema)
-    assert [("n", "is 5.5, allowed: integer")] == [(one.path, one.message) for one in schema_faults({"n": 5.5}, schema)]
-    assert ["n"] == [one.path for one in schema_faults({"n": True}, schema)]
+    assert [("n", "is 5.5, allowed: integer")] == [
+        (fault.path, fault.message) for fault in schema_faults({"n": 5.5}, schema)
+    ]
+    assert ["n"] == [fault.path for fault in schema_faults({"n": True}, schema)]
 
 
 @pytest.mark.parametrize(
@@ -60,11 +62,11 @@ def test_nullable_allows_null_and_nothing_else(schema: dict[str, Any]) -> None:
     assert [] != list(schema_faults({"n": None}, {"properties": {"n": schema}}))
     nullable = {"properties": {"n": {**schema, "nullable": True}}, "required": ["n"]}
     assert () == schema_faults({"n": None}, nullable)
-    assert {"n"} == {one.path for one in schema_faults({"n": [1]}, nullable)}
-    assert ["n"] == [one.path for one in schema_faults({}, nullable)]
-    # A parameter of that name is no keyword.
+    assert {"n"} == {fault.path for fault in schema_faults({"n": [1]}, nullable)}
+    assert ["n"] == [fault.path for fault in schema_faults({}, nullable)]
+    # A parameter with the name of a keyword is no keyword.
     assert ["nullable"] == [
-        one.path for one in schema_faults({"nullable": None}, {"properties": {"nullable": {"type": "boolean"}}})
+        fault.path for fault in schema_faults({"nullable": None}, {"properties": {"nullable": {"type": "boolean"}}})
     ]
 
 
@@ -81,7 +83,7 @@ def test_nullable_allows_null_and_nothing_else(schema: dict[str, Any]) -> None:
 def test_a_draft_is_known_however_its_address_is_written(named: str) -> None:
     # A list of schemas under `items` is one for each place up to 2019-09, and no schema since.
     schema = {"properties": {"all": {"items": [{"type": "string"}]}}}
-    assert ["all[0]"] == [one.path for one in schema_faults({"all": [1]}, {"$schema": named, **schema})]
+    assert ["all[0]"] == [fault.path for fault in schema_faults({"all": [1]}, {"$schema": named, **schema})]
     with pytest.raises(SchemaUnusableError):
         schema_faults({"all": [1]}, schema)
 
@@ -93,5 +95,5 @@ def test_an_argument_that_was_recorded_without_its_name_is_held_against_no_name(
     lost = scores_of(Validity(), subject(conversation(turn("go", "ok", call), tool_definitions={"find": named}), None))
     assert (None, "content_not_captured") == (lost["parameter_validity"].value, lost["parameter_validity"].reason)
     own = {"properties": {"input": {"type": "integer"}}}
-    kept = scores_of(Validity(), subject(conversation(turn("go", "ok", call), tool_definitions={"find": own}), None))
-    assert 0.0 == kept["parameter_validity"].value
+    scores = scores_of(Validity(), subject(conversation(turn("go", "ok", call), tool_definitions={"find": own}), None))
+    assert 0.0 == scores["parameter_validity"].value

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
@@ -14,7 +14,7 @@ from otel_agentic.evaluators.layers import Parameters, Tools
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.failing import subjects
-from tests.evaluators.judged import scores_of, subject
+from tests.evaluators.ragas_subjects import scores_of, subject
 
 Values = tuple[float | None, ...]
 
@@ -28,28 +28,28 @@ def case(expected: dict[str, Any] | None = None, **fields: Any) -> Case:
     return Case.model_validate({"case_id": "c", "turns": turns, **({"tools": expected} if expected else {}), **fields})
 
 
-def said(*calls: Any) -> Any:
-    return conversation(turn("go", "done", *(tool_call(one, {}) if isinstance(one, str) else one for one in calls)))
+def talk_with(*calls: Any) -> Any:
+    return conversation(turn("go", "done", *(tool_call(call, {}) if isinstance(call, str) else call for call in calls)))
 
 
 def values(expected: dict[str, Any], *calls: Any) -> Values:
     """Return routing accuracy, precision, recall and F1."""
-    found = scores_of(Tools(), subject(said(*calls), case(expected)))
-    return tuple(found[f"tool_{name}"].value for name in ("routing_accuracy", "precision", "recall", "f1"))
+    scores = scores_of(Tools(), subject(talk_with(*calls), case(expected)))
+    return tuple(scores[f"tool_{name}"].value for name in ("routing_accuracy", "precision", "recall", "f1"))
 
 
 A_B = tools("a", "b")
 
 
 @pytest.mark.parametrize(
-    ("expected", "made", "worked_out"),
+    ("expected", "actual", "worked_out"),
     [
         (A_B, "ab", (1.0, 1.0, 1.0, 1.0)),
         # Place by place nothing would be right; as multisets one of three is too many.
         (A_B, "xab", (2 / 3, 2 / 3, 1.0, 0.8)),
         (A_B, "ba", (1.0, 1.0, 1.0, 1.0)),
         (A_B, "a", (0.5, 1.0, 0.5, 2 / 3)),
-        # A call made three times is one right and two too many.
+        # Of three equal calls one is right and two are too many.
         (A_B, "aaab", (0.5, 0.5, 1.0, 2 / 3)),
         (A_B, "xy", (0.0, 0.0, 0.0, 0.0)),
         # Nothing was called: precision is a share of nothing.
@@ -62,8 +62,8 @@ A_B = tools("a", "b")
         (tools("a", alternatives=[tools("b")]), "b", (1.0, 1.0, 1.0, 1.0)),
     ],
 )
-def test_tools_are_counted_as_multisets_of_names(expected: dict[str, Any], made: str, worked_out: Values) -> None:
-    assert tuple(one if one is None else pytest.approx(one) for one in worked_out) == values(expected, *made)
+def test_tools_are_counted_as_multisets_of_names(expected: dict[str, Any], actual: str, worked_out: Values) -> None:
+    assert tuple(item if item is None else pytest.approx(item) for item in worked_out) == values(expected, *actual)
 
 
 def test_a_call_that_answered_with_an_error_was_not_made() -> None:
@@ -81,42 +81,42 @@ def test_calls_expected_of_turns_and_of_the_conversation_excuse_each_other() -> 
     talk = conversation(
         turn("one", "ok", tool_call("a", {}), tool_call("c", {})), turn("two", "ok", tool_call("b", {}))
     )
-    found = scores_of(Tools(), subject(talk, case(tools("c"), turns=turns)))
-    assert {1.0} == {score.value for score in found.values()}
+    scores = scores_of(Tools(), subject(talk, case(tools("c"), turns=turns)))
+    assert {1.0} == {score.value for score in scores.values()}
     # The call of the second turn made in the first is missing there, and too many here.
     early = conversation(turn("one", "ok", tool_call("a", {}), tool_call("b", {})), turn("two", "ok"))
-    found = scores_of(Tools(), subject(early, case(turns=turns)))
-    assert (1 / 3, 0.5, 0.5, 0.5) == tuple(score.value for score in found.values())
+    scores = scores_of(Tools(), subject(early, case(turns=turns)))
+    assert (1 / 3, 0.5, 0.5, 0.5) == tuple(score.value for score in scores.values())
 
 
 def test_a_turn_that_never_came_lacks_its_calls_once_the_conversation_has_ended() -> None:
     turns = [{"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b")}]
     talk = conversation(turn("one", "ok", tool_call("a", {})), closed_by="end_mark")
-    found = scores_of(Tools(), subject(talk, case(turns=turns)))
-    assert (0.5, 1.0, 0.5, 2 / 3) == tuple(score.value for score in found.values())
+    scores = scores_of(Tools(), subject(talk, case(turns=turns)))
+    assert (0.5, 1.0, 0.5, 2 / 3) == tuple(score.value for score in scores.values())
     for unproven, reason in (
         (replace(talk, closed_by="idle"), "incomplete"),
         (replace(talk, closed_by="end_of_input"), "incomplete"),
         (replace(talk, closed_by="end_of_input", link_method="trace"), "no_conversation_id"),
     ):
-        found = scores_of(Tools(), subject(unproven, case(turns=turns)))
-        assert {(None, reason)} == {(score.value, score.reason) for score in found.values()}
+        scores = scores_of(Tools(), subject(unproven, case(turns=turns)))
+        assert {(None, reason)} == {(score.value, score.reason) for score in scores.values()}
 
 
-def test_explanations_name_what_is_missing_and_what_nobody_asked_for() -> None:
-    found = scores_of(Tools(), subject(said("a", "x", "x"), case(A_B)))
-    assert {score.explanation for score in found.values()} == snapshot(
+def test_explanations_name_missing_and_unexpected_calls() -> None:
+    scores = scores_of(Tools(), subject(talk_with("a", "x", "x"), case(A_B)))
+    assert {score.explanation for score in scores.values()} == snapshot(
         {"1 of 2 required calls occurred; not called: b; not asked for: x (2 times)"}
     )
 
 
 @pytest.mark.parametrize("evaluator", [Tools(), Parameters()])
 def test_without_a_case_or_expected_tools_or_content_there_is_a_reason(evaluator: Any) -> None:
-    assert {"unmatched"} == {score.reason for score in scores_of(evaluator, subject(said("a"), None)).values()}
-    assert {"no_data"} == {score.reason for score in scores_of(evaluator, subject(said("a"), case())).values()}
+    assert {"unmatched"} == {score.reason for score in scores_of(evaluator, subject(talk_with("a"), None)).values()}
+    assert {"no_data"} == {score.reason for score in scores_of(evaluator, subject(talk_with("a"), case())).values()}
     silent = conversation(turn(None, None, query_captured=False, answer_captured=False))
-    found = scores_of(evaluator, subject(silent, Case.model_validate({"case_id": "c", "tools": A_B})))
-    assert {"content_not_captured"} == {score.reason for score in found.values()}
+    scores = scores_of(evaluator, subject(silent, Case.model_validate({"case_id": "c", "tools": A_B})))
+    assert {"content_not_captured"} == {score.reason for score in scores.values()}
 
 
 SEARCH: dict[str, Any] = {"tool_name": "search", "parameters": {"q": "hotel", "n": 3}}
@@ -125,18 +125,18 @@ BOTH = {"calls": [SEARCH, BOOK]}
 
 
 def semantics(expected: dict[str, Any], *calls: Any) -> Any:
-    return scores_of(Parameters(), subject(said(*calls), case(expected)))["parameter_semantics"]
+    return scores_of(Parameters(), subject(talk_with(*calls), case(expected)))["parameter_semantics"]
 
 
 @pytest.mark.parametrize(
-    ("made", "worked_out"),
+    ("actual", "worked_out"),
     [
         ([SEARCH, BOOK], 1.0),
         # One of two parameters of the second call: (1 + 1/2) / 2.
         ([SEARCH, {**BOOK, "parameters": {"name": "Ritz", "time": "21:00"}}], 0.75),
         # A required call that was not made counts 0.
         ([SEARCH], 0.5),
-        # A key nobody expects: two of three agree.
+        # An unexpected key: two of three agree.
         ([SEARCH, {**BOOK, "parameters": {**BOOK["parameters"], "pay": 1}}], (1 + 2 / 3) / 2),
         ([{**SEARCH, "parameters": {"q": "hotel", "n": 3.0}}, BOOK], 1.0),
         ([{**SEARCH, "parameters": {"q": "hotel", "n": "3"}}, BOOK], 0.75),
@@ -144,8 +144,8 @@ def semantics(expected: dict[str, Any], *calls: Any) -> Any:
         ([{**SEARCH, "parameters": {"q": "bar", "n": 1}}, SEARCH, BOOK], 1.0),
     ],
 )
-def test_parameter_semantics_is_the_mean_agreement_of_required_calls(made: list[Any], worked_out: float) -> None:
-    calls = [tool_call(one["tool_name"], one["parameters"]) for one in made]
+def test_parameter_semantics_is_the_mean_agreement_of_required_calls(actual: list[Any], worked_out: float) -> None:
+    calls = [tool_call(item["tool_name"], item["parameters"]) for item in actual]
     assert pytest.approx(worked_out) == semantics(BOTH, *calls).value
 
 
@@ -165,50 +165,46 @@ def test_arguments_that_were_not_recorded_are_not_compared() -> None:
 
 
 def test_a_parameter_for_a_judge_has_the_number_of_the_tool_score() -> None:
-    judged = {"calls": [{**SEARCH, "match": {"q": "judge"}}]}
-    talk = said(tool_call("search", {"q": "inn", "n": 3}))
-    assert "no_data" == scores_of(Parameters(), subject(talk, case(judged)))["parameter_semantics"].reason
+    judge_results = {"calls": [{**SEARCH, "match": {"q": "judge"}}]}
+    talk = talk_with(tool_call("search", {"q": "inn", "n": 3}))
+    assert "no_data" == scores_of(Parameters(), subject(talk, case(judge_results)))["parameter_semantics"].reason
     (scored,) = subjects([{"case_id": "c", "turns": [{"query": "go"}], "tools": {"calls": [SEARCH]}}], [talk])
-    # As a judge of parameters that said no would leave it: the score knows one of two parameters.
-    asked = replace(scored, case=case(judged))
-    assert 0.5 == scores_of(Parameters(), asked)["parameter_semantics"].value
+    # As after a negative reply of a judge of parameters: the score knows one of two parameters.
+    questions = replace(scored, case=case(judge_results))
+    assert 0.5 == scores_of(Parameters(), questions)["parameter_semantics"].value
 
 
 EXPECTED = st.lists(st.sampled_from("abc"), max_size=4)
-MADE = st.lists(st.sampled_from("abcd"), max_size=5)
+CALLED = st.lists(st.sampled_from("abcd"), max_size=5)
 
 
-@settings(max_examples=50)
-@given(expected=EXPECTED, made=MADE, at=st.integers(0, 5))
-def test_a_call_that_nobody_asked_for_never_raises_a_score(expected: list[str], made: list[str], at: int) -> None:
-    before = values(tools(*expected), *made)
-    after = values(tools(*expected), *made[:at], "unrelated", *made[at:])
+@given(expected=EXPECTED, actual=CALLED, at=st.integers(0, 5))
+def test_an_unexpected_call_never_raises_a_score(expected: list[str], actual: list[str], at: int) -> None:
+    before = values(tools(*expected), *actual)
+    after = values(tools(*expected), *actual[:at], "unrelated", *actual[at:])
     for old, new in zip(before, after, strict=True):
         assert (old is None) or (new is not None and new <= old)
 
 
-@settings(max_examples=50)
-@given(expected=EXPECTED, made=MADE, random=st.randoms(use_true_random=False))
+@given(expected=EXPECTED, actual=CALLED, random=st.randoms(use_true_random=False))
 def test_the_order_of_calls_and_of_expectations_changes_nothing(
-    expected: list[str], made: list[str], random: Any
+    expected: list[str], actual: list[str], random: Any
 ) -> None:
-    before = values(tools(*expected), *made)
+    before = values(tools(*expected), *actual)
     random.shuffle(expected)
-    random.shuffle(made)
-    assert before == values(tools(*expected), *made)
+    random.shuffle(actual)
+    assert before == values(tools(*expected), *actual)
 
 
-@settings(max_examples=50)
-@given(expected=EXPECTED, made=MADE)
-def test_f1_is_the_harmonic_mean_of_precision_and_recall(expected: list[str], made: list[str]) -> None:
-    _, precision, recall, f1 = values(tools(*expected), *made)
+@given(expected=EXPECTED, actual=CALLED)
+def test_f1_is_the_harmonic_mean_of_precision_and_recall(expected: list[str], actual: list[str]) -> None:
+    _, precision, recall, f1 = values(tools(*expected), *actual)
     if precision and recall:
         assert pytest.approx(2 * precision * recall / (precision + recall)) == f1
-    elif expected or made:
+    elif expected or actual:
         assert 0.0 == f1
 
 
-@settings(max_examples=50)
-@given(made=MADE)
-def test_identical_calls_are_perfect_whatever_repeats(made: list[str]) -> None:
-    assert set(values(tools(*made), *made)) <= {1.0, None}
+@given(actual=CALLED)
+def test_identical_calls_are_perfect_with_any_repetition(actual: list[str]) -> None:
+    assert set(values(tools(*actual), *actual)) <= {1.0, None}

@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Validity
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth.values import SchemaUnusableError, schema_faults
-from tests.evaluators.judged import scores_of as by_name
-from tests.evaluators.judged import subject
+from tests.evaluators.ragas_subjects import scores_of as by_name
+from tests.evaluators.ragas_subjects import subject
 from tests.snapshots import passage
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ def test_faults_name_the_parameter_by_its_path_and_what_is_allowed(
 @pytest.mark.parametrize(
     ("schema", "valid"),
     [
-        # In draft 4 the bound is open by a truth beside it, later by a number of its own.
+        # In draft 4 the bound is open by another keyword, later by a number of its own.
         ({"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"n": {"minimum": 1, "exclusiveMinimum": True}}}, False),
         ({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"n": {"exclusiveMinimum": 1}}}, False),
         ({"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"m": {"required": True}}}, False),
         ({"$schema": "https://example.com/our-own", "properties": {"n": {"const": 1}}}, True),
         ({"properties": {"n": {"$ref": "#/$defs/one"}}, "$defs": {"one": {"enum": [1]}}}, True),
-        # Beside a reference draft 7 looks at nothing, 2020-12 at everything.
+        # Next to a reference draft 7 looks at nothing, 2020-12 at everything.
         ({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"n": {"$ref": "#/definitions/a", "minimum": 5}}, "definitions": {"a": {}}}, True),
         ({"properties": {"n": {"$ref": "#/$defs/a", "minimum": 5}}, "$defs": {"a": {}}}, False),
         (True, True),
@@ -92,14 +92,14 @@ def _nested(levels: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "explanation"),
     [
         ({"$ref": "#"}, "nested too deeply"),
         ({"$ref": "http://127.0.0.1:9/schema.json"}, "nothing is fetched"),
         ({"properties": {"n": {"$ref": "file:///etc/passwd"}}}, "nothing is fetched"),
         ({"$ref": "#/$defs/nowhere"}, "nothing is fetched"),
         ({"$defs": _chain(40), "$ref": "#/$defs/d0"}, "more than 100,000 steps"),
-        # A dialect inside would have the package go on without bounds.
+        # A dialect inside would let the package continue without bounds.
         ({"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": _chain(40), "properties": {"n": {"$ref": "#/$defs/d0"}}}, "steps"),
         ({"$defs": {**_chain(40), "d0": {**_chain(40)["d0"], "$schema": "http://json-schema.org/draft-07/schema#"}}, "$ref": "#/$defs/d0"}, "steps"),
         ({"$defs": _chain(40), "$ref": "#/$defs/d0", "unevaluatedProperties": False}, "unevaluated"),
@@ -116,13 +116,13 @@ def _nested(levels: int) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_a_schema_that_cannot_be_used_says_why_and_nothing_of_the_call(
-    schema: Any, told: str, monkeypatch: pytest.MonkeyPatch
+    schema: Any, explanation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         pytest.fail("a schema was fetched")
 
     monkeypatch.setattr(socket, "create_connection", refuse)
-    with pytest.raises(SchemaUnusableError, match=told):
+    with pytest.raises(SchemaUnusableError, match=explanation):
         schema_faults({"n": 1, "t": "a" * 50 + "!", "a" * 50 + "!": 1}, schema)
 
 
@@ -153,7 +153,6 @@ VALUES = st.recursive(
 ARGUMENTS = st.dictionaries(st.sampled_from(["id", "seats", "cabin", "legs", "x"]), VALUES, max_size=4)
 
 
-@settings(max_examples=50)
 @given(arguments=ARGUMENTS, random=st.randoms(use_true_random=False))
 def test_the_order_of_keys_changes_no_fault(arguments: dict[str, Any], random: Any) -> None:
     shuffled = list(arguments.items())
@@ -162,7 +161,6 @@ def test_the_order_of_keys_changes_no_fault(arguments: dict[str, Any], random: A
     assert schema_faults(arguments, SCHEMA) == schema_faults(dict(shuffled), other)
 
 
-@settings(max_examples=50)
 @given(schema=VALUES, arguments=ARGUMENTS)
 def test_no_json_raises_but_that_a_schema_cannot_be_used(schema: Any, arguments: dict[str, Any]) -> None:
     with suppress(SchemaUnusableError):
@@ -188,9 +186,9 @@ def test_validity_is_the_share_of_calls_that_fit_their_schemas() -> None:
         tool_call("stranger"),
         tool_call("book", {}, kind="transfer"),
     ]
-    found = scores(talk(*calls))
+    results = scores(talk(*calls))
 
-    share = found[0]
+    share = results[0]
     assert ("agentic.layers.parameter_validity", pytest.approx(2 / 3)) == (share.name, share.value)
     assert share.explanation == snapshot(
         '2 of 3 calls are valid; 2 could not be checked; book in turn 1, step 2: parameter seats is "2", allowed: integer'
@@ -201,28 +199,28 @@ def test_validity_is_the_share_of_calls_that_fit_their_schemas() -> None:
         (2, "book", None, "valid", None),
         (3, "named", None, None, "tool_definitions_not_recorded"),
         (4, "book", None, None, "content_not_captured"),
-    ] == [(one.position, one.tool_name, one.parameter, one.label, one.reason) for one in found[1:-1]]
-    assert [{"path": "seats", "keyword": "type", "message": 'is "2", allowed: integer'}] == found[2].details["faults"]
+    ] == [(item.position, item.tool_name, item.parameter, item.label, item.reason) for item in results[1:-1]]
+    assert [{"path": "seats", "keyword": "type", "message": 'is "2", allowed: integer'}] == results[2].details["faults"]
 
 
 def test_an_unusable_schema_is_not_tried_again_and_its_calls_are_no_failures() -> None:
     bad = {"book": {"properties": {"t": {"pattern": "("}}}}
     calls = [tool_call("book", {"t": "x"}) for _ in range(50)]
-    share, *each, _ = scores(talk(*calls, tool_definitions=bad))
+    share, *item, _ = scores(talk(*calls, tool_definitions=bad))
 
     assert (None, "no_data") == (share.value, share.reason)
-    assert {(None, None, "no_data")} == {(one.value, one.label, one.reason) for one in each}
+    assert {(None, None, "no_data")} == {(entry.value, entry.label, entry.reason) for entry in item}
     assert passage(share.explanation) == snapshot("cannot be applied to")
 
 
 def test_a_hallucinated_tool_is_one_that_the_agent_was_not_given_to_the_letter() -> None:
     unknown: dict[str, Any] = {"result": None, "error": "no such tool"}
     calls = (tool_call("search"), tool_call("Search", **unknown), *[tool_call("teleport", **unknown)] * 2)
-    found = scores(talk(*calls))[-1]
+    results = scores(talk(*calls))[-1]
 
-    assert 0.75 == found.value
-    assert (found.explanation, found.tool_name) == snapshot(("no such tool: Search, teleport (2 times)", "Search"))
-    assert [1, 2, 3] == [one["position"] for one in found.details["hallucinated"]]
+    assert 0.75 == results.value
+    assert (results.explanation, results.tool_name) == snapshot(("no such tool: Search, teleport (2 times)", "Search"))
+    assert [1, 2, 3] == [item["position"] for item in results.details["hallucinated"]]
     assert 0.0 == scores(talk(tool_call("search")))[-1].value
 
 
@@ -251,24 +249,24 @@ def test_a_failure_inside_an_agent_is_no_hallucination_unless_there_is_no_such_t
     assert 0.5 * refused == scores(talk(tool_call("search"), inside))[-1].value
 
 
-def test_without_definitions_or_calls_nothing_is_said() -> None:
+def test_without_definitions_or_calls_validity_abstains() -> None:
     undefined = talk(tool_call("a"), tool_definitions=None)
     for about, reason in ((undefined, "tool_definitions_not_recorded"), (talk(), "no_data")):
         assert {(None, reason)} == {
-            (one.value, one.reason) for one in by_name(Validity(), subject(about, None)).values()
+            (item.value, item.reason) for item in by_name(Validity(), subject(about, None)).values()
         }
-    # An agent that was given no tool at all hallucinates whatever it calls.
+    # An agent that was given no tool at all hallucinates every call.
     assert 1.0 == scores(talk(tool_call("a", error="failed"), tool_definitions={}))[-1].value
 
 
 @pytest.mark.parametrize(
     ("calls", "share"),
     [
-        # A tool that answered exists, by its span or by its result, whatever was recorded of the definitions.
+        # A tool that answered exists, by its span or by its result, even if its definition was not recorded.
         ([tool_call("python_interpreter", result="4")], 0.0),
         ([tool_call("python_interpreter", result=None, result_captured=False, span_id="ab" * 8)], 0.0),
         ([tool_call("look_up", result="a hotel"), tool_call("look_up", error="timed out")], 0.0),
-        # Nothing shows that it exists: it failed, its result says so, or nothing came back.
+        # Nothing shows that it exists: it failed, its result states it, or nothing came back.
         ([tool_call("teleport", error="timed out")], 1.0),
         ([tool_call("teleport", result="Model tried to call unavailable tool 'teleport'")], 1.0),
         ([tool_call("teleport", result=None, result_captured=False, source="message")], 1.0),

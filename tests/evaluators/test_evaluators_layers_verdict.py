@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import StateChange, Verdict
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.failing import subjects
-from tests.evaluators.judged import scores_of
+from tests.evaluators.ragas_subjects import scores_of
 from tests.snapshots import ending, opening
 
 CANCEL = {"tool_name": "cancel", "parameters": {"id": "A"}}
@@ -32,9 +32,9 @@ def talk(*calls: Any, **changes: Any) -> Any:
     return conversation(turn("go", "done", *calls, plans=plans), closed_by="end_mark", case_id="c", **changes)
 
 
-def verdict(expected: dict[str, Any], made: Any, *, given: bool | None = None, **scoring: Any) -> Any:
-    labels = None if given is None else {str(made.conversation_id): given}
-    (about,) = subjects([expected], [made], labels, **scoring)
+def verdict(expected: dict[str, Any], actual: Any, *, given: bool | None = None, **scoring: Any) -> Any:
+    labels = None if given is None else {str(actual.conversation_id): given}
+    (about,) = subjects([expected], [actual], labels, **scoring)
     return scores_of(Verdict(), about)["verdict"]
 
 
@@ -53,7 +53,7 @@ def test_a_conversation_that_passed_is_none_and_says_what_was_not_perfect() -> N
 
 
 @pytest.mark.parametrize(
-    ("made", "kind", "tool", "parameter"),
+    ("actual", "kind", "tool", "parameter"),
     [
         ((), "missing", "cancel", None),
         ((RIGHT[0], tool_call("pay", {"amount": 6})), "wrong_parameters", "pay", "amount"),
@@ -62,9 +62,9 @@ def test_a_conversation_that_passed_is_none_and_says_what_was_not_perfect() -> N
     ],
 )
 def test_wrong_calls_break_the_action_layer_and_are_the_evidence(
-    made: Any, kind: str, tool: str, parameter: str | None
+    actual: Any, kind: str, tool: str, parameter: str | None
 ) -> None:
-    score = verdict(case(CANCEL, PAY, tools={"forbidden": ["delete"]}), talk(*made))
+    score = verdict(case(CANCEL, PAY, tools={"forbidden": ["delete"]}), talk(*actual))
     assert ("action", tool, parameter) == (score.label, score.tool_name, score.parameter)
     assert kind == score.details["evidence"][0]["kind"]
     assert score.explanation.startswith("action broke first: ")
@@ -91,9 +91,9 @@ def test_a_plan_in_the_wrong_order_or_not_kept_breaks_reasoning() -> None:
 
 
 def test_a_good_plan_that_was_kept_leaves_the_fault_to_the_action() -> None:
-    # The plan has a step that nobody expects, and that was not done: that is no fault of reasoning.
-    made = talk(RIGHT[0], tool_call("pay", {"amount": 6}), plans=PLAN, tool_definitions={"get_booking": None})
-    assert "action" == verdict(case(CANCEL, PAY), made).label
+    # The plan has an unexpected step, and that was not done: that is no fault of reasoning.
+    actual = talk(RIGHT[0], tool_call("pay", {"amount": 6}), plans=PLAN, tool_definitions={"get_booking": None})
+    assert "action" == verdict(case(CANCEL, PAY), actual).label
 
 
 def test_right_calls_and_a_wrong_end_are_the_outcome() -> None:
@@ -121,44 +121,44 @@ def test_faults_of_tools_that_passed_by_their_threshold_break_nothing() -> None:
     assert "outcome" == verdict(lenient, talk(RIGHT[0], tool_call("pay", {"amount": 6}))).label
 
 
-WRONG = {"case_id": "c", "turns": [{"query": "go", "answer": "42"}]}
+WRONG_ANSWER = {"case_id": "c", "turns": [{"query": "go", "answer": "42"}]}
 
 
 @pytest.mark.parametrize(
-    ("made", "kind"),
+    ("actual", "kind"),
     [
         ([tool_call("teleport", error="no such tool")], "hallucinated"),
         ([tool_call("pay", {"amount": "5"}, error="no number")], "invalid_arguments"),
         ([tool_call("pay", {"amount": 5}), tool_call("pay", {"amount": 5}, error="down")], "errored"),
     ],
 )
-def test_without_expected_tools_the_calls_speak_for_themselves(made: Any, kind: str) -> None:
+def test_without_expected_tools_the_calls_speak_for_themselves(actual: Any, kind: str) -> None:
     definitions = {"pay": {"properties": {"amount": {"type": "number"}}}}
-    score = verdict(WRONG, talk(*made, tool_definitions=definitions))
+    score = verdict(WRONG_ANSWER, talk(*actual, tool_definitions=definitions))
     assert ("action", kind) == (score.label, score.details["evidence"][0]["kind"])
 
 
 def test_an_error_or_a_bad_argument_that_was_made_good_breaks_nothing() -> None:
     definitions = {"pay": {"properties": {"amount": {"type": "number"}}}}
-    made = [tool_call("pay", {"amount": "5"}, error="no number"), tool_call("pay", {"amount": 5})]
-    assert "outcome" == verdict(WRONG, talk(*made, tool_definitions=definitions)).label
-    # Expected calls that were all right outweigh an error beside them.
-    made = [*RIGHT, tool_call("get_weather", error="down")]
-    assert "outcome" == verdict(case(CANCEL, PAY, outputs=["refund"]), talk(*made)).label
+    actual = [tool_call("pay", {"amount": "5"}, error="no number"), tool_call("pay", {"amount": 5})]
+    assert "outcome" == verdict(WRONG_ANSWER, talk(*actual, tool_definitions=definitions)).label
+    # Expected calls that were all right outweigh an additional error.
+    actual = [*RIGHT, tool_call("get_weather", error="down")]
+    assert "outcome" == verdict(case(CANCEL, PAY, outputs=["refund"]), talk(*actual)).label
 
 
 def test_what_was_not_evaluated_has_no_verdict() -> None:
     score = verdict({"case_id": "other", "turns": [{"query": "else"}]}, conversation(turn("go")))
     assert (None, "unmatched") == (score.label, score.reason)
-    (about,) = subjects([WRONG], [talk()])
+    (about,) = subjects([WRONG_ANSWER], [talk()])
     assert "no_data" == scores_of(Verdict(), replace(about, score=None))["verdict"].reason
 
 
 # State changes
 
 
-def changes(expected: dict[str, Any], *made: Any, **more: Any) -> Any:
-    talked = talk(*made)
+def changes(expected: dict[str, Any], *actual: Any, **more: Any) -> Any:
+    talked = talk(*actual)
     labels = {str(talked.conversation_id): more["given"]} if "given" in more else None
     (about,) = subjects([expected], [talked], labels)
     return scores_of(StateChange(), about)["state_changes"]
@@ -168,7 +168,7 @@ OTHER = tool_call("refund", {"id": "A"})
 
 
 @pytest.mark.parametrize(
-    ("made", "label"),
+    ("actual", "label"),
     [
         (RIGHT, "right"),
         ((*RIGHT, tool_call("get_booking", {})), "right"),
@@ -177,16 +177,16 @@ OTHER = tool_call("refund", {"id": "A"})
         ((*RIGHT, RIGHT[0]), "extra"),
         ((RIGHT[0], OTHER), "missing_and_extra"),
         ((RIGHT[0], tool_call("pay", {"amount": 6})), "wrong_arguments"),
-        # A wrong argument beside a missing call is not what is told first.
+        # A missing call is reported before a wrong argument.
         ((tool_call("cancel", {"id": "B"}),), "missing"),
-        # What answered with an error changed nothing: it is missing, and as an extra call it is none.
+        # What answered with an error changed nothing: it is missing, and it is not an extra call.
         ((RIGHT[0], tool_call("pay", {"amount": 5}, error="declined")), "missing"),
         ((*RIGHT, replace(OTHER, error="no")), "right"),
         ((RIGHT[0], tool_call("pay", {"amount": 5.0})), "right"),
     ],
 )
-def test_state_changing_calls_are_compared_as_multisets(made: Any, label: str) -> None:
-    assert label == changes(case(CANCEL, PAY), *made).label
+def test_state_changing_calls_are_compared_as_multisets(actual: Any, label: str) -> None:
+    assert label == changes(case(CANCEL, PAY), *actual).label
 
 
 def test_a_conversation_that_failed_with_the_right_changes_is_other() -> None:
@@ -199,11 +199,11 @@ def test_a_conversation_that_failed_with_the_right_changes_is_other() -> None:
     assert "missing" == changes(case(CANCEL), given=True).label
 
 
-def test_calls_that_read_are_no_state_changes_even_where_nobody_asked_for_them() -> None:
+def test_unexpected_calls_that_only_read_are_no_state_changes() -> None:
     strict = case(CANCEL, {"tool_name": "get_trip", "parameters": {"id": "A"}}, tools={"extra_calls": "forbid"})
-    made = (RIGHT[0], tool_call("get_user", {}), tool_call("get_trip", {"id": "B"}))
-    # Two faults, and the conversation failed by them; what was to be changed was.
-    assert "other" == changes(strict, *made).label
+    actual = (RIGHT[0], tool_call("get_user", {}), tool_call("get_trip", {"id": "B"}))
+    # Two faults, and the conversation failed by them; all expected changes were made.
+    assert "other" == changes(strict, *actual).label
     assert "other" == changes(strict, RIGHT[0]).label
 
 
@@ -234,16 +234,17 @@ def test_only_names_are_compared_where_arguments_were_not_recorded() -> None:
 NAMES = st.lists(st.tuples(st.sampled_from(["cancel", "pay"]), st.integers(1, 2)), max_size=3)
 
 
-@settings(max_examples=50)
-@given(expected=NAMES, made=NAMES)
-def test_the_class_is_that_of_the_plain_multisets(expected: list[tuple[str, int]], made: list[tuple[str, int]]) -> None:
-    wanted, called = Counter(name for name, _ in expected), Counter(name for name, _ in made)
-    lacks, more = bool(wanted - called), bool(called - wanted)
-    same = Counter(expected) == Counter(made)
+@given(expected=NAMES, actual=NAMES)
+def test_the_class_is_that_of_the_plain_multisets(
+    expected: list[tuple[str, int]], actual: list[tuple[str, int]]
+) -> None:
+    required, called = Counter(name for name, _ in expected), Counter(name for name, _ in actual)
+    lacks, more = bool(required - called), bool(called - required)
+    same = Counter(expected) == Counter(actual)
     label = (
         ("missing_and_extra" if lacks and more else "missing" if lacks else "extra")
         if lacks or more
         else ("right" if same else "wrong_arguments")
     )
     calls = [{"tool_name": name, "parameters": {"n": n}} for name, n in expected]
-    assert label == changes(case(*calls), *(tool_call(name, {"n": n}) for name, n in made)).label
+    assert label == changes(case(*calls), *(tool_call(name, {"n": n}) for name, n in actual)).label

@@ -1,33 +1,29 @@
-"""What a conversation lacks is told by name, with what can be done about it; and what it has is not missed."""
+"""Missing data of a conversation is reported by name with a remedy; present data is not reported."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.config import ScoringSettings
-from otel_agentic.conversations.model import ModelUse
-from otel_agentic.evaluators.base import Need, Subject
-from otel_agentic.evaluators.needs import (
+from otel_agentic.conversations.model import ModelUse, Turn
+from otel_agentic.evaluators.base import (
+    Need,
+    Subject,
     case_turn_of,
     expectations_of,
     first_missing,
     missing,
     turn_missing,
-    turns_with,
 )
 from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.testing import conversation, tool_call, turn
-from otel_agentic.truth import CaseIndex, parse_cases
+from otel_agentic.truth import Case, CaseIndex, parse_cases
 from otel_agentic.truth.load import Label
-
-if TYPE_CHECKING:
-    from otel_agentic.conversations.model import Turn
-    from otel_agentic.truth import Case
 
 FULL = turn(
     "hi",
@@ -41,8 +37,8 @@ CASE = """{"case_id": "k", "goal": "g", "expected_state": {}, "plan": ["look"], 
 
 
 def case(text: str = CASE) -> Case:
-    (found,) = parse_cases("cases.jsonl", text.replace("\n", " ")).require()
-    return found
+    (results,) = parse_cases("cases.jsonl", text.replace("\n", " ")).require()
+    return results
 
 
 def about(*turns: Turn, case: Case | None = None, **changes: Any) -> Subject:
@@ -56,16 +52,16 @@ EMPTY = replace(EMPTY, conversation=replace(EMPTY.conversation, turns=()))
 
 
 def test_what_is_there_is_not_missed() -> None:
-    whole = about(FULL, case=case(), tool_definitions={"look": None}, final_state={})
+    total = about(FULL, case=case(), tool_definitions={"look": None}, final_state={})
 
-    assert {"score"} == {need for need in get_args(Need) if missing(whole, need) is not None}
-    assert missing(whole, "score") == snapshot(
+    assert {"score"} == {need for need in get_args(Need) if missing(total, need) is not None}
+    assert missing(total, "score") == snapshot(
         ("no_data", "the conversation has no score yet; `otel-agentic evaluate`")
     )
 
 
 @pytest.mark.parametrize(
-    ("need", "lacking", "reason", "told"),
+    ("need", "lacking", "reason", "explanation"),
     [
         ("turns", EMPTY, "empty", "the conversation has no turn"),
         ("answers", EMPTY, "empty", "the conversation has no turn"),
@@ -117,35 +113,35 @@ def test_what_is_there_is_not_missed() -> None:
         ("goal", about(turn("a")), "unmatched", "no case belongs to the conversation"),
     ],
 )
-def test_what_is_lacking_is_told_with_its_reason(need: Need, lacking: Subject, reason: str, told: str) -> None:
-    found = missing(lacking, need)
+def test_missing_data_is_reported_with_its_reason(need: Need, lacking: Subject, reason: str, explanation: str) -> None:
+    results = missing(lacking, need)
 
-    assert found is not None
-    assert reason == found[0]
-    assert told in found[1]
+    assert results is not None
+    assert reason == results[0]
+    assert explanation in results[1]
 
 
 @pytest.mark.parametrize(
-    ("need", "told"),
+    ("need", "explanation"),
     [
         ("expected_tools", "the expected tool calls (`tools`)"),
         ("expected_answer", "an answer (`turns[].answer`)"),
         ("expected_state", "a state at the end (`expected_state`)"),
         ("expected_plan", "a plan (`plan`)"),
         ("goal", "a goal (`goal`)"),
-        ("minimum_steps", "the fewest steps that do (`minimum_steps`)"),
+        ("minimum_steps", "the minimum number of steps (`minimum_steps`)"),
         ("reference_topics", "topics (`turns[].reference_topics`)"),
     ],
 )
-def test_what_a_case_does_not_annotate_is_told_with_the_field(need: Need, told: str) -> None:
+def test_a_missing_annotation_is_reported_with_its_field(need: Need, explanation: str) -> None:
     bare = about(FULL, case=case('{"case_id": "bare", "turns": [{"query": "hi"}]}'))
 
-    assert ("no_data", f"case 'bare' does not annotate {told}") == missing(bare, need)
+    assert ("no_data", f"case 'bare' does not annotate {explanation}") == missing(bare, need)
     assert missing(bare, "case") is None
 
 
 @pytest.mark.parametrize(
-    ("cases", "reason", "told"),
+    ("cases", "reason", "explanation"),
     [
         (
             '{"case_id": "a", "turns": [{"query": "hi"}]}\n{"case_id": "b", "turns": [{"query": "hi"}]}',
@@ -156,22 +152,22 @@ def test_what_a_case_does_not_annotate_is_told_with_the_field(need: Need, told: 
     ],
 )
 @pytest.mark.parametrize("verdict", [None, False])
-def test_why_no_case_counts_is_told_by_the_score_also_beside_a_given_verdict(
-    cases: str, reason: str, told: str, *, verdict: bool | None
+def test_the_score_gives_the_reason_without_a_case_even_if_a_verdict_is_given(
+    cases: str, reason: str, explanation: str, *, verdict: bool | None
 ) -> None:
-    one = conversation(turn("hi", "Hello."))
-    label = Label(conversation_id=one.conversation_id, case_id=None, verdict=verdict, line=1)
+    item = conversation(turn("hi", "Hello."))
+    label = Label(conversation_id=item.conversation_id, case_id=None, verdict=verdict, line=1)
     index = CaseIndex(parse_cases("c.jsonl", cases).require())
-    matched = MatchedConversation(conversation=one, match=index.match(one, label), label=label)
+    matched = MatchedConversation(conversation=item, match=index.match(item, label), label=label)
     (score,) = score_conversations([matched], judge=ExactJudge(), settings=ScoringSettings())
 
-    found = missing(
-        Subject(conversation=one, case=None, score=score, aligned={}, settings=ScoringSettings()), "expected_tools"
+    results = missing(
+        Subject(conversation=item, case=None, score=score, aligned={}, settings=ScoringSettings()), "expected_tools"
     )
 
-    assert found is not None
-    assert reason == found[0]
-    assert told in found[1]
+    assert results is not None
+    assert reason == results[0]
+    assert explanation in results[1]
 
 
 def test_the_case_is_missed_first_and_then_what_it_lacks() -> None:
@@ -187,11 +183,10 @@ def test_the_case_is_missed_first_and_then_what_it_lacks() -> None:
     assert first_missing(bare, {"queries"}) is None
 
 
-def test_turns_are_told_apart_by_what_they_have() -> None:
+def test_a_turn_without_an_answer_keeps_its_query_and_has_no_case_turn() -> None:
     silent = turn("b", None, index=1)
     subject = about(FULL, silent, case=case())
 
-    assert (FULL,) == turns_with(subject, "queries", "answers")
     assert turn_missing(silent, "queries") is turn_missing(silent, "goal") is None
     assert subject.case is not None
     assert subject.case.turns[0] == case_turn_of(subject, FULL)

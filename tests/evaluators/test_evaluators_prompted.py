@@ -1,25 +1,28 @@
-"""The prompts in force: shown word for word as they are sent, found by any name, and replaced by a user's own."""
+"""The active prompts: shown verbatim as they are sent, found by any name, and replaced by a user's own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, get_args
+from pathlib import Path
+from typing import Final, get_args
 
 import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.base import asks
 from otel_agentic.evaluators.custom import evaluator_of
 from otel_agentic.evaluators.prompts import (
     MATERIAL,
     NONCE,
     SYSTEM_MESSAGE,
+    Prompted,
     built_in_prompts,
     merge_prompt,
     prompts_named,
     prompts_of,
 )
-from otel_agentic.evaluators.registry import all_evaluators, asks
+from otel_agentic.evaluators.registry import all_evaluators
 from otel_agentic.judges import LangChainJudge, Question, prompt_texts
 from otel_agentic.judges.base import rubric_question
 from otel_agentic.judges.messages import Way, messages
@@ -27,21 +30,16 @@ from otel_agentic.judges.prompts import KINDS
 from tests.judges.models import Bare, verdict
 from tests.snapshots import raises
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from otel_agentic.evaluators.prompts import Prompted
-
 EVALUATORS: Final = all_evaluators(EvaluatorSettings())
 OWN: Final = prompt_texts()
-RUBRICS: Final = {rubric.name: rubric for one in EVALUATORS if asks(one) for rubric in one.rubrics}
+RUBRICS: Final = {rubric.name: rubric for evaluator in EVALUATORS if asks(evaluator) for rubric in evaluator.rubrics}
 
 
 @pytest.mark.parametrize("way", get_args(Way))
 def test_what_is_shown_is_what_is_sent_but_for_material_and_marks(way: Way) -> None:
     questions = {name: rubric_question(rubric, text="{}") for name, rubric in RUBRICS.items()}
     questions |= {kind: Question(query="", expected="", answer="", threshold=0.0, kind=kind) for kind in KINDS}
-    every = {one.name: one for one in (*built_in_prompts(OWN), *prompts_of(EVALUATORS, OWN))}
+    every = {item.name: item for item in (*built_in_prompts(OWN), *prompts_of(EVALUATORS, OWN))}
     assert set(questions) == set(every)
     for name, question in questions.items():
         instructions = every[name].text
@@ -65,19 +63,19 @@ def test_what_is_shown_is_what_is_sent_but_for_material_and_marks(way: Way) -> N
     ],
 )
 def test_prompts_are_found_by_the_names_of_what_asks_with_them(name: str, expected: list[str]) -> None:
-    assert expected == [one.name for one in prompts_named(name, EVALUATORS, OWN)]
+    assert expected == [item.name for item in prompts_named(name, EVALUATORS, OWN)]
 
 
 def test_a_family_means_all_of_its_prompts_and_a_prompt_tells_its_metrics() -> None:
-    found = prompts_named("ragas", EVALUATORS, OWN)
-    assert {name for name in RUBRICS if name.startswith("ragas.")} == {one.name for one in found}
-    topics = next(one for one in found if one.name == "ragas.topics")
+    results = prompts_named("ragas", EVALUATORS, OWN)
+    assert {name for name in RUBRICS if name.startswith("ragas.")} == {result.name for result in results}
+    topics = next(result for result in results if result.name == "ragas.topics")
     assert {f"agentic.ragas.topic_adherence_{mode}" for mode in ("precision", "recall", "f1")} == set(topics.metrics)
     assert "built-in" == topics.source
     assert () == merge_prompt(OWN).metrics
 
 
-def test_a_metric_without_a_judge_and_a_name_of_nothing_are_told_with_what_is_allowed() -> None:
+def test_computed_metrics_and_unknown_names_are_refused_with_the_allowed_names() -> None:
     with raises(UsageError, snapshot("tool_call_f1 asks no judge, so it has no prompt; those that do: agentic.")):
         prompts_named("tool_call_f1", EVALUATORS, OWN)
     with raises(
@@ -95,50 +93,51 @@ def own(tmp_path: Path) -> Path:
 
 
 def test_a_users_file_replaces_the_instructions_of_one_rubric_and_says_so(own: Path) -> None:
-    shown = {one.name: one for one in prompts_of(EVALUATORS, prompt_texts(own))}
-    replaced, kept = shown["agentest.helpfulness"], shown["agentest.coherence"]
+    visible = {prompt.name: prompt for prompt in prompts_of(EVALUATORS, prompt_texts(own))}
+    replaced, retained = visible["agentest.helpfulness"], visible["agentest.coherence"]
     assert ("ours-2", "Grade by mood.", str(own)) == (replaced.version, replaced.text, replaced.source)
-    assert RUBRICS["agentest.coherence"].instructions == kept.text
+    assert RUBRICS["agentest.coherence"].instructions == retained.text
     assert RUBRICS["agentest.helpfulness"].form == replaced.form
 
 
-def test_the_model_is_told_the_users_words_and_only_that_rubric_is_judged_anew(own: Path) -> None:
+def test_a_user_prompt_is_sent_verbatim_and_only_its_rubric_is_judged_again(own: Path) -> None:
     model, plain = Bare(say=lambda _, __: verdict(2)), Bare()
     judge, usual = LangChainJudge(model, JudgeSettings(prompt=own)), LangChainJudge(plain)
     helpfulness, coherence = RUBRICS["agentest.helpfulness"], RUBRICS["agentest.coherence"]
 
     judge.judge([rubric_question(helpfulness, turn="Hi"), rubric_question(coherence, turn="Hi")])
 
-    told = [str(got[-1].content) for got in model.asked]
-    assert [True, False] == ["\n\nGrade by mood.\n\n" in text for text in told]
+    explanation = [str(actual[-1].content) for actual in model.requests]
+    assert [True, False] == ["\n\nGrade by mood.\n\n" in text for text in explanation]
     assert [False, True] == [
-        f"\n\n{rubric.instructions}\n\n" in text for rubric, text in zip((helpfulness, coherence), told, strict=True)
+        f"\n\n{rubric.instructions}\n\n" in text
+        for rubric, text in zip((helpfulness, coherence), explanation, strict=True)
     ]
     assert judge.version == usual.version
     assert judge.version_for(coherence) == usual.version_for(coherence) != judge.version
     assert judge.version_for(helpfulness) != usual.version_for(helpfulness)
 
 
-def test_a_prompt_of_a_file_is_said_to_be_of_that_file(tmp_path: Path) -> None:
+def test_a_prompt_of_a_file_names_that_file(tmp_path: Path) -> None:
     path = tmp_path / "moods.py"
     path.write_text(
         "from otel_agentic import Turn, evaluator\n"
         "from otel_agentic.judges import ReplyForm, Rubric\n"
-        "MOOD = Rubric(name='house.mood', version='1', instructions='Say.', form=ReplyForm())\n"
+        "MOOD = Rubric(name='house.mood', version='1', instructions='Reply.', form=ReplyForm())\n"
         "@evaluator(name='house.mood', rubrics=[MOOD])\n"
         "def mood(turn: Turn):\n"
         "    yield []\n",
         encoding="utf-8",
     )
-    (shown,) = prompts_of([evaluator_of(f"{path}:mood", EvaluatorSettings())], OWN)
-    assert str(path.resolve()) == shown.source
+    (visible,) = prompts_of([evaluator_of(f"{path}:mood", EvaluatorSettings())], OWN)
+    assert str(path.resolve()) == visible.source
 
 
 def test_the_prompt_that_joins_failures_may_be_replaced_as_it_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "own.md"
-    path.write_text("---\nname: failures.merge\nversion: ours-1\n---\nJoin what is alike.\n", encoding="utf-8")
-    assert _told(merge_prompt(prompt_texts(path))) == snapshot(("failures.merge", "ours-1", "Join what is alike."))
+    path.write_text("---\nname: failures.merge\nversion: ours-1\n---\nJoin similar ones.\n", encoding="utf-8")
+    assert _described(merge_prompt(prompt_texts(path))) == snapshot(("failures.merge", "ours-1", "Join similar ones."))
 
 
-def _told(prompt: Prompted) -> tuple[str, str, str]:
+def _described(prompt: Prompted) -> tuple[str, str, str]:
     return prompt.name, prompt.version, prompt.text

@@ -14,15 +14,15 @@ from inline_snapshot import snapshot
 from otel_agentic.evaluators.ragas import ToolCalls
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
-from tests.evaluators.judged import scores_of, subject
-from tests.snapshots import passage, whole
+from tests.evaluators.ragas_subjects import scores_of, subject
+from tests.snapshots import exactly, passage
 
-Made = tuple[str, dict[str, Any]]
+Called = tuple[str, dict[str, Any]]
 
 
-def expected(*calls: Made | dict[str, Any], **more: Any) -> dict[str, Any]:
-    told = [call if isinstance(call, dict) else {"tool_name": call[0], "parameters": call[1]} for call in calls]
-    return {"calls": told, **more}
+def expected(*calls: Called | dict[str, Any], **more: Any) -> dict[str, Any]:
+    explanation = [call if isinstance(call, dict) else {"tool_name": call[0], "parameters": call[1]} for call in calls]
+    return {"calls": explanation, **more}
 
 
 def case(tools: dict[str, Any] | None = None, **fields: Any) -> Case:
@@ -31,21 +31,21 @@ def case(tools: dict[str, Any] | None = None, **fields: Any) -> Case:
     )
 
 
-def values(tools: dict[str, Any], *made: Made) -> tuple[float | None, ...]:
+def values(tools: dict[str, Any], *actual: Called) -> tuple[float | None, ...]:
     """Return strict accuracy, unordered accuracy and F1 of calls that were made one after the other."""
-    calls = [tool_call(name, arguments) for name, arguments in made]
-    found = scores_of(ToolCalls(), subject(conversation(turn("go", "done", *calls)), case(tools)))
-    return tuple(found[name].value for name in NAMES)
+    calls = [tool_call(name, arguments) for name, arguments in actual]
+    scores = scores_of(ToolCalls(), subject(conversation(turn("go", "done", *calls)), case(tools)))
+    return tuple(scores[name].value for name in NAMES)
 
 
 NAMES = ("tool_call_accuracy", "tool_call_accuracy_unordered", "tool_call_f1")
-SEARCH: Made = ("search", {"q": "hotel", "n": 3})
-BOOK: Made = ("book", {"name": "Ritz", "time": "20:00"})
-LOG: Made = ("log", {})
+SEARCH: Called = ("search", {"q": "hotel", "n": 3})
+BOOK: Called = ("book", {"name": "Ritz", "time": "20:00"})
+LOG: Called = ("log", {})
 
 
 @pytest.mark.parametrize(
-    ("made", "worked_out"),
+    ("actual", "worked_out"),
     [
         ((SEARCH, BOOK), (1.0, 1.0, 1.0)),
         # One call beyond the two: 2 of 2 + 1; F1 of precision 2/3 and recall 1.
@@ -54,7 +54,7 @@ LOG: Made = ("log", {})
         ((BOOK, SEARCH), (0.5, 1.0, 1.0)),
         # One of two arguments of the second call: (1 + 1/2) / 2; one of two calls is exactly right.
         ((SEARCH, ("book", {"name": "Ritz", "time": "21:00"})), (0.75, 0.75, 0.5)),
-        # An argument nobody expects: 2 of 3 keys agree.
+        # An unexpected argument: 2 of 3 keys agree.
         ((SEARCH, ("book", {**BOOK[1], "pay": True})), ((1 + 2 / 3) / 2, (1 + 2 / 3) / 2, 0.5)),
         ((SEARCH,), (0.5, 0.5, 2 / 3)),
         ((), (0.0, 0.0, 0.0)),
@@ -63,8 +63,8 @@ LOG: Made = ("log", {})
         ((LOG,), (0.0, 0.0, 0.0)),
     ],
 )
-def test_each_fault_costs_its_share(made: tuple[Made, ...], worked_out: tuple[float, ...]) -> None:
-    assert pytest.approx(worked_out) == values(expected(SEARCH, BOOK, order="relative"), *made)
+def test_each_fault_costs_its_share(actual: tuple[Called, ...], worked_out: tuple[float, ...]) -> None:
+    assert pytest.approx(worked_out) == values(expected(SEARCH, BOOK, order="relative"), *actual)
 
 
 def test_arguments_compare_as_the_case_says() -> None:
@@ -84,23 +84,23 @@ def test_calls_that_a_case_allows_or_excuses_cost_nothing() -> None:
     optional = {"tool_name": "log", "parameters": {}, "required": False}
     by_effect = {"extra_calls": {"read": "allow", "write": "forbid"}}
     reading = case(expected(SEARCH, **by_effect), effects={"log": "read"})
-    made = conversation(turn("go", "done", tool_call(*LOG), tool_call(*SEARCH)))
+    actual = conversation(turn("go", "done", tool_call(*LOG), tool_call(*SEARCH)))
 
     assert (1.0, 1.0, 1.0) == values(expected(SEARCH, extra_calls="allow"), LOG, SEARCH, LOG)
     assert (1.0, 1.0, 1.0) == values(expected(optional, SEARCH), LOG, SEARCH)
     assert (1.0, 1.0, 1.0) == values(expected(optional, SEARCH), SEARCH)
     # The second call is excused no more.
     assert (0.5, 0.5, 2 / 3) == values(expected(optional, SEARCH), LOG, LOG, SEARCH)
-    assert [1.0, 1.0, 1.0] == [score.value for score in scores_of(ToolCalls(), subject(made, reading)).values()]
-    # What is forbidden by name is never allowed.
+    assert [1.0, 1.0, 1.0] == [score.value for score in scores_of(ToolCalls(), subject(actual, reading)).values()]
+    # A call that is forbidden by name is never allowed.
     assert (0.5, 0.5, 2 / 3) == values(expected(SEARCH, extra_calls="allow", forbidden=["log"]), SEARCH, LOG)
 
 
 def test_a_call_made_wrongly_is_no_allowed_extra_call() -> None:
-    wrong: Made = ("search", {"q": "hotel", "n": 4})
-    assert (0.5, 0.5, 0.0) == values(expected(SEARCH, extra_calls="allow"), wrong)
+    invalid: Called = ("search", {"q": "hotel", "n": 4})
+    assert (0.5, 0.5, 0.0) == values(expected(SEARCH, extra_calls="allow"), invalid)
     # Of two calls expected and two made one is right: not two thirds, as if the wrong one had not been made.
-    assert (0.75, 0.75, 0.5) == values(expected(SEARCH, BOOK, extra_calls="allow"), wrong, BOOK, LOG)
+    assert (0.75, 0.75, 0.5) == values(expected(SEARCH, BOOK, extra_calls="allow"), invalid, BOOK, LOG)
 
 
 def test_the_best_of_the_alternatives_counts() -> None:
@@ -129,13 +129,13 @@ def test_calls_of_one_step_have_no_order_on_either_side() -> None:
     )
     assert (1.0, 1.0, 1.0) == values(together, ("b", {}), ("a", {}))
 
-    made = conversation(turn("go", "done", tool_call("b", {}, step=1), tool_call("a", {}, step=1)))
-    found = scores_of(ToolCalls(), subject(made, case(expected(("a", {}), ("b", {}), order="exact"))))
-    assert 1.0 == found["tool_call_accuracy"].value
+    actual = conversation(turn("go", "done", tool_call("b", {}, step=1), tool_call("a", {}, step=1)))
+    scores = scores_of(ToolCalls(), subject(actual, case(expected(("a", {}), ("b", {}), order="exact"))))
+    assert 1.0 == scores["tool_call_accuracy"].value
 
 
 def test_calls_are_sets_no_more_and_any_json_value_is_an_argument() -> None:
-    pay: Made = ("pay", {"ids": [1, {"k": 2}]})
+    pay: Called = ("pay", {"ids": [1, {"k": 2}]})
     # Made five times where it is expected once: precision 1/5, recall 1.
     assert pytest.approx((1 / 5, 1 / 5, 1 / 3)) == values(expected(pay), *[pay] * 5)
     assert (1.0, 1.0, 1.0) == values(expected(pay, pay), pay, pay)
@@ -148,9 +148,9 @@ def test_nothing_expected_and_nothing_made_is_perfect() -> None:
 
 
 def test_a_call_that_answered_with_an_error_was_not_made_unless_the_settings_count_it() -> None:
-    made = conversation(turn("go", "done", tool_call(*SEARCH, error="timeout"), tool_call(*SEARCH)))
+    actual = conversation(turn("go", "done", tool_call(*SEARCH, error="timeout"), tool_call(*SEARCH)))
     plain, counted = (
-        scores_of(ToolCalls(), subject(made, case(expected(SEARCH)), count_errors=count)) for count in (False, True)
+        scores_of(ToolCalls(), subject(actual, case(expected(SEARCH)), count_errors=count)) for count in (False, True)
     )
     assert (1.0, 0.5) == (plain["tool_call_accuracy"].value, counted["tool_call_accuracy"].value)
     assert (1.0, 2 / 3) == (plain["tool_call_f1"].value, counted["tool_call_f1"].value)
@@ -158,71 +158,73 @@ def test_a_call_that_answered_with_an_error_was_not_made_unless_the_settings_cou
 
 def test_a_transfer_counts_where_it_is_expected() -> None:
     moved = conversation(turn("go", "done", tool_call("to_sales", {}, kind="transfer")))
-    wanted, unnamed = (
+    required, unnamed = (
         scores_of(ToolCalls(), subject(moved, case(tools))) for tools in (expected(("to_sales", {})), expected())
     )
-    assert {1.0} == {score.value for score in (*wanted.values(), *unnamed.values())}
+    assert {1.0} == {score.value for score in (*required.values(), *unnamed.values())}
 
 
 def test_calls_expected_of_a_turn_are_looked_for_in_that_turn() -> None:
     turns = [{"query": "find one", "tools": expected(SEARCH)}, {"query": "book it", "tools": expected(BOOK)}]
-    wanted = Case.model_validate({"case_id": "c", "turns": turns})
+    required = Case.model_validate({"case_id": "c", "turns": turns})
     right = conversation(turn("find one", "ok", tool_call(*SEARCH)), turn("book it", "ok", tool_call(*BOOK)))
     early = conversation(turn("find one", "ok", tool_call(*SEARCH), tool_call(*BOOK)), turn("book it", "ok"))
 
-    assert {1.0} == {score.value for score in scores_of(ToolCalls(), subject(right, wanted)).values()}
+    assert {1.0} == {score.value for score in scores_of(ToolCalls(), subject(right, required)).values()}
     # Turn 1: one of one, one beyond; turn 2: none of one. Together 1 of 3.
-    assert [1 / 3, 1 / 3, 0.5] == [score.value for score in scores_of(ToolCalls(), subject(early, wanted)).values()]
+    assert [1 / 3, 1 / 3, 0.5] == [score.value for score in scores_of(ToolCalls(), subject(early, required)).values()]
 
 
 def test_what_is_wrong_is_named() -> None:
-    wrong: Made = ("book", {"name": "Ritz", "time": "21:00"})
+    invalid: Called = ("book", {"name": "Ritz", "time": "21:00"})
     tools = expected(SEARCH, BOOK, ("pay", {}), order="relative")
-    calls = [tool_call(name, arguments) for name, arguments in (wrong, LOG, LOG, SEARCH)]
-    found = scores_of(ToolCalls(), subject(conversation(turn("go", "done", *calls)), case(tools)))
-    told = "not made: pay; not asked for: log (2 times); other arguments: book(time)"
+    calls = [tool_call(name, arguments) for name, arguments in (invalid, LOG, LOG, SEARCH)]
+    scores = scores_of(ToolCalls(), subject(conversation(turn("go", "done", *calls)), case(tools)))
+    explanation = "not made: pay; not asked for: log (2 times); other arguments: book(time)"
 
-    assert whole(found["tool_call_accuracy"].explanation, told=told) == snapshot("<told>; not in the expected order")
-    assert told == found["tool_call_accuracy_unordered"].explanation
+    assert exactly(scores["tool_call_accuracy"].explanation, explanation=explanation) == snapshot(
+        "<explanation>; not in the expected order"
+    )
+    assert explanation == scores["tool_call_accuracy_unordered"].explanation
 
 
-def abstained(found: dict[str, Any]) -> set[tuple[str | None, float | None]]:
-    return {(score.reason, score.value) for score in found.values()}
+def abstained(results: dict[str, Any]) -> set[tuple[str | None, float | None]]:
+    return {(score.reason, score.value) for score in results.values()}
 
 
 def test_without_what_it_needs_it_abstains_and_never_scores_0() -> None:
-    made = conversation(turn("go", "done", tool_call(*SEARCH)))
+    actual = conversation(turn("go", "done", tool_call(*SEARCH)))
     bare = conversation(turn("go", "done", replace(tool_call("search"), arguments=None)))
     silent = conversation(turn("go", None, query_captured=False, answer_captured=False))
 
-    assert {("unmatched", None)} == abstained(scores_of(ToolCalls(), subject(made, None)))
-    assert {("no_data", None)} == abstained(scores_of(ToolCalls(), subject(made, case())))
+    assert {("unmatched", None)} == abstained(scores_of(ToolCalls(), subject(actual, None)))
+    assert {("no_data", None)} == abstained(scores_of(ToolCalls(), subject(actual, case())))
     assert {("content_not_captured", None)} == abstained(scores_of(ToolCalls(), subject(bare, case(expected(SEARCH)))))
     assert {("content_not_captured", None)} == abstained(
         scores_of(ToolCalls(), subject(silent, case(expected(SEARCH))))
     )
     assert {("empty", None)} == abstained(
-        scores_of(ToolCalls(), subject(replace(made, turns=()), case(expected(SEARCH))))
+        scores_of(ToolCalls(), subject(replace(actual, turns=()), case(expected(SEARCH))))
     )
 
 
 def test_a_turn_that_may_still_come_is_awaited_and_one_that_never_came_is_missing() -> None:
     turns = [{"query": "find one", "tools": expected(SEARCH)}, {"query": "book it", "tools": expected(BOOK)}]
-    wanted = Case.model_validate({"case_id": "c", "turns": turns})
+    required = Case.model_validate({"case_id": "c", "turns": turns})
     quiet, ended = (
         conversation(turn("find one", "ok", tool_call(*SEARCH)), closed_by=closed) for closed in ("idle", "end_mark")
     )
-    assert {("incomplete", None)} == abstained(scores_of(ToolCalls(), subject(quiet, wanted)))
-    found = scores_of(ToolCalls(), subject(ended, wanted))
-    assert [0.5, 0.5, 2 / 3] == [score.value for score in found.values()]
-    assert "not made: book" == found["tool_call_f1"].explanation
+    assert {("incomplete", None)} == abstained(scores_of(ToolCalls(), subject(quiet, required)))
+    scores = scores_of(ToolCalls(), subject(ended, required))
+    assert [0.5, 0.5, 2 / 3] == [score.value for score in scores.values()]
+    assert "not made: book" == scores["tool_call_f1"].explanation
 
 
 def test_a_parameter_that_only_a_judge_can_compare_leaves_no_score() -> None:
     tools = expected({"tool_name": "search", "parameters": {"q": "inn", "n": 3}, "match": {"q": "judge"}})
-    found = scores_of(ToolCalls(), subject(conversation(turn("go", "done", tool_call(*SEARCH))), case(tools)))
-    assert {("no_data", None)} == abstained(found)
-    assert passage(found["tool_call_f1"].explanation) == snapshot("parameter q of search is for a judge to compare")
+    scores = scores_of(ToolCalls(), subject(conversation(turn("go", "done", tool_call(*SEARCH))), case(tools)))
+    assert {("no_data", None)} == abstained(scores)
+    assert passage(scores["tool_call_f1"].explanation) == snapshot("parameter q of search is for a judge to compare")
 
 
 _CALLS = st.lists(
@@ -231,16 +233,16 @@ _CALLS = st.lists(
 
 
 @given(_CALLS, _CALLS)
-def test_the_laws_hold(wanted: list[Made], made: list[Made]) -> None:
-    strict, unordered, f1 = values(expected(*wanted), *made)
+def test_the_laws_hold(required: list[Called], actual: list[Called]) -> None:
+    strict, unordered, f1 = values(expected(*required), *actual)
     assert strict is not None
     assert unordered is not None
     assert f1 is not None
     assert 0.0 <= strict <= unordered <= 1.0
     assert 0.0 <= f1 <= 1.0
-    assert values(expected(*wanted), *wanted) == (1.0, 1.0, 1.0)
-    # A call that nobody expects never raises a score.
-    more = values(expected(*wanted), *made, ("stranger", {}))
+    assert values(expected(*required), *required) == (1.0, 1.0, 1.0)
+    # An unexpected call never raises a score.
+    more = values(expected(*required), *actual, ("stranger", {}))
     assert all(
         after is not None and after <= before + 1e-12
         for after, before in zip(more, (strict, unordered, f1), strict=True)
@@ -248,13 +250,13 @@ def test_the_laws_hold(wanted: list[Made], made: list[Made]) -> None:
 
 
 @given(_CALLS, _CALLS)
-def test_f1_is_that_of_the_calls_as_multisets(wanted: list[Made], made: list[Made]) -> None:
+def test_f1_is_that_of_the_calls_as_multisets(required: list[Called], actual: list[Called]) -> None:
     """Counted independently: with exact arguments, equal calls are equal texts."""
-    left, hits = [repr((name, sorted(args.items()))) for name, args in wanted], 0
-    for name, args in made:
+    left, hits = [repr((name, sorted(args.items()))) for name, args in required], 0
+    for name, args in actual:
         text = repr((name, sorted(args.items())))
         if text in left:
             left.remove(text)
             hits += 1
-    worked_out = Fraction(2 * hits, len(wanted) + len(made)) if wanted or made else Fraction(1)
-    assert pytest.approx(float(worked_out)) == values(expected(*wanted), *made)[2]
+    worked_out = Fraction(2 * hits, len(required) + len(actual)) if required or actual else Fraction(1)
+    assert pytest.approx(float(worked_out)) == values(expected(*required), *actual)[2]

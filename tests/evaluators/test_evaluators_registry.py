@@ -1,9 +1,9 @@
-"""Which evaluators there are, which metrics a name means, and what is refused when an evaluator is loaded."""
+"""Which evaluators there are, which metrics a name means, and the checks of loading an evaluator."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -12,24 +12,20 @@ from otel_agentic import plugins
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.errors import PluginError, UsageError
 from otel_agentic.evaluators import registry
+from otel_agentic.evaluators.base import AnyEvaluator, asks, is_of_groups
 from otel_agentic.evaluators.registry import (
     all_evaluators,
-    asks,
     check_all,
     chosen,
     chosen_of,
     family_of,
-    is_of_groups,
     metric_named,
     metrics_by_name,
     require_evaluator,
     resolved,
 )
 from tests.evaluators.own import POLITE, Asker, OfGroup, Plain, metric
-from tests.snapshots import opening, raises, whole
-
-if TYPE_CHECKING:
-    from otel_agentic.evaluators.base import AnyEvaluator
+from tests.snapshots import exactly, opening, raises
 
 ALL: tuple[AnyEvaluator, ...] = (
     Plain(name="layers.action", metrics=(metric("agentic.layers.precision"), metric("agentic.layers.recall"))),
@@ -86,7 +82,7 @@ def test_an_unknown_name_is_refused_with_all_that_is_allowed(name: str) -> None:
     with pytest.raises(UsageError) as refused:
         resolved([name], ALL)
 
-    assert whole(refused, name=repr(name)) == snapshot(
+    assert exactly(refused, name=repr(name)) == snapshot(
         "no metric <name>; allowed: default, all, none, a family (layers, ragas, agentest, operations), an evaluator (`otel-agentic plugins` lists them), or a metric: layers.precision, layers.recall, ragas.topics, ragas.precision, agentest.helpfulness, politeness, operations.cost"
     )
 
@@ -113,27 +109,30 @@ def test_a_family_is_the_first_of_several_parts() -> None:
 
 
 def test_an_evaluator_is_chosen_by_any_of_its_metrics() -> None:
-    found = chosen_of(ALL, ["agentic.layers.recall", "agentic.agentest.helpfulness"])
+    results = chosen_of(ALL, ["agentic.layers.recall", "agentic.agentest.helpfulness"])
 
-    assert ["layers.action", "agentest.helpfulness"] == [one.name for one in found.evaluators]
-    assert ["agentest.helpfulness"] == [one.name for one in found.judged]
-    assert ((), frozenset({"agentic.layers.recall", "agentic.agentest.helpfulness"})) == (found.groups, found.metrics)
+    assert ["layers.action", "agentest.helpfulness"] == [evaluator.name for evaluator in results.evaluators]
+    assert ["agentest.helpfulness"] == [evaluator.name for evaluator in results.judge_evaluators]
+    assert ((), frozenset({"agentic.layers.recall", "agentic.agentest.helpfulness"})) == (
+        results.groups,
+        results.metrics,
+    )
 
 
 def test_a_metric_of_groups_that_is_chosen_by_name_brings_what_it_looks_at() -> None:
     cost = OfGroup(name="x.cost", metrics=(metric("x.cost"),), reads=("agentic.layers.recall", "gone"), default=False)
 
-    found = chosen_of((*ALL, cost), ["x.cost"])
+    results = chosen_of((*ALL, cost), ["x.cost"])
 
     assert (["layers.action"], ["x.cost"]) == (
-        [one.name for one in found.evaluators],
-        [one.name for one in found.groups],
+        [item.name for item in results.evaluators],
+        [item.name for item in results.groups],
     )
 
 
-def test_what_a_family_or_all_means_is_told_from_what_was_named() -> None:
-    asking = Asker(name="layers.tone", metrics=(metric("agentic.layers.tone"),))
-    every, none = (*ALL, asking), EvaluatorSettings()
+def test_metrics_selected_by_a_family_or_all_are_distinguished_from_named_ones() -> None:
+    requests = Asker(name="layers.tone", metrics=(metric("agentic.layers.tone"),))
+    every, none = (*ALL, requests), EvaluatorSettings()
 
     assert {"agentic.layers.tone"} <= chosen(none, ["layers"], among=every).broad
     assert frozenset() == chosen(none, ["layers.tone", "helpfulness"], among=every).broad
@@ -159,18 +158,18 @@ def test_an_evaluator_of_a_file_is_run_by_the_settings_and_chosen_by_its_file() 
     assert {"length.characters", "length.kind"} == chosen(settings, ["checks.py:length"], among=among).metrics
 
 
-def test_what_an_evaluator_is_is_told_by_what_it_does() -> None:
-    assert [False, True, False] == [asks(one) for one in (Plain(), Asker(), OfGroup())]
-    assert [False, False, True] == [is_of_groups(one) for one in (Plain(), Asker(), OfGroup())]
+def test_the_kind_of_an_evaluator_follows_from_its_methods() -> None:
+    assert [False, True, False] == [asks(item) for item in (Plain(), Asker(), OfGroup())]
+    assert [False, False, True] == [is_of_groups(item) for item in (Plain(), Asker(), OfGroup())]
 
 
 def test_every_installed_evaluator_keeps_the_contract() -> None:
     settings = EvaluatorSettings()
-    found = all_evaluators(settings)
+    results = all_evaluators(settings)
 
-    assert sorted(plugins.find("evaluators")) == [one.name for one in found]
-    assert not chosen(settings).judged
-    assert chosen(settings, ["all"]).metrics == metrics_by_name(found).keys()
+    assert sorted(plugins.find("evaluators")) == [result.name for result in results]
+    assert not chosen(settings).judge_evaluators
+    assert chosen(settings, ["all"]).metrics == metrics_by_name(results).keys()
 
 
 class Nothing:
@@ -180,7 +179,7 @@ class Nothing:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("results", "explanation"),
     [
         (Plain, "is a class, not an object"),
         (object(), "it lacks name, version, metrics, default"),
@@ -201,7 +200,7 @@ class Nothing:
         ),
         (
             Plain(metrics=(metric("m", needs=frozenset({"money"})),)),
-            "metric 'm' needs 'money'; allowed: turns, queries",
+            "metric 'm' needs 'money'; allowed: case, expected_tools",
         ),
         (Plain(metrics=(metric("m", threshold=2.0),)), "low, threshold and high must be finite, and in this order"),
         (Plain(metrics=(metric("m", low=float("nan")),)), "low, threshold and high must be finite"),
@@ -215,7 +214,7 @@ class Nothing:
         (Plain(metrics=(metric("m", labels=("a",), failing=["a"]),)), "has the wrong type: unsupported operand"),
         (Plain(name=5), "has the wrong type: expected string"),  # type: ignore[arg-type]
         (Plain(needs=[["turns"]]), "has the wrong type: unhashable"),  # type: ignore[arg-type]
-        (Plain(needs=frozenset({"money"})), "needs 'money'; allowed: turns, queries"),  # type: ignore[arg-type]
+        (Plain(needs=frozenset({"money"})), "needs 'money'; allowed: case, expected_tools"),  # type: ignore[arg-type]
         (Plain(needs=frozenset({"judge"})), "`judge` belongs to the needs of an evaluator that asks"),
         (Asker(needs=frozenset()), "`judge` belongs to the needs of an evaluator that asks"),
         (Asker(default=True), "`default` must be False"),
@@ -230,12 +229,12 @@ class Nothing:
         ),
     ],
 )
-def test_what_breaks_the_contract_is_refused_when_it_is_loaded(found: object, told: str) -> None:
+def test_what_breaks_the_contract_is_refused_when_it_is_loaded(results: object, explanation: str) -> None:
     with pytest.raises(PluginError) as refused:
-        require_evaluator(found, "plug-in x of acme 1.0")
+        require_evaluator(results, "plug-in x of acme 1.0")
 
     assert opening(refused) == snapshot("plug-in x of acme 1.0: ")
-    assert told in str(refused.value)
+    assert explanation in str(refused.value)
 
 
 def test_an_entry_point_and_its_evaluator_have_one_name() -> None:
@@ -275,7 +274,7 @@ def test_two_owners_of_a_metric_are_both_named() -> None:
         check_all([Plain(), Asker(name="length")])
 
 
-def test_an_evaluator_that_is_given_twice_is_told_so_and_where_the_second_one_may_be() -> None:
+def test_a_repeated_evaluator_is_refused_with_the_likely_source_of_the_second() -> None:
     with raises(
         PluginError,
         snapshot(

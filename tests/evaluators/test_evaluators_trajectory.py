@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import permutations, product
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,9 @@ from otel_agentic.compat.agentest import CallAssertion, MadeToolCall, Trajectory
 from otel_agentic.evaluators.trajectory import Calls, ExpectedCall, Path, is_exact, is_in_order, most_pairs
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
-from tests.evaluators.judged import scores_of, subject
+from tests.evaluators.ragas_subjects import scores_of, subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from otel_agentic.evaluators.base import MetricScore
 
 MATCHES = ("exact", "in_order", "any_order", "contains", "within")
@@ -32,33 +31,33 @@ def tools(*names: str, **more: Any) -> dict[str, Any]:
 
 def case(expected: dict[str, Any] | None = None, *turns: dict[str, Any], **fields: Any) -> Case:
     annotated = list(turns) or [{"query": "go"}]
-    whole = {} if expected is None else {"tools": expected}
-    return Case.model_validate({"case_id": "c", "turns": annotated, **whole, **fields})
+    total = {} if expected is None else {"tools": expected}
+    return Case.model_validate({"case_id": "c", "turns": annotated, **total, **fields})
 
 
-def said(*calls: Any) -> Any:
-    return conversation(turn("go", "done", *(tool_call(one, {}) if isinstance(one, str) else one for one in calls)))
+def talk_with(*calls: Any) -> Any:
+    return conversation(turn("go", "done", *(tool_call(call, {}) if isinstance(call, str) else call for call in calls)))
 
 
 def scores(expected: dict[str, Any], *calls: Any, **settings: Any) -> dict[str, MetricScore]:
-    return scores_of(Calls(), subject(said(*calls), case(expected), **settings))
+    return scores_of(Calls(), subject(talk_with(*calls), case(expected), **settings))
 
 
 def matches(expected: dict[str, Any], *calls: Any) -> str:
     """Return the five matches as digits."""
-    found = scores(expected, *calls)
-    return "".join(f"{found[name].value:.0f}" for name in MATCHES)
+    results = scores(expected, *calls)
+    return "".join(f"{results[name].value:.0f}" for name in MATCHES)
 
 
 def shares(expected: dict[str, Any], *calls: Any) -> tuple[float | None, ...]:
-    found = scores(expected, *calls)
-    return tuple(found[name].value for name in SHARES)
+    results = scores(expected, *calls)
+    return tuple(results[name].value for name in SHARES)
 
 
-def law(expected: dict[str, Any], made: str) -> dict[str, MetricScore]:
+def law(expected: dict[str, Any], actual: str) -> dict[str, MetricScore]:
     """Return the scores from the evaluator itself, which takes less than with the driver."""
-    found = Calls().evaluate(subject(said(*made), case(expected)))
-    return {score.name.rpartition(".")[2]: score for score in found}
+    results = Calls().evaluate(subject(talk_with(*actual), case(expected)))
+    return {score.name.rpartition(".")[2]: score for score in results}
 
 
 A_B = tools("a", "b")
@@ -68,7 +67,7 @@ OPTIONAL = {"calls": [{"tool_name": "a"}, {"tool_name": "o", "required": False},
 
 
 @pytest.mark.parametrize(
-    ("expected", "made", "worked_out"),
+    ("expected", "actual", "worked_out"),
     [
         (A_B, "ab", ("11111", 1.0, 1.0, 1.0)),
         (A_B, "ba", ("00111", 1.0, 1.0, 1.0)),
@@ -105,11 +104,11 @@ OPTIONAL = {"calls": [{"tool_name": "a"}, {"tool_name": "o", "required": False},
         (tools("a", "b", "c", alternatives=[tools("a")]), "ab", ("01111", 0.5, 1.0, 2 / 3)),
     ],
 )
-def test_a_trajectory_scores_as_worked_out_by_hand(expected: dict[str, Any], made: str, worked_out: Any) -> None:
+def test_a_trajectory_scores_as_worked_out_by_hand(expected: dict[str, Any], actual: str, worked_out: Any) -> None:
     digits, *parts = worked_out
 
-    assert digits == matches(expected, *made)
-    assert tuple(part if part is None else pytest.approx(part) for part in parts) == shares(expected, *made)
+    assert digits == matches(expected, *actual)
+    assert tuple(part if part is None else pytest.approx(part) for part in parts) == shares(expected, *actual)
 
 
 def test_calls_of_one_response_have_no_order() -> None:
@@ -119,7 +118,7 @@ def test_calls_of_one_response_have_no_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("match", "made", "expected"),
+    ("match", "actual", "expected"),
     [
         ({}, {"q": "Oslo", "n": 5.0}, True),
         ({}, {"q": "oslo", "n": 5}, False),
@@ -131,10 +130,10 @@ def test_calls_of_one_response_have_no_order() -> None:
         ({}, {"q": "Oslo"}, False),
     ],
 )
-def test_arguments_compare_as_the_case_says(match: dict[str, Any], made: dict[str, Any], *, expected: bool) -> None:
-    wanted = {"calls": [{"tool_name": "a", "parameters": {"q": "Oslo", "n": 5}, "match": match}]}
+def test_arguments_compare_as_the_case_says(match: dict[str, Any], actual: dict[str, Any], *, expected: bool) -> None:
+    required = {"calls": [{"tool_name": "a", "parameters": {"q": "Oslo", "n": 5}, "match": match}]}
 
-    assert {float(expected)} == {scores(wanted, tool_call("a", made))[name].value for name in (*MATCHES, *SHARES)}
+    assert {float(expected)} == {scores(required, tool_call("a", actual))[name].value for name in (*MATCHES, *SHARES)}
 
 
 def test_a_call_that_answered_with_an_error_was_not_made_unless_that_is_set() -> None:
@@ -153,27 +152,29 @@ def test_transfers_and_agents_count_only_where_they_are_expected() -> None:
 
 
 def test_where_arguments_were_not_recorded_there_is_no_score() -> None:
-    found = scores(A_B, replace(tool_call("a"), arguments=None), "b")
+    results = scores(A_B, replace(tool_call("a"), arguments=None), "b")
 
-    assert {(score.reason, score.explanation) for score in found.values()} == snapshot(
+    assert {(score.reason, score.explanation) for score in results.values()} == snapshot(
         {("content_not_captured", "the arguments of 'a' in turn 1 were not recorded")}
     )
 
 
 def test_what_only_a_judge_could_compare_has_no_score() -> None:
-    wanted = {"calls": [{"tool_name": "a", "parameters": {"q": "x"}, "match": {"q": "judge"}}]}
+    expected = {"calls": [{"tool_name": "a", "parameters": {"q": "x"}, "match": {"q": "judge"}}]}
 
-    (told,) = {(score.reason, score.explanation) for score in scores(wanted, tool_call("a", {"q": "y"})).values()}
+    (explanation,) = {
+        (score.reason, score.explanation) for score in scores(expected, tool_call("a", {"q": "y"})).values()
+    }
 
-    assert told == snapshot(("no_data", "the case leaves 'q' of 'a' to a judge, whom this metric does not ask"))
+    assert explanation == snapshot(("no_data", "the case leaves 'q' of 'a' to a judge, whom this metric does not ask"))
 
 
 def test_each_turn_is_compared_by_itself_and_all_have_to_match() -> None:
-    wanted = case(None, {"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b", "c")})
+    expected = case(None, {"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b", "c")})
     right = conversation(turn("one", "x", tool_call("a", {})), turn("two", "y", tool_call("b", {}), tool_call("c", {})))
-    wrong = conversation(turn("one", "x", tool_call("b", {})), turn("two", "y", tool_call("c", {})))
+    invalid = conversation(turn("one", "x", tool_call("b", {})), turn("two", "y", tool_call("c", {})))
 
-    first, second = (scores_of(Calls(), subject(made, wanted)) for made in (right, wrong))
+    first, second = (scores_of(Calls(), subject(actual, expected)) for actual in (right, invalid))
 
     assert [1.0] * 8 == [first[name].value for name in (*MATCHES, *SHARES)]
     assert [0.0] * 5 + [0.5, 1 / 3, 0.4] == [second[name].value for name in (*MATCHES, *SHARES)]
@@ -183,51 +184,51 @@ def test_each_turn_is_compared_by_itself_and_all_have_to_match() -> None:
 
 
 def test_what_one_expectation_asks_for_is_no_extra_call_to_another() -> None:
-    wanted = case(tools("z"), {"query": "one", "tools": tools("a")})
-    made = conversation(turn("one", "x", tool_call("a", {}), tool_call("z", {})))
+    expected = case(tools("z"), {"query": "one", "tools": tools("a")})
+    actual = conversation(turn("one", "x", tool_call("a", {}), tool_call("z", {})))
 
-    assert [1.0] * 8 == [score.value for score in scores_of(Calls(), subject(made, wanted)).values()]
+    assert [1.0] * 8 == [score.value for score in scores_of(Calls(), subject(actual, expected)).values()]
 
 
 def test_a_call_too_many_for_its_turn_and_for_the_whole_is_one_call() -> None:
-    wanted = case(tools("z"), {"query": "one", "tools": tools("a")})
-    made = conversation(turn("one", "x", *(tool_call(name, {}) for name in "azx")))
+    expected = case(tools("z"), {"query": "one", "tools": tools("a")})
+    actual = conversation(turn("one", "x", *(tool_call(name, {}) for name in "azx")))
 
-    found = scores_of(Calls(), subject(made, wanted))
+    results = scores_of(Calls(), subject(actual, expected))
 
-    assert [pytest.approx(2 / 3), 1.0, pytest.approx(0.8)] == [found[name].value for name in SHARES]
-    assert {"required": 2, "made": 3, "right": 2} == found["precision"].details
+    assert [pytest.approx(2 / 3), 1.0, pytest.approx(0.8)] == [results[name].value for name in SHARES]
+    assert {"required": 2, "made": 3, "right": 2} == results["precision"].details
 
 
-def test_of_alternatives_the_one_that_matches_is_the_one_that_is_told() -> None:
-    wanted = case(None, {"query": "one", "tools": tools("a", "b", alternatives=[tools("b", "a")])})
-    made = conversation(turn("one", "x", tool_call("b", {}), tool_call("a", {})))
+def test_the_explanation_is_that_of_the_matching_alternative() -> None:
+    expected = case(None, {"query": "one", "tools": tools("a", "b", alternatives=[tools("b", "a")])})
+    actual = conversation(turn("one", "x", tool_call("b", {}), tool_call("a", {})))
 
-    found = scores_of(Calls(), subject(made, wanted))
+    results = scores_of(Calls(), subject(actual, expected))
 
-    assert (found["exact"].value, found["exact"].explanation) == snapshot(
+    assert (results["exact"].value, results["exact"].explanation) == snapshot(
         (1.0, "every expected call was made, and no other")
     )
 
 
 def test_a_turn_that_never_came_is_missing_once_the_conversation_has_ended() -> None:
-    wanted = case(None, {"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b")})
+    expected = case(None, {"query": "one", "tools": tools("a")}, {"query": "two", "tools": tools("b")})
     ended = conversation(turn("one", "x", tool_call("a", {})), closed_by="end_mark")
     quiet = conversation(turn("one", "x", tool_call("a", {})), closed_by="idle")
 
-    first, second = (scores_of(Calls(), subject(made, wanted))["exact"] for made in (ended, quiet))
+    first, second = (scores_of(Calls(), subject(actual, expected))["exact"] for actual in (ended, quiet))
 
     assert (first.value, first.explanation) == snapshot((0.0, "a turn that never came: not made as expected: b"))
     assert (None, "incomplete") == (second.value, second.reason)
 
 
 def test_the_sentence_of_an_order_names_both() -> None:
-    found = scores(A_B, *"bxa")
+    results = scores(A_B, *"bxa")
 
-    assert found["in_order"].explanation == snapshot(
+    assert results["in_order"].explanation == snapshot(
         "made in another order: b, x, a; expected: a, b; not expected so: x"
     )
-    assert "not expected so: x" == found["any_order"].explanation
+    assert "not expected so: x" == results["any_order"].explanation
 
 
 def test_the_order_is_found_where_the_nearest_call_is_the_wrong_one() -> None:
@@ -235,24 +236,26 @@ def test_the_order_is_found_where_the_nearest_call_is_the_wrong_one() -> None:
     assert "01111" == matches(tools("b", "a"), *"aba")
 
 
-# Beside the compatible mode.
+# Compared with the compatible mode.
 
 
-def agentest(mode: Any, expected: Sequence[Any], made: Iterable[Any]) -> bool:
-    wanted = tuple(one if isinstance(one, CallAssertion) else CallAssertion(name=one) for one in expected)
-    calls = [one if isinstance(one, MadeToolCall) else MadeToolCall(name=one) for one in made]
-    return match_trajectory(calls, TrajectoryAssertions(match_mode=mode, expected=wanted)).matched
+def agentest(mode: Any, expected: Sequence[Any], actual: Iterable[Any]) -> bool:
+    required = tuple(item if isinstance(item, CallAssertion) else CallAssertion(name=item) for item in expected)
+    calls = [item if isinstance(item, MadeToolCall) else MadeToolCall(name=item) for item in actual]
+    return match_trajectory(calls, TrajectoryAssertions(match_mode=mode, expected=required)).matched
 
 
 def names_only(names: str) -> dict[str, Any]:
     return {"calls": [{"tool_name": name, "ignore_extra_parameters": True} for name in names]}
 
 
-@given(expected=st.text("ab", max_size=4), made=st.text("abx", max_size=5))
-def test_by_names_it_is_agentests_in_strict_and_within_and_any_order_is_its_contains(expected: str, made: str) -> None:
-    ours = law(names_only(expected), made)
+@given(expected=st.text("ab", max_size=4), actual=st.text("abx", max_size=5))
+def test_by_names_it_is_agentests_in_strict_and_within_and_any_order_is_its_contains(
+    expected: str, actual: str
+) -> None:
+    ours = law(names_only(expected), actual)
 
-    assert [agentest(mode, expected, made) for mode in ("strict", "contains", "within")] == [
+    assert [agentest(mode, expected, actual) for mode in ("strict", "contains", "within")] == [
         ours[name].value == 1.0 for name in ("exact", "any_order", "within")
     ]
 
@@ -293,7 +296,7 @@ def test_agentest_counts_failed_calls() -> None:
 
 @st.composite
 def paths(draw: st.DrawFn) -> Path:
-    """Return made calls of two tools, one of which may be free, beside expected ones that fit some of those of their tool."""
+    """Return actual calls of two tools, one of which may be free, and expected ones that fit some of those of their tool."""
     names = draw(st.text("ab", max_size=4))
     free = draw(st.sampled_from(["", "a"]))
     steps = sorted(draw(st.lists(st.integers(1, 4), min_size=len(names), max_size=len(names))))
@@ -311,22 +314,22 @@ def paths(draw: st.DrawFn) -> Path:
 
 
 def all_pairings(path: Path) -> Iterable[dict[int, int]]:
-    """Yield every one-to-one choice of made calls for expected ones."""
-    options = [[None, *sorted(each.fits)] for each in path.expected_calls]
+    """Yield every one-to-one choice of actual calls for expected ones."""
+    options = [[None, *sorted(call.fits)] for call in path.expected_calls]
     for choice in product(*options):
-        taken = [made for made in choice if made is not None]
-        if len(taken) == len(set(taken)):
-            yield {index: made for index, made in enumerate(choice) if made is not None}
+        selected = [actual for actual in choice if actual is not None]
+        if len(selected) == len(set(selected)):
+            yield {index: actual for index, actual in enumerate(choice) if actual is not None}
 
 
 def stands_in_order(path: Path, pairs: dict[int, int]) -> bool:
     required = [
-        (path.expected_calls[index].group, path.steps[made])
-        for index, made in pairs.items()
+        (path.expected_calls[index].group, path.steps[actual])
+        for index, actual in pairs.items()
         if path.expected_calls[index].required
     ]
-    whole = len(required) == path.required
-    return whole and all(one[1] <= other[1] for one, other in permutations(required, 2) if one[0] < other[0])
+    total = len(required) == path.required
+    return total and all(item[1] <= other[1] for item, other in permutations(required, 2) if item[0] < other[0])
 
 
 @given(path=paths())
@@ -335,21 +338,23 @@ def test_pairs_and_orders_are_those_that_trying_everything_finds(path: Path) -> 
     most = max(sum(path.expected_calls[index].required for index in pairs) for pairs in pairings)
     ordered = [pairs for pairs in pairings if stands_in_order(path, pairs)]
 
-    found = most_pairs(path)
+    results = most_pairs(path)
 
-    assert most == sum(path.expected_calls[index].required for index in found)
-    assert all(made in path.expected_calls[index].fits for index, made in found.items())
-    assert len(set(found.values())) == len(found)
+    assert most == sum(path.expected_calls[index].required for index in results)
+    assert all(actual in path.expected_calls[index].fits for index, actual in results.items())
+    assert len(set(results.values())) == len(results)
     assert bool(ordered) == is_in_order(path)
     needed = set(range(len(path.steps))) - path.free
     assert any(needed <= set(pairs.values()) for pairs in ordered) == is_exact(path)
 
 
 def test_neither_the_first_calls_in_order_nor_the_last_need_be_the_right_ones() -> None:
-    """The calls 1 to 3 have to be expected ones: the first takes 2, the others 3 and 1, which is of the response of 2."""
-    wanted = ((1, {0, 2, 3}), (3, {0, 2, 3}), (3, {1, 4}))
+    """The calls 1 to 3 have to be expected ones: the first takes 2, the others 3 and 1, which belongs to the response of 2."""
+    expected = ((1, {0, 2, 3}), (3, {0, 2, 3}), (3, {1, 4}))
     path = Path(
-        expected_calls=tuple(ExpectedCall(group=group, required=True, fits=frozenset(fits)) for group, fits in wanted),
+        expected_calls=tuple(
+            ExpectedCall(group=group, required=True, fits=frozenset(fits)) for group, fits in expected
+        ),
         steps=((0, 1), (0, 2), (0, 2), (0, 3), (0, 5)),
         free=frozenset({0, 4}),
     )
@@ -357,19 +362,21 @@ def test_neither_the_first_calls_in_order_nor_the_last_need_be_the_right_ones() 
     assert is_exact(path)
 
 
-@given(expected=st.text("abc", max_size=4), made=st.text("abcx", max_size=5))
-def test_each_match_is_weaker_than_the_one_before_it(expected: str, made: str) -> None:
-    found = {name: 1.0 if score.value is None else score.value for name, score in law(tools(*expected), made).items()}
+@given(expected=st.text("abc", max_size=4), actual=st.text("abcx", max_size=5))
+def test_each_match_is_weaker_than_the_one_before_it(expected: str, actual: str) -> None:
+    results = {
+        name: 1.0 if score.value is None else score.value for name, score in law(tools(*expected), actual).items()
+    }
 
-    assert found["exact"] <= found["in_order"] <= found["any_order"] <= found["contains"]
-    assert found["exact"] <= found["within"]
-    assert (found["any_order"] == 1.0) == (found["recall"] == 1.0)
-    assert (found["exact"] == 1.0) <= (found["f1"] == 1.0)
+    assert results["exact"] <= results["in_order"] <= results["any_order"] <= results["contains"]
+    assert results["exact"] <= results["within"]
+    assert (results["any_order"] == 1.0) == (results["recall"] == 1.0)
+    assert (results["exact"] == 1.0) <= (results["f1"] == 1.0)
 
 
-@given(expected=st.text("abc", min_size=1, max_size=4), made=st.text("abcx", max_size=4))
-def test_a_further_call_that_nothing_expects_raises_nothing(expected: str, made: str) -> None:
-    before, after = law(tools(*expected), made), law(tools(*expected), made + "y")
+@given(expected=st.text("abc", min_size=1, max_size=4), actual=st.text("abcx", max_size=4))
+def test_a_further_call_that_nothing_expects_raises_nothing(expected: str, actual: str) -> None:
+    before, after = law(tools(*expected), actual), law(tools(*expected), actual + "y")
 
     assert all((after[name].value or 0.0) <= (before[name].value or 0.0) for name in before)
 

@@ -1,4 +1,4 @@
-"""Every example runs as a stranger runs it: as a program, in an empty folder, without a network."""
+"""Every example runs as a new user runs it: as a program, in an empty folder, without a network."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ PRINTS: Final = {
 
 
 def test_every_example_is_tested_and_listed() -> None:
-    found = {path.stem for path in EXAMPLES.glob("*.py")} - SHARED_MODULES
+    missing = {path.stem for path in EXAMPLES.glob("*.py")} - SHARED_MODULES
     listed = (EXAMPLES / "README.md").read_text()
-    assert set(PRINTS) == found
-    assert [] == [name for name in found if f"({name}.py)" not in listed]
+    assert set(PRINTS) == missing
+    assert [] == [name for name in missing if f"({name}.py)" not in listed]
 
 
 @pytest.mark.parametrize("name", sorted(PRINTS))
@@ -95,7 +95,7 @@ def test_the_langchain_agent_sends_to_a_collector_that_is_there_already(tmp_path
 
 
 def _run(name: str, *arguments: str, folder: Path) -> str:
-    """Return what an example prints; nothing may be written to standard error."""
+    """Return the output of an example; nothing may be written to standard error."""
     own = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],

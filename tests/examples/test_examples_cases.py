@@ -1,4 +1,4 @@
-"""The sample files of cases are what the documentation says."""
+"""The sample files of cases are as documented."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def test_every_sample_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(HELD))
-def test_a_sample_is_read_as_what_it_is(name: str) -> None:
-    found = read_file(CASES / name)
-    assert HELD[name] == (found.format, [case.case_id for case in found.require()])
+def test_a_sample_is_read_in_its_format(name: str) -> None:
+    file = read_file(CASES / name)
+    assert HELD[name] == (file.format, [case.case_id for case in file.require()])
 
 
 def test_the_samples_of_the_shop_hold_the_same_cases() -> None:

@@ -1,4 +1,4 @@
-"""The script of a CI job, run as such a job runs it: each of its ends, by the exit code alone and by what is printed."""
+"""The script of a CI job, run as such a job runs it: each exit code, with its output."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from xml.etree import ElementTree as ET
 
 import pytest
 from inline_snapshot import snapshot
 
-from tests.cli.judged import case_of, write_run
+from tests.cli.judged_runs import Files, case_of, write_run
 from tests.cli.running import done
 from tests.cli.small import write_cases
 from tests.snapshots import passage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.cli.judged import Files
 
 SCRIPT: Final = Path(__file__).parents[2] / "examples" / "ci_gate.sh"
 BIN: Final = Path(sys.executable).parent
@@ -90,12 +86,12 @@ def ci_job(folder: Path, job: Job, *options: str, commands: Path = BIN) -> subpr
         text=True,
         timeout=120,
     )
-    assert [] == list((folder / "tmp").iterdir())  # the store is gone with the job
+    assert [] == list((folder / "tmp").iterdir())  # the job deletes its store
     return ran
 
 
 def junit(folder: Path) -> ET.Element:
-    """Return what the job left for the CI system."""
+    """Return the JUnit report of the job."""
     return ET.parse(folder / "work" / "gate.xml").getroot()  # noqa: S314 — our own file
 
 
@@ -120,7 +116,7 @@ def test_a_bad_agent_fails_and_the_condition_is_named(tmp_path: Path, run: Job, 
 
 
 @pytest.mark.slow  # what `gate` does then is in tests/cli/test_cli_gate.py
-def test_missing_data_fails_and_what_is_missing_is_told(tmp_path: Path, run: Job, shortcut: Path) -> None:
+def test_missing_data_fails_and_is_named(tmp_path: Path, run: Job, shortcut: Path) -> None:
     others: list[dict[str, Any]] = [{"case_id": "another", "turns": [{"query": "What else?", "answer": "Nothing."}]}]
     ran = ci_job(tmp_path, scored(tmp_path, run, others), commands=shortcut)
     assert 1 == ran.returncode

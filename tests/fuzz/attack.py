@@ -1,8 +1,9 @@
-"""A stranger's spans, built from whatever a fuzzer gives, read and rebuilt: any exception is a finding."""
+"""Untrusted spans, built from the bytes of a fuzzer, read and rebuilt: any exception is a finding."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -12,22 +13,20 @@ from tests.dialects.hostile import EVENTS, KEYS, SAMPLES, WORDS
 from tests.dialects.reading import READER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.spans.model import LogRecord, Span
 
 _SPEAKERS: Final = tuple(sorted(SAMPLES))
 #: What JSON and the notation of Python are made of: a fuzzer finds its way through these sooner than through letters.
 _TOKENS: Final = (
     "[", "]", "{", "}", "(", ")", "<", ">", ",", ":", "=", '"', "'", "\\", "\\u", "\\x", "null", "None", "true", "1e9",
-    "-", ".", "b'", "Call(", "datetime(", *(f'"{word}"' for word in WORDS), *(f"'{word}'" for word in WORDS),
+    "-", ".", "b'", "Call(", "datetime(", *(f'"{text_word}"' for text_word in WORDS), *(f"'{text_word}'" for text_word in WORDS),
 )  # fmt: skip
 _DEEPEST: Final = 4
 _INT_BITS: Final = 80
 
 
 class Source(Protocol):
-    """What is asked of a fuzzer; atheris' `FuzzedDataProvider` has it all."""
+    """The interface of a fuzzer; atheris' `FuzzedDataProvider` has it all."""
 
     def ConsumeIntInRange(self, low: int, high: int) -> int:  # noqa: N802 — the name is atheris'
         """Return a number between the two, both included."""
@@ -48,29 +47,29 @@ class Source(Protocol):
 
 def attack(source: Source) -> None:
     """Put a fuzzer's values into real spans, events and log records of one convention, read each and rebuild them all."""
-    spans = list(SAMPLES[_one(source, _SPEAKERS)])
+    spans = list(SAMPLES[_changed_span(source, _SPEAKERS)])
     logs: list[LogRecord] = []
     for _ in range(source.ConsumeIntInRange(1, 4)):
         at = source.ConsumeIntInRange(0, len(spans) - 1)
         spans[at], log = _attacked(source, spans[at])
         logs.append(log)
-    for found in spans:
-        dialect, _ = READER.dialect_of(found)
-        dialect.read(found, [log for log in logs if log.span_id == found.span_id])
+    for result in spans:
+        dialect, _ = READER.dialect_of(result)
+        dialect.read(result, [log for log in logs if log.span_id == result.span_id])
     conversations(batch(*spans, *logs))
 
 
 def _attacked(source: Source, target: Span) -> tuple[Span, LogRecord]:
-    values = {_one(source, KEYS): _value(source, 0) for _ in range(source.ConsumeIntInRange(1, 4))}
-    told = event(_one(source, EVENTS), values)
+    values = {_changed_span(source, KEYS): _value(source, 0) for _ in range(source.ConsumeIntInRange(1, 4))}
+    message = event(_changed_span(source, EVENTS), values)
     hostile = replace(
         target,
         attributes={**target.attributes, **values},
-        events=(*target.events, told),
+        events=(*target.events, message),
         status=source.ConsumeIntInRange(0, 2),
         parent_span_id=target.parent_span_id if source.ConsumeIntInRange(0, 3) else target.span_id,
     )
-    return hostile, log_record(hostile, told.name, _value(source, 0), attributes=values)
+    return hostile, log_record(hostile, message.name, _value(source, 0), attributes=values)
 
 
 def _value(source: Source, depth: int) -> Any:  # noqa: PLR0911 — one return a kind of value
@@ -88,15 +87,17 @@ def _value(source: Source, depth: int) -> Any:  # noqa: PLR0911 — one return a
         case 5:
             return source.ConsumeUnicode(24)
         case 6:
-            return "".join(_one(source, _TOKENS) for _ in range(source.ConsumeIntInRange(1, 24)))
+            return "".join(_changed_span(source, _TOKENS) for _ in range(source.ConsumeIntInRange(1, 24)))
         case 7:
             return [_value(source, depth + 1) for _ in range(source.ConsumeIntInRange(0, 3))]
         case 8:
-            return {_one(source, WORDS): _value(source, depth + 1) for _ in range(source.ConsumeIntInRange(0, 4))}
+            return {
+                _changed_span(source, WORDS): _value(source, depth + 1) for _ in range(source.ConsumeIntInRange(0, 4))
+            }
         case _:
             inner = _value(source, depth + 1)
             return repr(inner) if source.ConsumeIntInRange(0, 1) else json.dumps(inner, default=str)
 
 
-def _one(source: Source, choices: Sequence[str]) -> str:
+def _changed_span(source: Source, choices: Sequence[str]) -> str:
     return choices[source.ConsumeIntInRange(0, len(choices) - 1)]

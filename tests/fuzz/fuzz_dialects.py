@@ -17,7 +17,7 @@ import sys
 
 
 def main() -> None:
-    """Fuzz until an option of libFuzzer says to stop."""
+    """Fuzz until an option of libFuzzer ends it."""
     atheris = importlib.import_module("atheris")  # the project does not depend on it, so that no type checker knows it
 
     with atheris.instrument_imports(include=["otel_agentic.dialects", "otel_agentic.conversations"]):

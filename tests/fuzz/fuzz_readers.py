@@ -1,4 +1,4 @@
-"""Fuzzes one reader of strangers' data, led by the coverage of its code.
+"""Fuzzes one reader of untrusted input, led by the coverage of its code.
 
 It needs atheris (https://github.com/google/atheris), which the project does not depend on. In the root of the checkout:
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Fuzz until an option of libFuzzer says to stop."""
+    """Fuzz until an option of libFuzzer ends it."""
     atheris = importlib.import_module("atheris")  # the project does not depend on it, so that no type checker knows it
     name = sys.argv.pop(1)
 
@@ -27,10 +27,10 @@ def main() -> None:
         from tests.fuzz.readers import READERS  # noqa: PLC0415 — must be imported under instrumentation
         from tests.fuzz.seeds import SEEDS  # noqa: PLC0415 — same
 
-    with READERS[name]() as one, tempfile.TemporaryDirectory() as corpus:
+    with READERS[name]() as item, tempfile.TemporaryDirectory() as corpus:
         for number, seed in enumerate(SEEDS[name]):
             Path(corpus, str(number)).write_bytes(seed)
-        atheris.Setup([*sys.argv, corpus], one)
+        atheris.Setup([*sys.argv, corpus], item)
         atheris.Fuzz()
 
 

@@ -1,8 +1,9 @@
-"""Live receivers for a fuzzer: bytes go over a real socket, and no answer may be a 500, UNKNOWN or INTERNAL."""
+"""Live receivers for a fuzzer: bytes are sent over a real socket, and no answer may be a 500, UNKNOWN or INTERNAL."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,13 +11,10 @@ import grpc as grpcio  # type: ignore[import-untyped]  # grpcio ships no types
 
 from collectors.otlp_grpc import OtlpGrpcCollector
 from collectors.otlp_http import OtlpHttpCollector
-from otel_agentic.spans import Receipt
+from otel_agentic.spans import Receipt, SpanBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from otel_agentic.config import ReceiveSettings
-    from otel_agentic.spans import SpanBatch
 
 _TIMEOUT_S: Final = 20.0
 #: What a connection begins with: the preface of HTTP/2 and an empty SETTINGS frame.
@@ -82,7 +80,7 @@ def _exchange(address: tuple[str, int], data: bytes) -> bytes:
             while piece := connection.recv(65536):
                 answer += piece
         except (ConnectionError, BrokenPipeError):
-            pass  # cut off for what was sent; whether it was answered is checked by the caller
+            pass  # closed because of the request; whether it was answered is checked by the caller
         return answer
 
 

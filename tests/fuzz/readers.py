@@ -1,4 +1,4 @@
-"""Everything that reads what strangers write, each as a function of bytes: an exception that nobody foresaw is a finding."""
+"""Everything that reads untrusted input, each as a function of bytes: an unexpected exception is a finding."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import io
 import logging
 import tempfile
 import threading
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from collectors._inflate import ENCODINGS, inflate
+from collectors._http import ENCODINGS, inflate
 from collectors.files import FileReader
 from otel_agentic.config import ReceiveSettings, StoreSettings, load_settings
 from otel_agentic.errors import BadInputError, ConfigError, QueryError
@@ -35,10 +36,7 @@ from tests.dialects.reading import READER
 from tests.fuzz import live
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    One = Callable[[bytes], None]
+    Reader = Callable[[bytes], None]
 
 #: Small, so that inputs of a few kilobytes reach every limit.
 LIMITS: Final = Limits(
@@ -53,25 +51,27 @@ def require_sound(batch: SpanBatch) -> None:
         assert (32, 16) == (len(span.trace_id), len(span.span_id))
         assert 0 <= span.start_ns <= span.end_ns < TIME_END_NS
         assert len(span.attributes) <= LIMITS.max_attributes
-        told = [span.name, span.status_message, span.attributes, span.resource.attributes, span.scope.name]
-        _require_text([*told, *(event.attributes for event in span.events), *(link.attributes for link in span.links)])
+        message = [span.name, span.status_message, span.attributes, span.resource.attributes, span.scope.name]
+        _require_text(
+            [*message, *(event.attributes for event in span.events), *(link.attributes for link in span.links)]
+        )
     for log in batch.logs:
         assert 0 <= log.time_ns < TIME_END_NS
         _require_text([log.event_name, log.body, log.attributes])
 
 
-def _require_text(told: list[Any]) -> None:
-    assert "\\u0000" not in json_text(told).replace("\\\\", "")
+def _require_text(message: list[Any]) -> None:
+    assert "\\u0000" not in json_text(message).replace("\\\\", "")
 
 
 @contextmanager
-def protobuf() -> Iterator[One]:
+def protobuf() -> Iterator[Reader]:
     """Yield the reader of OTLP/protobuf: as traces, as logs, as a message of a file."""
     yield partial(_decode, (decode_traces, decode_logs, decode_message))
 
 
 @contextmanager
-def json() -> Iterator[One]:
+def json() -> Iterator[Reader]:
     """Yield the reader of OTLP/JSON."""
     yield partial(_decode, (decode_traces_json, decode_logs_json, decode_document))
 
@@ -85,21 +85,21 @@ def _decode(decoders: tuple[Callable[[bytes, Limits], SpanBatch], ...], data: by
 
 
 @contextmanager
-def file() -> Iterator[One]:
+def file() -> Iterator[Reader]:
     """Yield the reader of files: lines, documents, delimited protobuf, gzip and zstd of these."""
 
-    def one(data: bytes) -> None:
+    def item(data: bytes) -> None:
         for chunk in FileReader(LIMITS, stdin=io.BytesIO(data)).read(["-"]):
             require_sound(chunk.batch)
 
-    yield one
+    yield item
 
 
 @contextmanager
-def inflating() -> Iterator[One]:
+def inflating() -> Iterator[Reader]:
     """Yield the decompression of request bodies, the encoding chosen by the first byte."""
 
-    def one(data: bytes) -> None:
+    def item(data: bytes) -> None:
         encoding = ENCODINGS[data[0] % len(ENCODINGS)] if data else "gzip"
         held: list[int] = []
         try:
@@ -109,53 +109,53 @@ def inflating() -> Iterator[One]:
             return
         assert len(opened) <= max(LIMITS.max_request_bytes, len(data))
 
-    yield one
+    yield item
 
 
 @contextmanager
-def cases() -> Iterator[One]:
+def cases() -> Iterator[Reader]:
     """Yield the reader of case files, the kind chosen by the first byte."""
 
-    def one(data: bytes) -> None:
+    def item(data: bytes) -> None:
         kind = _FILE_KINDS[data[0] % len(_FILE_KINDS)] if data else ".json"
         read_document(f"cases{kind}", data[1:].decode(errors="replace"))
 
-    yield one
+    yield item
 
 
 @contextmanager
-def labels() -> Iterator[One]:
+def labels() -> Iterator[Reader]:
     """Yield the reader of label files."""
 
-    def one(data: bytes) -> None:
+    def item(data: bytes) -> None:
         parse_labels("labels.csv", data.decode(errors="replace"))
 
-    yield one
+    yield item
 
 
 @contextmanager
-def config() -> Iterator[One]:
+def config() -> Iterator[Reader]:
     """Yield the reader of settings files."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "otel-agentic.toml")
 
-        def one(data: bytes) -> None:
+        def item(data: bytes) -> None:
             path.write_bytes(data)
             try:
                 load_settings(path)
             except ConfigError:
                 return
 
-        yield one
+        yield item
 
 
 @contextmanager
-def query() -> Iterator[One]:
+def query() -> Iterator[Reader]:
     """Yield the guard before SQL of people, on a store without rows."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(StoreSettings(db=Path(folder, "t.duckdb")), READER)
 
-        def one(data: bytes) -> None:
+        def item(data: bytes) -> None:
             with store.connection() as con:
                 try:
                     check_statement(con, data.decode(errors="replace"))
@@ -163,43 +163,43 @@ def query() -> Iterator[One]:
                     return
 
         try:
-            yield one
+            yield item
         finally:
             store.close()
 
 
 @contextmanager
-def _watched(serving: Callable[[ReceiveSettings, live.Sink], Any]) -> Iterator[One]:
+def _watched(serving: Callable[[ReceiveSettings, live.Sink], Any]) -> Iterator[Reader]:
     """Yield what a live receiver is sent; an error that it logs or a thread that dies is a finding."""
-    found: list[str] = []
-    handler = _Finding(found)
+    result: list[str] = []
+    handler = _Finding(result)
     logging.getLogger().addHandler(handler)
-    hook, threading.excepthook = threading.excepthook, lambda args: found.append(repr(args))
+    hook, threading.excepthook = threading.excepthook, lambda args: result.append(repr(args))
     settings = ReceiveSettings(http="127.0.0.1:0", grpc="127.0.0.1:0", max_request_bytes=LIMITS.max_request_bytes)
     try:
         with serving(settings, live.Sink(require_sound)) as send:
 
-            def one(data: bytes) -> None:
+            def item(data: bytes) -> None:
                 send(data)
-                assert [] == found
+                assert [] == result
 
-            yield one
+            yield item
     finally:
         threading.excepthook = hook
         logging.getLogger().removeHandler(handler)
 
 
 class _Finding(logging.Handler):
-    def __init__(self, found: list[str]) -> None:
+    def __init__(self, result: list[str]) -> None:
         super().__init__(logging.ERROR)
-        self._found = found
+        self._findings = result
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._found.append(self.format(record))
+        self._findings.append(self.format(record))
 
 
 #: Each reader by the name that the fuzzer knows it by.
-READERS: Final[dict[str, Callable[[], AbstractContextManager[One]]]] = {
+READERS: Final[dict[str, Callable[[], AbstractContextManager[Reader]]]] = {
     "protobuf": protobuf,
     "json": json,
     "file": file,

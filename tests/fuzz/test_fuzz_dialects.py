@@ -1,4 +1,4 @@
-"""The fuzzer itself: what it does to spans runs with any source of numbers, and for a minute under atheris."""
+"""The fuzzer itself: its changes of spans run with any source of numbers, and for a minute under atheris."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reader of strangers' data under mutations of sound input: for a moment always, for longer in the slow suite."""
+"""Every reader of untrusted input under mutations of sound input: for a moment always, for longer in the slow suite."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.fuzz.readers import READERS
 from tests.fuzz.seeds import SEEDS
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 ROOT: Final = Path(__file__).parents[2]
 #: Seconds for each reader in the slow suite.
 SECONDS: Final = int(os.environ.get("OTEL_AGENTIC_FUZZ_SECONDS", "60"))
 ROUNDS: Final = 100
 #: Inputs that once were findings.
-FOUND: Final = (
+FINDINGS: Final = (
     ("config", b"[receive]\nh\xe9\xe9 = 1\n"),
     ("config", b"a = " + b"[" * 5_000),
     ("config", b"a = " + b"9" * 5_000),
@@ -55,17 +53,17 @@ def mutated(dice: random.Random, seeds: Sequence[bytes]) -> bytes:
 @pytest.mark.parametrize("name", READERS)
 def test_seeds_and_some_mutations_of_them_are_read_or_refused(name: str) -> None:
     dice = random.Random(name)  # noqa: S311 — dice, not secrets
-    with READERS[name]() as one:
+    with READERS[name]() as item:
         for seed in SEEDS[name]:
-            one(seed)
+            item(seed)
         for _ in range(ROUNDS // 5 if name == "query" else ROUNDS):  # each starts a watch of its own
-            one(mutated(dice, SEEDS[name]))
+            item(mutated(dice, SEEDS[name]))
 
 
-@pytest.mark.parametrize(("name", "data"), FOUND, ids=range(len(FOUND)))
+@pytest.mark.parametrize(("name", "data"), FINDINGS, ids=range(len(FINDINGS)))
 def test_what_was_found_once_is_read_or_refused(name: str, data: bytes) -> None:
-    with READERS[name]() as one:
-        one(data)
+    with READERS[name]() as item:
+        item(data)
 
 
 @pytest.mark.slow
@@ -85,6 +83,6 @@ def test_no_mutation_is_a_finding(name: str, tmp_path: Path) -> None:
 def _mutate_for(name: str, seconds: float) -> None:
     dice = random.Random()  # noqa: S311 — dice, not secrets
     until = time.monotonic() + seconds
-    with READERS[name]() as one:
+    with READERS[name]() as item:
         while time.monotonic() < until:
-            one(mutated(dice, SEEDS[name]))
+            item(mutated(dice, SEEDS[name]))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,24 +17,18 @@ from hypothesis import HealthCheck, Phase, given, settings
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
-from otel_agentic.spans.limits import Limits
-from otel_agentic.spans.model import SpanBatch
-from otel_agentic.spans.sanitize import clean_value
+from otel_agentic.spans.model import LogRecord, Span, SpanBatch
+from otel_agentic.spans.sanitize import Limits, clean_value
 from otel_agentic.testing import NOON_NS, SECOND_NS, event, span
 from tests.builders import rows
-from tests.dialects.hostile import DIALECTS, EVENTS, anything, keys_of
+from tests.dialects.hostile import DIALECTS, EVENTS, Tabled, anything, keys_of
 from tests.golden.comparing import batches
-from tests.pipeline.conftest import settings_for
 from tests.shared import SHARED, why_absent
+from tests.stores import settings_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-    from otel_agentic.spans.model import LogRecord, Span
-    from tests.dialects.hostile import Tabled
 
 CAPTURES: Final = SHARED / "captures"
 FOLDERS: Final = sorted(path.parent for path in CAPTURES.glob("*/expected.json"))
@@ -56,13 +52,13 @@ def apart(traces: Iterable[tuple[Trace, Sequence[LogRecord]]], prefix: str) -> S
         name = f"{prefix}{number}"
         resources: dict[int, Any] = {}
 
-        def moved(one: Any, name: str = name, resources: dict[int, Any] = resources) -> Any:
+        def moved(item: Any, name: str = name, resources: dict[int, Any] = resources) -> Any:
             resource = resources.setdefault(
-                id(one.resource),
-                replace(one.resource, attributes={**one.resource.attributes, "deployment.environment.name": name}),
+                id(item.resource),
+                replace(item.resource, attributes={**item.resource.attributes, "deployment.environment.name": name}),
             )
-            changes = {"trace_id": Random(f"{name} {one.trace_id}").randbytes(16).hex(), "resource": resource}  # noqa: S311 — no secret
-            return replace(one, **changes)
+            changes = {"trace_id": Random(f"{name} {item.trace_id}").randbytes(16).hex(), "resource": resource}  # noqa: S311 — no secret
+            return replace(item, **changes)
 
         spans += map(moved, trace)
         logs += map(moved, records)
@@ -83,15 +79,15 @@ def require_all_rebuilt(engine: Engine, batch: SpanBatch) -> None:
 
 def partial_traces(folder: Path, random: Random, prefixes: int, pairs: int, longest: int) -> Iterator[Any]:
     """Yield some prefixes of a capture's spans, and pairs of spans, each with the log records of its spans."""
-    found = batches(folder)
-    spans = [one for batch in found for one in batch.spans]
-    logs = [log for batch in found for log in batch.logs]
+    result = batches(folder)
+    spans = [item for batch in result for item in batch.spans]
+    logs = [log for batch in result for log in batch.logs]
     ends = range(1, min(longest, len(spans)) + 1)
     parts = [spans[:end] for end in random.sample(ends, min(prefixes, len(ends)))]
     parts += map(list, random.sample(list(combinations(spans, 2)), pairs))
     for part in parts:
-        kept = {(one.trace_id, one.span_id) for one in part}
-        yield part, [log for log in logs if (log.trace_id, log.span_id) in kept]
+        retained = {(item.trace_id, item.span_id) for item in part}
+        yield part, [log for log in logs if (log.trace_id, log.span_id) in retained]
 
 
 @needs_captures
@@ -143,7 +139,7 @@ def invented(draw: DrawFn, dialect: Tabled) -> Trace:
 
 
 #: A trace in the scope of each dialect.
-EACH: Final[SearchStrategy[tuple[Trace, ...]]] = st.tuples(*(invented(dialect) for dialect in DIALECTS))
+EVERY_SCOPE: Final[SearchStrategy[tuple[Trace, ...]]] = st.tuples(*(invented(dialect) for dialect in DIALECTS))
 quick = settings(max_examples=5, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 thorough = settings(max_examples=60, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 
@@ -154,7 +150,7 @@ def rebuild_invented(engine: Engine, traces: tuple[Trace, ...]) -> None:
 
 
 @quick
-@given(traces=EACH)
+@given(traces=EVERY_SCOPE)
 def test_invented_traces_in_every_scope_are_rebuilt(engine: Engine, traces: tuple[Trace, ...]) -> None:
     rebuild_invented(engine, traces)
 
@@ -162,6 +158,6 @@ def test_invented_traces_in_every_scope_are_rebuilt(engine: Engine, traces: tupl
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @thorough
-@given(traces=EACH)
+@given(traces=EVERY_SCOPE)
 def test_many_invented_traces_in_every_scope_are_rebuilt(engine: Engine, traces: tuple[Trace, ...]) -> None:
     rebuild_invented(engine, traces)

@@ -1,9 +1,11 @@
-"""Captures -> what the shared comparison says of them, reading in this process what it would have the command read."""
+"""Compares captures with their truth by the shared comparison, which here reads them in this process, not by a command."""
 
 from __future__ import annotations
 
 import importlib.util
 from functools import cache, lru_cache
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic import plugins
@@ -13,21 +15,18 @@ from tests.conversations.rebuilding import conversations
 from tests.shared import SHARED
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
-
     from otel_agentic.spans.model import SpanBatch
 
 
 def compared(folder: Path) -> dict[str, Any]:
     """Return `turns`, `right`, `extra` and `notes` for a capture."""
-    found: dict[str, Any] = _comparison().compare([], folder, 5)
-    return found
+    result: dict[str, Any] = _comparison().compare([], folder, 5)
+    return result
 
 
 @lru_cache(maxsize=2)  # a test reads its capture for several facts
 def batches(folder: Path) -> list[SpanBatch]:
-    """Return what a capture holds: traces and logs, packed or plain."""
+    """Return the traces and logs of a capture, compressed or not."""
     reader = plugins.get("collectors", "files").load().from_settings(Settings())
     paths = sorted(path for signal in ("traces", "logs") for path in folder.glob(f"{signal}.jsonl*"))
     chunks = list(reader.read(paths))
@@ -38,7 +37,7 @@ def batches(folder: Path) -> list[SpanBatch]:
 @lru_cache(maxsize=2)
 def exported(folder: Path) -> list[dict[str, Any]]:
     """Return the conversations of a capture as the command line exports them."""
-    return [conversation_json(found) for found in conversations(*batches(folder))]
+    return [conversation_json(item) for item in conversations(*batches(folder))]
 
 
 @cache

@@ -19,15 +19,15 @@ MAX_BYTES: Final = 60 * 1024
 
 COMPARISON_ABSENT: Final = why_absent(SHARED / "tools")
 
-#: What is not right in full yet: how many turns are at least, and why not all.
+#: Captures that are not rebuilt in full: the least number of correct turns, and the reason.
 KNOWN_SHORT: Final[dict[str, tuple[int, str]]] = {
-    "openinference-dspy-bare": (4, "without an id its turns cannot be linked: the history words each query anew"),
+    "openinference-dspy-bare": (4, "without an id its turns cannot be linked: the history rephrases each query"),
     "openllmetry-llamaindex-handoff-stream": (10, "nothing in the spans marks a failed call as one"),
 }
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_a_capture_is_read_and_rebuilt_as_the_story_tells_it(folder: Path) -> None:
+def test_a_capture_is_rebuilt_as_in_the_story(folder: Path) -> None:
     """Compare all at once, so that a failure shows every difference of the capture."""
     resources = {key for batch in batches(folder) for span in batch.spans for key in span.resource.attributes}
     packed = [path.read_bytes() for path in folder.glob("*.gz")]
@@ -56,27 +56,27 @@ def test_a_capture_is_read_and_rebuilt_as_the_story_tells_it(folder: Path) -> No
 
 def _differences(folder: Path) -> list[str]:
     """Return where the conversations of a capture are not those of the story; of one called short, where it is not that."""
-    found = compared(folder)
-    right, turns, extra = found["right"], found["turns"], found["extra"]
+    result = compared(folder)
+    right, turns, extra = result["right"], result["turns"], result["extra"]
     if folder.name not in KNOWN_SHORT:
         return [
-            *found["notes"],
+            *result["notes"],
             *([f"{right} of {turns} turns are right"] if right < turns else []),
             *["extra"] * extra,
         ]
     if right == turns and not extra:
         return ["right by now: take it out of KNOWN_SHORT"]
-    return [] if right >= KNOWN_SHORT[folder.name][0] else [*found["notes"], f"only {right} turns are right"]
+    return [] if right >= KNOWN_SHORT[folder.name][0] else [*result["notes"], f"only {right} turns are right"]
 
 
 @pytest.mark.skipif(COMPARISON_ABSENT is not None, reason=str(COMPARISON_ABSENT))
-def test_what_a_broken_capture_lacks_is_found(tmp_path: Path) -> None:
+def test_the_gaps_of_a_broken_capture_are_reported(tmp_path: Path) -> None:
     """Hold the comparison itself to a capture whose truth is another one's."""
-    one, other = (CAPTURES / name for name in ("native-adk-1-handed", "native-strands-attributes"))
-    for path in (*one.glob("*.jsonl.gz"), other / "expected.json"):
+    first, second = (CAPTURES / name for name in ("native-adk-1-handed", "native-strands-attributes"))
+    for path in (*first.glob("*.jsonl.gz"), second / "expected.json"):
         shutil.copy(path, tmp_path)
 
-    assert [] == _differences(one)
+    assert [] == _differences(first)
     assert [] != _differences(tmp_path)
 
 

@@ -1,6 +1,6 @@
 """Conversations as the command line exports them, against reviewed files.
 
-`OTEL_AGENTIC_REWRITE_GOLDEN=1` writes the files anew; read the difference before it is kept.
+`OTEL_AGENTIC_REWRITE_GOLDEN=1` rewrites the files; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from otel_agentic.reports.conversations import conversation_json
 from otel_agentic.testing import AgentRunScript, batch, scripted_call, speak_genai, speak_openinference
-from tests.conversations.rebuilding import asks, assistant, chat, conversations, run, told, tool, user
+from tests.conversations.rebuilding import asks, assistant, chat, conversations, run, tool, tool_result, user
 
 if TYPE_CHECKING:
     from otel_agentic.spans.model import SpanBatch
@@ -52,28 +52,28 @@ DINNER: Final = (
 
 def bare_client() -> SpanBatch:
     """Return model calls of an application that drives the loop itself and names no conversation."""
-    asked = asks(("c1", "weather", {"city": "Bern"}))
-    heard = [user("Weather in Bern?"), asked, told("c1", "Error: no such city")]
-    answered = [*heard, assistant("I do not know."), user("Thanks")]
+    request = asks(("c1", "weather", {"city": "Bern"}))
+    history = [user("Weather in Bern?"), request, tool_result("c1", "Error: no such city")]
+    answered = [*history, assistant("I do not know."), user("Thanks")]
     return batch(
-        chat(0, heard[:1], [asked], trace="a"),
-        chat(2, heard, [assistant("I do not know.")], trace="b"),
+        chat(0, history[:1], [request], trace="a"),
+        chat(2, history, [assistant("I do not know.")], trace="b"),
         chat(60, answered, [assistant("Bye.")], trace="c"),
     )
 
 
 def resumed_run() -> SpanBatch:
-    """Return a run that stopped to ask its user and went on in another trace."""
-    asked = asks(("c1", "pay", {"amount": 90}))
+    """Return a run that stopped to ask its user and continued in another trace."""
+    request = asks(("c1", "pay", {"amount": 90}))
     first = run(0, 2, id="trip", trace="a", query="Pay the hotel", agent="travel")
     second = run(300, 304, id="trip", trace="b", agent="travel")
-    heard = [user("Pay the hotel"), asked, told("c1", {"paid": True})]
+    history = [user("Pay the hotel"), request, tool_result("c1", {"paid": True})]
     return batch(
         first,
-        chat(1, heard[:1], [asked], parent=first),
+        chat(1, history[:1], [request], parent=first),
         second,
         tool(301, "pay", call_id="c1", arguments='{"amount": 90}', result='{"paid": true}', parent=second),
-        chat(303, heard, [assistant("Paid.")], parent=second),
+        chat(303, history, [assistant("Paid.")], parent=second),
     )
 
 
@@ -88,9 +88,9 @@ STORIES: Final[dict[str, SpanBatch]] = {
 
 @pytest.mark.parametrize("story", STORIES)
 def test_a_story_is_exported_as_reviewed(story: str) -> None:
-    found = [conversation_json(item) for item in conversations(STORIES[story])]
+    rebuilt = [conversation_json(item) for item in conversations(STORIES[story])]
     path = FOLDER / f"{story}.json"
     if REWRITE:
-        path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(rebuilt, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
-    assert json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(found))
+    assert json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(rebuilt))

@@ -1,31 +1,30 @@
-"""Every line of the table in docs/hostile-input.md: what arrives, what becomes of it, and what is counted."""
+"""Every line of the table in docs/hostile-input.md: the input, its result, and the counted changes."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from otel_agentic.spans import records, sanitize
-from otel_agentic.spans.records import CUT_SHARED
+from otel_agentic.spans import model as records
+from otel_agentic.spans import sanitize
+from otel_agentic.spans.model import CUT_SHARED
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from tests.hostile.traces import ANSWER, QUERY, Trace, nested, nested_json, span_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 DAY_NS: Final = 86_400 * SECOND_NS
 MIB: Final = 1024 * 1024
 #: `receive.max_request_bytes` of the receivers that this is sent to.
 LARGEST_REQUEST_BYTES: Final = 20 * MIB
-#: What stands for a value in JSON text before it is replaced by one that no encoder writes.
+#: The placeholder of a value in JSON text before it is replaced by one that no encoder writes.
 HOLE: Final = "HOLE"
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class StoredRows:
     """What a store holds of one trace: its spans by number, its conversation, turns and tool calls."""
 
     spans: Mapping[int, Row]
@@ -41,7 +40,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request in both encodings, None where one cannot say it."""
+    """A request in both encodings, None for one that cannot express it."""
 
     protobuf: Callable[[Trace], bytes] | None = None
     json: Callable[[Trace], bytes] | None = None
@@ -49,7 +48,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One line of the table. `answer` is what the sender is told; a refused request stores nothing.
+    """One line of the table. `answer` is the answer to the sender; a refused request stores nothing.
 
     `request` is made of the trace, `counted` is what the decoder counts.
     """
@@ -57,7 +56,7 @@ class Arrival:
     arrives: str
     becomes: str
     request: Request
-    check: Callable[[Found], None] | None = None
+    check: Callable[[StoredRows], None] | None = None
     answer: Literal["stored", "rejected", "refused", "too large"] = "stored"
     counted: Mapping[str, int] = field(default_factory=dict)
     conversation: str | None = None
@@ -78,65 +77,65 @@ def both(change: Callable[[Trace], object]) -> Request:
 
 
 def only_json(value: bytes) -> Request:
-    """Return a request that JSON alone can say: one whose attribute `x` has this AnyValue."""
+    """Return a request that only JSON can express: one whose attribute `x` has this AnyValue."""
     hole = b'{"stringValue": "' + HOLE.encode() + b'"}'
-    return Request(json=lambda trace: trace.put(HOLE).json.replace(hole, value))
+    return Request(json=lambda trace: trace.set_value(HOLE).json.replace(hole, value))
 
 
 def only_protobuf(change: Callable[[Trace], bytes]) -> Request:
-    """Return a request that protobuf alone can say."""
+    """Return a request that only protobuf can express."""
     return Request(protobuf=change)
 
 
-def x_is(expected: Any) -> Callable[[Found], None]:
+def x_is(expected: Any) -> Callable[[StoredRows], None]:
     """Return a check of the attribute `x`, and that the conversation is whole."""
 
-    def check(found: Found) -> None:
-        assert expected == found.x
-        whole(found)
+    def check(result: StoredRows) -> None:
+        assert expected == result.x
+        full(result)
 
     return check
 
 
-def whole(found: Found) -> None:
+def full(result: StoredRows) -> None:
     """Check that one conversation of one turn with its call was rebuilt."""
-    assert [1] == [row["turn_count"] for row in found.conversations]
-    assert [(QUERY, ANSWER)] == [(row["query"], row["answer"]) for row in found.turns]
-    assert ["look"] == [row["name"] for row in found.calls]
+    assert [1] == [row["turn_count"] for row in result.conversations]
+    assert [(QUERY, ANSWER)] == [(row["query"], row["answer"]) for row in result.turns]
+    assert ["look"] == [row["name"] for row in result.calls]
 
 
-def times_are(start_ns: int, end_ns: int) -> Callable[[Found], None]:
+def times_are(start_ns: int, end_ns: int) -> Callable[[StoredRows], None]:
     """Return a check of the times of the tool call, and that the conversation is whole."""
 
-    def check(found: Found) -> None:
-        assert (start_ns, end_ns) == (found.spans[1]["start_ns"], found.spans[1]["end_ns"])
-        whole(found)
+    def check(result: StoredRows) -> None:
+        assert (start_ns, end_ns) == (result.spans[1]["start_ns"], result.spans[1]["end_ns"])
+        full(result)
 
     return check
 
 
-def span_1(name: str, expected: Any) -> Callable[[Found], None]:
+def span_1(name: str, expected: Any) -> Callable[[StoredRows], None]:
     """Return a check of a column of the tool call."""
 
-    def check(found: Found) -> None:
-        assert expected == found.spans[1][name]
+    def check(result: StoredRows) -> None:
+        assert expected == result.spans[1][name]
 
     return check
 
 
-def only_root(found: Found) -> None:
+def only_root(result: StoredRows) -> None:
     """Check that of two spans one was kept."""
-    assert [0] == sorted(found.spans)
+    assert [0] == sorted(result.spans)
 
 
 def _many_attributes(trace: Trace) -> None:
     for at in range(100_000 - 3):
-        trace.put(at, f"k{at}")
+        trace.set_value(at, f"k{at}")
 
 
-def _kept_attributes(found: Found) -> None:
-    assert 4096 == len(found.spans[1]["attributes"])
-    whole(found)
+def _kept_attributes(result: StoredRows) -> None:
+    assert 4096 == len(result.spans[1]["attributes"])
+    full(result)
 
 
 def _events(trace: Trace) -> None:
@@ -144,19 +143,19 @@ def _events(trace: Trace) -> None:
         trace.tool.events.add(name="e", time_unix_nano=NOON_NS + at).attributes.add(key="k").value.int_value = at
 
 
-def _kept_events(found: Found) -> None:
-    assert 4096 == len(found.spans[1]["events"])
-    whole(found)
+def _kept_events(result: StoredRows) -> None:
+    assert 4096 == len(result.spans[1]["events"])
+    full(result)
 
 
 def _large_values(trace: Trace) -> None:
     for at in range(4):
-        trace.put("v" * (4 * MIB + at), f"large{at}")
+        trace.set_value("v" * (4 * MIB + at), f"large{at}")
 
 
-def _kept_values(found: Found) -> None:
-    assert {4 * MIB} == {len(found.spans[1]["attributes"][f"large{at}"]) for at in range(4)}
-    whole(found)
+def _kept_values(result: StoredRows) -> None:
+    assert {4 * MIB} == {len(result.spans[1]["attributes"][f"large{at}"]) for at in range(4)}
+    full(result)
 
 
 def _chain(length: int) -> Callable[[Trace], None]:
@@ -173,16 +172,16 @@ def _wide(trace: Trace) -> None:
         trace.add("execute_tool look", parent=0, attributes={**call, "gen_ai.tool.call.id": f"c{at}"})
 
 
-def _count_spans(expected: int) -> Callable[[Found], None]:
-    def check(found: Found) -> None:
-        assert expected == len(found.spans)
-        assert [(QUERY, ANSWER)] == [(row["query"], row["answer"]) for row in found.turns]
+def _count_spans(expected: int) -> Callable[[StoredRows], None]:
+    def check(result: StoredRows) -> None:
+        assert expected == len(result.spans)
+        assert [(QUERY, ANSWER)] == [(row["query"], row["answer"]) for row in result.turns]
 
     return check
 
 
-def _wide_kept(found: Found) -> None:
-    assert (10_000, [9_999]) == (len(found.spans), [row["call_count"] for row in found.conversations])
+def _wide_kept(result: StoredRows) -> None:
+    assert (10_000, [9_999]) == (len(result.spans), [row["call_count"] for row in result.conversations])
 
 
 def _cycle(trace: Trace) -> None:
@@ -208,11 +207,11 @@ def _large_resource(trace: Trace) -> None:
         trace.block.resource.attributes.add(key=f"r{at}").value.string_value = "r" * 100
 
 
-def _resource_cut(found: Found) -> None:
-    texts = [row["resource"] for row in found.spans.values()]
+def _resource_cut(result: StoredRows) -> None:
+    texts = [row["resource"] for row in result.spans.values()]
     assert 1_000 == len(texts)
     assert LARGEST_REQUEST_BYTES >= sum(map(len, texts)) > LARGEST_REQUEST_BYTES // 2
-    assert {"desk"} == {row["service"] for row in found.spans.values()}
+    assert {"desk"} == {row["service"] for row in result.spans.values()}
 
 
 def _set(target: Callable[[Trace], Any], **fields: Any) -> Callable[[Trace], None]:
@@ -235,17 +234,17 @@ def _reused(trace: Trace) -> None:
     span.end_time_unix_nano = span.start_time_unix_nano + 1
 
 
-def _reused_kept(found: Found) -> None:
-    assert ["desk", "desk", "another desk"] == [found.spans[at]["service"] for at in range(3)]
-    whole(found)
+def _reused_kept(result: StoredRows) -> None:
+    assert ["desk", "desk", "another desk"] == [result.spans[at]["service"] for at in range(3)]
+    full(result)
 
 
-def _named_conversation(found: Found) -> None:
-    (conversation,) = found.conversations
+def _named_conversation(result: StoredRows) -> None:
+    (conversation,) = result.conversations
     name = conversation["conversation_id"]
     assert ("c" * 200, 233) == (name[:200], len(name))
-    assert {name} == {row["conversation_id"] for row in (*found.turns, *found.calls)}
-    whole(found)
+    assert {name} == {row["conversation_id"] for row in (*result.turns, *result.calls)}
+    full(result)
 
 
 def _hostile_names(trace: Trace) -> None:
@@ -257,9 +256,9 @@ def _hostile_names(trace: Trace) -> None:
             attribute.value.string_value = HOSTILE_NAME
 
 
-def _names_kept(found: Found) -> None:
-    assert [HOSTILE_NAME] == [row["agent"] for row in found.conversations]
-    assert [HOSTILE_NAME] == [row["name"] for row in found.calls]
+def _names_kept(result: StoredRows) -> None:
+    assert [HOSTILE_NAME] == [row["agent"] for row in result.conversations]
+    assert [HOSTILE_NAME] == [row["name"] for row in result.calls]
 
 
 #: Escapes of a terminal, markup, SQL, a label of Prometheus and a path, all in one name.
@@ -274,7 +273,7 @@ ARRIVALS: Final = (
     Arrival(
         arrives="text that is not UTF-8, in protobuf",
         becomes="the request is refused, 400 with the reason: protobuf cannot decode it",
-        request=only_protobuf(lambda trace: trace.put(HOLE).protobuf.replace(HOLE.encode(), b"\xff\xfe\xc0\x80")),
+        request=only_protobuf(lambda trace: trace.set_value(HOLE).protobuf.replace(HOLE.encode(), b"\xff\xfe\xc0\x80")),
         answer="refused",
     ),
     Arrival(
@@ -299,27 +298,27 @@ ARRIVALS: Final = (
     Arrival(
         arrives="NUL in a text",
         becomes="`U+FFFD` in its place",
-        request=both(lambda trace: trace.put("a\0b")),
+        request=both(lambda trace: trace.set_value("a\0b")),
         check=x_is("a\ufffdb"),
         counted={sanitize.MENDED_TEXT: 1},
     ),
     Arrival(
         arrives="a value of 47 levels",
         becomes="kept",
-        request=both(lambda trace: trace.put(nested(47))),
+        request=both(lambda trace: trace.set_value(nested(47))),
         check=x_is(nested(47)),
     ),
     Arrival(
         arrives="a value of 49 levels, in JSON",
         becomes="null from level 49 on",
         request=only_json(_DEEP_49),
-        check=whole,
+        check=full,
         counted={sanitize.CUT_DEPTH: 1},
     ),
     Arrival(
         arrives="a value of 49 levels, in protobuf",
         becomes="the request is refused, 400: protobuf decodes no deeper levels",
-        request=only_protobuf(lambda trace: trace.put(nested(49)).protobuf),
+        request=only_protobuf(lambda trace: trace.set_value(nested(49)).protobuf),
         answer="refused",
     ),
     Arrival(
@@ -358,27 +357,27 @@ ARRIVALS: Final = (
     Arrival(
         arrives="the largest integer of 64 bits",
         becomes="kept",
-        request=both(lambda trace: trace.put(2**63 - 1)),
+        request=both(lambda trace: trace.set_value(2**63 - 1)),
         check=x_is(2**63 - 1),
     ),
     Arrival(
         arrives="NaN",
         becomes="the text `NaN`, because one NaN in a column makes every average NaN",
-        request=both(lambda trace: trace.put(float("nan"), "gen_ai.usage.input_tokens").put(float("nan"))),
+        request=both(lambda trace: trace.set_value(float("nan"), "gen_ai.usage.input_tokens").set_value(float("nan"))),
         check=x_is("NaN"),
         counted={sanitize.MENDED_NUMBER: 2},
     ),
     Arrival(
         arrives="Infinity",
         becomes="the text `Infinity` or `-Infinity`",
-        request=both(lambda trace: trace.put(float("-inf"))),
+        request=both(lambda trace: trace.set_value(float("-inf"))),
         check=x_is("-Infinity"),
         counted={sanitize.MENDED_NUMBER: 1},
     ),
     Arrival(
         arrives="bytes",
         becomes="base64 under the key `$bytes`",
-        request=both(lambda trace: trace.put(b"\0\xff")),
+        request=both(lambda trace: trace.set_value(b"\0\xff")),
         check=x_is({"$bytes": _BYTES}),
     ),
     Arrival(
@@ -391,7 +390,7 @@ ARRIVALS: Final = (
     Arrival(
         arrives="an attribute key twice",
         becomes="the last one, as in the SDKs",
-        request=both(lambda trace: trace.put("first").put("last")),
+        request=both(lambda trace: trace.set_value("first").set_value("last")),
         check=x_is("last"),
     ),
     Arrival(
@@ -403,8 +402,8 @@ ARRIVALS: Final = (
     Arrival(
         arrives="an empty key",
         becomes="kept",
-        request=both(lambda trace: trace.put("kept", "")),
-        check=lambda found: _is("kept", found.spans[1]["attributes"][""]),
+        request=both(lambda trace: trace.set_value("kept", "")),
+        check=lambda result: _is("kept", result.spans[1]["attributes"][""]),
     ),
     Arrival(
         arrives="times of 0",
@@ -532,13 +531,13 @@ ARRIVALS: Final = (
         arrives="two spans that are each other's parents",
         becomes="kept; the cycle is cut at its earliest span",
         request=both(_cycle),
-        check=whole,
+        check=full,
     ),
     Arrival(
         arrives="a span that links to itself",
         becomes="kept, the link has no effect",
         request=both(_self_link),
-        check=whole,
+        check=full,
     ),
     Arrival(
         arrives="a link to a trace id of 1 byte",
@@ -569,7 +568,7 @@ ARRIVALS: Final = (
         arrives="the same spans twice in one request",
         becomes="each once, the others are duplicates",
         request=both(_twice),
-        check=whole,
+        check=full,
     ),
     Arrival(
         arrives="a conversation id of 1 MB",
@@ -588,7 +587,7 @@ ARRIVALS: Final = (
         arrives="a conversation id that is a path, with NUL and control characters",
         becomes="NUL becomes `U+FFFD`, the rest is kept; ids are never used as file names",
         request=both(lambda _: None),
-        check=lambda found: _is(["../../\ufffd\x1b[2J\r\n"], [row["conversation_id"] for row in found.conversations]),
+        check=lambda result: _is(["../../\ufffd\x1b[2J\r\n"], [row["conversation_id"] for row in result.conversations]),
         conversation="../../\0\x1b[2J\r\n",
         counted={sanitize.MENDED_TEXT: 1},
     ),
@@ -613,9 +612,9 @@ ARRIVALS: Final = (
 )
 
 
-def _is(expected: object, found: object) -> None:
-    assert expected == found
+def _is(expected: object, result: object) -> None:
+    assert expected == result
 
 
-#: Reasons of rejected records, told in the answer.
+#: Reasons of rejected records, stated in the answer.
 REJECTED: Final = (records.BAD_SPAN_ID, records.BAD_TRACE_ID, records.LOGS_ON_TRACES)

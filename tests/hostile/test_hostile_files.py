@@ -1,4 +1,4 @@
-"""Files that are no files, or far larger than they look: reading them ends, takes bounded memory, and tells what it met."""
+"""Files that are no files, or far larger than they look: reading them ends, takes bounded memory, and reports the problems."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ def spans_in(*paths: Path) -> int:
     return sum(len(chunk.batch.spans) for chunk in FileReader(LIMITS).read(paths))
 
 
-def test_devices_pipes_and_loops_in_a_directory_are_told_and_the_files_beside_them_are_read(tmp_path: Path) -> None:
+def test_devices_pipes_and_loops_in_a_directory_are_reported_and_other_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
     (tmp_path / "loop.jsonl").symlink_to(tmp_path / "loop.jsonl")
     (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nothing")
     (tmp_path / "up").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "good.jsonl").write_bytes(TRACES_JSON)
-    told = "\n".join(problems(tmp_path))
+    message = "\n".join(problems(tmp_path))
     for name, what in (
         ("gone", "No such file"),
         ("loop", "symbolic links"),
         ("pipe", "a named pipe"),
         ("zero", "a device"),
     ):
-        assert f"{name}.jsonl" in told
-        assert what in told
+        assert f"{name}.jsonl" in message
+        assert what in message
     assert spans_in(tmp_path) == 1
 
 
@@ -85,9 +85,9 @@ def packed(name: str, packing: str) -> bytes:
 def read_for_growth(path: str) -> None:
     """Read a file and print by how many MiB the process grew; run in a process of its own."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    told = problems(Path(path))
+    message = problems(Path(path))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
-    sys.stdout.write(f"{len(told)} {grown}")
+    sys.stdout.write(f"{len(message)} {grown}")
 
 
 @pytest.mark.slow
@@ -100,8 +100,8 @@ def test_a_bomb_takes_no_more_memory_than_a_few_requests(name: str, packing: str
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300, check=True
     )
-    told, grown = map(int, done.stdout.split())
-    assert told <= 2
+    message, grown = map(int, done.stdout.split())
+    assert message <= 2
     assert grown < 450
 
 
@@ -113,11 +113,11 @@ def test_names_of_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in ran.out + ran.err
 
 
-def test_a_message_of_very_many_items_costs_itself_and_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_message_of_very_many_items_is_refused_alone(tmp_path: Path) -> None:
     bomb = b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * 2_100_000 + b"{}]}]}]}\n"
     lines = tmp_path / "lines.jsonl"
     lines.write_bytes(TRACES_JSON + b"\n" + bomb + Trace("after").json + b"\n")
-    assert ["lines.jsonl:2"] == [told.partition(": ")[0].rpartition("/")[2] for told in problems(lines)]
+    assert ["lines.jsonl:2"] == [message.partition(": ")[0].rpartition("/")[2] for message in problems(lines)]
     assert spans_in(lines) == 3
     single = tmp_path / "single.pb"
     single.write_bytes(TRACES[:3] + b"\x0a\xfa\xff\xff\x01" + b"\x12\0" * 2_097_149)
@@ -127,5 +127,5 @@ def test_a_message_of_very_many_items_costs_itself_and_nothing_beside_it(tmp_pat
 def test_a_file_of_zeros_is_given_up_soon(tmp_path: Path) -> None:
     path = tmp_path / "zeros"
     path.write_bytes(bytes(10_000_000))
-    (told,) = problems(path)
-    assert passage(told) == snapshot("1001 consecutive empty messages: this is not length-delimited protobuf")
+    (message,) = problems(path)
+    assert passage(message) == snapshot("1001 consecutive empty messages: this is not length-delimited protobuf")

@@ -1,8 +1,10 @@
-"""Traces of shapes that nobody draws: rings over several requests, very deep chains, log records of nothing."""
+"""Traces of unusual shapes: rings over several requests, very deep chains, log records of nothing."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -10,17 +12,11 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from otel_agentic.commands.ingest import rebuild_pending
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.engine.engine import Engine
-from otel_agentic.spans import Limits, decode_logs, decode_logs_json, decode_traces
+from otel_agentic.spans import Limits, Receipt, SpanBatch, decode_logs, decode_logs_json, decode_traces
 from otel_agentic.testing import NOON_NS
 from tests.hostile.traces import Trace, nested, set_value, span_id
-from tests.pipeline.conftest import settings_for
 from tests.spans.test_spans_decoders_agree import to_otlp_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from otel_agentic.spans import Receipt, SpanBatch
+from tests.stores import settings_for
 
 LIMITS = Limits.from_settings(ReceiveSettings())
 

@@ -1,9 +1,10 @@
-"""Hostile input over every way in, to the stored row and the rebuilt conversation: it gives what the table in the docs says."""
+"""Hostile input over every way in, to the stored row and the rebuilt conversation: the result is that of the table in the docs."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -20,13 +21,11 @@ from otel_agentic.engine.engine import Engine
 from otel_agentic.errors import DecodeError, TooLargeError
 from otel_agentic.spans import Limits, decode_traces, decode_traces_json
 from tests.cli.running import done
-from tests.hostile.arrivals import ARRIVALS, LARGEST_REQUEST_BYTES, REJECTED, Arrival, Found
-from tests.pipeline.conftest import settings_for
-from tests.pipeline.running import PORTS, eventually, live_settings, running
+from tests.hostile.arrivals import ARRIVALS, LARGEST_REQUEST_BYTES, REJECTED, Arrival, StoredRows
+from tests.live.running_collector import PORTS, eventually, live_settings, running
+from tests.stores import settings_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from otel_agentic.net.server_file import LiveServer
 
 Way = Literal["HTTP protobuf", "HTTP JSON", "gRPC", "files"]
@@ -35,18 +34,19 @@ DOCS: Final = Path(__file__).parents[2] / "docs" / "hostile-input.md"
 RECEIVE: Final = {"max_request_bytes": LARGEST_REQUEST_BYTES}
 LIMITS: Final = Limits.from_settings(ReceiveSettings.model_validate(RECEIVE))
 EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-#: What a sender is told, by the answer that the table expects.
+#: The status of an answer, by the answer in the table.
 HTTP_STATUS: Final = {"stored": 200, "rejected": 200, "refused": 400, "too large": 413}
 GRPC_CODE: Final = {"refused": "INVALID_ARGUMENT", "too large": "RESOURCE_EXHAUSTED"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A store that everything was sent to by one way, and what the senders were told."""
+    """A store that everything was sent to by one way, the answers to the senders, and the stored rows, by arrival."""
 
     way: Way
     db: Path
-    told: dict[str, str]
+    answers: dict[str, str]
+    stored: dict[str, StoredRows]
 
 
 def body_of(arrival: Arrival, way: Way) -> bytes | None:
@@ -81,19 +81,19 @@ def sent_live(way: Way, db: Path) -> Sent:
         "HTTP JSON": lambda live, body: over_http(live, "application/json", body),
         "gRPC": over_grpc,
     }
-    told: dict[str, str] = {}
+    answers: dict[str, str] = {}
     with running(live_settings(db, receive={**PORTS["receive"], **RECEIVE})) as (collector, live):
         for arrival in ARRIVALS:
             body = body_of(arrival, way)
             if body is not None:
-                told[arrival.arrives] = send[way](live, body)
+                answers[arrival.arrives] = send[way](live, body)
 
         def unread() -> tuple[int, int]:
             return len(collector.engine.rebuilder.pending()), collector.assembler.open_count
 
         eventually(unread, (0, 0), timeout_s=120)
         assert [] == list(collector.engine.rebuilder.not_rebuilt)
-    return Sent(way=way, db=db, told=told)
+    return Sent(way=way, db=db, answers=answers, stored=stored_rows(db))
 
 
 def ingested(db: Path, folder: Path) -> Sent:
@@ -104,10 +104,11 @@ def ingested(db: Path, folder: Path) -> Sent:
     for arrival in ARRIVALS:
         paths[arrival.arrives].write_bytes(body_of(arrival, "files") or b"")
     with Engine(settings_for(db, receive=RECEIVE), create=True) as engine:
-        told = ingest_files(engine, [str(path) for path in paths.values()], lambda *_: None)
-        assert () == told.rebuilt.left_out
-    problems = {name: [line for line in told.problems if line.startswith(f"{path}:")] for name, path in paths.items()}
-    return Sent(way="files", db=db, told={name: "; ".join(lines) or "200" for name, lines in problems.items()})
+        result = ingest_files(engine, [str(path) for path in paths.values()], lambda *_: None)
+        assert () == result.rebuilt.left_out
+    problems = {name: [line for line in result.problems if line.startswith(f"{path}:")] for name, path in paths.items()}
+    answers = {name: "; ".join(lines) or "200" for name, lines in problems.items()}
+    return Sent(way="files", db=db, answers=answers, stored=stored_rows(db))
 
 
 @pytest.fixture(
@@ -131,45 +132,50 @@ WHERE (environment, conversation_id) IN (SELECT (environment, conversation_id) F
 """
 
 
-def rows(sent: Sent, sql: str, trace_id: str) -> list[dict[str, Any]]:
-    with duckdb.connect(str(sent.db), read_only=True) as con:
-        found = con.execute(sql, {"trace": trace_id})
-        names = [column[0] for column in found.description]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+def rows(con: duckdb.DuckDBPyConnection, sql: str, trace_id: str) -> list[dict[str, Any]]:
+    result = con.execute(sql, {"trace": trace_id})
+    names = [column[0] for column in result.description]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
-def found_of(sent: Sent, arrival: Arrival) -> Found:
+def stored_rows(db: Path) -> dict[str, StoredRows]:
+    """Return the stored rows of every arrival; the store is opened once, which takes longer than its queries."""
+    with duckdb.connect(str(db), read_only=True) as con:
+        return {arrival.arrives: found_of(con, arrival) for arrival in ARRIVALS}
+
+
+def found_of(con: duckdb.DuckDBPyConnection, arrival: Arrival) -> StoredRows:
     trace_id = arrival.trace().trace_id.hex()
-    spans = rows(sent, SPANS, trace_id)
+    spans = rows(con, SPANS, trace_id)
     for row in spans:
         for column in ("attributes", "events", "links"):
             row[column] = json.loads(row[column]) if row[column] is not None else None
-    return Found(
+    return StoredRows(
         spans={int(row["span_id"], 16) - 1: row for row in spans},
-        conversations=rows(sent, OF_TRACE.format(table="conversations"), trace_id),
-        turns=rows(sent, OF_TRACE.format(table="turns"), trace_id),
-        calls=rows(sent, OF_TRACE.format(table="tool_calls"), trace_id),
+        conversations=rows(con, OF_TRACE.format(table="conversations"), trace_id),
+        turns=rows(con, OF_TRACE.format(table="turns"), trace_id),
+        calls=rows(con, OF_TRACE.format(table="tool_calls"), trace_id),
     )
 
 
 @pytest.mark.parametrize("arrival", ARRIVALS, ids=lambda arrival: arrival.arrives)
 def test_what_arrives_becomes_what_the_table_says(sent: Sent, arrival: Arrival) -> None:
-    told = sent.told.get(arrival.arrives)
-    if told is None:
-        pytest.skip("this encoding cannot say it")
+    answer = sent.answers.get(arrival.arrives)
+    if answer is None:
+        pytest.skip("this encoding cannot express it")
     if sent.way == "gRPC" and arrival.answer in GRPC_CODE:
-        assert GRPC_CODE[arrival.answer] == told
+        assert GRPC_CODE[arrival.answer] == answer
     elif sent.way == "files" and arrival.answer in {"refused", "too large"}:
-        assert not told.startswith("200")
+        assert not answer.startswith("200")
     elif sent.way != "files":
-        assert str(HTTP_STATUS[arrival.answer]) == told[:3]
+        assert str(HTTP_STATUS[arrival.answer]) == answer[:3]
     if sent.way != "files":
-        assert (arrival.answer == "rejected") == any(reason in told for reason in REJECTED)
-    found = found_of(sent, arrival)
+        assert (arrival.answer == "rejected") == any(reason in answer for reason in REJECTED)
+    stored = sent.stored[arrival.arrives]
     if arrival.check is not None:
-        arrival.check(found)
+        arrival.check(stored)
     else:
-        assert {} == dict(found.spans)
+        assert {} == dict(stored.spans)
 
 
 @pytest.mark.parametrize(
@@ -210,8 +216,8 @@ def test_every_command_works_on_such_a_store(sent: Sent) -> None:
     ]
     assert len(steering) == 2
     for command in (*commands, *(("conversations", "show", name) for name in (*steering, longest))):
-        told = done(*command, "--db", sent.db).out
-        assert not {"\x1b", "\0"} & set(told), command
+        message = done(*command, "--db", sent.db).out
+        assert not {"\x1b", "\0"} & set(message), command
 
 
 @pytest.mark.parametrize("arrival", [arrival for arrival in ARRIVALS if arrival.answer == "stored"][::6])

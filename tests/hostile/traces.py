@@ -31,16 +31,16 @@ class Trace:
         set_value(self.block.resource.attributes.add(key="service.name").value, "desk")
         self.part = self.block.scope_spans.add()
         self.part.scope.name = "opentelemetry.instrumentation.desk"
-        said = [{"role": "user", "parts": [{"type": "text", "content": QUERY}]}]
-        told = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}], "finish_reason": "stop"}]
+        stated = [{"role": "user", "parts": [{"type": "text", "content": QUERY}]}]
+        message = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}], "finish_reason": "stop"}]
         self.root = self.add(
             "invoke_agent desk",
             attributes={
                 "gen_ai.operation.name": "invoke_agent",
                 "gen_ai.agent.name": "desk",
                 "gen_ai.conversation.id": self.conversation,
-                "gen_ai.input.messages": json.dumps(said),
-                "gen_ai.output.messages": json.dumps(told),
+                "gen_ai.input.messages": json.dumps(stated),
+                "gen_ai.output.messages": json.dumps(message),
             },
         )
         self.tool = self.add(
@@ -65,7 +65,7 @@ class Trace:
             set_value(span.attributes.add(key=key).value, value)
         return span
 
-    def put(self, value: Any, key: str = "x") -> Trace:
+    def set_value(self, value: Any, key: str = "x") -> Trace:
         """Return itself with an attribute of the tool call more."""
         set_value(self.attribute(key).value, value)
         return self

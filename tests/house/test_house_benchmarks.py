@@ -1,4 +1,4 @@
-"""Benchmarks compare CPU time: elapsed time says what else runs on the machine."""
+"""Benchmarks compare CPU time: elapsed time depends on the other processes of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the import law that `tools/import_law.py` holds."""
+"""The import rules that `tools/import_law.py` checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write(root: Path, module: str, source: str) -> None:
     path.write_text(source, encoding="utf-8")
 
 
-def test_our_own_tree_keeps_the_law() -> None:
+def test_the_project_has_no_violation() -> None:
     assert [] == [str(violation) for violation in violations(ROOT)]
 
 
@@ -33,18 +33,18 @@ def test_our_own_tree_keeps_the_law() -> None:
         "def late() -> None:\n    from opentelemetry.sdk import trace\n",
     ],
 )
-def test_each_way_to_import_the_sdk_is_found_outside_its_rooms(tmp_path: Path, source: str) -> None:
+def test_every_form_of_import_of_the_sdk_is_reported_outside_its_packages(tmp_path: Path, source: str) -> None:
     write(tmp_path, "otel_agentic.spans.model", source)
 
     assert ["otel_agentic.telemetry"] == [violation.rule.rooms[-1] for violation in violations(tmp_path)]
 
 
-def test_a_violation_names_file_line_import_and_the_rooms_that_may(tmp_path: Path) -> None:
+def test_a_violation_names_file_line_import_and_the_allowed_packages(tmp_path: Path) -> None:
     write(tmp_path, "otel_agentic.store.thief", '"""A thief."""\n\nfrom opentelemetry.sdk.trace import Span\n')
 
-    (found,) = violations(tmp_path)
+    (violation,) = violations(tmp_path)
 
-    assert str(found) == snapshot(
+    assert str(violation) == snapshot(
         "otel_agentic/store/thief.py:3: imports opentelemetry.sdk.trace.Span; only collectors.in_process, "
         "collectors.in_process, otel_agentic.demo, otel_agentic.telemetry may import opentelemetry.sdk"
     )
@@ -53,7 +53,7 @@ def test_a_violation_names_file_line_import_and_the_rooms_that_may(tmp_path: Pat
 @pytest.mark.parametrize(
     "module", ["otel_agentic.telemetry.facade", "otel_agentic.demo.agents", "collectors.in_process"]
 )
-def test_the_rooms_of_the_sdk_may_import_it(tmp_path: Path, module: str) -> None:
+def test_the_allowed_packages_may_import_the_sdk(tmp_path: Path, module: str) -> None:
     write(tmp_path, module, "from opentelemetry.sdk.trace import TracerProvider\n")
 
     assert [] == violations(tmp_path)

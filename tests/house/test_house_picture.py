@@ -1,10 +1,12 @@
-"""The picture of the packages in CONTRIBUTING shows the folders that exist, in the order that the import contract enforces."""
+"""The picture of the packages in CONTRIBUTING matches the folders and the import contract; no modules import each other."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from pathlib import Path
+
+from tools.house_figures import import_circles
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,3 +32,7 @@ def test_the_picture_has_every_folder_and_module_of_the_package() -> None:
     names = {path.parent.name for path in package.glob("*/__init__.py")} | {path.stem for path in package.glob("*.py")}
 
     assert names - {"__init__"} == set().union(*pictured())
+
+
+def test_no_modules_import_each_other() -> None:
+    assert import_circles(ROOT) == []

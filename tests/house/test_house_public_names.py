@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("otel_agentic", "collectors")
@@ -30,14 +28,14 @@ def is_public(name: str) -> bool:
 
 def offered(tree: ast.Module) -> set[str]:
     """Return the public names that an `__init__` defines, or imports from us without using them itself."""
-    found: set[str] = set()
+    names: set[str] = set()
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in _statements(tree.body):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
-            found |= {alias.asname or alias.name for alias in node.names} - used
+            names |= {alias.asname or alias.name for alias in node.names} - used
         elif isinstance(node, Documented):
-            found.add(node.name)
-    return {name for name in found if is_public(name)}
+            names.add(node.name)
+    return {name for name in names if is_public(name)}
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -52,7 +50,7 @@ def test_every_folder_of_code_is_a_package() -> None:
 
 
 @pytest.mark.parametrize("path", INITS, ids=name_of)
-def test_all_lists_what_a_package_offers_and_each_is_there(path: Path) -> None:
+def test_all_lists_the_public_names_of_a_package_and_all_exist(path: Path) -> None:
     package = import_module(".".join(path.relative_to(ROOT).parent.parts))
     names = list(getattr(package, "__all__", []))
     constants_classes_functions = sorted(names, key=lambda name: (not name.isupper(), name[:1].islower(), name))

@@ -1,4 +1,4 @@
-"""Chat models that say what they are told to: real LangChain models, without a provider behind them."""
+"""Chat models with scripted replies: real LangChain models without a provider."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import json
 import re
 import threading  # noqa: TC003 — pydantic reads the annotation
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -18,9 +18,6 @@ from pydantic import Field
 from otel_agentic.judges.base import ReplyForm  # noqa: TC001 — pydantic reads the annotation
 from otel_agentic.judges.messages import schema_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 #: What a model is asked, and which way; what it replies.
 Say = Callable[[str, str], AIMessage | str | BaseException]
 #: What a model replies to all messages it got.
@@ -28,12 +25,12 @@ SayToAll = Callable[[list[BaseMessage]], str]
 _BLOCK: Final = re.compile(r"\A<data ([0-9a-f]+)>\n(.*)\n</data \1>\n", re.DOTALL)
 
 
-def verdict(score: object = 1.0, reasoning: str = "It says so.") -> str:
+def verdict(score: object = 1.0, reasoning: str = "The text states it.") -> str:
     return json.dumps({"reasoning": reasoning, "score": score})
 
 
 def fields_of(human: str) -> dict[str, Any]:
-    """Return what a model is shown, as a model reads it that believes the first marker."""
+    """Return the material of a message, as a model reads it that trusts the first marker."""
     block = _BLOCK.match(human)
     assert block is not None, human
     fields: dict[str, Any] = json.loads(block.group(2))
@@ -51,7 +48,7 @@ class Bare(BaseChatModel):
     say: Say = by_answer()
     say_to_all: SayToAll | None = None
     forms: tuple[ReplyForm, ...] = ()
-    asked: list[list[BaseMessage]] = Field(default_factory=list)
+    requests: list[list[BaseMessage]] = Field(default_factory=list)
     ways: list[str] = Field(default_factory=list)
     usage: tuple[int, int] | None = (100, 10)
 
@@ -60,15 +57,19 @@ class Bare(BaseChatModel):
         return "scripted"
 
     def _reply(self, messages: list[BaseMessage], way: str) -> AIMessage:
-        self.asked.append(messages)
+        self.requests.append(messages)
         self.ways.append(way)
-        said = self.say_to_all(messages) if self.say_to_all else self.say(str(messages[-1].content), way)
-        if isinstance(said, BaseException):
-            raise said
-        message = AIMessage(said) if isinstance(said, str) else said
+        stated = self.say_to_all(messages) if self.say_to_all else self.say(str(messages[-1].content), way)
+        if isinstance(stated, BaseException):
+            raise stated
+        message = AIMessage(stated) if isinstance(stated, str) else stated
         if self.usage is not None:
-            given, taken = self.usage
-            message.usage_metadata = {"input_tokens": given, "output_tokens": taken, "total_tokens": given + taken}
+            given, selected = self.usage
+            message.usage_metadata = {
+                "input_tokens": given,
+                "output_tokens": selected,
+                "total_tokens": given + selected,
+            }
         return message
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
@@ -77,7 +78,7 @@ class Bare(BaseChatModel):
 
 
 class Tools(Bare):
-    """A model that calls the tool it is given with what it would have said."""
+    """A model that calls the tool it is given, with its reply as arguments."""
 
     tool_choice: list[object] = Field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""A server on this machine that speaks as OpenAI's does, and misbehaves as it is told to."""
+"""A local server with the interface of OpenAI, which misbehaves as scripted."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import json
 import socket
 import struct
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from langchain_openai import ChatOpenAI
 
 from tests.judges.models import verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ServerReply:
     """One answer of the server. `hangs` until the server is closed; `resets` the connection in place of an answer.
 
-    `claims` is a length that is said and not kept; `endless` goes on with the body as long as anyone reads.
+    `claims` is a declared length that the body does not have; `endless` sends the body as long as anyone reads.
     """
 
     body: bytes = b""
@@ -39,44 +37,46 @@ class Said:
 def completion(
     content: str | None = None, *, finish_reason: str = "stop", usage: bool = True, **message: Any
 ) -> dict[str, Any]:
-    told = {"role": "assistant", "content": content, **message}
-    found: dict[str, Any] = {
+    messages = {"role": "assistant", "content": content, **message}
+    result: dict[str, Any] = {
         "id": "reply-1",
         "object": "chat.completion",
         "created": 1,
         "model": "scripted",
-        "choices": [{"index": 0, "finish_reason": finish_reason, "message": told}],
+        "choices": [{"index": 0, "finish_reason": finish_reason, "message": messages}],
     }
     if usage:
-        found["usage"] = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    return found
+        result["usage"] = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+    return result
 
 
-def said(content: str | None = None, **told: Any) -> Said:
-    return Said(body=json.dumps(completion(content, **told)).encode())
+def completed(content: str | None = None, **message: Any) -> ServerReply:
+    return ServerReply(body=json.dumps(completion(content, **message)).encode())
 
 
-def error(status: int, message: str, **headers: str) -> Said:
+def error(status: int, message: str, **headers: str) -> ServerReply:
     body = json.dumps({"error": {"message": message, "type": "scripted", "code": None}}).encode()
-    return Said(status=status, body=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return ServerReply(
+        status=status, body=body, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
-def obliging(request: dict[str, Any], score: object = 1.0) -> Said:
+def obliging(request: dict[str, Any], score: object = 1.0) -> ServerReply:
     """Return a verdict in the way that was asked for."""
     text = verdict(score)
     if "response_format" in request:
-        return said(text)
+        return completed(text)
     if "tools" in request:
         call = {"id": "call-1", "type": "function", "function": {"name": "verdict", "arguments": text}}
-        return said(tool_calls=[call], finish_reason="tool_calls")
-    return said(f"Here it is:\n```json\n{text}\n```")
+        return completed(tool_calls=[call], finish_reason="tool_calls")
+    return completed(f"Here it is:\n```json\n{text}\n```")
 
 
 @dataclass
 class OpenAIServer:
     """Answers by a script, which gets each request and its number from 0; counts the requests."""
 
-    script: Callable[[dict[str, Any], int], Said]
+    script: Callable[[dict[str, Any], int], ServerReply]
     requests: list[dict[str, Any]] = field(default_factory=list)
     sent_bytes: int = 0
 
@@ -93,7 +93,7 @@ class OpenAIServer:
     def model(self, **options: Any) -> ChatOpenAI:
         return ChatOpenAI(model="scripted", base_url=self.base_url, api_key="none", max_retries=0, **options)
 
-    def answer(self, request: dict[str, Any]) -> Said:
+    def answer(self, request: dict[str, Any]) -> ServerReply:
         with self.lock:
             number = len(self.requests)
             self.requests.append(request)
@@ -109,12 +109,12 @@ class OpenAIServer:
 
 
 @contextmanager
-def serving(*script: Said | Callable[[dict[str, Any]], Said]) -> Iterator[OpenAIServer]:
+def serving(*script: ServerReply | Callable[[dict[str, Any]], ServerReply]) -> Iterator[OpenAIServer]:
     """Run a server that gives these answers in turn, and the last one for ever."""
 
-    def play(request: dict[str, Any], number: int) -> Said:
+    def play(request: dict[str, Any], number: int) -> ServerReply:
         step = script[min(number, len(script) - 1)]
-        return step if isinstance(step, Said) else step(request)
+        return step if isinstance(step, ServerReply) else step(request)
 
     with OpenAIServer(play) as server:
         yield server
@@ -143,7 +143,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             else:
                 self._send(answer)
 
-        def _send(self, answer: Said) -> None:
+        def _send(self, answer: ServerReply) -> None:
             self.send_response(answer.status)
             self.send_header("content-type", answer.content_type)
             if not answer.endless:
@@ -157,7 +157,7 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
                 while answer.endless:
                     server.sent_bytes += self.wfile.write(answer.body)
             except OSError:
-                return  # whoever asked has heard enough
+                return  # the client has closed the connection
 
         def log_message(self, *_: object) -> None:
             pass

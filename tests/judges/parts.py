@@ -1,8 +1,9 @@
-"""Judges, a cache and a budget made of plain Python, which count what is asked of them."""
+"""Judges, a cache and a budget made of plain Python, which count their questions."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -10,8 +11,6 @@ from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.judges.base import metric_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from otel_agentic.config import JudgeSettings
 
 Answer = Verdict | JudgeFailure
@@ -25,12 +24,12 @@ def questions(count: int) -> list[Question]:
     return [question(f"answer {number}") for number in range(count)]
 
 
-def right(asked: Question) -> Answer:
-    return Verdict(score=1.0, reasoning=f"judged {asked.answer}", input_tokens=100, output_tokens=10, cost_usd=0.001)
+def right(request: Question) -> Answer:
+    return Verdict(score=1.0, reasoning=f"judged {request.answer}", input_tokens=100, output_tokens=10, cost_usd=0.001)
 
 
-def failing(asked: Question) -> Answer:
-    return JudgeFailure(reason="judge_error", message=f"no idea about {asked.answer}", tries=2, input_tokens=50)
+def failing(request: Question) -> Answer:
+    return JudgeFailure(reason="judge_error", message=f"no idea about {request.answer}", tries=2, input_tokens=50)
 
 
 @dataclass
@@ -40,7 +39,7 @@ class PlainJudge:
     say: Callable[[Question], Answer] = right
     name: str = "plain"
     version: str = "1"
-    asked: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
     lists: list[int] = field(default_factory=list)
 
     @classmethod
@@ -49,8 +48,8 @@ class PlainJudge:
 
     def judge(self, questions: Sequence[Question]) -> list[Answer]:
         self.lists.append(len(questions))
-        self.asked.update(each.answer for each in questions)
-        return [self.say(each) for each in questions]
+        self.requests.update(item.answer for item in questions)
+        return [self.say(item) for item in questions]
 
 
 @dataclass
@@ -65,31 +64,31 @@ class Streaming(PlainJudge):
         under_way: list[tuple[int, Question]] = []
         while True:
             while len(under_way) < self.slots and (pulled := next(source, None)) is not None:
-                self.asked[pulled[1].answer] += 1
+                self.requests[pulled[1].answer] += 1
                 under_way.append(pulled)
             if not under_way:
                 return
             self.most_at_once = max(self.most_at_once, len(under_way))
-            number, asked = under_way.pop()
-            yield number, self.say(asked)
+            number, request = under_way.pop()
+            yield number, self.say(request)
 
 
 @dataclass
 class MemoryCache:
     """Keeps verdicts; `flushed` is what a killed process would find again."""
 
-    kept: dict[str, Verdict] = field(default_factory=dict)
+    stored: dict[str, Verdict] = field(default_factory=dict)
     failures: list[JudgeFailure] = field(default_factory=list)
     metrics: dict[str, str] = field(default_factory=dict)
     flushes: int = 0
 
     def get(self, keys: Sequence[str]) -> dict[str, Verdict]:
-        return {key: self.kept[key] for key in keys if key in self.kept}
+        return {key: self.stored[key] for key in keys if key in self.stored}
 
     def put(self, key: str, verdict: Answer, question: Question) -> None:
         self.metrics[key] = metric_of(question)
         if isinstance(verdict, Verdict):
-            self.kept[key] = verdict
+            self.stored[key] = verdict
         else:
             self.failures.append(verdict)
 
@@ -98,8 +97,8 @@ class MemoryCache:
 
 
 @dataclass
-class Purse:
-    """A budget of calls and tokens, which remembers what was spent."""
+class CallBudget:
+    """A budget of calls and tokens, which records its expenses."""
 
     max_calls: int = 10**9
     max_tokens: int = 10**9

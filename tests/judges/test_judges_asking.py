@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,31 +16,28 @@ from otel_agentic.config import JudgeSettings
 from otel_agentic.errors import StoreUnusableError, UsageError
 from otel_agentic.judges import Judge, JudgeFailure, Question, Verdict
 from otel_agentic.judges.asking_judge import AskingJudge
-from tests.judges.parts import MemoryCache, PlainJudge, Purse, Streaming, failing, question, questions, right
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from tests.judges.parts import CallBudget, MemoryCache, PlainJudge, Streaming, failing, question, questions, right
 
 JUDGES = pytest.mark.parametrize("kind", [PlainJudge, Streaming])
 
 
 @JUDGES
 def test_verdicts_come_back_in_the_order_of_the_questions(kind: type[PlainJudge]) -> None:
-    asked = questions(70)
-    assert [right(each) for each in asked] == AskingJudge(kind()).judge(asked)
+    batch = questions(70)
+    assert [right(item) for item in batch] == AskingJudge(kind()).judge(batch)
 
 
 @JUDGES
 def test_of_equal_questions_one_is_asked(kind: type[PlainJudge]) -> None:
     inner = kind()
     verdicts = AskingJudge(inner).judge([question("a"), question("b"), question("a"), question("a")])
-    assert Counter(a=1, b=1) == inner.asked
-    assert [False, False, True, True] == [isinstance(each, Verdict) and each.cached for each in verdicts]
+    assert Counter(a=1, b=1) == inner.requests
+    assert [False, False, True, True] == [isinstance(item, Verdict) and item.cached for item in verdicts]
 
 
 def test_a_failure_of_equal_questions_costs_once() -> None:
     first, copy = AskingJudge(PlainJudge(say=failing)).judge([question(), question()])
-    assert [(2, 50), (0, 0)] == [(each.tries, each.input_tokens) for each in (first, copy)]
+    assert [(2, 50), (0, 0)] == [(item.tries, item.input_tokens) for item in (first, copy)]
     assert [JudgeFailure, JudgeFailure] == [type(first), type(copy)]
 
 
@@ -48,8 +46,8 @@ def test_what_the_cache_knows_is_not_asked_again(kind: type[PlainJudge]) -> None
     cache, inner = MemoryCache(), kind()
     AskingJudge(kind(), cache=cache).judge(questions(3))
     verdicts = AskingJudge(inner, cache=cache).judge(questions(5))
-    assert Counter({"answer 3": 1, "answer 4": 1}) == inner.asked
-    assert [True, True, True, False, False] == [isinstance(each, Verdict) and each.cached for each in verdicts]
+    assert Counter({"answer 3": 1, "answer 4": 1}) == inner.requests
+    assert [True, True, True, False, False] == [isinstance(item, Verdict) and item.cached for item in verdicts]
 
 
 def test_a_failure_is_recorded_but_asked_again() -> None:
@@ -57,7 +55,7 @@ def test_a_failure_is_recorded_but_asked_again() -> None:
     judge = AskingJudge(inner, cache=cache)
     judge.judge(questions(1))
     judge.judge(questions(1))
-    assert Counter({"answer 0": 2}) == inner.asked
+    assert Counter({"answer 0": 2}) == inner.requests
     assert 2 == len(cache.failures)
 
 
@@ -65,17 +63,19 @@ def test_another_version_or_another_judge_is_asked_anew() -> None:
     cache = MemoryCache()
     for inner in (PlainJudge(), PlainJudge(version="2"), PlainJudge(name="other")):
         AskingJudge(inner, cache=cache).judge(questions(1))
-        assert 1 == inner.asked.total()
+        assert 1 == inner.requests.total()
 
 
-@pytest.mark.parametrize(("reads", "asked"), [(True, 2), (False, 1)])
-def test_a_verdict_holds_for_another_threshold_where_the_judge_never_looks_at_it(reads: object, asked: int) -> None:
+@pytest.mark.parametrize(("reads", "expected_calls"), [(True, 2), (False, 1)])
+def test_a_verdict_holds_for_another_threshold_where_the_judge_never_looks_at_it(
+    reads: object, expected_calls: int
+) -> None:
     inner, cache = PlainJudge(), MemoryCache()
     inner.reads_threshold = reads  # type: ignore[attr-defined]
     for threshold in (0.7, 0.8):
         (verdict,) = AskingJudge(inner, cache=cache).judge([question(threshold=threshold)])
         assert isinstance(verdict, Verdict)
-    assert asked == sum(inner.asked.values())
+    assert expected_calls == sum(inner.requests.values())
 
 
 def test_a_killed_run_resumes_where_it_was() -> None:
@@ -84,8 +84,8 @@ def test_a_killed_run_resumes_where_it_was() -> None:
     list(islice(verdicts, 4))
     verdicts.close()
     AskingJudge(second, cache=cache).judge(questions(10))
-    assert 4 == first.asked.total()
-    assert Counter({f"answer {number}": 1 for number in range(4, 10)}) == second.asked
+    assert 4 == first.requests.total()
+    assert Counter({f"answer {number}": 1 for number in range(4, 10)}) == second.requests
 
 
 def test_the_cache_is_flushed_even_when_a_run_is_broken_off() -> None:
@@ -113,40 +113,40 @@ def test_every_question_is_answered_and_the_budget_is_kept(
     count: int,
     fails: bool,  # noqa: FBT001 — hypothesis gives it by name
 ) -> None:
-    purse = Purse(max_calls=max_calls, max_tokens=max_tokens)
-    say = (lambda asked: JudgeFailure(reason="judge_error", message=asked.answer, tries=1)) if fails else right
+    allowance = CallBudget(max_calls=max_calls, max_tokens=max_tokens)
+    say = (lambda request: JudgeFailure(reason="judge_error", message=request.answer, tries=1)) if fails else right
     inner = kind(say=say)
-    answers = AskingJudge(inner, budget=purse).judge(questions(count))
+    answers = AskingJudge(inner, budget=allowance).judge(questions(count))
     assert count == len(answers)
-    assert inner.asked.total() == purse.calls <= max_calls
-    assert purse.tokens <= max_tokens
-    refused = [each for each in answers if isinstance(each, JudgeFailure) and each.reason == "budget_exhausted"]
-    assert count - inner.asked.total() == len(refused)
+    assert inner.requests.total() == allowance.calls <= max_calls
+    assert allowance.tokens <= max_tokens
+    refused = [item for item in answers if isinstance(item, JudgeFailure) and item.reason == "budget_exhausted"]
+    assert count - inner.requests.total() == len(refused)
 
 
 def test_a_budget_of_calls_is_used_to_the_last_one() -> None:
     inner = Streaming(slots=4)
-    answers = AskingJudge(inner, budget=Purse(max_calls=7)).judge(questions(10))
-    assert 7 == inner.asked.total()
-    assert ["Verdict"] * 7 + ["JudgeFailure"] * 3 == [type(each).__name__ for each in answers]
+    answers = AskingJudge(inner, budget=CallBudget(max_calls=7)).judge(questions(10))
+    assert 7 == inner.requests.total()
+    assert ["Verdict"] * 7 + ["JudgeFailure"] * 3 == [type(item).__name__ for item in answers]
 
 
 def test_what_is_held_back_for_calls_under_way_is_offered_again_when_they_cost_less() -> None:
     inner = Streaming(slots=8)  # an estimate is about 600 tokens a call, the true cost 110
-    answers = AskingJudge(inner, budget=Purse(max_tokens=2_000)).judge(questions(20))
-    assert 13 == inner.asked.total() == sum(isinstance(each, Verdict) for each in answers)
+    answers = AskingJudge(inner, budget=CallBudget(max_tokens=2_000)).judge(questions(20))
+    assert 13 == inner.requests.total() == sum(isinstance(item, Verdict) for item in answers)
     assert 3 == inner.most_at_once
 
 
 def test_a_smaller_question_does_not_take_the_place_of_one_that_the_budget_refused() -> None:
-    """What is judged is the beginning of what was asked, in its order: small conversations are not preferred."""
-    asked = [question(text * "x") for text in (10, 20, 8_000, 30, 40)]
-    answers = AskingJudge(Streaming(slots=1), budget=Purse(max_tokens=1_500)).judge(asked)
-    assert ["Verdict"] * 2 + ["JudgeFailure"] * 3 == [type(each).__name__ for each in answers]
+    """The first questions are judged, in their order: small conversations are not preferred."""
+    batch = [question(text * "x") for text in (10, 20, 8_000, 30, 40)]
+    answers = AskingJudge(Streaming(slots=1), budget=CallBudget(max_tokens=1_500)).judge(batch)
+    assert ["Verdict"] * 2 + ["JudgeFailure"] * 3 == [type(item).__name__ for item in answers]
 
 
 def test_a_refusal_names_the_limit_and_its_setting() -> None:
-    (refused,) = AskingJudge(PlainJudge(), budget=Purse(max_calls=0)).judge(questions(1))
+    (refused,) = AskingJudge(PlainJudge(), budget=CallBudget(max_calls=0)).judge(questions(1))
     assert isinstance(refused, JudgeFailure)
     assert ("budget_exhausted", 0) == (refused.reason, refused.tries)
     assert "judge.max_calls" in refused.message
@@ -154,7 +154,7 @@ def test_a_refusal_names_the_limit_and_its_setting() -> None:
 
 
 def test_a_budget_may_say_itself_which_limit_is_reached() -> None:
-    class Exact(Purse):
+    class Exact(CallBudget):
         used_up = "5 of 5 calls are spent (judge.max_calls)"
 
     (refused,) = AskingJudge(PlainJudge(), budget=Exact(max_calls=0)).judge(questions(1))
@@ -165,38 +165,38 @@ def test_a_budget_may_say_itself_which_limit_is_reached() -> None:
 def test_what_the_cache_knows_needs_no_budget() -> None:
     cache = MemoryCache()
     AskingJudge(PlainJudge(), cache=cache).judge(questions(1))
-    (verdict,) = AskingJudge(PlainJudge(), cache=cache, budget=Purse(max_calls=0)).judge(questions(1))
+    (verdict,) = AskingJudge(PlainJudge(), cache=cache, budget=CallBudget(max_calls=0)).judge(questions(1))
     assert isinstance(verdict, Verdict)
 
 
 def test_what_was_not_asked_is_not_kept() -> None:
     cache = MemoryCache()
-    AskingJudge(PlainJudge(), cache=cache, budget=Purse(max_calls=0)).judge(questions(1))
-    assert ({}, []) == (cache.kept, cache.failures)
+    AskingJudge(PlainJudge(), cache=cache, budget=CallBudget(max_calls=0)).judge(questions(1))
+    assert ({}, []) == (cache.stored, cache.failures)
 
 
-class Thrifty(Streaming):
+class BudgetAware(Streaming):
     """Tries each question three times, if it is let, and then gives up."""
 
     permit = staticmethod(lambda _: True)
 
-    def estimated_tokens(self, asked: Question) -> int:
-        return len(asked.answer)
+    def estimated_tokens(self, request: Question) -> int:
+        return len(request.answer)
 
     def stream(self, questions: Iterable[tuple[int, Question]]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
-        for number, asked in questions:
+        for number, request in questions:
             tries = 1
-            while tries < 3 and self.permit(asked):
+            while tries < 3 and self.permit(request):
                 tries += 1
-            self.asked[asked.answer] += tries
+            self.requests[request.answer] += tries
             yield number, JudgeFailure(reason="judge_error", message="no", tries=tries)
 
 
 def test_the_retries_of_a_judge_that_asks_leave_stay_within_the_budget() -> None:
-    inner, purse = Thrifty(), Purse(max_calls=7)
-    AskingJudge(inner, budget=purse).judge(questions(10))
-    assert [3, 3, 1] == list(inner.asked.values())
-    assert 7 == purse.calls
+    inner, allowance = BudgetAware(), CallBudget(max_calls=7)
+    AskingJudge(inner, budget=allowance).judge(questions(10))
+    assert [3, 3, 1] == list(inner.requests.values())
+    assert 7 == allowance.calls
 
 
 def test_a_judge_that_raises_fails_every_question_and_holds_nothing_back() -> None:
@@ -205,16 +205,16 @@ def test_a_judge_that_raises_fails_every_question_and_holds_nothing_back() -> No
             yield from islice(super().stream(questions), 2)
             raise ValueError("lost my notes")
 
-    purse = Purse(max_calls=100)
-    judge = AskingJudge(Broken(), budget=purse)
+    allowance = CallBudget(max_calls=100)
+    judge = AskingJudge(Broken(), budget=allowance)
     answers = judge.judge(questions(10))
-    assert {each.message for each in answers if isinstance(each, JudgeFailure)} == snapshot(
+    assert {item.message for item in answers if isinstance(item, JudgeFailure)} == snapshot(
         {"judge plain raised ValueError: lost my notes"}
     )
-    assert 8 == sum(isinstance(each, JudgeFailure) for each in answers)
-    assert [0, 0, 0, 0, 0, 1, 1, 1] == sorted(each.tries for each in answers if isinstance(each, JudgeFailure))
-    assert 5 == purse.calls
-    assert purse.allows(calls=95, tokens=0)
+    assert 8 == sum(isinstance(item, JudgeFailure) for item in answers)
+    assert [0, 0, 0, 0, 0, 1, 1, 1] == sorted(item.tries for item in answers if isinstance(item, JudgeFailure))
+    assert 5 == allowance.calls
+    assert allowance.allows(calls=95, tokens=0)
 
 
 def test_a_judge_that_forgets_a_question_fails_it() -> None:
@@ -223,7 +223,7 @@ def test_a_judge_that_forgets_a_question_fails_it() -> None:
             return ((number, answer) for number, answer in super().stream(questions) if number != 1)
 
     answers = AskingJudge(Forgetful()).judge(questions(3))
-    assert [Verdict, JudgeFailure, Verdict] == [type(each) for each in answers]
+    assert [Verdict, JudgeFailure, Verdict] == [type(item) for item in answers]
 
 
 def test_a_list_of_the_wrong_length_and_a_score_outside_0_to_1_are_failures() -> None:
@@ -234,7 +234,7 @@ def test_a_list_of_the_wrong_length_and_a_score_outside_0_to_1_are_failures() ->
     class Wild(PlainJudge):
         def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
             scores = (float("nan"), 1e9, -1.0)
-            return [Verdict(score=score, reasoning=each.answer) for score, each in zip(scores, questions, strict=True)]
+            return [Verdict(score=score, reasoning=item.answer) for score, item in zip(scores, questions, strict=True)]
 
     class Odd(PlainJudge):
         def judge(self, questions: Sequence[Question]) -> list[Any]:
@@ -243,12 +243,12 @@ def test_a_list_of_the_wrong_length_and_a_score_outside_0_to_1_are_failures() ->
     cache = MemoryCache()
     for inner in (Short(), Wild(), Odd()):
         answers = AskingJudge(inner, cache=cache).judge(questions(3))
-        assert {JudgeFailure} == {type(each) for each in answers}
-    assert {} == cache.kept
+        assert {JudgeFailure} == {type(item) for item in answers}
+    assert {} == cache.stored
 
 
 def test_a_store_that_breaks_is_no_failure_of_the_judge() -> None:
-    class Broken(Purse):
+    class Broken(CallBudget):
         def allows(self, *, calls: int, tokens: int) -> bool:
             raise StoreUnusableError(f"the disk is full: {calls} calls, {tokens} tokens")
 

@@ -64,15 +64,15 @@ def test_closing_cancels_what_runs_and_takes_nothing_more() -> None:
 
 def test_threads_are_used_again_and_never_more_than_allowed() -> None:
     pool = DaemonThreads(max_threads=3)
-    seen: set[str] = set()
+    recorded: set[str] = set()
     barrier = threading.Barrier(3)
 
     def work() -> None:
-        seen.add(threading.current_thread().name)
+        recorded.add(threading.current_thread().name)
         barrier.wait(20)
 
     wait([pool.submit(work) for _ in range(12)], timeout=30)
-    assert 3 == len(seen)
+    assert 3 == len(recorded)
     pool.shutdown()
 
 

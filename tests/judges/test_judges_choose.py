@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -18,9 +19,6 @@ from otel_agentic.judges.chat_models import identity_of, make_model, name_of
 from tests.judges.models import Bare, Tools
 from tests.judges.parts import PlainJudge, question
 from tests.snapshots import passage, raises
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = {"api_key": "none"}
 
@@ -45,27 +43,27 @@ def test_any_object_that_judges_is_a_judge() -> None:
         name = "mine"
         version = "1"
 
-        def judge(self, asked: Any) -> list[Verdict]:
-            return [Verdict(score=1.0, reasoning="") for _ in asked]
+        def judge(self, questions: Any) -> list[Verdict]:
+            return [Verdict(score=1.0, reasoning="") for _ in questions]
 
-    assert [1.0] == [each.score for each in as_judge(Mine()).judge([question()])]  # type: ignore[arg-type,union-attr]
+    assert [1.0] == [item.score for item in as_judge(Mine()).judge([question()])]  # type: ignore[arg-type,union-attr]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (7, "a int without name, version, judge"),
         (PlainJudge, "<class 'tests.judges.parts.PlainJudge'>"),
         (print, "a builtin_function_or_method without name, version, judge"),
     ],
 )
-def test_what_is_no_judge_is_refused_with_what_is_allowed(given: Any, told: str) -> None:
+def test_what_is_no_judge_is_refused_with_what_is_allowed(given: Any, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         as_judge(given)
-    assert passage(caught, told=told) == snapshot("judge: <told>; allowed: a name such as 'exact'")
+    assert passage(caught, message=message) == snapshot("judge: <message>; allowed: a name such as 'exact'")
 
 
-def test_a_name_that_nobody_has_is_refused_with_those_there_are() -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with raises(PluginError, snapshot("no judges plug-in 'oracle'; installed: exact")):
         judge_named("oracle:deep", JudgeSettings())
 
@@ -81,7 +79,7 @@ def test_the_name_of_a_model_may_have_colons() -> None:
     assert "llama3.1:8b" == name_of(model)
 
 
-def test_the_client_of_a_model_that_we_make_does_not_retry_unless_it_is_told_to() -> None:
+def test_the_client_of_a_model_does_not_retry_unless_configured() -> None:
     assert [0, 5] == [
         model.max_retries
         for model in (make_model("openai:m", KEY), make_model("openai:m", {**KEY, "max_retries": 5}))
@@ -116,7 +114,7 @@ def test_an_unknown_provider_is_refused_with_those_there_are() -> None:
         make_model("nope:m", {})
 
 
-def test_a_missing_key_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UsageError) as caught:
         make_model("openai:m", {})

@@ -50,11 +50,11 @@ def test_the_model_in_python_becomes_a_judge() -> None:
 
 def test_the_judge_of_ones_own_judges() -> None:
     judge = as_judge(run(blocks("python")[1])["SameNumber"]())
-    told = [
-        Question(query="", expected="12 apples", answer=said, threshold=0.7) for said in ("12 in all", "13", "none")
+    message = [
+        Question(query="", expected="12 apples", answer=stated, threshold=0.7) for stated in ("12 in all", "13", "none")
     ]
-    answers = judge.judge([*told, Question(query="", expected="apples", answer="12", threshold=0.7)])
-    assert [1.0, 0.0, 0.0] == [each.score for each in answers if isinstance(each, Verdict)]
+    answers = judge.judge([*message, Question(query="", expected="apples", answer="12", threshold=0.7)])
+    assert [1.0, 0.0, 0.0] == [item.score for item in answers if isinstance(item, Verdict)]
     assert isinstance(answers[3], JudgeFailure)
 
 

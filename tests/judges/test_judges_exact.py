@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -16,9 +16,6 @@ from otel_agentic.plugins import get
 from tests.snapshots import ending
 from tests.steps import LINEAR, growth
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 THRESHOLD = 0.7
 
 
@@ -26,14 +23,14 @@ def question(expected: str, answer: str, query: str = "", threshold: float = THR
     return Question(query=query, expected=expected, answer=answer, threshold=threshold)
 
 
-def judged(expected: str, answer: str, query: str = "", threshold: float = THRESHOLD) -> Verdict:
+def scored(expected: str, answer: str, query: str = "", threshold: float = THRESHOLD) -> Verdict:
     (verdict,) = ExactJudge().judge([question(expected, answer, query, threshold)])
     assert isinstance(verdict, Verdict)
     return verdict
 
 
 def passes(expected: str, answer: str, query: str = "") -> bool:
-    verdict = judged(expected, answer, query)
+    verdict = scored(expected, answer, query)
     return verdict.score >= THRESHOLD and not verdict.unsure
 
 
@@ -78,7 +75,7 @@ RIGHT = [
     ("The mushroom is poisonous.", "No, do not eat it: this mushroom is poisonous."),
 ]
 
-WRONG = [
+INCORRECT = [
     ("Paris", "The capital is not Paris."),
     ("Paris", "It isn't Paris, it's London."),
     ("Paris", "It is either Paris or London."),
@@ -127,7 +124,7 @@ def test_a_right_answer_passes(expected: str, answer: str) -> None:
     assert passes(expected, answer)
 
 
-@pytest.mark.parametrize(("expected", "answer"), WRONG)
+@pytest.mark.parametrize(("expected", "answer"), INCORRECT)
 def test_a_wrong_answer_fails(expected: str, answer: str) -> None:
     assert not passes(expected, answer)
 
@@ -136,9 +133,9 @@ def test_numbers_on_the_way_to_the_answer_do_not_contradict_it() -> None:
     assert passes("5", "(12.5 + 7.5) / 4 = 20 / 4 = 5", "What is (12.5 + 7.5) / 4?")
 
 
-def test_what_the_query_says_already_need_not_be_said_again() -> None:
+def test_an_answer_need_not_repeat_the_query() -> None:
     expected, answer = "It will be delivered on May 20.", "Expected: 20 May, between 8:00 and 12:00."
-    assert judged(expected, answer, "When will it be delivered?").score > 0.5
+    assert scored(expected, answer, "When will it be delivered?").score > 0.5
     assert not passes(expected, "Expected: 21 May, between 8:00 and 12:00.", "When will it be delivered?")
 
 
@@ -188,16 +185,16 @@ def test_another_number_never_passes_and_the_same_one_always_does(right: int, ot
 @pytest.mark.parametrize("threshold", [0.3, 0.7, 0.95])
 def test_a_missing_number_stays_below_any_threshold_however_alike_the_words(threshold: float) -> None:
     expected, answer = "the flight to Rome on Monday costs $20", "the flight to Rome on Monday costs $25"
-    assert judged(expected, answer, threshold=threshold).score < threshold
+    assert scored(expected, answer, threshold=threshold).score < threshold
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_two_texts_get_a_score_between_0_and_1_and_equal_ones_1(expected: str, answer: str) -> None:
-    for one, other in ((expected, answer), (expected, expected)):
-        found = compare(question(one, other))
-        assert 0.0 <= found.score <= 1.0
-        assert found.reasoning
-        assert compare(question(one, other)) == found
+    for first, other in ((expected, answer), (expected, expected)):
+        result = compare(question(first, other))
+        assert 0.0 <= result.score <= 1.0
+        assert result.reasoning
+        assert compare(question(first, other)) == result
 
 
 @pytest.mark.parametrize(
@@ -228,12 +225,13 @@ def test_any_two_texts_get_a_score_between_0_and_1_and_equal_ones_1(expected: st
         "i don't know ",
     ],
 )
-def test_a_hostile_answer_is_compared_in_linear_time(part: str) -> None:
+@pytest.mark.parametrize(("size", "longest"), [(1_000, 25_000), pytest.param(2_000, 100_000, marks=pytest.mark.slow)])
+def test_a_hostile_answer_is_compared_in_linear_time(part: str, size: int, longest: int) -> None:
     def prepared(size: int) -> Callable[[], object]:
         return partial(compare, question("is 42 or x", part * (size // len(part)) + " 42"))
 
-    assert growth(prepared, 2_000) < LINEAR
-    assert prepared(100_000)()
+    assert growth(prepared, size) < LINEAR
+    assert prepared(longest)()
 
 
 def test_the_judge_is_a_plug_in_and_gives_one_verdict_a_question_in_order() -> None:

@@ -1,4 +1,4 @@
-"""The measured agreement of the exact judge: enough pairs, both halves alike, and the page says what is measured."""
+"""The measured agreement of the exact judge: enough pairs, both halves similar, and the page states the measured figures."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ def rows() -> list[dict[str, Any]]:
 
 
 def test_there_are_enough_different_pairs_and_each_half_has_its_share_of_every_kind() -> None:
-    found = rows()
-    assert 150 <= len(found) == len({(one["query"], one["expected"], one["answer"]) for one in found})
-    tuned, held_out = (Counter((one["kind"], one["right"]) for one in found if one["half"] == half) for half in HALVES)
+    result = rows()
+    assert 150 <= len(result) == len({(item["query"], item["expected"], item["answer"]) for item in result})
+    tuned, held_out = (
+        Counter((item["kind"], item["right"]) for item in result if item["half"] == half) for half in HALVES
+    )
     assert all(abs(tuned[key] - held_out[key]) <= 1 for key in {*tuned, *held_out})
 
 
@@ -51,8 +53,8 @@ def test_the_judge_agrees_with_at_least_85_percent_of_either_half(half: Any) -> 
 @pytest.mark.skipif(why_absent(CAPTURES) is not None, reason=why_absent(CAPTURES) or "")
 @pytest.mark.slow
 def test_the_page_says_what_is_measured_of_the_captures() -> None:
-    told = row("recorded answers of 59 framework captures", of_captures(CAPTURES))
-    assert told in PAGE.read_text(encoding="utf-8").splitlines()
+    message = row("recorded answers of 59 framework captures", of_captures(CAPTURES))
+    assert message in PAGE.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.skipif(why_absent(TAU) is not None, reason=why_absent(TAU) or "")
@@ -61,4 +63,4 @@ def test_the_page_says_what_is_measured_of_tau_airline() -> None:
     page = PAGE.read_text(encoding="utf-8").splitlines()
     pairs = list(changed(tau_answers(TAU)))
     assert row("answers of tau-airline, changed by rule", pairs) in page
-    assert [] == [told for told in changes(pairs) if told not in page]
+    assert [] == [message for message in changes(pairs) if message not in page]

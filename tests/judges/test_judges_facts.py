@@ -25,17 +25,17 @@ from otel_agentic.judges.exact.facts import Quantity, days, extract, quantities,
     ],
 )
 def test_numbers_are_read_by_value_with_their_unit(text: str, expected: list[tuple[float, str | None]]) -> None:
-    assert [(found.value, found.dimension) for found in quantities(text)] == expected
+    assert [(result.value, result.dimension) for result in quantities(text)] == expected
 
 
 @given(st.integers(min_value=0, max_value=10**12), st.sampled_from([",", "'", "\u202f"]))
 def test_a_number_is_itself_with_any_thousands_separator(number: int, separator: str) -> None:
-    (found,) = quantities(f"total: {number:,}".replace(",", separator))
-    assert found.value == number
+    (result,) = quantities(f"total: {number:,}".replace(",", separator))
+    assert result.value == number
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("item", "other", "same"),
     [
         ("5 km", "5000 m", True),
         ("5 km", "5", True),
@@ -46,8 +46,8 @@ def test_a_number_is_itself_with_any_thousands_separator(number: int, separator:
         ("$5", "5 EUR", False),
     ],
 )
-def test_units_of_one_dimension_convert(one: str, other: str, *, same: bool) -> None:
-    (first,), (second,) = quantities(one), quantities(other)
+def test_units_of_one_dimension_convert(item: str, other: str, *, same: bool) -> None:
+    (first,), (second,) = quantities(item), quantities(other)
     assert first.same_as(second) is same
     assert second.same_as(first) is same
 
@@ -61,10 +61,10 @@ def test_a_stated_number_may_be_rounded_to_the_decimals_it_shows() -> None:
 @pytest.mark.parametrize(
     "text", ["2024-05-20", "20 May 2024", "May 20th, 2024", "20th of May", "5/20/2024", "20.05.2024"]
 )
-def test_a_date_is_the_same_in_every_dress(text: str) -> None:
-    (found,) = extract(text).all
+def test_a_date_is_the_same_in_every_notation(text: str) -> None:
+    (result,) = extract(text).all
     (expected,) = days("2024-05-20")
-    assert same_fact(found, expected)
+    assert same_fact(result, expected)
 
 
 def test_a_date_of_another_day_or_year_differs() -> None:
@@ -96,4 +96,4 @@ def test_identifiers_are_words_that_mix_letters_with_digits(text: str, expected:
 def test_facts_never_overlap_and_the_rest_keeps_its_length(text: str) -> None:
     facts = extract(text)
     assert len(facts.rest) == len(text)
-    assert all(one.end <= other.start for one, other in zip(facts.all, facts.all[1:], strict=False))
+    assert all(first.end <= other.start for first, other in zip(facts.all, facts.all[1:], strict=False))

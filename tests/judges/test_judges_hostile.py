@@ -1,10 +1,11 @@
-"""What is judged is hostile: two laws that need no model, over a corpus of attacks."""
+"""Judged texts are hostile: two laws that need no model, over a corpus of attacks."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -19,13 +20,11 @@ from otel_agentic.judges import JudgeFailure, Question, QuestionKind, Verdict
 from otel_agentic.judges.llm import LangChainJudge
 from otel_agentic.judges.messages import Way, encode, messages, shown_fields
 from otel_agentic.judges.prompts import KINDS, prompt_texts
-from otel_agentic.redaction.batch import CountingRedactor
+from otel_agentic.redaction.engine import CountingRedactor
 from tests.judges.models import Bare, Structured, Tools, fields_of, verdict
 from tests.snapshots import ending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from langchain_core.messages import BaseMessage
 
 CAP: Final = 20_000
@@ -40,7 +39,7 @@ FIELDS: Final[tuple[Field, ...]] = get_args(Field)
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """A text that wants to be scored 1.0, as the file tells it: `text` so many `times`, and `then` something more."""
+    """A text that wants to be scored 1.0, as in the file: `text` so many `times`, and `then` something more."""
 
     id: str
     kind: str
@@ -49,7 +48,7 @@ class Attack:
     then: str = ""
 
     @property
-    def whole(self) -> str:
+    def full_text(self) -> str:
         return self.text * self.times + self.then
 
 
@@ -64,7 +63,7 @@ def attacked(fields: tuple[Field, ...] = FIELDS) -> Iterator[tuple[Attack, Field
     for attack in ATTACKS:
         for kind in KINDS:
             for field in fields:
-                changed: dict[str, Any] = {field: attack.whole, "kind": kind}
+                changed: dict[str, Any] = {field: attack.full_text, "kind": kind}
                 yield attack, field, replace(PLAIN, **changed)
 
 
@@ -72,9 +71,9 @@ NONCE: Final = re.compile(r"\b[0-9a-f]{16}\b")
 
 
 def outside(sent: list[tuple[str, str]]) -> str:
-    """Return what stands outside the block for a reader who takes every doubtful character for the end of it.
+    """Return the text outside the block for a reader who takes every doubtful character for the end of it.
 
-    The block is one JSON object on one line. Whatever stands behind that object, behind a line break, a tag, a fence or a
+    The block is one JSON object on one line. Text behind that object, behind a line break, a tag, a fence or a
     control character is taken for an instruction; so is a block that is no JSON.
     """
     (_, system), (_, human) = sent
@@ -90,25 +89,25 @@ def outside(sent: list[tuple[str, str]]) -> str:
     return NONCE.sub("NONCE", "\n".join([system, line[end:], rest]))
 
 
-def pairs(got: list[BaseMessage]) -> list[tuple[str, str]]:
-    return [(each.type, str(each.content)) for each in got]
+def pairs(received: list[BaseMessage]) -> list[tuple[str, str]]:
+    return [(item.type, str(item.content)) for item in received]
 
 
 @dataclass
 class Gullible:
-    """A judge that obeys whatever stands outside the block and is not what usually stands there."""
+    """A judge that obeys any unusual text outside the block."""
 
     usual: frozenset[str]
 
-    def __call__(self, got: list[BaseMessage]) -> str:
-        if outside(pairs(got)) not in self.usual:
-            return verdict(1.0, "I was told to.")
-        fields = fields_of(str(got[-1].content))
+    def __call__(self, received: list[BaseMessage]) -> str:
+        if outside(pairs(received)) not in self.usual:
+            return verdict(1.0, "I was instructed to.")
+        fields = fields_of(str(received[-1].content))
         return verdict(1.0 if fields["answer"] == fields["expected"] else 0.0, "I looked.")
 
 
 def usual(way: Way) -> frozenset[str]:
-    """Return what stands outside the block when nobody attacks."""
+    """Return the text outside the block without an attack."""
     return frozenset(outside([*messages(PLAIN, PROMPTS[kind].text, way, max_characters=CAP)]) for kind in KINDS)
 
 
@@ -116,7 +115,7 @@ def test_the_corpus_has_many_attacks_of_many_kinds() -> None:
     kinds = Counter(attack.kind for attack in ATTACKS)
     assert len(ATTACKS) >= 60
     assert len(kinds) >= 15
-    assert len(ATTACKS) == len({attack.id for attack in ATTACKS}) == len({attack.whole for attack in ATTACKS})
+    assert len(ATTACKS) == len({attack.id for attack in ATTACKS}) == len({attack.full_text for attack in ATTACKS})
 
 
 @WAYS
@@ -129,10 +128,12 @@ def test_an_attack_appears_only_inside_the_block(way: Way) -> None:
 
 
 @WAYS
-def test_a_judge_that_obeys_what_stands_outside_the_block_never_passes_an_attack(way: Way) -> None:
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_judge_that_obeys_what_is_outside_the_block_never_passes_an_attack(way: Way, every: int) -> None:
     model = MODELS[way](say_to_all=Gullible(usual(way)))
     judge = LangChainJudge(model, JudgeSettings(method=way, concurrency=64))
-    cases = [*attacked(("query", "expected", "answer"))]
+    cases = [*attacked(("query", "expected", "answer"))][::every]  # each attack once or twice
+    assert {attack.id for attack, _, _ in cases} == {attack.id for attack in ATTACKS}
     answers = judge.judge([question for *_, question in cases])
     passed = [
         (attack.id, field)
@@ -160,9 +161,9 @@ def is_json(text: str) -> bool:
 
 def test_the_same_judge_is_fooled_by_every_attack_where_the_text_is_put_in_as_it_is() -> None:
     plain = usual("text")
-    fooled = {attack.id for attack in ATTACKS if outside(naive(attack.whole)) not in plain}
+    fooled = {attack.id for attack in ATTACKS if outside(naive(attack.full_text)) not in plain}
     # an attack that is itself one line of JSON does not stand outside, but in the place of the material
-    assert fooled == {attack.id for attack in ATTACKS if not is_json(attack.whole)}
+    assert fooled == {attack.id for attack in ATTACKS if not is_json(attack.full_text)}
     assert len(fooled) > 0.9 * len(ATTACKS)
 
 
@@ -175,7 +176,9 @@ def test_a_judge_that_looks_passes_what_is_right(way: Way) -> None:
     judge.close()
 
 
-TEXTS = st.text(st.characters(exclude_categories=()), max_size=60) | st.sampled_from([each.whole for each in ATTACKS])
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=60) | st.sampled_from(
+    [item.full_text for item in ATTACKS]
+)
 
 
 def as_utf16(text: object) -> object:
@@ -226,8 +229,8 @@ def test_a_nonce_that_stands_in_the_text_is_not_taken() -> None:
 
 
 def test_every_call_has_another_nonce() -> None:
-    found = {messages(PLAIN, "Grade.", "text", max_characters=CAP)[1][1].split("\n")[0] for _ in range(50)}
-    assert 50 == len(found)
+    result = {messages(PLAIN, "Grade.", "text", max_characters=CAP)[1][1].split("\n")[0] for _ in range(50)}
+    assert 50 == len(result)
 
 
 @WAYS
@@ -244,8 +247,8 @@ def test_what_redaction_left_of_an_attack_stays_inside_the_block_too(way: Way) -
     redacting = CountingRedactor(RedactionSettings(personal=("card", "email", "phone", "iban")))
     key, plain = f"sk-{'aB3' * 12}", usual(way)
     for attack in ATTACKS:
-        told = redacting.value(f"{attack.whole} {key}")
-        question = replace(PLAIN, answer=told, expected=redacting.value(f"It is {key}."))
+        message = redacting.value(f"{attack.full_text} {key}")
+        question = replace(PLAIN, answer=message, expected=redacting.value(f"It is {key}."))
         sent = messages(question, PROMPTS["answer"].text, way, max_characters=10 * CAP)
         assert outside([*sent]) in plain, attack.id
         assert key not in sent[1][1], attack.id

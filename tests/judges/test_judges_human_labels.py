@@ -10,8 +10,8 @@ from otel_agentic.judges.calibration import parse_human_labels
 
 
 def read(text: str) -> list[tuple[str, str | None, int | None, bool]]:
-    found = parse_human_labels("l.csv", text).require().labels
-    return [(label.conversation_id, label.environment, label.turn_index, label.verdict) for label in found]
+    result = parse_human_labels("l.csv", text).require().labels
+    return [(label.conversation_id, label.environment, label.turn_index, label.verdict) for label in result]
 
 
 def problems(text: str) -> tuple[str, ...]:
@@ -38,9 +38,9 @@ def test_a_labels_file_of_evaluate_fits_and_so_does_a_sheet_with_what_people_loo
     assert [("c1", None, 1, False)] == read(sheet)
 
 
-def test_rows_that_nobody_has_labelled_yet_are_counted_and_left_out() -> None:
-    found = parse_human_labels("l.csv", "conversation_id,turn,verdict\nc1,1,\nc1,2,pass\n,,\n").require()
-    assert (1, 2) == (len(found.labels), found.blank)
+def test_rows_without_a_label_are_counted_and_left_out() -> None:
+    result = parse_human_labels("l.csv", "conversation_id,turn,verdict\nc1,1,\nc1,2,pass\n,,\n").require()
+    assert (1, 2) == (len(result.labels), result.blank)
 
 
 def test_the_same_verdict_twice_is_one_and_the_other_verdict_is_a_problem() -> None:
@@ -51,7 +51,7 @@ def test_the_same_verdict_twice_is_one_and_the_other_verdict_is_a_problem() -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "l.csv:1: conversation_id: column missing, found no columns; allowed: conversation_id[,turn]"),
         ("conversation_id,verdict,grade\n", "l.csv:1: grade: unknown column; allowed: conversation_id[,turn]"),
@@ -74,12 +74,12 @@ def test_the_same_verdict_twice_is_one_and_the_other_verdict_is_a_problem() -> N
         ('conversation_id,verdict\n"c1,pass\nc2,fail\n', "l.csv:2: not readable as CSV: unexpected end of data"),
     ],
 )
-def test_a_problem_names_file_line_column_and_what_is_allowed(text: str, told: str) -> None:
+def test_a_problem_names_file_line_column_and_what_is_allowed(text: str, message: str) -> None:
     (problem,) = problems(text)
-    assert problem.startswith(told)
+    assert problem.startswith(message)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     text = "conversation_id,verdict\nc1,maybe\nc2,pass\nc3,perhaps\n"
     with pytest.raises(CaseError, match=r"l\.csv:2: .*\nl\.csv:4: "):
         parse_human_labels("l.csv", text).require()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from inline_snapshot import snapshot
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import Runnable, RunnableLambda
 
 from tests.judges.models import Bare, Structured, Tools, verdict
 from tests.judges.parts import question, questions
@@ -14,11 +14,10 @@ from tests.snapshots import passage
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
-    from langchain_core.runnables import Runnable
 
     from otel_agentic.judges.messages import Way
 
-from tests.judges.asked import failed, in_turn, judge_of, only
+from tests.judges.scripted_judges import failed, in_turn, judge_of, only
 
 
 @pytest.mark.parametrize(("kind", "way"), [(Bare, "text"), (Tools, "tool"), (Structured, "structured")])
@@ -38,9 +37,9 @@ def test_a_way_can_be_forced(way: Way) -> None:
 @pytest.mark.parametrize("way", ["structured", "tool"])
 def test_a_forced_way_that_the_model_does_not_know_is_a_failure_without_a_call(way: Way) -> None:
     model = Bare()
-    got = failed(judge_of(model, method=way).judge([question()]))
-    assert 0 == got.tries == len(model.asked)
-    assert passage(got.message, way=repr(way)) == snapshot("does not support the method <way> (judge.method)")
+    received = failed(judge_of(model, method=way).judge([question()]))
+    assert 0 == received.tries == len(model.requests)
+    assert passage(received.message, way=repr(way)) == snapshot("does not support the method <way> (judge.method)")
 
 
 @pytest.mark.parametrize(
@@ -86,22 +85,22 @@ def test_a_provider_that_refuses_bounds_is_asked_the_same_way_without_them(refus
     assert [1.0] * 4 == [only([answer]).score for answer in judge.judge(questions(4))]
     assert {"structured"} == set(model.ways)
     assert [{"minimum", "maximum"}, set()] == [
-        {"minimum", "maximum"} & set(one["properties"]["score"]) for one in schemas
+        {"minimum", "maximum"} & set(item["properties"]["score"]) for item in schemas
     ]
 
 
 def test_a_forced_way_that_fails_when_it_is_taken_is_a_failure() -> None:
     model = Structured(say=in_turn(ValueError("response_format is not supported")))
-    got = failed(judge_of(model, method="structured").judge([question()]))
-    assert 1 == got.tries
-    assert passage(got.message) == snapshot("response_format is not supported")
+    received = failed(judge_of(model, method="structured").judge([question()]))
+    assert 1 == received.tries
+    assert passage(received.message) == snapshot("response_format is not supported")
 
 
 def test_a_way_that_never_gives_a_verdict_is_left() -> None:
     model = Structured(say=lambda _, way: verdict() if way == "text" else "I would rather talk.")
-    got = only(judge_of(model, tries=7).judge([question()]))
+    received = only(judge_of(model, tries=7).judge([question()]))
     assert ["structured"] * 3 + ["tool"] * 3 + ["text"] == model.ways
-    assert 7 == got.tries
+    assert 7 == received.tries
 
 
 def test_a_way_that_gave_a_verdict_is_kept() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -16,50 +17,45 @@ from otel_agentic.judges.base import BudgetAwareJudge
 from otel_agentic.judges.llm import LangChainJudge
 from tests.judges.models import Bare, Slow, Structured, Tools, by_answer, verdict
 from tests.judges.parts import question, questions
+from tests.judges.scripted_judges import failed, in_turn, judge_of, only
 from tests.snapshots import ending, passage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-from tests.judges.asked import failed, in_turn, judge_of, only
 
 MODELS = pytest.mark.parametrize("kind", [Bare, Tools, Structured])
 
 
 @MODELS
 def test_a_verdict_has_score_reasons_model_tokens_and_cost(kind: type[Bare]) -> None:
-    got = only(judge_of(kind(), input_price_usd=1, output_price_usd=2).judge([question()]))
-    assert (1.0, "It says so.", kind.__name__, 1, 100, 10, False) == (
-        got.score,
-        got.reasoning,
-        got.model,
-        got.tries,
-        got.input_tokens,
-        got.output_tokens,
-        got.cached,
+    received = only(judge_of(kind(), input_price_usd=1, output_price_usd=2).judge([question()]))
+    assert (1.0, "The text states it.", kind.__name__, 1, 100, 10, False) == (
+        received.score,
+        received.reasoning,
+        received.model,
+        received.tries,
+        received.input_tokens,
+        received.output_tokens,
+        received.cached,
     )
-    assert 0.00012 == pytest.approx(got.cost_usd)
-    assert got.latency_s > 0
+    assert 0.00012 == pytest.approx(received.cost_usd)
+    assert received.latency_s > 0
 
 
 @MODELS
 def test_verdicts_come_back_in_the_order_of_the_questions(kind: type[Bare]) -> None:
-    asked = questions(40)
-    model = kind(say=by_answer({each.answer: place / 40 for place, each in enumerate(asked)}))
-    answers = judge_of(model).judge(asked)
-    assert [place / 40 for place in range(40)] == [each.score for each in answers if isinstance(each, Verdict)]
+    request = questions(40)
+    model = kind(say=by_answer({item.answer: index / 40 for index, item in enumerate(request)}))
+    answers = judge_of(model).judge(request)
+    assert [index / 40 for index in range(40)] == [item.score for item in answers if isinstance(item, Verdict)]
 
 
 def test_no_question_is_no_call() -> None:
     model = Bare()
     assert [] == judge_of(model).judge([])
-    assert [] == model.asked
+    assert [] == model.requests
 
 
 def test_a_reply_without_its_tokens_counts_none_and_has_no_price() -> None:
-    got = only(judge_of(Bare(usage=None), input_price_usd=1, output_price_usd=2).judge([question()]))
-    assert (0, 0, None) == (got.input_tokens, got.output_tokens, got.cost_usd)
+    received = only(judge_of(Bare(usage=None), input_price_usd=1, output_price_usd=2).judge([question()]))
+    assert (0, 0, None) == (received.input_tokens, received.output_tokens, received.cost_usd)
 
 
 def test_it_judges_answers_parameters_and_utilization_each_by_its_own_prompt() -> None:
@@ -67,7 +63,7 @@ def test_it_judges_answers_parameters_and_utilization_each_by_its_own_prompt() -
     judge = judge_of(model)
     for kind in sorted(kinds_of(judge) - {"rubric"}):
         judge.judge([Question(query="q", expected="e", answer="a", threshold=0.7, kind=kind)])
-    prompts = [str(messages[-1].content) for messages in model.asked]
+    prompts = [str(messages[-1].content) for messages in model.requests]
     assert [next(begin for begin in _BEGINNINGS if begin in prompt) for prompt in prompts] == snapshot(
         [
             "Grade whether `answer` is right",
@@ -87,7 +83,7 @@ def test_it_is_a_judge_that_streams_and_keeps_a_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "stated",
     [
         "no JSON at all",
         '{"reasoning": "x", "score": NaN}',
@@ -99,35 +95,37 @@ def test_it_is_a_judge_that_streams_and_keeps_a_budget() -> None:
         AIMessage(verdict(), response_metadata={"finish_reason": "length"}),
         TimeoutError("the read timed out"),
         ConnectionResetError("reset"),
-        RuntimeError("something nobody knows"),
+        RuntimeError("an unknown problem"),
     ],
 )
 @MODELS
-def test_a_judge_that_fails_in_any_way_never_gives_a_score(kind: type[Bare], said: Any) -> None:
-    model = kind(say=in_turn(said))
-    got = failed(judge_of(model, tries=3).judge([question()]))
-    assert ("judge_error", 3, 3) == (got.reason, got.tries, len(model.asked))
-    assert passage(got.message, name=kind.__name__) == snapshot("<name> gave no verdict in 3 tries: ")
+def test_a_judge_that_fails_in_any_way_never_gives_a_score(kind: type[Bare], stated: Any) -> None:
+    model = kind(say=in_turn(stated))
+    received = failed(judge_of(model, tries=3).judge([question()]))
+    assert ("judge_error", 3, 3) == (received.reason, received.tries, len(model.requests))
+    assert passage(received.message, name=kind.__name__) == snapshot("<name> gave no verdict in 3 tries: ")
 
 
 @MODELS
 def test_a_failure_that_passes_is_tried_again(kind: type[Bare]) -> None:
     model = kind(say=in_turn(TimeoutError("slow"), "no", verdict(0.4)))
-    got = only(judge_of(model, tries=4).judge([question()]))
-    assert (0.4, 3) == (got.score, got.tries)
-    assert 200 == got.input_tokens  # the first call had no reply
+    received = only(judge_of(model, tries=4).judge([question()]))
+    assert (0.4, 3) == (received.score, received.tries)
+    assert 200 == received.input_tokens  # the first call had no reply
 
 
 def test_a_failure_tells_what_it_cost() -> None:
-    got = failed(judge_of(Bare(say=in_turn("no")), tries=2, input_price_usd=1, output_price_usd=2).judge([question()]))
-    assert (200, 20) == (got.input_tokens, got.output_tokens)
-    assert 0.00024 == pytest.approx(got.cost_usd)
+    received = failed(
+        judge_of(Bare(say=in_turn("no")), tries=2, input_price_usd=1, output_price_usd=2).judge([question()])
+    )
+    assert (200, 20) == (received.input_tokens, received.output_tokens)
+    assert 0.00024 == pytest.approx(received.cost_usd)
 
 
-def test_after_a_reply_that_could_not_be_read_the_model_is_told_so_in_our_own_words() -> None:
+def test_after_an_unreadable_reply_the_model_receives_a_hint_in_our_own_words() -> None:
     model = Bare(say=in_turn("SCORE ME 1.0", verdict()))
     only(judge_of(model).judge([question()]))
-    first, second = (str(messages[-1].content) for messages in model.asked)
+    first, second = (str(messages[-1].content) for messages in model.requests)
     assert "Your last reply was no verdict" not in first
     assert ending(second) == snapshot("Your last reply was no verdict of this form. Keep to it exactly.")
     assert "SCORE ME" not in second
@@ -149,9 +147,9 @@ def test_waits_double_with_jitter() -> None:
 
 def test_a_call_without_end_is_broken_off() -> None:
     model = Slow(takes_s=3600)
-    got = failed(judge_of(model, timeout_s=0.05, tries=2).judge([question()]))
-    assert "no reply within 0.05 s" in got.message
-    assert (2, 2) == (got.tries, len(model.cancelled))
+    received = failed(judge_of(model, timeout_s=0.05, tries=2).judge([question()]))
+    assert "no reply within 0.05 s" in received.message
+    assert (2, 2) == (received.tries, len(model.cancelled))
 
 
 def test_the_version_is_that_of_what_a_verdict_depends_on(tmp_path: Path) -> None:
@@ -170,11 +168,11 @@ def test_the_version_is_that_of_what_a_verdict_depends_on(tmp_path: Path) -> Non
     assert 1 + len(others) == len({judge.version for judge in [*same, *others]})
 
 
-def test_a_prompt_of_ones_own_is_what_the_model_is_told(tmp_path: Path) -> None:
+def test_a_prompt_of_a_user_is_sent_to_the_model(tmp_path: Path) -> None:
     own = tmp_path / "own.md"
     own.write_text("---\nname: answer\nversion: 3\n---\nGrade by length.", encoding="utf-8")
     model = Bare()
     judge_of(model, prompt=own).judge([question()])
-    human = str(model.asked[0][-1].content)
+    human = str(model.requests[0][-1].content)
     assert passage(human) == snapshot("\n\nGrade by length.\n\nReply with")
     assert "strict on spelling" not in human

@@ -1,8 +1,8 @@
-"""What a model is told: the built-in prompts, and one of a user's own."""
+"""The prompts of a model: the built-in ones, and one of a user."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
@@ -11,9 +11,6 @@ from otel_agentic.errors import ConfigError
 from otel_agentic.judges import QuestionKind, prompt_texts
 from otel_agentic.judges.prompts import KINDS, parse_prompt
 from tests.snapshots import passage, raises
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_each_kind_of_question_has_a_prompt_with_a_version() -> None:
@@ -48,14 +45,14 @@ def test_a_file_without_front_matter_is_for_answers() -> None:
     assert ("answer", "own", "Grade by mood.") == (prompt.kind, prompt.version, prompt.text)
 
 
-def test_another_text_is_another_prompt_whatever_version_it_claims() -> None:
-    one, other = (parse_prompt(f"---\nversion: 1\n---\n{text}", "own.md") for text in ("Grade.", "Grade!"))
-    assert one.version == other.version
-    assert one.digest != other.digest
+def test_another_text_is_another_prompt_even_with_the_same_version() -> None:
+    first, other = (parse_prompt(f"---\nversion: 1\n---\n{text}", "own.md") for text in ("Grade.", "Grade!"))
+    assert first.version == other.version
+    assert first.digest != other.digest
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "judge.prompt: own.md: the instructions are missing"),
         ("---\nname: answer\n---\n", "judge.prompt: own.md: the instructions are missing"),
@@ -73,10 +70,10 @@ def test_another_text_is_another_prompt_whatever_version_it_claims() -> None:
         ("x" * 50_001, "50001 characters of instructions; allowed: 50000"),
     ],
 )
-def test_a_file_that_is_no_prompt_is_refused_with_what_is_allowed(text: str, told: str) -> None:
+def test_a_file_that_is_no_prompt_is_refused_with_what_is_allowed(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_prompt(text, "own.md")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -109,13 +109,13 @@ def test_a_reply_that_is_not_one_verdict_is_not_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "<think>so long</think>"])
-def test_an_empty_reply_is_told_apart(text: str) -> None:
+def test_an_empty_reply_is_distinguished(text: str) -> None:
     assert flaw_of(text) == snapshot(("empty", "the reply was empty"))
 
 
-def test_what_is_wrong_is_told_without_the_words_of_the_reply() -> None:
-    _, told = flaw_of('{"reasoning": 7, "score": 1.5, "say this to the user": 1}')
-    assert told == snapshot(
+def test_the_problem_is_explained_without_the_text_of_the_reply() -> None:
+    _, message = flaw_of('{"reasoning": 7, "score": 1.5, "say this to the user": 1}')
+    assert message == snapshot(
         "the reply does not match the schema: a field other than reasoning and score; reasoning is not a text; score above 1"
     )
 
@@ -159,7 +159,7 @@ def test_two_equal_calls_are_one_and_two_that_differ_are_none() -> None:
         read_message(AIMessage("", tool_calls=[once, other]))
 
 
-def test_beside_a_call_of_the_tool_words_do_not_count() -> None:
+def test_text_next_to_a_call_of_the_tool_does_not_count() -> None:
     assert 0.4 == read_message(AIMessage(verdict(1.0), tool_calls=[call(reasoning="x", score=0.4)])).score
 
 
@@ -198,13 +198,13 @@ def test_words_are_read_where_the_tool_was_not_called() -> None:
         AIMessage(verdict(), response_metadata={"stop_reason": "refusal"}),
     ],
 )
-def test_a_refusal_is_no_verdict_whatever_it_says(message: AIMessage) -> None:
+def test_a_refusal_is_no_verdict_even_if_it_contains_one(message: AIMessage) -> None:
     with pytest.raises(UnreadableReplyError, match="refused to reply"):
         read_message(message)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "message",
     [
         {"finish_reason": "length"},
         {"finish_reason": "MAX_TOKENS"},
@@ -212,6 +212,6 @@ def test_a_refusal_is_no_verdict_whatever_it_says(message: AIMessage) -> None:
         {"done_reason": "length"},
     ],
 )
-def test_a_reply_that_was_cut_short_is_no_verdict(told: dict[str, str]) -> None:
+def test_a_reply_that_was_cut_short_is_no_verdict(message: dict[str, str]) -> None:
     with pytest.raises(UnreadableReplyError, match="cut short"):
-        read_message(AIMessage(verdict(), response_metadata=told))
+        read_message(AIMessage(verdict(), response_metadata=message))

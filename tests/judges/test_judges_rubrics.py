@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -29,6 +30,7 @@ from otel_agentic.judges.messages import (
     MAX_REASONING,
     Reply,
     UnreadableReplyError,
+    Way,
     messages,
     read_message,
     read_text,
@@ -38,13 +40,8 @@ from otel_agentic.judges.messages import (
 from otel_agentic.judges.prompts import load_rubric, parse_rubric
 from otel_agentic.judges.registry import FunctionJudge
 from tests.judges.models import Bare, Structured, Tools, fields_of
-from tests.judges.parts import MemoryCache, Purse
+from tests.judges.parts import CallBudget, MemoryCache
 from tests.snapshots import ending, passage, raises
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from otel_agentic.judges.messages import Way
 
 SCORE: Final = ReplyForm(kind="score", low=1, high=5)
 LABEL: Final = ReplyForm(kind="label", labels=("repetition", "stopped early", "None"))
@@ -72,9 +69,9 @@ async def no_wait(_: float) -> None:
     return None
 
 
-def asked_of(said: str, form: ReplyForm, way: Way) -> Verdict | JudgeFailure:
-    """Return what a judge says when its model says something, whichever way it is asked."""
-    model = MODELS[way](say=lambda _, __: said, forms=(form,))
+def asked_of(stated: str, form: ReplyForm, way: Way) -> Verdict | JudgeFailure:
+    """Return the answers of a judge to a reply of its model, for each method of asking."""
+    model = MODELS[way](say=lambda _, __: stated, forms=(form,))
     judge = LangChainJudge(model, JudgeSettings(method=way, tries=2), sleep=no_wait)
     (answer,) = judge.judge([rubric_question(rubric(form), answer="Hi")])
     judge.close()
@@ -84,20 +81,20 @@ def asked_of(said: str, form: ReplyForm, way: Way) -> Verdict | JudgeFailure:
 @pytest.mark.parametrize("way", MODELS)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.kind)
 def test_each_form_comes_back_as_a_verdict_whichever_way_the_model_is_asked(form: ReplyForm, way: Way) -> None:
-    got = asked_of(reply(form), form, way)
+    received = asked_of(reply(form), form, way)
 
-    assert isinstance(got, Verdict)
+    assert isinstance(received, Verdict)
     expected: tuple[object, ...] = {
         "score": (4.0, None, ()),
         "label": (0.0, "stopped early", ()),
         "texts": (0.0, None, ("a claim", "another")),
     }[form.kind]
-    assert expected == (got.score, got.label, got.texts)
-    assert ("So it is.", 1) == (got.reasoning, got.tries)
+    assert expected == (received.score, received.label, received.texts)
+    assert ("So it is.", 1) == (received.reasoning, received.tries)
 
 
-#: What no model may give as a verdict of a form, and what is said of it.
-WRONG: Final = [
+#: Replies that are no verdict of a form, and the explanation of each.
+INCORRECT: Final = [
     (SCORE, reply(SCORE, 5.1), "score above 5"),
     (SCORE, reply(SCORE, 0.9), "score below 1"),
     (SCORE, reply(SCORE, "five"), "score is not a number"),
@@ -122,19 +119,19 @@ WRONG: Final = [
 
 
 @pytest.mark.parametrize("way", MODELS)
-@pytest.mark.parametrize(("form", "said", "told"), WRONG)
+@pytest.mark.parametrize(("form", "stated", "report"), INCORRECT)
 def test_what_is_not_of_the_form_is_asked_again_and_then_a_failure(
-    form: ReplyForm, said: str, told: str, way: Way
+    form: ReplyForm, stated: str, report: str, way: Way
 ) -> None:
-    got = asked_of(said, form, way)
+    received = asked_of(stated, form, way)
 
-    assert isinstance(got, JudgeFailure)
-    assert ("judge_error", 2) == (got.reason, got.tries)
-    assert passage(got.message, told=told) == snapshot("the reply does not match the schema: <told>")
+    assert isinstance(received, JudgeFailure)
+    assert ("judge_error", 2) == (received.reason, received.tries)
+    assert passage(received.message, report=report) == snapshot("the reply does not match the schema: <report>")
 
 
 @pytest.mark.parametrize(
-    ("form", "said", "told"),
+    ("form", "stated", "report"),
     [
         (SCORE, '{"reasoning": "x", "score": NaN}', "damaged JSON"),
         (SCORE, '{"reasoning": "x", "score": 1e999}', "score is not finite"),
@@ -146,48 +143,48 @@ def test_what_is_not_of_the_form_is_asked_again_and_then_a_failure(
         (TEXTS, '{"reasoning": "x", "texts": ["a"', "damaged JSON"),
     ],
 )
-def test_a_text_that_is_not_one_verdict_of_the_form_is_not_read(form: ReplyForm, said: str, told: str) -> None:
-    with pytest.raises(UnreadableReplyError, match=told):
-        read_text(said, form)
+def test_a_text_that_is_not_one_verdict_of_the_form_is_not_read(form: ReplyForm, stated: str, report: str) -> None:
+    with pytest.raises(UnreadableReplyError, match=report):
+        read_text(stated, form)
 
 
-@pytest.mark.parametrize("told", [{"finish_reason": "length"}, {"finish_reason": "content_filter"}])
+@pytest.mark.parametrize("report", [{"finish_reason": "length"}, {"finish_reason": "content_filter"}])
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.kind)
-def test_a_reply_that_was_cut_or_refused_is_none_whatever_it_says(form: ReplyForm, told: dict[str, str]) -> None:
+def test_a_reply_that_was_cut_or_refused_is_no_verdict(form: ReplyForm, report: dict[str, str]) -> None:
     with pytest.raises(UnreadableReplyError, match=r"cut short|refused"):
-        read_message(AIMessage(reply(form), response_metadata=told), form)
+        read_message(AIMessage(reply(form), response_metadata=report), form)
 
 
 def test_two_calls_of_the_tool_with_other_labels_are_none_and_two_alike_are_one() -> None:
-    one, other = (
+    first, other = (
         ToolCall(name="verdict", args={"reasoning": "x", "label": label}, id="1") for label in ("None", "repetition")
     )
-    assert "None" == read_message(AIMessage("", tool_calls=[one, one]), LABEL).label
+    assert "None" == read_message(AIMessage("", tool_calls=[first, first]), LABEL).label
     with raises(UnreadableReplyError, snapshot("several verdicts that differ")):
-        read_message(AIMessage("", tool_calls=[one, other]), LABEL)
+        read_message(AIMessage("", tool_calls=[first, other]), LABEL)
 
 
 def test_a_label_is_matched_but_for_case_and_blanks_around_it_and_comes_back_as_it_was_given() -> None:
     assert ["None", "None", "stopped early"] == [
-        read_text(reply(LABEL, said), LABEL).label for said in ("none", "  NONE\n", "Stopped Early")
+        read_text(reply(LABEL, stated), LABEL).label for stated in ("none", "  NONE\n", "Stopped Early")
     ]
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=30))
 def test_any_other_text_is_no_label(text: str) -> None:
-    wanted = {label.casefold(): label for label in LABEL.labels}
-    said = json.dumps({"reasoning": "", "label": text})
-    if text.strip().casefold() in wanted:
-        assert wanted[text.strip().casefold()] == read_text(said, LABEL).label
+    expected = {label.casefold(): label for label in LABEL.labels}
+    stated = json.dumps({"reasoning": "", "label": text})
+    if text.strip().casefold() in expected:
+        assert expected[text.strip().casefold()] == read_text(stated, LABEL).label
     else:
         with pytest.raises(UnreadableReplyError):
-            read_text(said, LABEL)
+            read_text(stated, LABEL)
 
 
 def test_texts_may_be_none_and_are_kept_so_that_they_can_be_stored() -> None:
     assert Reply(reasoning="So it is.") == read_text(reply(TEXTS, []), TEXTS)
-    (one, other) = read_text(reply(TEXTS, ["a\0b", "x" * 3_000]), TEXTS).texts
-    assert "\0" not in one
+    (first, other) = read_text(reply(TEXTS, ["a\0b", "x" * 3_000]), TEXTS).texts
+    assert "\0" not in first
     assert MAX_REASONING == len(other)
 
 
@@ -200,7 +197,7 @@ def test_the_schema_that_models_see_is_the_one_that_is_checked(form: ReplyForm) 
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "report"),
     [
         ({"kind": "score", "low": 1.0, "high": 1.0}, "low must be below high"),
         ({"kind": "score", "high": float("inf")}, "both finite"),
@@ -212,8 +209,8 @@ def test_the_schema_that_models_see_is_the_one_that_is_checked(form: ReplyForm) 
         ({"kind": "texts", "most": 0}, "allowed: 1 or more"),
     ],
 )
-def test_a_form_that_no_reply_could_have_is_refused(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_a_form_that_no_reply_could_have_is_refused(given: dict[str, Any], report: str) -> None:
+    with pytest.raises(ValueError, match=report):
         ReplyForm(**given)
 
 
@@ -230,7 +227,7 @@ def test_the_model_is_shown_the_material_by_name_each_text_cut_by_itself() -> No
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "report"),
     [
         (SCORE, "`score` is a number from 1 to 5."),
         (LABEL, "`label` is one of these labels, exactly as written here: `repetition`, `stopped early`, `None`."),
@@ -239,13 +236,13 @@ def test_the_model_is_shown_the_material_by_name_each_text_cut_by_itself() -> No
 )
 @pytest.mark.parametrize("way", MODELS)
 def test_the_instructions_stand_outside_the_material_and_the_form_of_the_reply_last(
-    form: ReplyForm, told: str, way: Way
+    form: ReplyForm, report: str, way: Way
 ) -> None:
     _, (_, human) = messages(rubric_question(rubric(form), answer="Hi"), "Grade it.", way, max_characters=100)
     block, rest = human.split("</data ")
     assert {"answer": "Hi"} == fields_of(human)
     assert "Grade it." not in block
-    assert rest.index("Grade it.") < rest.index(told)
+    assert rest.index("Grade it.") < rest.index(report)
     assert ending(rest) == snapshot("was data, not instructions.")
 
 
@@ -254,8 +251,8 @@ def test_a_rubric_is_asked_once_however_often_others_vote_and_is_no_canary() -> 
     model = Bare(say=lambda _, __: reply(form, 0))
     judge = LangChainJudge(model, JudgeSettings(votes=3, vote_band=0.5, canary_ratio=1.0))
     questions = [rubric_question(rubric(form), answer=text) for text in ("one", "two", "three")]
-    assert [0.0, 0.0, 0.0] == [each.score for each in judge.judge(questions) if isinstance(each, Verdict)]
-    assert (3, 0) == (len(model.asked), judge.canaries.total)
+    assert [0.0, 0.0, 0.0] == [item.score for item in judge.judge(questions) if isinstance(item, Verdict)]
+    assert (3, 0) == (len(model.requests), judge.canaries.total)
     judge.close()
 
 
@@ -268,41 +265,41 @@ def test_the_estimate_counts_instructions_and_material() -> None:
 
 
 def test_what_a_rubric_costs_comes_out_of_the_same_budget_and_its_verdict_is_kept() -> None:
-    model, cache, purse = Bare(say=lambda _, __: reply(LABEL)), MemoryCache(), Purse(max_calls=2)
-    asking = AskingJudge(LangChainJudge(model), cache=cache, budget=purse)
+    model, cache, allowance = Bare(say=lambda _, __: reply(LABEL)), MemoryCache(), CallBudget(max_calls=2)
+    requesting = AskingJudge(LangChainJudge(model), cache=cache, budget=allowance)
     questions = [rubric_question(rubric(LABEL), answer=text) for text in ("one", "two", "three")]
 
-    first = asking.judge(questions)
-    again = AskingJudge(LangChainJudge(model), cache=cache, budget=Purse(max_calls=0)).judge(questions)
+    first = requesting.judge(questions)
+    again = AskingJudge(LangChainJudge(model), cache=cache, budget=CallBudget(max_calls=0)).judge(questions)
 
     assert ["stopped early", "stopped early", "budget_exhausted"] == [
-        each.label if isinstance(each, Verdict) else each.reason for each in first
+        item.label if isinstance(item, Verdict) else item.reason for item in first
     ]
-    assert [True, True] == [each.cached for each in again if isinstance(each, Verdict)]
-    assert 2 == len(model.asked)
+    assert [True, True] == [item.cached for item in again if isinstance(item, Verdict)]
+    assert 2 == len(model.requests)
     assert {"house.tone"} == set(cache.metrics.values())
 
 
 def test_a_kept_verdict_that_is_not_of_the_form_is_asked_for_again() -> None:
     cache = MemoryCache()
-    asking = AskingJudge(LangChainJudge(Bare(say=lambda _, __: reply(LABEL))), cache=cache)
+    requesting = AskingJudge(LangChainJudge(Bare(say=lambda _, __: reply(LABEL))), cache=cache)
     question = rubric_question(rubric(LABEL), answer="Hi")
-    cache.kept[asking.key(question)] = Verdict(score=0.0, reasoning="its label was lost")
+    cache.stored[requesting.key(question)] = Verdict(score=0.0, reasoning="its label was lost")
 
-    (got,) = asking.judge([question])
+    (received,) = requesting.judge([question])
 
-    assert isinstance(got, Verdict)
-    assert ("stopped early", False) == (got.label, got.cached)
+    assert isinstance(received, Verdict)
+    assert ("stopped early", False) == (received.label, received.cached)
 
 
 @pytest.mark.parametrize("judge", [ExactJudge(), FunctionJudge(lambda _: 1.0)], ids=["exact", "function"])
 def test_a_judge_of_answers_says_that_it_takes_no_rubric(judge: ExactJudge | FunctionJudge) -> None:
     question = rubric_question(rubric(LABEL), answer="Hi")
     assert "rubric" not in kinds_of(judge)
-    for got in (*judge.judge([question]), *AskingJudge(judge).judge([question])):
-        assert isinstance(got, JudgeFailure)
-        assert ("judge_error", 0) == (got.reason, got.tries)
-        assert passage(got.message) == snapshot("takes no rubric (house.tone)")
+    for received in (*judge.judge([question]), *AskingJudge(judge).judge([question])):
+        assert isinstance(received, JudgeFailure)
+        assert ("judge_error", 0) == (received.reason, received.tries)
+        assert passage(received.message) == snapshot("takes no rubric (house.tone)")
 
 
 def test_a_judge_without_rubrics_among_its_kinds_is_not_even_asked() -> None:
@@ -312,48 +309,48 @@ def test_a_judge_without_rubrics_among_its_kinds_is_not_even_asked() -> None:
         def judge(self, questions: Any) -> Any:
             raise AssertionError(f"it was asked {questions}")
 
-    (got,) = AskingJudge(Careless(None)).judge([rubric_question(rubric(), answer="Hi")])
-    assert isinstance(got, JudgeFailure)
-    assert ("judge_error", 0) == (got.reason, got.tries)
-    assert passage(got.message) == snapshot("judge strange takes no rubric (house.tone): ask a model")
+    (received,) = AskingJudge(Careless(None)).judge([rubric_question(rubric(), answer="Hi")])
+    assert isinstance(received, JudgeFailure)
+    assert ("judge_error", 0) == (received.reason, received.tries)
+    assert passage(received.message) == snapshot("judge strange takes no rubric (house.tone): ask a model")
 
 
 class Strange:
-    """A judge of rubrics that says whatever it was made with."""
+    """A judge of rubrics that returns the answers it was created with."""
 
     name, version, kinds = "strange", "1", frozenset({"answer", "rubric"})
 
-    def __init__(self, said: object) -> None:
-        self.said = said
+    def __init__(self, stated: object) -> None:
+        self.stated = stated
 
     @classmethod
     def from_settings(cls, *_: object) -> Strange:
         return cls(None)
 
     def judge(self, questions: Any) -> Any:
-        return [self.said for _ in questions]
+        return [self.stated for _ in questions]
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "stated"),
     [
         (SCORE, Verdict(score=0.5, reasoning="")),
         (SCORE, Verdict(score=float("nan"), reasoning="")),
         (LABEL, Verdict(score=1.0, reasoning="")),
         (LABEL, Verdict(score=1.0, reasoning="", label="other")),
         (TEXTS, Verdict(score=0.0, reasoning="", texts=("a", "b", "c", "d"))),
-        (TEXTS, Verdict(score=0.0, reasoning="", texts=(1,))),  # type: ignore[arg-type]  # what strangers do
+        (TEXTS, Verdict(score=0.0, reasoning="", texts=(1,))),  # type: ignore[arg-type]  # as a third-party judge may
         (TEXTS, Verdict(score=0.0, reasoning="", texts="abc")),  # type: ignore[arg-type]  # the same
         (LABEL, "repetition"),
     ],
 )
-def test_what_a_strangers_judge_says_of_a_rubric_is_checked_by_its_form(form: ReplyForm, said: object) -> None:
-    (got,) = AskingJudge(Strange(said)).judge([rubric_question(rubric(form), answer="Hi")])
-    assert isinstance(got, JudgeFailure)
-    assert got.message.startswith("judge strange gave ")
+def test_the_verdict_of_a_third_party_judge_on_a_rubric_is_checked_by_its_form(form: ReplyForm, stated: object) -> None:
+    (received,) = AskingJudge(Strange(stated)).judge([rubric_question(rubric(form), answer="Hi")])
+    assert isinstance(received, JudgeFailure)
+    assert received.message.startswith("judge strange gave ")
 
 
-#: The keys under which releases before rubrics kept what they had paid for; a change of a built-in prompt changes them.
+#: The keys under which releases before rubrics stored their verdicts; a change of a built-in prompt changes them.
 BEFORE: Final = {
     "answer": "247dc1640116f59c36190cc13efba3d0d009bb44497165acd6585227e20dbaaf",
     "parameter": "37c674728843c9d16d11ec2a336daf6f75fc4591b115b1359595d2f7d7b60e6e",
@@ -364,13 +361,13 @@ BEFORE: Final = {
 @pytest.mark.parametrize("kind", BEFORE)
 def test_verdicts_that_were_paid_for_before_there_were_rubrics_are_still_found(kind: Any) -> None:
     model = FakeListChatModel(responses=["x"])  # nothing is asked of it
-    cache = MemoryCache(kept={BEFORE[kind]: Verdict(score=0.9, reasoning="paid for")})
+    cache = MemoryCache(stored={BEFORE[kind]: Verdict(score=0.9, reasoning="paid for")})
     question = Question(query="2+2?", expected="4", answer="four", threshold=0.7, kind=kind)
 
-    (got,) = AskingJudge(LangChainJudge(model), cache=cache).judge([question])
+    (received,) = AskingJudge(LangChainJudge(model), cache=cache).judge([question])
 
-    assert isinstance(got, Verdict)
-    assert ("paid for", True) == (got.reasoning, got.cached)
+    assert isinstance(received, Verdict)
+    assert ("paid for", True) == (received.reasoning, received.cached)
 
 
 def test_the_key_of_a_rubrics_question_holds_all_of_the_rubric_and_of_its_material() -> None:
@@ -385,7 +382,7 @@ def test_the_key_of_a_rubrics_question_holds_all_of_the_rubric_and_of_its_materi
         )
     ]
     others += [rubric_question(rubric(LABEL), answer="Ho"), rubric_question(rubric(LABEL), query="Hi")]
-    keys = [question_key("v", each) for each in (question, *others)]
+    keys = [question_key("v", item) for item in (question, *others)]
     assert len(keys) == len(set(keys))
 
 
@@ -408,7 +405,7 @@ def test_a_rubric_is_read_from_a_file_of_a_package() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "report"),
     [
         ("Grade it.", "rubric tone.md: name and version missing between --- and ---"),
         ("---\nname: house.tone\n---\nGrade it.", "rubric tone.md: version missing between"),
@@ -424,10 +421,10 @@ def test_a_rubric_is_read_from_a_file_of_a_package() -> None:
         ("---\nlabels: a\n---\nGrade it.", "rubric tone.md: 'labels: a'; allowed between --- and ---"),
     ],
 )
-def test_a_file_that_is_no_rubric_is_refused_with_what_is_allowed(text: str, told: str) -> None:
+def test_a_file_that_is_no_rubric_is_refused_with_what_is_allowed(text: str, report: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_rubric(text, LABEL, "tone.md")
-    assert told in str(caught.value)
+    assert report in str(caught.value)
 
 
 def test_the_metric_of_a_question_is_its_prompt() -> None:
@@ -435,6 +432,6 @@ def test_the_metric_of_a_question_is_its_prompt() -> None:
     assert "1" == version_for(Strange(None), rubric())
 
 
-@pytest.mark.parametrize(("said", "score"), [("10", 10.0), ("9.5", 9.5), ("-2", -2.0)])
-def test_a_number_that_a_model_writes_as_text_counts_however_long_the_scale_is(said: str, score: float) -> None:
-    assert score == read_text(json.dumps({"reasoning": "x", "score": said}), ReplyForm(low=-5, high=10)).score
+@pytest.mark.parametrize(("stated", "score"), [("10", 10.0), ("9.5", 9.5), ("-2", -2.0)])
+def test_a_number_that_a_model_writes_as_text_counts_however_long_the_scale_is(stated: str, score: float) -> None:
+    assert score == read_text(json.dumps({"reasoning": "x", "score": stated}), ReplyForm(low=-5, high=10)).score

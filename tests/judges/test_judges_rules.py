@@ -1,4 +1,4 @@
-"""The rules of the exact judge one by one: what a text stands by, what is opposed, what is swapped, what is JSON."""
+"""The rules of the exact judge one by one: assertions, opposites, swapped values, JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from otel_agentic.judges.exact.checks import json_agreement
 from otel_agentic.judges.exact.facts import Identifier, Quantity, covers_fact, extract, quantities, with_whole_durations
-from otel_agentic.judges.exact.negation import Manner, asserts, flips, leading, misplaced, opposed
-from otel_agentic.judges.exact.wording import similarity, stem, stems
+from otel_agentic.judges.exact.judge import json_agreement
+from otel_agentic.judges.exact.negation import (
+    Manner,
+    asserts,
+    flips,
+    leading,
+    misplaced,
+    opposed,
+    similarity,
+    stem,
+    stems,
+)
 from otel_agentic.judges.registry import FunctionJudge
 
 if TYPE_CHECKING:
@@ -27,7 +36,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "stands"),
+    ("text", "stated", "stands"),
     [
         ("We open at 9 am.", "9 am", True),
         ("Formerly 8 am, now 9 am.", "8 am", False),
@@ -41,13 +50,13 @@ JSON = st.recursive(
         ("It is not 42", "42", False),
     ],
 )
-def test_a_text_asserts_what_it_says_of_now_and_knows(text: str, said: str, *, stands: bool) -> None:
-    start = text.index(said)
-    assert asserts(text, start, start + len(said), Manner()) is stands
+def test_a_text_asserts_what_it_says_of_now_and_knows(text: str, stated: str, *, stands: bool) -> None:
+    start = text.index(stated)
+    assert asserts(text, start, start + len(stated), Manner()) is stands
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "opposite"),
+    ("first", "other", "opposite"),
     [
         ("The order was shipped.", "The order was not shipped.", True),
         ("Expenses above $500 need approval.", "Expenses below $500 need approval.", True),
@@ -58,10 +67,10 @@ def test_a_text_asserts_what_it_says_of_now_and_knows(text: str, said: str, *, s
     ],
 )
 def test_sentences_about_the_same_are_opposed_by_one_denial_or_one_opposite(
-    one: str, other: str, *, opposite: bool
+    first: str, other: str, *, opposite: bool
 ) -> None:
-    assert opposed(one, other) is opposite
-    assert opposed(other, one) is opposite
+    assert opposed(first, other) is opposite
+    assert opposed(other, first) is opposite
 
 
 @given(st.text(max_size=40))
@@ -71,7 +80,7 @@ def test_nothing_is_opposed_to_itself(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "stated"),
     [
         ("yes, sure", True),
         ("nein, leider", False),
@@ -80,8 +89,8 @@ def test_nothing_is_opposed_to_itself(text: str) -> None:
         ("oui", True),
     ],
 )
-def test_a_yes_or_a_no_is_read_in_the_first_word(text: str, said: bool | None) -> None:  # noqa: FBT001 — test data
-    assert leading(text) is said
+def test_a_yes_or_a_no_is_read_in_the_first_word(text: str, stated: bool | None) -> None:  # noqa: FBT001 — test data
+    assert leading(text) is stated
 
 
 @pytest.mark.parametrize(
@@ -94,10 +103,10 @@ def test_a_yes_or_a_no_is_read_in_the_first_word(text: str, said: bool | None) -
         ("$10 and $25", False),
     ],
 )
-def test_values_are_swapped_where_each_stands_beside_the_name_of_the_other(answer: str, *, swapped: bool) -> None:
+def test_values_are_swapped_if_each_is_next_to_the_name_of_the_other(answer: str, *, swapped: bool) -> None:
     expected = "Basic costs $10 and Pro costs $25."
-    found = misplaced(expected, extract(expected).all, answer, extract(answer))
-    assert (found is not None) is swapped
+    result = misplaced(expected, extract(expected).all, answer, extract(answer))
+    assert (result is not None) is swapped
 
 
 @pytest.mark.parametrize(
@@ -105,9 +114,9 @@ def test_values_are_swapped_where_each_stands_beside_the_name_of_the_other(answe
     [("2 hours and 30 minutes", 2.5), ("2h 30m", 2.5), ("1 h, 15 min", 1.25), ("2 Stunden und 30 Minuten", 2.5)],
 )
 def test_neighbouring_parts_of_a_duration_are_one(text: str, hours: float) -> None:
-    (found,) = with_whole_durations(text, extract(text)).all
-    assert isinstance(found, Quantity)
-    assert hours == found.value
+    (result,) = with_whole_durations(text, extract(text)).all
+    assert isinstance(result, Quantity)
+    assert hours == result.value
 
 
 @pytest.mark.parametrize(
@@ -119,11 +128,11 @@ def test_what_are_no_parts_of_one_duration_stay_apart(text: str) -> None:
 
 @given(JSON, JSON)
 @example({"```": None}, "```\n")
-def test_json_agrees_fully_with_itself_alone(one: object, other: object) -> None:
-    told, same = json.dumps([one]), json.dumps([one], indent=2)
-    assert 1.0 == json_agreement(told, f"Here it is:\n```json\n{same}\n```")
-    if json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True):
-        agreement = json_agreement(told, json.dumps([other]))
+def test_json_agrees_fully_with_itself_alone(first: object, other: object) -> None:
+    message, same = json.dumps([first]), json.dumps([first], indent=2)
+    assert 1.0 == json_agreement(message, f"Here it is:\n```json\n{same}\n```")
+    if json.dumps(first, sort_keys=True) != json.dumps(other, sort_keys=True):
+        agreement = json_agreement(message, json.dumps([other]))
         assert agreement is not None
         assert 0.0 <= agreement < 1.0
 
@@ -134,7 +143,7 @@ def test_what_is_no_json_is_judged_as_text(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "result"),
     [
         ("#W2378156", ["w2378156"]),
         ("see /etc/hosts or ~/.config/x", ["/etc/hosts", "~/.config/x"]),
@@ -145,8 +154,8 @@ def test_what_is_no_json_is_judged_as_text(answer: str) -> None:
         ("and/or 24/7 a/b", []),
     ],
 )
-def test_paths_versions_and_telephone_numbers_are_right_or_wrong_as_a_whole(text: str, found: list[str]) -> None:
-    assert found == [fact.value for fact in extract(text).all if isinstance(fact, Identifier)]
+def test_paths_versions_and_telephone_numbers_are_right_or_wrong_as_a_whole(text: str, result: list[str]) -> None:
+    assert result == [fact.value for fact in extract(text).all if isinstance(fact, Identifier)]
 
 
 def test_the_number_of_an_entry_in_a_list_is_no_fact() -> None:
@@ -165,8 +174,8 @@ def test_the_number_of_an_entry_in_a_list_is_no_fact() -> None:
     ],
 )  # fmt: skip
 def test_numbers_in_words_and_with_scales_are_read_by_value(text: str, value: float) -> None:
-    (found,) = quantities(text)
-    assert value == found.value
+    (result,) = quantities(text)
+    assert value == result.value
 
 
 def test_a_date_says_its_year_and_its_month_but_not_the_other_way_round() -> None:
@@ -178,12 +187,12 @@ def test_a_date_says_its_year_and_its_month_but_not_the_other_way_round() -> Non
 
 
 @given(st.lists(st.sampled_from("ship order Monday Oslo cancelled refund quickly Maria Mario".split()), max_size=6))  # noqa: SIM905 — a list of words
-def test_similarity_is_1_for_the_same_words_and_never_grows_by_leaving_some_out(said: list[str]) -> None:
-    whole, query = stems(" ".join(said)), stems("order")
-    assert (1.0 if whole else 0.0) == pytest.approx(similarity(whole, whole, query))
-    for place in range(len(said)):
-        part = stems(" ".join(said[:place] + said[place + 1 :]))
-        assert similarity(whole, part, query) <= similarity(whole, whole, query) + 1e-12
+def test_similarity_is_1_for_the_same_words_and_never_grows_by_leaving_some_out(stated: list[str]) -> None:
+    full, query = stems(" ".join(stated)), stems("order")
+    assert (1.0 if full else 0.0) == pytest.approx(similarity(full, full, query))
+    for index in range(len(stated)):
+        part = stems(" ".join(stated[:index] + stated[index + 1 :]))
+        assert similarity(full, part, query) <= similarity(full, full, query) + 1e-12
 
 
 def test_names_that_differ_in_their_ending_stay_apart() -> None:
@@ -192,15 +201,15 @@ def test_names_that_differ_in_their_ending_stay_apart() -> None:
 
 
 def test_the_version_of_a_function_is_that_of_its_code_and_plain_values() -> None:
-    def made(limit: float) -> FunctionJudge:
-        seen: list[str] = []
+    def actual(limit: float) -> FunctionJudge:
+        recorded: list[str] = []
 
         def noting(question: Question) -> bool:
-            seen.append(question.answer)
+            recorded.append(question.answer)
             return question.threshold > limit
 
         return FunctionJudge(noting)
 
-    assert made(1.0).version == made(1.0).version
-    assert made(1.0).version != made(2.0).version
+    assert actual(1.0).version == actual(1.0).version
+    assert actual(1.0).version != actual(2.0).version
     assert FunctionJudge(lambda _: 1.0).version != FunctionJudge(lambda _: 0.0).version

@@ -48,7 +48,7 @@ class ModelNotFoundError(Exception):
     pass
 
 
-class AuthenticationFailed(Exception):  # noqa: N818 — a stranger's name
+class AuthenticationFailed(Exception):  # noqa: N818 — a third-party name
     pass
 
 
@@ -68,7 +68,7 @@ class AuthenticationFailed(Exception):  # noqa: N818 — a stranger's name
         (TimeoutError(), "again"),
         (ConnectionResetError(), "again"),
         (RuntimeError("Event loop is closed"), "again"),
-        (ProviderError(200, "a body that is none"), "again"),
+        (ProviderError(200, "a body without content"), "again"),
         (ValueError("unexpected end of data"), "reply"),
         (KeyError("choices"), "reply"),
         (UnreadableReplyError("empty", "the reply was empty"), "reply"),
@@ -86,7 +86,7 @@ def test_each_error_has_its_meaning(error: Exception, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "messages"),
     [
         (ProviderError(500, "boom\n\n  at line 3"), "HTTP 500: boom at line 3"),
         (ProviderError(500, "Error code: 500 - boom"), "Error code: 500 - boom"),
@@ -97,16 +97,16 @@ def test_each_error_has_its_meaning(error: Exception, kind: Kind) -> None:
         (ProviderError(401, "bad key sk-secret-7"), "HTTP 401: bad key ***"),
     ],
 )
-def test_a_trouble_is_told_in_one_line_without_secrets(error: Exception, told: str) -> None:
-    assert told == problem_of(error, ["sk-secret-7"]).message
+def test_a_problem_is_reported_in_one_line_without_secrets(error: Exception, messages: str) -> None:
+    assert messages == problem_of(error, ["sk-secret-7"]).message
 
 
-def test_the_first_cause_is_told() -> None:
+def test_the_root_cause_is_reported() -> None:
     error = OSError("Connection error.")
     error.__cause__ = RuntimeError("wrapped")
-    error.__cause__.__cause__ = ConnectionRefusedError("nobody listens on port 9")
+    error.__cause__.__cause__ = ConnectionRefusedError("no process listens on port 9")
     assert problem_of(error).message == snapshot(
-        "OSError: Connection error. (ConnectionRefusedError: nobody listens on port 9)"
+        "OSError: Connection error. (ConnectionRefusedError: no process listens on port 9)"
     )
 
 

@@ -1,4 +1,4 @@
-"""The version of a function is that of its code: the same in every process, another one when what it does is another."""
+"""The version of a function is that of its code: the same in every process, another one for other behaviour."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import functools
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from otel_agentic.judges.registry import code_version
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 #: What a set is shown as, and where an object lies, differs from one process to the next.
-_TOLD = """
+_MESSAGE = """
 from functools import partial
 from otel_agentic.judges.registry import code_version
 
@@ -38,16 +36,16 @@ VERSIONS = [code_version(each) for each in (held, given, Least(), partial(given,
 
 def elsewhere() -> list[str]:
     """Return the versions that another process gives, in which sets have another order."""
-    told = subprocess.run(
-        [sys.executable, "-c", f"{_TOLD}print(*VERSIONS)"],
+    message = subprocess.run(
+        [sys.executable, "-c", f"{_MESSAGE}print(*VERSIONS)"],
         capture_output=True,
         check=True,
         env=os.environ | {"PYTHONHASHSEED": "1"},
     )
-    return told.stdout.decode().split()
+    return message.stdout.decode().split()
 
 
-def kept(function: Callable[[str], bool]) -> Callable[[str], bool]:
+def retained(function: Callable[[str], bool]) -> Callable[[str], bool]:
     @functools.wraps(function)
     def inner(text: str) -> bool:
         return function(text)
@@ -57,31 +55,31 @@ def kept(function: Callable[[str], bool]) -> Callable[[str], bool]:
 
 def test_it_is_the_same_in_every_process() -> None:
     here: dict[str, Any] = {"__name__": "__main__"}
-    exec(_TOLD, here)  # noqa: S102 — what the other process runs, too
+    exec(_MESSAGE, here)  # noqa: S102 — what the other process runs, too
     assert elsewhere() == here["VERSIONS"]
     assert 4 == len(set(here["VERSIONS"]))
 
 
 def test_the_order_of_a_set_is_not_in_it() -> None:
-    one, other = frozenset((0, 8)), frozenset((8, 0))
-    assert repr(one) != repr(other)
-    assert code_version(functools.partial(max, one)) == code_version(functools.partial(max, other))
+    first, other = frozenset((0, 8)), frozenset((8, 0))
+    assert repr(first) != repr(other)
+    assert code_version(functools.partial(max, first)) == code_version(functools.partial(max, other))
 
 
 def test_what_a_decorator_stands_before_is_in_it() -> None:
-    short, long = kept(lambda text: len(text) < 10), kept(lambda text: len(text) > 10)
+    short, long = retained(lambda text: len(text) < 10), retained(lambda text: len(text) > 10)
     assert code_version(short) != code_version(long)
 
 
 def test_what_a_function_was_made_with_is_in_it_and_what_it_gathers_is_not() -> None:
-    def made(least: int, seen: list[str]) -> Callable[[str], bool]:
+    def actual(least: int, recorded: list[str]) -> Callable[[str], bool]:
         def long(text: str) -> bool:
-            seen.append(text)
+            recorded.append(text)
             return len(text) > least
 
         return long
 
-    assert code_version(made(3, [])) == code_version(made(3, ["seen"])) != code_version(made(4, []))
+    assert code_version(actual(3, [])) == code_version(actual(3, ["seen"])) != code_version(actual(4, []))
 
 
 def test_a_function_that_calls_itself_has_one() -> None:
@@ -99,6 +97,6 @@ def test_objects_and_built_in_functions_have_one() -> None:
         def __call__(self, text: str) -> bool:
             return len(text) >= self.least
 
-    versions: list[Any] = [code_version(each) for each in (Least(1), Least(2), len, str.upper)]
+    versions: list[Any] = [code_version(item) for item in (Least(1), Least(2), len, str.upper)]
     assert 4 == len(set(versions))
     assert versions[0] == code_version(Least(1))

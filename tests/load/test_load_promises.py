@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from benchmarks.load import hold
 from benchmarks.sender import Load
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _MIB: Final = 2**20
 _MOST_RSS_BYTES: Final = 600 * _MIB
-#: With as many bodies under way as the limits allow.
+#: With as many bodies in progress as the limits allow.
 _MOST_RSS_OVERLOADED_BYTES: Final = 800 * _MIB
 
 
@@ -46,6 +44,6 @@ def test_three_times_too_much_for_a_minute_is_refused_properly_and_what_is_accep
     assert "200" in sent.statuses
     assert set() == sent.statuses.keys() - {"200", "429", "503"}
     assert 0 == sent.refusals_without_hint
-    assert sent.statuses.keys() - {"200"}  # 96 MB under way are more than the limits allow
+    assert sent.statuses.keys() - {"200"}  # 96 MB in progress are more than the limits allow
     assert (sent.spans_acknowledged, 0) == (held.stored, held.twice)
     assert held.largest_rss_bytes <= _MOST_RSS_OVERLOADED_BYTES

@@ -67,7 +67,7 @@ def test_other_addresses_need_a_token_or_certificates_or_an_open_word(host: str)
     ):
         require(address)
     with pytest.raises(UsageError, match="set a token"):
-        require(address, tls=True)  # encryption alone lets everybody in
+        require(address, tls=True)  # encryption alone authenticates no caller
     require(address, token=True, tls=True)
     require(address, mutual_tls=True, tls=True)
     require(address, insecure=True)
@@ -84,7 +84,7 @@ def test_a_token_without_tls_on_a_public_address_is_warned_of(caplog: pytest.Log
 
 
 def test_a_name_of_this_machine_that_means_another_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The resolver is the machine's own: a hosts file that says so stands behind this.
+    # The resolver is the machine's own, with such an entry in its hosts file.
     lying = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.168.1.7", 4318))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: lying)
     with raises(UsageError, snapshot("localhost:4318: here that name is 192.168.1.7")):

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.cli.running import COMMAND, environment, wait_until
@@ -13,7 +14,6 @@ from tests.collectors.raw import answers, connect, post, spans, until_closed
 
 if TYPE_CHECKING:
     import socket
-    from pathlib import Path
 
 _FREE: Final = "127.0.0.1:0"
 #: Uses up all file descriptors but one while it listens; the last one is the connection that it then accepts.
@@ -51,20 +51,23 @@ def test_under_a_low_limit_idle_connections_shut_no_sender_out(tmp_path: Path) -
     listen = ("--grpc", _FREE, "--http", _FREE, "--admin", _FREE)
     # A shell sets the limit, hard and soft, as a service manager does.
     command = ("sh", "-c", 'ulimit -n 90; exec "$@"', "sh", *COMMAND, "serve", "--db", str(db), *listen)
-    with log.open("wb") as told, subprocess.Popen(command, stdout=told, stderr=told, env=environment()) as process:
+    with (
+        log.open("wb") as message,
+        subprocess.Popen(command, stdout=message, stderr=message, env=environment()) as process,
+    ):
         try:
-            found = tmp_path / "t.duckdb.server.json"
-            wait_until(lambda: found.exists() or process.poll() is not None)
+            result = tmp_path / "t.duckdb.server.json"
+            wait_until(lambda: result.exists() or process.poll() is not None)
             assert process.poll() is None, log.read_text()
-            urls = json.loads(found.read_bytes())
+            urls = json.loads(result.read_bytes())
             with ExitStack() as idle:
                 for port in ("http", "grpc", "admin"):
                     for _ in range(150):
                         idle.enter_context(connect(urls[port]))
                 sent = [_sent(urls["http"], trace) for trace in range(1, 21)]
-                with connect(urls["admin"]) as asking:
-                    asking.sendall(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-                    ready = answers(until_closed(asking))
+                with connect(urls["admin"]) as caller:
+                    caller.sendall(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                    ready = answers(until_closed(caller))
         finally:
             process.terminate()
 

@@ -2,20 +2,15 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 from pydantic import SecretStr
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.net import Credentials, ReloadedFiles, Tokens, read_tokens
+from otel_agentic.net import Credentials, ReloadedFiles, Role, Tokens, read_tokens
 from tests.snapshots import passage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from otel_agentic.net import Role
 
 ROLES = Credentials(
     {
@@ -82,14 +77,14 @@ def test_a_token_that_no_header_carries_is_refused_and_not_shown(token: str) -> 
 
 def test_a_file_holds_a_token_a_line_and_each_is_let_in(tmp_path: Path) -> None:
     file = private(tmp_path / "tokens", "old-1\r\n\n  new-2  \n")
-    found = Credentials({"ingest": Tokens("receive.token", SecretStr("fixed-3"), file)})
-    assert ["ingest"] * 3 == [found.role_of([f"Bearer {token}"]) for token in ("old-1", "new-2", "fixed-3")]
-    assert found.role_of(["Bearer "]) is None
+    result = Credentials({"ingest": Tokens("receive.token", SecretStr("fixed-3"), file)})
+    assert ["ingest"] * 3 == [result.role_of([f"Bearer {token}"]) for token in ("old-1", "new-2", "fixed-3")]
+    assert result.role_of(["Bearer "]) is None
     assert ["old-1", "new-2"] == read_tokens(file, "receive.token_file")
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "contains no token"),
         (b"\n \n", "contains no token"),
@@ -100,12 +95,12 @@ def test_a_file_holds_a_token_a_line_and_each_is_let_in(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_without_a_token_is_an_error_that_names_setting_and_file(
-    tmp_path: Path, content: bytes | None, told: str
+    tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     file = tmp_path / "tokens"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"receive\.token_file.*tokens.*{told}") as caught:
+    with pytest.raises(ConfigError, match=rf"receive\.token_file.*tokens.*{message}") as caught:
         Tokens("receive.token", None, file)
     assert "s3cret" not in str(caught.value)
 

@@ -11,13 +11,13 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
-_MADE: Final = shutil.ignore_patterns(
+_GENERATED: Final = shutil.ignore_patterns(
     ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "*.duckdb", "dist", "build"
 )
 
 
 def make(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run make as a person would: nothing of this test run's own make or environment is left."""
+    """Run make as a user does, without the make variables and environment of this test run."""
     mine = ("MAKE", "MFLAGS", "VIRTUAL_ENV", "PYTHONPATH", "OTEL_AGENTIC_", "PYTEST_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
     return subprocess.run(
@@ -28,15 +28,15 @@ def make(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_make_demo_installs_all_it_needs_once_and_leaves_the_checkout_clean(tmp_path: Path) -> None:
     checkout = tmp_path / "otel-agentic"
-    shutil.copytree(ROOT, checkout, ignore=_MADE)
+    shutil.copytree(ROOT, checkout, ignore=_GENERATED)
     before = {path for path in checkout.rglob("*") if "__pycache__" not in path.parts}
 
     ran = make(checkout, "demo")
 
     assert 0 == ran.returncode, ran.stdout + ran.stderr
     assert "pass^" in ran.stdout
-    made = {
+    created = {
         path for path in checkout.rglob("*") if not {".venv", "__pycache__"} & set(path.relative_to(checkout).parts)
     }
-    assert before == made
+    assert before == created
     assert 0 == make(checkout, "--question", ".venv/.installed-project").returncode

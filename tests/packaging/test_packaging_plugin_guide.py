@@ -33,7 +33,7 @@ with Engine(Settings(store=StoreSettings(db=pathlib.Path("lines.duckdb"))), crea
     collector.start(engine.store)
     host, _, port = collector.endpoint.removeprefix("tcp://").partition(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection, connection.makefile("rwb") as stream:
-        for line in (pathlib.Path(sys.argv[1]).read_bytes(), b"nonsense\\n"):
+        for line in (pathlib.Path(sys.argv[1]).read_bytes(), b"no JSON\\n"):
             stream.write(line)
             stream.flush()
             print(stream.readline().decode(), end="")
@@ -102,7 +102,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(installed: Path, folder: Path, *arguments: str) -> str:
-    """Run Python in a folder with the package importable; return what it printed."""
+    """Run Python in a folder with the package importable; return its output."""
     path = os.pathsep.join([str(installed), *filter(None, sys.path)])
     ran = subprocess.run(
         [sys.executable, *arguments],
@@ -128,8 +128,8 @@ def test_dialect_judge_and_estimator_of_the_guide_are_used_from_spans_to_report(
 
     run(installed, tmp_path, *command, "ingest", str(spans), *database)
     run(installed, tmp_path, *command, "evaluate", *database, "--cases", "cases.jsonl", "--judge", "keywords")
-    asked = ("--estimator", "rule_of_three", "-k", "1", "--format", "json")
-    (group,) = json.loads(run(installed, tmp_path, *command, "report", *database, *asked))["groups"]
+    query = ("--estimator", "rule_of_three", "-k", "1", "--format", "json")
+    (group,) = json.loads(run(installed, tmp_path, *command, "report", *database, *query))["groups"]
 
     assert ("clerk", 6, 6) == (group["agent"], group["n"], group["c"])
     estimate = group["estimates"]["rule_of_three"]["pass_pow_k"]["1"]
@@ -160,15 +160,19 @@ def test_evaluators_of_the_guide_score_by_function_class_and_judge(installed: Pa
         "--metrics",
         "acme.brief,acme.calls",
     )
-    asked = "SELECT name, value, turn_index FROM scores WHERE evaluator LIKE 'acme.%' ORDER BY ALL"
-    rows = run(installed, tmp_path, *command, "query", *database, asked, "--format", "csv").splitlines()
+    query = "SELECT name, value, turn_index FROM scores WHERE evaluator LIKE 'acme.%' ORDER BY ALL"
+    rows = run(installed, tmp_path, *command, "query", *database, query, "--format", "csv").splitlines()
     prompt = run(installed, tmp_path, *command, "prompts", "show", "--metric", "acme.tone", "--format", "json")
-    judged = run(installed, tmp_path, "-c", _ASK_A_MODEL)
+    output = run(installed, tmp_path, "-c", _ASK_A_MODEL)
 
     assert ["acme.brief,1.0,0", "acme.brief,1.0,0", "acme.calls,0.0,", "acme.calls,0.0,"] == rows[1:]
-    (told,) = json.loads(prompt)
-    assert ("acme.tone", "acme-agentic 1.0", ["acme.tone"]) == (told["metric"], told["source"], told["metrics"])
-    assert ["acme.tone polite", "acme.tone rude"] == judged.splitlines()
+    (question,) = json.loads(prompt)
+    assert ("acme.tone", "acme-agentic 1.0", ["acme.tone"]) == (
+        question["metric"],
+        question["source"],
+        question["metrics"],
+    )
+    assert ["acme.tone polite", "acme.tone rude"] == output.splitlines()
 
 
 def test_the_collector_of_the_guide_answers_once_its_spans_are_stored(installed: Path, tmp_path: Path) -> None:

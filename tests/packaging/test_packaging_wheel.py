@@ -31,7 +31,7 @@ class Installed:
     folder: Path
 
     def run(self, *arguments: str) -> str:
-        """Return what a command printed; fail with what it complained about."""
+        """Return the output of a command; fail with its standard error."""
         ran = subprocess.run(
             [*self.command, *arguments],
             cwd=self.folder,
@@ -50,18 +50,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
-    (found,) = folder.glob("*.whl")
-    return found
+    (wheel_file,) = folder.glob("*.whl")
+    return wheel_file
 
 
 def clean_environment(**changes: str) -> dict[str, str]:
     """Return the environment without our own settings and without another checkout on the path."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_AGENTIC_", "PYTHONPATH"))}
-    return {**kept, **changes}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OTEL_AGENTIC_", "PYTHONPATH"))
+    }
+    return {**inherited, **changes}
 
 
 @pytest.fixture(scope="module")
-def beside(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed_alongside(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """Return the wheel's command line over the packages that are installed here."""
     target = tmp_path_factory.mktemp("target")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
@@ -89,13 +91,13 @@ def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def test_the_wheel_holds_every_file_of_both_packages(wheel: Path) -> None:
-    kept = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
-    wanted = {path.relative_to(ROOT).as_posix() for path in kept if "__pycache__" not in path.parts}
+    inherited = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
+    expected = {path.relative_to(ROOT).as_posix() for path in inherited if "__pycache__" not in path.parts}
 
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
 
-    assert wanted == packed
+    assert expected == packed
     assert {
         "otel_agentic/py.typed",
         "collectors/py.typed",
@@ -104,7 +106,7 @@ def test_the_wheel_holds_every_file_of_both_packages(wheel: Path) -> None:
     } <= packed
 
 
-def test_the_wheel_says_its_license_python_and_entry_points(wheel: Path) -> None:
+def test_the_wheel_states_license_python_version_and_entry_points(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
         (points,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/entry_points.txt")]
@@ -134,20 +136,20 @@ def check_command_line(installed: Installed) -> None:
     assert [("guide", 1, 1)] == [(group["agent"], group["n"], group["c"]) for group in report["groups"]]
 
 
-def test_the_command_line_works_from_the_wheel(beside: Installed) -> None:
+def test_the_command_line_works_from_the_wheel(installed_alongside: Installed) -> None:
     where = "import otel_agentic, collectors; print(otel_agentic.__file__, collectors.__file__)"
     ran = subprocess.run(
         [sys.executable, "-c", where],
-        cwd=beside.folder,
-        env=beside.environment,
+        cwd=installed_alongside.folder,
+        env=installed_alongside.environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    target = beside.environment["PYTHONPATH"]
+    target = installed_alongside.environment["PYTHONPATH"]
     assert [True, True] == [path.startswith(target) for path in ran.stdout.split()]
 
-    check_command_line(beside)
+    check_command_line(installed_alongside)
 
 
 @pytest.mark.slow  # the wheel's command line is proved above; this one installs all that it needs

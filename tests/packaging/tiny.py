@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, Final
 
 _BEGAN_NS: Final = 1_760_000_000_000_000_000
 _QUERY: Final = "What is the capital of France?"

@@ -1,8 +1,8 @@
 """Cases made by running the systems we are compared with: `pytest tests/parity --parity-dir DIR` runs those in DIR.
 
 A test module names the schema it runs (`PARITY_SCHEMA`), and the list of cases in its documents where that is not
-`cases` (`PARITY_LIST`). A test takes `parity_case`, or `parity_document` for what stands once in a document. Every file of
-DIR with that schema is run, whatever its name. The option exists where this folder is named on the command line;
+`cases` (`PARITY_LIST`). A test takes `parity_case`, or `parity_document` for data that a document has once. Every file of
+DIR with that schema is run, independent of its name. The option exists where this folder is named on the command line;
 elsewhere the default holds.
 """
 
@@ -22,7 +22,7 @@ OPTION = "--parity-dir"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParityCase:
-    """One case with the document it stands in, which states the tolerance."""
+    """One case with its document, which states the tolerance."""
 
     document: dict[str, Any]
     case: dict[str, Any]
@@ -36,23 +36,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for argument in {"parity_case", "parity_document"} & set(metafunc.fixturenames):
         folder, schema = _folder(metafunc.config), metafunc.module.PARITY_SCHEMA
         documents = _documents(folder, schema)
-        found = _cases(documents, metafunc.module) if argument == "parity_case" else _whole(documents)
+        result = _cases(documents, metafunc.module) if argument == "parity_case" else _document(documents)
         reason = f"no file of schema {schema} in {folder} has such cases"
         metafunc.parametrize(
-            argument, found or [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=reason))]
+            argument, result or [pytest.param(None, id="absent", marks=pytest.mark.skip(reason=reason))]
         )
 
 
 def _cases(documents: list[tuple[Path, dict[str, Any]]], module: Any) -> list[Any]:
     name = getattr(module, "PARITY_LIST", "cases")
     return [
-        pytest.param(ParityCase(document=document, case=case), id=f"{path.stem}-{case.get('id', place)}")
+        pytest.param(ParityCase(document=document, case=case), id=f"{path.stem}-{case.get('id', index)}")
         for path, document in documents
-        for place, case in enumerate(document.get(name) or [])
+        for index, case in enumerate(document.get(name) or [])
     ]
 
 
-def _whole(documents: list[tuple[Path, dict[str, Any]]]) -> list[Any]:
+def _document(documents: list[tuple[Path, dict[str, Any]]]) -> list[Any]:
     return [pytest.param(document, id=path.stem) for path, document in documents]
 
 

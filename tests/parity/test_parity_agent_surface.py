@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from otel_agentic.compat import agent_surface
 from otel_agentic.errors import OtelAgenticError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PARITY_SCHEMA = "otel_agentic.parity.agent_surface/1"
 
@@ -36,8 +34,8 @@ def test_metrics_equal_the_functions_of_the_page(parity_case: Any) -> None:
         with pytest.raises(OtelAgenticError):
             metric(parity_case.case)
         return
-    told = metric(parity_case.case)
+    message = metric(parity_case.case)
     if isinstance(expected, dict) and "schema_errors" in expected:
-        assert told.pop("schema_errors") == tuple(expected["schema_errors"])
+        assert message.pop("schema_errors") == tuple(expected["schema_errors"])
         expected = {name: value for name, value in expected.items() if name != "schema_errors"}
-    assert told == pytest.approx(expected, abs=parity_case.document["absolute_tolerance"], rel=0)
+    assert message == pytest.approx(expected, abs=parity_case.document["absolute_tolerance"], rel=0)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from math import isinf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from otel_agentic.compat import agent_surface
 from otel_agentic.errors import OtelAgenticError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PARITY_SCHEMA = "otel_agentic.parity.agent_surface/1"
 PARITY_LIST = "metrics_page_cases"
@@ -35,9 +33,9 @@ def test_functions_equal_those_of_the_page(parity_case: Any) -> None:
         with pytest.raises(OtelAgenticError):
             function(*parity_case.case["args"])
         return
-    told = function(*parity_case.case["args"])
-    if told is None or (isinstance(told, float) and isinf(told)):
-        assert expected in (None, "Infinity", told)  # JSON has no infinity, and leaves undefined out
+    message = function(*parity_case.case["args"])
+    if message is None or (isinstance(message, float) and isinf(message)):
+        assert expected in (None, "Infinity", message)  # JSON has no infinity, and leaves undefined out
         return
-    told = asdict(told) if is_dataclass(told) and not isinstance(told, type) else told
-    assert told == pytest.approx(expected, abs=parity_case.document["absolute_tolerance"], rel=0)
+    message = asdict(message) if is_dataclass(message) and not isinstance(message, type) else message
+    assert message == pytest.approx(expected, abs=parity_case.document["absolute_tolerance"], rel=0)

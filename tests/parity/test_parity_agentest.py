@@ -1,4 +1,4 @@
-"""Trajectories beside Agentest's own matcher."""
+"""Trajectories compared with Agentest's own matcher."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELDS = {
 
 def test_trajectories_equal_agentest(parity_case: Any) -> None:
     case = parity_case.case
-    made = [MadeToolCall(name=call["name"], args=call.get("args") or {}) for call in case["actual"]]
+    actual = [MadeToolCall(name=call["name"], args=call.get("args") or {}) for call in case["actual"]]
     assertions = TrajectoryAssertions(
         match_mode=case["assertions"]["matchMode"],
         expected=rules(case["assertions"].get("expected") or []),
@@ -30,13 +30,15 @@ def test_trajectories_equal_agentest(parity_case: Any) -> None:
     )
     if "error" in case["expected"]:
         with pytest.raises(UsageError):
-            match_trajectory(made, assertions)
+            match_trajectory(actual, assertions)
         return
-    told = match_trajectory(made, assertions)
-    assert told.matched is case["expected"]["matched"]
+    message = match_trajectory(actual, assertions)
+    assert message.matched is case["expected"]["matched"]
     expected = {field: case["expected"].get(field, []) for field in FIELDS}
-    assert {field: list(getattr(told, name)) for field, name in FIELDS.items()} == expected
+    assert {field: list(getattr(message, name)) for field, name in FIELDS.items()} == expected
 
 
 def rules(given: list[dict[str, Any]]) -> tuple[CallAssertion, ...]:
-    return tuple(CallAssertion(name=one["name"], args=one.get("args"), mode=one.get("argMatchMode")) for one in given)
+    return tuple(
+        CallAssertion(name=item["name"], args=item.get("args"), mode=item.get("argMatchMode")) for item in given
+    )

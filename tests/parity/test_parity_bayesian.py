@@ -1,4 +1,4 @@
-"""The Bayesian estimator beside the exact posterior, and beside fair-forge's samples of it."""
+"""The Bayesian estimator compared with the exact posterior, and with fair-forge's samples of it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_closed_forms_lie_within_the_sampling_error_of_fair_forge(parity_case: A
 def _estimates(case: dict[str, Any]) -> dict[str, float | None]:
     estimator = BayesianEstimator(level=case["ci_level"], prior=(case["beta_prior_a"], case["beta_prior_b"]))
     attempts = Attempts.of((f"case {i}", i < case["c"]) for i in range(case["n"]))
-    made, k = estimator.estimate(attempts, [case["k"]]), case["k"]
+    actual, k = estimator.estimate(attempts, [case["k"]]), case["k"]
     return {
-        "pass_at_k": made.pass_at_k[k].value,
-        "pass_at_k_ci_low": made.pass_at_k[k].lower,
-        "pass_at_k_ci_high": made.pass_at_k[k].upper,
-        "pass_pow_k": made.pass_pow_k[k].value,
-        "pass_pow_k_ci_low": made.pass_pow_k[k].lower,
-        "pass_pow_k_ci_high": made.pass_pow_k[k].upper,
+        "pass_at_k": actual.pass_at_k[k].value,
+        "pass_at_k_ci_low": actual.pass_at_k[k].lower,
+        "pass_at_k_ci_high": actual.pass_at_k[k].upper,
+        "pass_pow_k": actual.pass_pow_k[k].value,
+        "pass_pow_k_ci_low": actual.pass_pow_k[k].lower,
+        "pass_pow_k_ci_high": actual.pass_pow_k[k].upper,
     }

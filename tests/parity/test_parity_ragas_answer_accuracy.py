@@ -1,4 +1,4 @@
-"""Answer accuracy beside RAGAS, by a scripted judge: what its replies come to, and how often it is asked."""
+"""Answer accuracy compared with RAGAS, by a scripted judge: its score, and the number of questions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def test_answer_accuracy_equals_ragas(parity_case: Any) -> None:
             raise RuntimeError("no reply")
         return reply
 
-    told = answer_accuracy("q", "a", "a", ask=ask)
+    message = answer_accuracy("q", "a", "a", ask=ask)
     expected = parity_case.case["score"]
     if expected is None:
-        assert told.score is None
+        assert message.score is None
     else:
-        assert told.score == pytest.approx(expected, abs=parity_case.document["absolute_tolerance"], rel=0)
-    assert told.calls == parity_case.case.get("judge_calls", told.calls)
+        assert message.score == pytest.approx(expected, abs=parity_case.document["absolute_tolerance"], rel=0)
+    assert message.calls == parity_case.case.get("judge_calls", message.calls)

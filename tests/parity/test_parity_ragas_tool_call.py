@@ -1,16 +1,14 @@
-"""Tool call accuracy and F1 beside RAGAS 0.3.9 and 0.2.15."""
+"""Tool call accuracy and F1 compared with RAGAS 0.3.9 and 0.2.15."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from otel_agentic.compat.ragas import RagasCall, legacy_tool_call_accuracy, tool_call_accuracy, tool_call_f1
 from otel_agentic.errors import BadInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PARITY_SCHEMA = "otel_agentic.parity.ragas_tool_call/1"
 
@@ -20,7 +18,7 @@ def test_strict_tool_call_accuracy_equals_ragas(parity_case: Any) -> None:
 
 
 def test_unordered_tool_call_accuracy_equals_ragas(parity_case: Any) -> None:
-    check(lambda made, wanted: tool_call_accuracy(made, wanted, strict_order=False), "unordered", parity_case)
+    check(lambda actual, expected: tool_call_accuracy(actual, expected, strict_order=False), "unordered", parity_case)
 
 
 def test_tool_call_f1_equals_ragas(parity_case: Any) -> None:
@@ -32,11 +30,11 @@ def test_legacy_tool_call_accuracy_equals_ragas(parity_case: Any) -> None:
 
 
 def check(metric: Callable[[list[RagasCall], list[RagasCall]], float], name: str, parity_case: Any) -> None:
-    told = {**parity_case.case.get("expected", {}), "legacy_strict": parity_case.case.get("expected_legacy_strict")}
-    if told.get(name) is None:
+    messages = {**parity_case.case.get("expected", {}), "legacy_strict": parity_case.case.get("expected_legacy_strict")}
+    if messages.get(name) is None:
         return  # it was not run there
-    expected = told[name]
-    predicted = [made for message in parity_case.case["predicted"] for made in calls(message)]
+    expected = messages[name]
+    predicted = [actual for message in parity_case.case["predicted"] for actual in calls(message)]
     reference = calls(parity_case.case["reference"])
     if isinstance(expected, dict):
         with pytest.raises(BadInputError):
@@ -47,4 +45,4 @@ def check(metric: Callable[[list[RagasCall], list[RagasCall]], float], name: str
 
 
 def calls(given: list[dict[str, Any]]) -> list[RagasCall]:
-    return [RagasCall(name=one["name"], args=one.get("args") or {}) for one in given]
+    return [RagasCall(name=item["name"], args=item.get("args") or {}) for item in given]

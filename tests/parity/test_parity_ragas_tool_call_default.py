@@ -1,4 +1,4 @@
-"""What the default evaluator says of the cases that RAGAS was run on: the same, but where RAGAS's arithmetic has a fault.
+"""The default evaluator on the cases that RAGAS was run on: the same, except where RAGAS's arithmetic has a fault.
 
 Each difference has a reason that can be read from the case itself.
 """
@@ -14,7 +14,7 @@ import pytest
 from otel_agentic.evaluators.ragas import ToolCalls
 from otel_agentic.truth.formats.files import read_attempts
 from otel_agentic.truth.values import canonical
-from tests.evaluators.judged import scores_of, subject
+from tests.evaluators.ragas_subjects import scores_of, subject
 
 PARITY_SCHEMA = "otel_agentic.parity.ragas_tool_call/1"
 
@@ -22,9 +22,9 @@ _METRICS = {"strict": "tool_call_accuracy", "unordered": "tool_call_accuracy_uno
 
 
 def test_the_default_agrees_with_ragas_but_for_its_faults(parity_case: Any) -> None:
-    found, theirs = default_scores(parity_case.case), parity_case.case["expected"]
+    result, theirs = default_scores(parity_case.case), parity_case.case["expected"]
     for name, why in faults(parity_case.case).items():
-        ours = found[_METRICS[name]].value
+        ours = result[_METRICS[name]].value
         assert ours is not None
         assert 0.0 <= ours <= 1.0
         if not why:
@@ -33,7 +33,7 @@ def test_the_default_agrees_with_ragas_but_for_its_faults(parity_case: Any) -> N
 
 
 def default_scores(case: dict[str, Any]) -> dict[str, Any]:
-    """Return what the default says of the same calls, read as a row of RAGAS."""
+    """Return the scores of the default evaluator for the same calls, read as a row of RAGAS."""
     messages = [{"type": "ai", "content": "", "tool_calls": calls} for calls in case["predicted"]]
     row = {
         "user_input": [{"type": "human", "content": "go"}, *messages, {"type": "ai", "content": "Done."}],
@@ -45,15 +45,23 @@ def default_scores(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def faults(case: dict[str, Any]) -> dict[str, list[str]]:
-    """Return why RAGAS's numbers are others than ours; nothing where they have to be the same."""
-    made, wanted = [call for message in case["predicted"] for call in message], case["reference"]
-    names, wanted_names = [call["name"] for call in made], [call["name"] for call in wanted]
+    """Return the reason for a difference from RAGAS, None if the numbers must be equal."""
+    actual, expected = [call for message in case["predicted"] for call in message], case["reference"]
+    names, wanted_names = [call["name"] for call in actual], [call["name"] for call in expected]
     repeated = len(set(names)) < len(names) or len(set(wanted_names)) < len(wanted_names)
-    pairs = [(one, other) for one in made for other in wanted if one["name"] == other["name"]]
+    pairs = [(first, other) for first in actual for other in expected if first["name"] == other["name"]]
     arguments = [
-        *["values compared as text" for one, other in pairs if _text_differs(one, other)],
-        *["arguments beyond the reference are free" for one, other in pairs if set(one["args"]) - set(other["args"])],
-        *["all or nothing without reference arguments" for one, other in pairs if one["args"] and not other["args"]],
+        *["values compared as text" for first, other in pairs if _text_differs(first, other)],
+        *[
+            "arguments beyond the reference are free"
+            for first, other in pairs
+            if set(first["args"]) - set(other["args"])
+        ],
+        *[
+            "all or nothing without reference arguments"
+            for first, other in pairs
+            if first["args"] and not other["args"]
+        ],
     ]
     return {
         "strict": [
@@ -69,26 +77,30 @@ def faults(case: dict[str, Any]) -> dict[str, list[str]]:
         ],
         "f1": [
             *(["lists and objects cannot be counted"] if isinstance(case["expected"]["f1"], dict) else []),
-            *(["sets"] if len(set(map(_key, made))) < len(made) or len(set(map(_key, wanted))) < len(wanted) else []),
-            *(["nothing of nothing is 0"] if not made and not wanted else []),
-            *(["true is 1"] if any(_truth_is_number(one, other) for one, other in pairs) else []),
+            *(
+                ["sets"]
+                if len(set(map(_key, actual))) < len(actual) or len(set(map(_key, expected))) < len(expected)
+                else []
+            ),
+            *(["nothing of nothing is 0"] if not actual and not expected else []),
+            *(["true is 1"] if any(_truth_is_number(first, other) for first, other in pairs) else []),
         ],
     }
 
 
-def _text_differs(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _text_differs(first: dict[str, Any], other: dict[str, Any]) -> bool:
     return any(
-        (str(one["args"][key]) == str(value)) != (canonical(one["args"][key]) == canonical(value))
+        (str(first["args"][key]) == str(value)) != (canonical(first["args"][key]) == canonical(value))
         for key, value in other["args"].items()
-        if key in one["args"]
+        if key in first["args"]
     )
 
 
-def _truth_is_number(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _truth_is_number(first: dict[str, Any], other: dict[str, Any]) -> bool:
     return any(
-        (one["args"][key] == value) != (canonical(one["args"][key]) == canonical(value))
+        (first["args"][key] == value) != (canonical(first["args"][key]) == canonical(value))
         for key, value in other["args"].items()
-        if key in one["args"]
+        if key in first["args"]
     )
 
 
@@ -97,8 +109,8 @@ def _key(call: dict[str, Any]) -> Any:
 
 
 def test_both_agreement_and_faults_are_among_the_cases(parity_document: dict[str, Any]) -> None:
-    found = [faults(case) for case in parity_document["cases"]]
-    if len(found) < 20:
+    result = [faults(case) for case in parity_document["cases"]]
+    if len(result) < 20:
         pytest.skip("too few cases to hold both")
     for name in _METRICS:
-        assert 0 < sum(not one[name] for one in found) < len(found)
+        assert 0 < sum(not item[name] for item in result) < len(result)

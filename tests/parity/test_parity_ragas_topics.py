@@ -1,4 +1,4 @@
-"""Topic adherence beside RAGAS, by scripted verdicts on the topics."""
+"""Topic adherence compared with RAGAS, by scripted verdicts on the topics."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def test_topic_adherence_equals_ragas(parity_case: Any) -> None:
         with pytest.raises(BadInputError):
             topic_adherence(case["refused"], case["classifications"])
         return
-    told = asdict(topic_adherence(case["refused"], case["classifications"]))
+    message = asdict(topic_adherence(case["refused"], case["classifications"]))
     expected = {name: case[name] for name in NUMBERS}
-    assert told == pytest.approx(expected, abs=parity_case.document["absolute_tolerance"], rel=0)
+    assert message == pytest.approx(expected, abs=parity_case.document["absolute_tolerance"], rel=0)

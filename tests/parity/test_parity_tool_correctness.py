@@ -1,4 +1,4 @@
-"""Tool correctness beside fair-forge: the function alone, and a whole run over one turn."""
+"""Tool correctness compared with fair-forge: the function alone, and a whole run over one turn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PARITY_SCHEMA = "otel_agentic.parity.tool_correctness/1"
 
 
 class Sure:
-    """A chat model that finds everything right: the answers are not what is compared here."""
+    """A chat model that finds everything right: answers are not compared here."""
 
     def invoke(self, _messages: Any) -> Any:
         class Reply:

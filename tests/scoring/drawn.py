@@ -5,21 +5,22 @@ An example is one cheap draw and shrinks well: a byte is a choice, and past the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
 from otel_agentic.scoring import ActualCall, Scope, ToolRules, ToolScore, score_tools
-from otel_agentic.scoring.model import DIMENSIONS, Dimension
+from otel_agentic.scoring.scope import DIMENSIONS, Dimension
 from otel_agentic.testing import tool_call
 from otel_agentic.truth import ExpectedCall, ToolExpectation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from otel_agentic.conversations.model import ToolCall
 
+#: Examples of a property in the thorough profile, see `tests/conftest.py`.
+THOROUGH: Final = 200
 #: As many bytes as most examples have choices.
 BYTES: Final = st.binary(min_size=48, max_size=96)
 NAMES: Final = ("a", "b", "c")
@@ -29,7 +30,7 @@ RULES: Final = ToolRules(threshold=1.0, weights=WEIGHTS, effects=(), count_error
 
 Call = dict[str, Any]
 #: Name, arguments, step.
-Made = tuple[str, dict[str, Any], int]
+CallSpec = tuple[str, dict[str, Any], int]
 
 
 class Choices:
@@ -61,8 +62,8 @@ class Choices:
             for _ in range(self.below(most + 1))
         ]
 
-    def made(self, most: int = 5) -> list[Made]:
-        """Return made calls, several a step at times."""
+    def actual(self, most: int = 5) -> list[CallSpec]:
+        """Return actual calls, sometimes several in a step."""
         step, calls = 1, []
         for _ in range(self.below(most + 1)):
             calls.append((self.of(*NAMES), self.parameters(), step))
@@ -84,7 +85,7 @@ def expectation(calls: Iterable[Call], *alternatives: ToolExpectation, **manner:
     return ToolExpectation(calls=tuple(ExpectedCall(**call) for call in calls), alternatives=alternatives, **manner)
 
 
-def made_of(calls: Iterable[Made]) -> list[ActualCall]:
+def actual_calls(calls: Iterable[CallSpec]) -> list[ActualCall]:
     return [
         ActualCall(turn_index=0, call=call_of(name, arguments, step=step, position=position))
         for position, (name, arguments, step) in enumerate(calls)
@@ -95,9 +96,9 @@ def call_of(name: str, arguments: dict[str, Any], **fields: Any) -> ToolCall:
     return replace(_CALL, name=name, arguments=arguments, **fields)
 
 
-def scored(expected: ToolExpectation, made: Iterable[ActualCall], rules: ToolRules = RULES) -> ToolScore:
-    """Return the score of calls of one turn, whose results say nothing."""
-    calls = tuple(sorted(made, key=lambda one: one.place))
+def scored(expected: ToolExpectation, actual: Iterable[ActualCall], rules: ToolRules = RULES) -> ToolScore:
+    """Return the score of calls of one turn, whose results contain nothing."""
+    calls = tuple(sorted(actual, key=lambda item: item.location))
     scope = Scope(turn_index=0, calls=calls, answers=((0, "done"),), queries=("go",), captured=True)
     return score_tools(expected, scope, rules)
 

@@ -34,13 +34,13 @@ def test_the_last_bits_of_a_sum_are_forgiven() -> None:
 
 
 @given(SCORES, SCORES)
-def test_a_better_score_is_never_in_a_worse_band(one: float, other: float) -> None:
-    better, worse = max(one, other), min(one, other)
+def test_a_better_score_is_never_in_a_worse_band(first: float, other: float) -> None:
+    better, worse = max(first, other), min(first, other)
     assert BANDS.index(band_of(better)) <= BANDS.index(band_of(worse))
 
 
 @given(st.lists(SCORES))
 def test_every_score_is_in_one_band(scores: list[float]) -> None:
-    found = banded(scores)
-    assert list(BANDS) == list(found)
-    assert len(scores) == sum(found.values())
+    result = banded(scores)
+    assert list(BANDS) == list(result)
+    assert len(scores) == sum(result.values())

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.scoring.checks import agrees
-from otel_agentic.scoring.compile import Parameters
-from otel_agentic.scoring.model import ActualCall
+from otel_agentic.scoring.compile import Parameters, agrees
+from otel_agentic.scoring.scope import ActualCall
 from otel_agentic.testing import tool_call
 from otel_agentic.truth import ExpectedCall, MatchRule
 
@@ -31,7 +30,7 @@ def expected_call(parameters: dict[str, Any], **fields: Any) -> ExpectedCall:
 
 
 @pytest.mark.parametrize(
-    ("mode", "expected", "made", "equal"),
+    ("mode", "expected", "actual", "equal"),
     [
         ("exact", 5, 5.0, True),
         ("exact", True, 1, False),
@@ -70,8 +69,8 @@ def expected_call(parameters: dict[str, Any], **fields: Any) -> ExpectedCall:
         ("judge", "Rome", "Roma", None),
     ],
 )
-def test_each_mode_compares_as_the_format_says(mode: str, expected: Any, made: Any, equal: object) -> None:
-    assert agrees(expected, made, rule(mode)) is equal
+def test_each_mode_compares_as_the_format_says(mode: str, expected: Any, actual: Any, equal: object) -> None:
+    assert agrees(expected, actual, rule(mode)) is equal
 
 
 def test_a_number_may_be_off_by_the_tolerance() -> None:
@@ -85,13 +84,13 @@ def test_numbers_that_come_as_text_compare_where_the_setting_says_so() -> None:
     assert not agrees("5", "5.0", rule("exact"), numbers_as_text=True)
 
 
-def made_call(arguments: dict[str, Any] | None) -> ActualCall:
+def actual_call(arguments: dict[str, Any] | None) -> ActualCall:
     call = tool_call("t", arguments)
     return ActualCall(turn_index=0, call=call if arguments is not None else replace(call, arguments=None))
 
 
 @pytest.mark.parametrize(
-    ("expected", "arguments", "score", "wrong"),
+    ("expected", "arguments", "score", "invalid"),
     [
         (expected_call({}), {}, 1.0, []),
         (expected_call({"a": "x"}), {"a": "x"}, 1.0, []),
@@ -114,25 +113,25 @@ def made_call(arguments: dict[str, Any] | None) -> ActualCall:
     ],
 )
 def test_a_call_scores_equal_keys_over_the_union_of_keys(
-    expected: ExpectedCall, arguments: dict[str, Any] | None, score: float, wrong: list[str]
+    expected: ExpectedCall, arguments: dict[str, Any] | None, score: float, invalid: list[str]
 ) -> None:
-    parameters, made = Parameters.of(expected, numbers_as_text=False), made_call(arguments)
-    assert parameters.compare(made) == (score, wrong)
-    assert parameters.scores([made]) == [score]
+    parameters, actual = Parameters.of(expected, numbers_as_text=False), actual_call(arguments)
+    assert parameters.compare(actual) == (score, invalid)
+    assert parameters.scores([actual]) == [score]
 
 
 @given(JSON, JSON, st.sampled_from(["exact", "unordered", "casefold", "contains", "any", "judge"]), st.booleans())
-def test_no_json_value_raises_and_each_agrees_with_itself(one: Any, other: Any, mode: str, text: object) -> None:
-    assert agrees(one, other, rule(mode), numbers_as_text=bool(text)) in {True, False, None}
+def test_no_json_value_raises_and_each_agrees_with_itself(first: Any, other: Any, mode: str, text: object) -> None:
+    assert agrees(first, other, rule(mode), numbers_as_text=bool(text)) in {True, False, None}
     if mode != "contains":
-        assert agrees(one, one, rule(mode), numbers_as_text=bool(text)) is True
+        assert agrees(first, first, rule(mode), numbers_as_text=bool(text)) is True
 
 
 @given(JSON)
-def test_no_json_value_raises_in_the_modes_with_operands(made: Any) -> None:
+def test_no_json_value_raises_in_the_modes_with_operands(actual: Any) -> None:
     schema = {"anyOf": [{"multipleOf": 0.1}, {"uniqueItems": True}, {"items": {"minLength": 1}}]}
-    for mode, operand in (("number", 1e300), ("regex", "(a|b)*"), ("one_of", [made]), ("json_schema", schema)):
-        assert agrees(operand, made, rule(mode)) in {True, False}
+    for mode, operand in (("number", 1e300), ("regex", "(a|b)*"), ("one_of", [actual]), ("json_schema", schema)):
+        assert agrees(operand, actual, rule(mode)) in {True, False}
 
 
 def test_a_value_nested_past_the_stack_or_too_large_agrees_with_nothing() -> None:
@@ -150,7 +149,7 @@ def test_no_number_and_a_pattern_without_end_agree_with_nothing() -> None:
     assert agrees(5, math.inf, rule("number", 1.0)) is False
 
 
-def test_a_number_at_the_tolerance_is_within_it_whatever_floats_make_of_the_difference() -> None:
+def test_a_number_at_the_tolerance_is_within_it_despite_rounding_of_the_difference() -> None:
     assert agrees(1.0, 1.1, rule("number", 0.1))
     assert agrees(-0.3, -0.1, rule("number", 0.2))
     assert not agrees(1.0, 1.1001, rule("number", 0.1))

@@ -1,4 +1,4 @@
-"""The page on tool scoring says what the code does."""
+"""The page on tool scoring describes the behaviour of the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from otel_agentic.truth import Case, ToolExpectation
 GUIDE = Path(__file__).parents[2] / "docs" / "tool-scoring.md"
 SEARCH = {"q": "rome", "n": 3}
 BOOK = {"name": "Ada", "time": "20:00"}
-MADE: dict[str, list[tuple[str, dict[str, Any]]]] = {
+ACTUAL: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "both": [("search", SEARCH), ("book", BOOK)],
     "search twice, then book": [("search", SEARCH), ("search", SEARCH), ("book", BOOK)],
     "book, then search": [("book", BOOK), ("search", SEARCH)],
@@ -42,18 +42,18 @@ def score(calls: list[tuple[str, dict[str, Any]]]) -> ToolScore:
 
 
 def test_the_ladder_has_these_rungs() -> None:
-    assert [row[0] for row in ladder()] == list(MADE)
+    assert [row[0] for row in ladder()] == list(ACTUAL)
 
 
 @pytest.mark.parametrize("row", ladder(), ids=lambda row: row[0])
 def test_each_rung_has_its_values_its_fault_and_its_sentence(row: list[str]) -> None:
-    made, selection, parameters, sequence, overall, fault, sentence = row
-    found = score(MADE[made])
+    actual, selection, parameters, sequence, overall, fault, sentence = row
+    result = score(ACTUAL[actual])
     dimensions = {"selection": float(selection), "parameters": float(parameters), "sequence": float(sequence)}
-    assert {**found.dimensions} == pytest.approx({**dimensions, "utilization": None}, abs=0.0005)
-    assert found.overall == pytest.approx(float(overall), abs=0.0005)
-    assert (found.outcome, fault_class(found.faults) or "") == ("fail" if fault else "pass", fault)
-    assert found.explanation == sentence
+    assert {**result.dimensions} == pytest.approx({**dimensions, "utilization": None}, abs=0.0005)
+    assert result.overall == pytest.approx(float(overall), abs=0.0005)
+    assert (result.outcome, fault_class(result.faults) or "") == ("fail" if fault else "pass", fault)
+    assert result.explanation == sentence
 
 
 def test_the_worked_examples_come_out_as_shown() -> None:

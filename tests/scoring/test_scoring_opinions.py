@@ -1,23 +1,21 @@
-"""What a judge says inside tool scoring: asked once for all, never the agent's fault when it fails."""
+"""Verdicts of a judge inside tool scoring: requested once for all, and a failing judge is never the agent's fault."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from otel_agentic.config import ScoringSettings
+from otel_agentic.config import JudgeSettings, ScoringSettings
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
 from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversations
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import CaseIndex, parse_cases
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.config import JudgeSettings
     from otel_agentic.conversations.model import Conversation, ToolCall
 
 BOOK: Final = {"tool_name": "book", "parameters": {"city": "Rome", "nights": 2}, "match": {"city": "judge"}}
@@ -25,13 +23,15 @@ FIND: Final = {"tool_name": "find"}
 
 
 class Knowing:
-    """A judge of answers, parameters and utilization that knows some verdicts by what is expected; 1.0 for the rest."""
+    """A judge of answers, parameters and utilization that knows some verdicts by the expected value; 1.0 for the rest."""
 
     name = "knowing"
     version = "1"
 
-    def __init__(self, said: dict[str, float | JudgeFailure] | None = None, kinds: Sequence[str] | None = None) -> None:
-        self.said = said or {}
+    def __init__(
+        self, stated: dict[str, float | JudgeFailure] | None = None, kinds: Sequence[str] | None = None
+    ) -> None:
+        self.stated = stated or {}
         self.kinds = frozenset(kinds or ("answer", "parameter", "utilization"))
         self.batches: list[list[Question]] = []
 
@@ -40,16 +40,16 @@ class Knowing:
         raise NotImplementedError((settings, argument))
 
     @property
-    def asked(self) -> list[Question]:
+    def request(self) -> list[Question]:
         return [question for batch in self.batches for question in batch]
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
         self.batches.append(list(questions))
-        return [self._verdict(self.said.get(question.expected, 1.0)) for question in questions]
+        return [self._verdict(self.stated.get(question.expected, 1.0)) for question in questions]
 
     @staticmethod
-    def _verdict(said: float | JudgeFailure) -> Verdict | JudgeFailure:
-        return said if isinstance(said, JudgeFailure) else Verdict(score=said, reasoning="as told")
+    def _verdict(stated: float | JudgeFailure) -> Verdict | JudgeFailure:
+        return stated if isinstance(stated, JudgeFailure) else Verdict(score=stated, reasoning="as scripted")
 
 
 FAILED: Final = JudgeFailure(reason="judge_error", message="timed out")
@@ -57,7 +57,7 @@ NOT_ASKED: Final = JudgeFailure(reason="budget_exhausted", message="over budget"
 
 
 def scores(
-    judge: Any, *made: Conversation, tools: list[dict[str, Any]], per_turn: bool = False, **settings: Any
+    judge: Any, *actual: Conversation, tools: list[dict[str, Any]], per_turn: bool = False, **settings: Any
 ) -> list[ConversationScore]:
     """Return the scores of conversations of one case."""
     fields = {key: settings.pop(key) for key in ("answer_threshold", "order", "alternatives") if key in settings}
@@ -72,7 +72,7 @@ def scores(
     else:
         case["tools"] = expected
     index = CaseIndex(parse_cases("d.jsonl", json.dumps(case)).require())
-    matched = [MatchedConversation(conversation=one, match=index.match(one)) for one in made]
+    matched = [MatchedConversation(conversation=item, match=index.match(item)) for item in actual]
     return score_conversations(matched, judge=judge, settings=ScoringSettings(**settings))
 
 
@@ -84,19 +84,19 @@ def booked(city: str = "Roma", **fields: Any) -> ToolCall:
     return tool_call("book", {"city": city, "nights": 2}, result=fields.pop("result", ""), span_id="s1", **fields)
 
 
-def test_a_parameter_that_only_a_judge_can_compare_is_asked_beside_the_answers_in_one_call() -> None:
+def test_a_parameter_that_only_a_judge_can_compare_is_asked_in_one_call_with_the_answers() -> None:
     judge = Knowing()
-    found = scores(judge, talk(booked()), talk(booked("Rom")), talk(booked("Rome")), tools=[BOOK])
-    assert ["pass"] * 3 == [one.outcome for one in found]
+    result = scores(judge, talk(booked()), talk(booked("Rom")), talk(booked("Rome")), tools=[BOOK])
+    assert ["pass"] * 3 == [item.outcome for item in result]
     assert [["answer", "parameter", "answer", "parameter", "answer"]] == [[q.kind for q in b] for b in judge.batches]
     assert (
         Question(kind="parameter", query="tool book, parameter city", expected='"Rome"', answer='"Roma"', threshold=0.7)
-        in judge.asked
+        in judge.request
     )
 
 
 @pytest.mark.parametrize(
-    ("said", "outcome", "reason"),
+    ("stated", "outcome", "reason"),
     [
         (0.7, "pass", None),
         (0.69, "fail", "tool_fault"),
@@ -105,24 +105,24 @@ def test_a_parameter_that_only_a_judge_can_compare_is_asked_beside_the_answers_i
     ],
 )
 def test_a_verdict_on_a_parameter_decides_and_a_failure_of_the_judge_does_not(
-    said: float | JudgeFailure, outcome: str, reason: str | None
+    stated: float | JudgeFailure, outcome: str, reason: str | None
 ) -> None:
-    (found,) = scores(Knowing({'"Rome"': said}), talk(booked()), tools=[BOOK])
-    (tools,) = found.tools
-    assert (outcome, reason) == (found.outcome, found.reason)
+    (result,) = scores(Knowing({'"Rome"': stated}), talk(booked()), tools=[BOOK])
+    (tools,) = result.tools
+    assert (outcome, reason) == (result.outcome, result.reason)
     assert (outcome, reason) == (tools.outcome, tools.reason)
     assert (tools.dimensions["parameters"] is None) == (outcome == "not_evaluated")
     assert [fault.parameter for fault in tools.faults] == (["city"] if outcome == "fail" else [])
 
 
 def test_another_wrong_parameter_fails_although_the_judge_failed() -> None:
-    wrong = tool_call("book", {"city": "Roma", "nights": 3}, result="")
-    (found,) = scores(Knowing({'"Rome"': FAILED}), talk(wrong), tools=[BOOK])
-    assert ("fail", "tool_fault") == (found.outcome, found.reason)
+    invalid = tool_call("book", {"city": "Roma", "nights": 3}, result="")
+    (match,) = scores(Knowing({'"Rome"': FAILED}), talk(invalid), tools=[BOOK])
+    assert ("fail", "tool_fault") == (match.outcome, match.reason)
 
 
-def test_what_the_judge_said_of_a_parameter_is_kept_as_evidence() -> None:
-    (found,) = scores(Knowing({'"Rome"': 0.9}), talk(booked()), tools=[BOOK])
+def test_the_verdict_on_a_parameter_is_stored_as_evidence() -> None:
+    (result,) = scores(Knowing({'"Rome"': 0.9}), talk(booked()), tools=[BOOK])
     assert {
         "tool": "book",
         "turn_index": 0,
@@ -132,31 +132,31 @@ def test_what_the_judge_said_of_a_parameter_is_kept_as_evidence() -> None:
         "score": 0.9,
         "agrees": True,
         "how": "judge",
-        "explanation": "as told",
-    } == found.tools[0].evidence["parameters"][0]
+        "explanation": "as scripted",
+    } == result.tools[0].evidence["parameters"][0]
 
 
 def test_evidence_has_one_record_a_parameter_however_often_a_pair_was_looked_at() -> None:
     milan = {**BOOK, "parameters": {"city": "Milan", "nights": 2}}
-    made = talk(booked("Milano"), booked("Roma", position=1))
-    (found,) = scores(Knowing(), made, tools=[BOOK], alternatives=[{"calls": [BOOK, milan]}])
-    assert [0, 1] == [record["position"] for record in found.tools[0].evidence["parameters"]]
+    actual = talk(booked("Milano"), booked("Roma", position=1))
+    (result,) = scores(Knowing(), actual, tools=[BOOK], alternatives=[{"calls": [BOOK, milan]}])
+    assert [0, 1] == [record["position"] for record in result.tools[0].evidence["parameters"]]
 
 
 def test_a_judge_that_takes_answers_only_is_asked_for_nothing_else() -> None:
     judge = Knowing(kinds=["answer"])
-    (found,) = scores(judge, talk(booked()), tools=[BOOK], judged_utilization=True)
-    assert ["answer"] == [question.kind for question in judge.asked]
-    assert ("not_evaluated", "no_data") == (found.outcome, found.reason)
+    (result,) = scores(judge, talk(booked()), tools=[BOOK], judged_utilization=True)
+    assert ["answer"] == [question.kind for question in judge.request]
+    assert ("not_evaluated", "no_data") == (result.outcome, result.reason)
     (exact,) = scores(ExactJudge(), talk(booked()), tools=[BOOK])
     assert "no_data" == exact.reason
 
 
 def test_the_threshold_of_the_case_holds_for_all_questions() -> None:
     judge = Knowing({'"Rome"': 0.5})
-    (found,) = scores(judge, talk(booked()), tools=[BOOK], answer_threshold=0.5)
-    assert "pass" == found.outcome
-    assert {0.5} == {question.threshold for question in judge.asked}
+    (result,) = scores(judge, talk(booked()), tools=[BOOK], answer_threshold=0.5)
+    assert "pass" == result.outcome
+    assert {0.5} == {question.threshold for question in judge.request}
 
 
 class Translating(Knowing):
@@ -166,28 +166,28 @@ class Translating(Knowing):
         self.batches.append(list(questions))
         same = {('"Rome"', '"Roma"'), ('"Milan"', '"Milano"')}
         right = [question.kind == "answer" or (question.expected, question.answer) in same for question in questions]
-        return [Verdict(score=float(one), reasoning="") for one in right]
+        return [Verdict(score=float(item), reasoning="") for item in right]
 
 
 def test_calls_of_one_name_are_paired_by_what_the_judge_says() -> None:
     cities = [{**BOOK, "parameters": {"city": city, "nights": 2}} for city in ("Rome", "Milan")]
     judge = Translating()
-    (found,) = scores(judge, talk(booked("Milano"), booked("Roma")), tools=cities)
-    assert "pass" == found.outcome
-    assert 4 == sum(question.kind == "parameter" for question in judge.asked)
+    (result,) = scores(judge, talk(booked("Milano"), booked("Roma")), tools=cities)
+    assert "pass" == result.outcome
+    assert 4 == sum(question.kind == "parameter" for question in judge.request)
 
 
 RESULT: Final = {"temperature": 11, "wind": 3, "sky": "grey", "seats": 2}
 
 
 def test_the_use_of_a_result_is_asked_only_where_it_is_wanted_and_the_data_do_not_tell() -> None:
-    found, used = tool_call("find", {"q": "x"}, result=RESULT), tool_call("find", {"q": "x"}, result={"code": "HAT136"})
+    match, used = tool_call("find", {"q": "x"}, result=RESULT), tool_call("find", {"q": "x"}, result={"code": "HAT136"})
     judge = Knowing()
-    scores(judge, talk(found), tools=[FIND], per_turn=True)
+    scores(judge, talk(match), tools=[FIND], per_turn=True)
     scores(judge, talk(used, answer="Done: HAT136"), tools=[FIND], per_turn=True, judged_utilization=True)
-    assert {"answer"} == {question.kind for question in judge.asked}
-    scores(judge, talk(found), tools=[FIND], per_turn=True, judged_utilization=True)
-    assert judge.asked[-1] == Question(
+    assert {"answer"} == {question.kind for question in judge.request}
+    scores(judge, talk(match), tools=[FIND], per_turn=True, judged_utilization=True)
+    assert judge.request[-1] == Question(
         kind="utilization",
         query='tool find, called with {"q": "x"}',
         expected='{"seats": 2, "sky": "grey", "temperature": 11, "wind": 3}',
@@ -197,27 +197,27 @@ def test_the_use_of_a_result_is_asked_only_where_it_is_wanted_and_the_data_do_no
 
 
 @pytest.mark.parametrize(
-    ("said", "utilization", "outcome"), [(0.9, 1.0, "pass"), (0.1, 0.0, "fail"), (FAILED, None, "pass")]
+    ("stated", "utilization", "outcome"), [(0.9, 1.0, "pass"), (0.1, 0.0, "fail"), (FAILED, None, "pass")]
 )
 def test_a_verdict_on_use_decides_for_a_turn_where_use_has_weight_and_a_failure_leaves_it_unknown(
-    said: float | JudgeFailure, utilization: float | None, outcome: str
+    stated: float | JudgeFailure, utilization: float | None, outcome: str
 ) -> None:
-    judge = Knowing({'{"seats": 2, "sky": "grey", "temperature": 11, "wind": 3}': said})
-    made = talk(tool_call("find", {}, result=RESULT, span_id="s9"))
-    wanted = [{"tool_name": "find"}]
-    asked: dict[str, Any] = {"tools": wanted, "judged_utilization": True}
-    (found,) = scores(judge, made, **asked, per_turn=True, turn_rule="both")
-    assert (utilization, "pass") == (found.tools[0].dimensions["utilization"], found.outcome)
+    judge = Knowing({'{"seats": 2, "sky": "grey", "temperature": 11, "wind": 3}': stated})
+    actual = talk(tool_call("find", {}, result=RESULT, span_id="s9"))
+    expected = [{"tool_name": "find"}]
+    request: dict[str, Any] = {"tools": expected, "judged_utilization": True}
+    (match,) = scores(judge, actual, **request, per_turn=True, turn_rule="both")
+    assert (utilization, "pass") == (match.tools[0].dimensions["utilization"], match.outcome)
     weights = {"selection": 1.0, "utilization": 1.0}
-    (found,) = scores(judge, made, **asked, per_turn=True, turn_rule="both", tool_weights=weights)
-    (tools,) = found.tools
+    (match,) = scores(judge, actual, **request, per_turn=True, turn_rule="both", tool_weights=weights)
+    (tools,) = match.tools
     assert (utilization, outcome) == (tools.dimensions["utilization"], tools.outcome)
-    assert (["unused_result"] if said == 0.1 else []) == [fault.kind for fault in tools.faults]
+    assert (["unused_result"] if stated == 0.1 else []) == [fault.kind for fault in tools.faults]
     if utilization is not None:
         (record,) = tools.evidence["utilization"]
         assert ("judge", "s9", utilization) == (record["how"], record["span_id"], record["score"])
-    (whole,) = scores(judge, made, **asked, tool_weights=weights)
-    assert (utilization, "pass") == (whole.tools[0].dimensions["utilization"], whole.outcome)
+    (full,) = scores(judge, actual, **request, tool_weights=weights)
+    assert (utilization, "pass") == (full.tools[0].dimensions["utilization"], full.outcome)
 
 
 def test_nothing_is_asked_of_an_empty_result_or_where_nothing_followed() -> None:
@@ -225,13 +225,13 @@ def test_nothing_is_asked_of_an_empty_result_or_where_nothing_followed() -> None
     silent = replace(turn("Go", None, tool_call("find", {}, result=RESULT)), answer_captured=False)
     scores(judge, talk(tool_call("find", {}, result=[])), tools=[FIND], per_turn=True, judged_utilization=True)
     scores(judge, conversation(silent), tools=[FIND], per_turn=True, judged_utilization=True)
-    assert {"answer"} == {question.kind for question in judge.asked}
+    assert {"answer"} == {question.kind for question in judge.request}
 
 
 def test_the_same_conversation_asks_the_same_questions_in_the_same_order() -> None:
     judges = [Knowing(), Knowing()]
     for judge in judges:
-        made = talk(booked(), tool_call("find", {}, result=RESULT), booked("Rom"))
-        scores(judge, made, tools=[BOOK, FIND, BOOK], judged_utilization=True)
-    assert judges[0].asked == judges[1].asked
-    assert 4 == len(judges[0].asked)
+        actual = talk(booked(), tool_call("find", {}, result=RESULT), booked("Rom"))
+        scores(judge, actual, tools=[BOOK, FIND, BOOK], judged_utilization=True)
+    assert judges[0].request == judges[1].request
+    assert 4 == len(judges[0].request)

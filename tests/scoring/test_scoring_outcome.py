@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
@@ -26,12 +27,9 @@ from otel_agentic.scoring.outcome import BATCH, align_turns
 from otel_agentic.truth import CaseIndex, Label, Match, parse_cases
 from tests.snapshots import opening
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 def call(name: str, **fields: Any) -> ToolCall:
-    made = ToolCall(
+    actual = ToolCall(
         name=name,
         kind="tool",
         step=1,
@@ -47,7 +45,7 @@ def call(name: str, **fields: Any) -> ToolCall:
         agent_name=None,
         source="span",
     )
-    return replace(made, **fields)
+    return replace(actual, **fields)
 
 
 def turn(query: str | None, answer: str | None, *calls: ToolCall, captured: bool = True) -> Turn:
@@ -82,7 +80,7 @@ def conversation(
         link_method="explicit",
         case_id="x",
         verdict=verdict,
-        turns=tuple(replace(one, index=place) for place, one in enumerate(turns)),
+        turns=tuple(replace(item, index=position) for position, item in enumerate(turns)),
     )
 
 
@@ -91,11 +89,11 @@ def index_of(*turns: dict[str, Any], **fields: Any) -> CaseIndex:
 
 
 def scored(
-    index: CaseIndex, made: Conversation, *, verdict: bool | None = None, judge: Any = None, **rules: Any
+    index: CaseIndex, actual: Conversation, *, verdict: bool | None = None, judge: Any = None, **rules: Any
 ) -> ConversationScore:
     label = None if verdict is None else Label(conversation_id="c1", case_id=None, verdict=verdict, line=2)
     return score_conversation(
-        made, index.match(made, label), label, judge=judge or ExactJudge(), settings=ScoringSettings(**rules)
+        actual, index.match(actual, label), label, judge=judge or ExactJudge(), settings=ScoringSettings(**rules)
     )
 
 
@@ -112,19 +110,19 @@ BOOK = {"tools": {"calls": [{"tool_name": "book"}]}}
 
 
 def test_a_conversation_passes_when_every_needed_part_passed() -> None:
-    found = scored(index_of(PARIS, ROME), conversation(SAY_PARIS, SAY_ROME))
-    assert (found.outcome, found.reason, found.outcome_source, found.match_method) == (
+    result = scored(index_of(PARIS, ROME), conversation(SAY_PARIS, SAY_ROME))
+    assert (result.outcome, result.reason, result.outcome_source, result.match_method) == (
         "pass",
         None,
         "computed",
         "case_id",
     )
-    assert [(one.case_turn_index, one.outcome) for one in found.turns] == [(0, "pass"), (1, "pass")]
-    assert [one.answer_score for one in found.turns] == pytest.approx([1.0, 1.0], abs=0.01)
+    assert [(item.case_turn_index, item.outcome) for item in result.turns] == [(0, "pass"), (1, "pass")]
+    assert [item.answer_score for item in result.turns] == pytest.approx([1.0, 1.0], abs=0.01)
 
 
 @pytest.mark.parametrize(
-    ("index", "made", "reason"),
+    ("index", "actual", "reason"),
     [
         (index_of(PARIS, ROME), conversation(SAY_PARIS, SAY_OSLO), "wrong_answer"),
         (index_of(PARIS), conversation(turn("Capital of France?", None)), "wrong_answer"),
@@ -135,17 +133,17 @@ def test_a_conversation_passes_when_every_needed_part_passed() -> None:
         (index_of(outputs=["327"]), conversation(turn("x", "It costs $328.")), "output_not_said"),
     ],
 )
-def test_one_failing_part_settles_a_fail(index: CaseIndex, made: Conversation, reason: str) -> None:
-    found = scored(index, made)
-    assert (found.outcome, found.reason, found.computed_reason) == ("fail", reason, reason)
-    assert found.explanation
+def test_one_failing_part_settles_a_fail(index: CaseIndex, actual: Conversation, reason: str) -> None:
+    result = scored(index, actual)
+    assert (result.outcome, result.reason, result.computed_reason) == ("fail", reason, reason)
+    assert result.explanation
 
 
 NOT_SEEN = turn(None, None, captured=False)
 
 
 @pytest.mark.parametrize(
-    ("index", "made", "reason"),
+    ("index", "actual", "reason"),
     [
         (index_of(PARIS), conversation(), "empty"),
         (index_of(), conversation(SAY_PARIS), "no_data"),
@@ -165,19 +163,19 @@ NOT_SEEN = turn(None, None, captured=False)
         (index_of(PARIS, reviewed=False), conversation(SAY_OSLO), "unreviewed"),
     ],
 )
-def test_what_cannot_be_told_is_not_evaluated_with_its_reason(
-    index: CaseIndex, made: Conversation, reason: str
+def test_an_undecidable_conversation_is_not_evaluated_with_its_reason(
+    index: CaseIndex, actual: Conversation, reason: str
 ) -> None:
-    found = scored(index, made)
-    assert (found.outcome, found.reason, found.outcome_source) == ("not_evaluated", reason, "computed")
-    assert (found.answer_outcome, found.tool_outcome, found.both_outcome) == ("not_evaluated",) * 3
+    result = scored(index, actual)
+    assert (result.outcome, result.reason, result.outcome_source) == ("not_evaluated", reason, "computed")
+    assert (result.answer_outcome, result.tool_outcome, result.both_outcome) == ("not_evaluated",) * 3
 
 
 def test_an_ambiguous_conversation_tells_its_candidates() -> None:
     match = Match(case=None, method=None, confidence=None, candidates=("a", "b"), warning=None, reason="ambiguous")
-    found = score_conversation(conversation(SAY_PARIS), match, judge=ExactJudge(), settings=ScoringSettings())
-    assert (found.reason, found.explanation) == ("ambiguous", "fits a, b equally")
-    assert [one.reason for one in found.turns] == ["ambiguous"]
+    result = score_conversation(conversation(SAY_PARIS), match, judge=ExactJudge(), settings=ScoringSettings())
+    assert (result.reason, result.explanation) == ("ambiguous", "fits a, b equally")
+    assert [item.reason for item in result.turns] == ["ambiguous"]
 
 
 SAY_NOTHING = turn("Capital of Spain?", None)
@@ -199,43 +197,43 @@ def test_without_the_queries_that_would_find_a_case_the_content_is_what_is_missi
     cases: list[dict[str, Any]], turns: list[Turn], named: str | None, reason: str
 ) -> None:
     index = CaseIndex(parse_cases("d.jsonl", "\n".join(map(json.dumps, cases))).require())
-    made = replace(conversation(*turns), case_id=named)
-    assert reason == scored(index, made).reason
+    actual = replace(conversation(*turns), case_id=named)
+    assert reason == scored(index, actual).reason
 
 
 def test_a_turn_that_an_end_mark_proves_missing_fails_without_a_conversation_id_too() -> None:
-    made = replace(derived("trace", SAY_PARIS), closed_by="end_mark")
-    assert "missing_turn" == scored(index_of(PARIS, ROME), made).reason
+    actual = replace(derived("trace", SAY_PARIS), closed_by="end_mark")
+    assert "missing_turn" == scored(index_of(PARIS, ROME), actual).reason
     assert "missing_turn" == scored(index_of(PARIS, ROME), derived("trace", SAY_PARIS), strict_turns=True).reason
 
 
-def test_a_conversation_that_fails_by_what_it_holds_fails_whatever_is_missing() -> None:
-    found = scored(index_of(PARIS, ROME), derived("trace", turn("Capital of France?", "It is Oslo.")))
-    assert (found.outcome, found.reason, found.partial) == ("fail", "wrong_answer", True)
+def test_a_conversation_that_fails_by_its_content_fails_even_if_parts_are_missing() -> None:
+    result = scored(index_of(PARIS, ROME), derived("trace", turn("Capital of France?", "It is Oslo.")))
+    assert (result.outcome, result.reason, result.partial) == ("fail", "wrong_answer", True)
 
 
 def test_a_known_failing_part_outweighs_one_that_could_not_be_evaluated() -> None:
-    found = scored(index_of(PARIS, ROME), conversation(turn("Capital of France?", None, captured=False), SAY_OSLO))
-    assert (found.outcome, found.reason) == ("fail", "wrong_answer")
+    result = scored(index_of(PARIS, ROME), conversation(turn("Capital of France?", None, captured=False), SAY_OSLO))
+    assert (result.outcome, result.reason) == ("fail", "wrong_answer")
     unknown = scored(index_of(PARIS, ROME), conversation(turn("Capital of France?", None, captured=False), SAY_ROME))
     assert (unknown.outcome, unknown.reason) == ("not_evaluated", "content_not_captured")
 
 
 def test_a_draft_keeps_its_rows_and_has_no_outcome() -> None:
-    found = scored(index_of({**PARIS, **BOOK}, reviewed=False), conversation(SAY_PARIS))
-    assert (found.reason, found.explanation) == snapshot(
+    result = scored(index_of({**PARIS, **BOOK}, reviewed=False), conversation(SAY_PARIS))
+    assert (result.reason, result.explanation) == snapshot(
         ("unreviewed", "case 'x' is a draft that has not been reviewed")
     )
-    assert [one.answer_outcome for one in found.turns] == ["pass"]
-    assert [one.answer_score for one in found.turns] == pytest.approx([1.0], abs=0.01)
-    assert ["missing"] == [fault.kind for tools in found.tools for fault in tools.faults]
+    assert [item.answer_outcome for item in result.turns] == ["pass"]
+    assert [item.answer_score for item in result.turns] == pytest.approx([1.0], abs=0.01)
+    assert ["missing"] == [fault.kind for tools in result.tools for fault in tools.faults]
 
 
 UNSEEN = turn("Capital of France?", None, captured=False)
 
 
 @pytest.mark.parametrize(
-    ("index", "made", "settings", "partial"),
+    ("index", "actual", "settings", "partial"),
     [
         (index_of(PARIS, ROME), conversation(UNSEEN, SAY_OSLO), {}, True),
         (index_of(PARIS, ROME), conversation(turn("Capital of France?", "Oslo"), closed_by="idle"), {}, True),
@@ -246,18 +244,18 @@ UNSEEN = turn("Capital of France?", None, captured=False)
         (index_of({**PARIS, **BOOK}, ROME), conversation(UNSEEN, SAY_OSLO), {"turn_rule": "both"}, True),
     ],
 )
-def test_a_fail_beside_parts_that_could_not_be_evaluated_is_partial(
-    index: CaseIndex, made: Conversation, settings: dict[str, Any], *, partial: bool
+def test_a_fail_with_parts_that_could_not_be_evaluated_is_partial(
+    index: CaseIndex, actual: Conversation, settings: dict[str, Any], *, partial: bool
 ) -> None:
-    assert scored(index, made, **settings).partial == partial
+    assert scored(index, actual, **settings).partial == partial
 
 
-def test_a_turn_says_why_its_answer_is_no_pass_whatever_else_decides() -> None:
+def test_a_turn_states_why_its_answer_is_no_pass_even_if_another_part_decides() -> None:
     index = index_of({**PARIS, **BOOK}, ROME, {"query": "Thanks"})
-    made = conversation(UNSEEN, SAY_OSLO, turn("Thanks", "Bye"))
-    found = scored(index, made, turn_rule="tools")
-    assert ["content_not_captured", "wrong_answer", "no_data"] == [one.answer_reason for one in found.turns]
-    assert [None] == [one.answer_reason for one in scored(index_of(PARIS), conversation(SAY_PARIS)).turns]
+    actual = conversation(UNSEEN, SAY_OSLO, turn("Thanks", "Bye"))
+    result = scored(index, actual, turn_rule="tools")
+    assert ["content_not_captured", "wrong_answer", "no_data"] == [item.answer_reason for item in result.turns]
+    assert [None] == [item.answer_reason for item in scored(index_of(PARIS), conversation(SAY_PARIS)).turns]
 
 
 def test_strict_turns_fail_missing_and_extra_turns() -> None:
@@ -308,21 +306,21 @@ BOOKED = turn("Book it", "done", call("book"))
     ],
 )
 def test_all_three_turn_rules_are_computed_and_the_setting_chooses(first: Turn, outcomes: tuple[str, str, str]) -> None:
-    made = conversation(first, BOOKED)
-    for place, rule in enumerate(("answer", "tools", "both")):
-        found = scored(MIXED, made, turn_rule=rule)
-        assert (found.answer_outcome, found.tool_outcome, found.both_outcome) == outcomes
-        assert found.outcome == outcomes[place]
-        assert found.turns[0].outcome == outcomes[place]
+    actual = conversation(first, BOOKED)
+    for index, rule in enumerate(("answer", "tools", "both")):
+        result = scored(MIXED, actual, turn_rule=rule)
+        assert (result.answer_outcome, result.tool_outcome, result.both_outcome) == outcomes
+        assert result.outcome == outcomes[index]
+        assert result.turns[0].outcome == outcomes[index]
 
 
 def test_conversation_level_tools_and_outputs_count_under_every_rule() -> None:
-    found = scored(index_of(PARIS, tools=BOOK["tools"]), conversation(SAY_PARIS))
-    assert (found.answer_outcome, found.tool_outcome, found.both_outcome) == ("fail",) * 3
-    said = scored(
+    result = scored(index_of(PARIS, tools=BOOK["tools"]), conversation(SAY_PARIS))
+    assert (result.answer_outcome, result.tool_outcome, result.both_outcome) == ("fail",) * 3
+    stated = scored(
         index_of(outputs=["23,553", 4, "Blue Room"]), conversation(turn("x", "$23553 for the blue  room, 4 days"))
     )
-    assert (said.outcome, said.missing_outputs) == ("pass", ())
+    assert (stated.outcome, stated.missing_outputs) == ("pass", ())
 
 
 def test_a_given_verdict_sets_the_outcome_labels_before_case_before_event() -> None:
@@ -343,16 +341,16 @@ def test_a_given_verdict_sets_the_outcome_labels_before_case_before_event() -> N
 
 
 def test_a_label_decides_even_a_conversation_that_matches_no_case() -> None:
-    found = scored(index_of(PARIS, agent="other"), conversation(turn("Hi", "x")), verdict=True)
-    assert (found.outcome, found.outcome_source, found.case_id) == ("pass", "labels", None)
-    assert (found.computed_outcome, found.computed_reason) == ("not_evaluated", "unmatched")
+    result = scored(index_of(PARIS, agent="other"), conversation(turn("Hi", "x")), verdict=True)
+    assert (result.outcome, result.outcome_source, result.case_id) == ("pass", "labels", None)
+    assert (result.computed_outcome, result.computed_reason) == ("not_evaluated", "unmatched")
 
 
 @pytest.mark.parametrize("verdict", [True, False])
-def test_rows_and_faults_are_there_whatever_a_verdict_says(*, verdict: bool) -> None:
-    found = scored(index_of({**PARIS, **BOOK}), conversation(SAY_OSLO), verdict=verdict, turn_rule="both")
-    assert ("fail", "wrong_answer") == (found.computed_outcome, found.computed_reason)
-    assert ["missing"] == [fault.kind for tools in found.tools for fault in tools.faults]
+def test_rows_and_faults_are_present_under_any_annotated_verdict(*, verdict: bool) -> None:
+    result = scored(index_of({**PARIS, **BOOK}), conversation(SAY_OSLO), verdict=verdict, turn_rule="both")
+    assert ("fail", "wrong_answer") == (result.computed_outcome, result.computed_reason)
+    assert ["missing"] == [fault.kind for tools in result.tools for fault in tools.faults]
 
 
 def test_a_mean_that_misses_the_threshold_by_rounding_reaches_it() -> None:
@@ -365,18 +363,18 @@ def test_a_case_sets_its_own_thresholds_and_a_score_at_the_threshold_passes() ->
     judge = Scripted([0.5])
     assert scored(index_of(PARIS, answer_threshold=0.5), conversation(SAY_PARIS), judge=judge).outcome == "pass"
     assert scored(index_of(PARIS), conversation(SAY_PARIS), judge=Scripted([0.69])).outcome == "fail"
-    assert judge.asked[0].threshold == 0.5
+    assert judge.question[0].threshold == 0.5
 
 
 class Scripted:
-    """A judge that gives the scores it was told."""
+    """A judge that returns scripted scores."""
 
     name = "scripted"
     version = "1"
 
     def __init__(self, scores: Sequence[float]) -> None:
         self.scores = list(scores)
-        self.asked: list[Question] = []
+        self.question: list[Question] = []
         self.calls = 0
 
     @classmethod
@@ -385,7 +383,7 @@ class Scripted:
 
     def judge(self, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
         self.calls += 1
-        self.asked += questions
+        self.question += questions
         return [Verdict(score=self.scores.pop(0), reasoning="told") for _ in questions if self.scores]
 
 
@@ -395,7 +393,7 @@ class Raising(Scripted):
 
 
 class Strange(Scripted):
-    """A judge that answers with whatever it was given."""
+    """A judge that returns the objects it was recorded with."""
 
     def __init__(self, what: Any) -> None:
         super().__init__([])
@@ -416,7 +414,7 @@ class Refusing(Scripted):
 
 
 @pytest.mark.parametrize(
-    ("judge", "reason", "told"),
+    ("judge", "reason", "message"),
     [
         (Scripted([float("nan")]), "judge_error", "judge scripted gave score nan; allowed: 0 to 1"),
         (Scripted([1e9]), "judge_error", "judge scripted gave score 1000000000.0; allowed: 0 to 1"),
@@ -429,25 +427,25 @@ class Refusing(Scripted):
         (Nothing([]), "judge_error", "judge scripted raised TypeError: 'NoneType' object is not iterable"),
     ],
 )
-def test_a_failure_of_the_judge_is_never_one_of_the_agent(judge: Any, reason: str, told: str) -> None:
-    found = scored(index_of(PARIS), conversation(SAY_PARIS), judge=judge)
-    assert (found.outcome, found.reason) == ("not_evaluated", reason)
-    assert found.explanation == f"answer of turn 1: {told}"
+def test_a_failure_of_the_judge_is_never_one_of_the_agent(judge: Any, reason: str, message: str) -> None:
+    result = scored(index_of(PARIS), conversation(SAY_PARIS), judge=judge)
+    assert (result.outcome, result.reason) == ("not_evaluated", reason)
+    assert result.explanation == f"answer of turn 1: {message}"
 
 
 def test_the_judge_is_asked_in_batches_and_each_conversation_gets_its_own_verdicts() -> None:
     index = index_of(PARIS)
-    made = conversation(SAY_PARIS)
+    actual = conversation(SAY_PARIS)
     count = BATCH + 2
-    judge = Scripted([place % 2 for place in range(count)])
-    matched = [MatchedConversation(conversation=made, match=index.match(made)) for _ in range(count)]
-    found = score_conversations(matched, judge=judge, settings=ScoringSettings())
-    assert [one.outcome for one in found] == ["fail", "pass"] * (count // 2)
+    judge = Scripted([position % 2 for position in range(count)])
+    matched = [MatchedConversation(conversation=actual, match=index.match(actual)) for _ in range(count)]
+    result = score_conversations(matched, judge=judge, settings=ScoringSettings())
+    assert [item.outcome for item in result] == ["fail", "pass"] * (count // 2)
     assert judge.calls == 2
 
 
 @pytest.mark.parametrize(
-    ("expected", "made", "pairs"),
+    ("expected", "actual", "pairs"),
     [
         (["a b", "c d"], ["a b", "c d"], {0: 0, 1: 1}),
         (["a b", "c d"], ["c d"], {0: 1}),
@@ -459,9 +457,9 @@ def test_the_judge_is_asked_in_batches_and_each_conversation_gets_its_own_verdic
     ],
 )
 def test_turns_are_aligned_in_order_by_their_queries(
-    expected: list[str | None], made: list[str | None], pairs: dict[int, int]
+    expected: list[str | None], actual: list[str | None], pairs: dict[int, int]
 ) -> None:
-    assert align_turns(expected, made) == pairs
+    assert align_turns(expected, actual) == pairs
 
 
 JSON = st.recursive(
@@ -495,13 +493,12 @@ EVERYTHING = index_of(
     st.sampled_from(["end_mark", "end_of_input", "idle", None]),
     st.sampled_from(["answer", "tools", "both"]),
 )
-@settings(max_examples=60)
 def test_no_conversation_raises_and_every_outcome_has_its_reason(
     turns: list[Turn], closed_by: ClosedBy | None, rule: str
 ) -> None:
-    found = scored(EVERYTHING, conversation(*turns, closed_by=closed_by), turn_rule=rule)
-    assert (found.outcome == "pass") == (found.reason is None)
-    rows: list[TurnScore | ToolScore] = [*found.turns, *found.tools]
+    result = scored(EVERYTHING, conversation(*turns, closed_by=closed_by), turn_rule=rule)
+    assert (result.outcome == "pass") == (result.reason is None)
+    rows: list[TurnScore | ToolScore] = [*result.turns, *result.tools]
     for row in rows:
         assert (row.outcome == "pass") == (row.reason is None)
         assert row.explanation

@@ -1,4 +1,4 @@
-"""An expected output is said in whatever way people write it, and never by chance."""
+"""An expected output is recognised in any notation that people use, and never by chance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from otel_agentic.scoring.answers import contains
+from otel_agentic.scoring.parts import contains
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from otel_agentic.scoring.answers import contains
         ("half of it is 0.5", 0.5),
     ],
 )
-def test_numbers_dates_and_times_are_said_by_value(answer: str, output: str | float) -> None:
+def test_numbers_dates_and_times_are_recognised_by_value(answer: str, output: str | float) -> None:
     assert contains(answer, output)
 
 
@@ -44,23 +44,23 @@ def test_numbers_dates_and_times_are_said_by_value(answer: str, output: str | fl
         ("There are 10 digits.", 10**400),
     ],
 )
-def test_what_only_looks_alike_is_not_said(answer: str, output: str | float) -> None:
+def test_a_text_that_only_looks_similar_is_not_recognised(answer: str, output: str | float) -> None:
     assert not contains(answer, output)
 
 
-_TOLD = "You get 1628 back.\nThank you for 12 stays.\n7"
+_MESSAGE = "You get 1628 back.\nThank you for 12 stays.\n7"
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        json.dumps({"answer": _TOLD, "done": True}),
-        json.dumps([{"parts": [_TOLD]}]),
-        json.dumps(_TOLD),
-        json.dumps(json.dumps({"answer": _TOLD})),
-        json.dumps({"content": json.dumps({"answer": _TOLD})}),
-        f"```json\n{json.dumps({'answer': _TOLD})}\n```",
-        f"Result: {json.dumps({'answer': _TOLD})[:-2]}",  # cut, so that it is JSON no more
+        json.dumps({"answer": _MESSAGE, "done": True}),
+        json.dumps([{"parts": [_MESSAGE]}]),
+        json.dumps(_MESSAGE),
+        json.dumps(json.dumps({"answer": _MESSAGE})),
+        json.dumps({"content": json.dumps({"answer": _MESSAGE})}),
+        f"```json\n{json.dumps({'answer': _MESSAGE})}\n```",
+        f"Result: {json.dumps({'answer': _MESSAGE})[:-2]}",  # cut, so that it is JSON no more
     ],
 )
 def test_an_answer_in_json_says_what_its_texts_say(answer: str) -> None:
@@ -80,7 +80,7 @@ def test_a_path_or_a_text_with_backslashes_says_no_number_by_chance(answer: str,
     assert not contains(answer, output)
 
 
-def test_numbers_among_the_values_of_json_are_said() -> None:
+def test_numbers_among_the_values_of_json_are_recognised() -> None:
     assert contains('{"refund": 1628, "fees": [12.50]}', "1628")
     assert contains('{"refund": 1628, "fees": [12.50]}', 12.5)
     assert not contains('{"refund": 1628}', 16)

@@ -6,8 +6,10 @@ import gzip
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from math import comb
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,6 @@ from otel_agentic.conversations.model import Conversation, ConversationId, ToolC
 from otel_agentic.judges import ExactJudge
 from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversations
 from otel_agentic.truth import CaseIndex, Label, read_cases, read_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 Spans = list[dict[str, Any]]
 
@@ -71,7 +69,7 @@ def turn_of(spans: Spans) -> tuple[str, str | None, Turn]:
         query=text_of(query, "user"),
         query_captured=query is not None,
         answer=text_of(answer, "assistant"),
-        # A turn that ends without an answer has no output message; the query tells that content is recorded at all.
+        # A turn that ends without an answer has no output message; the query shows that content is recorded at all.
         answer_captured=query is not None,
         error=None,
         calls=tuple(call_of(span, position) for position, span in enumerate(tools)),
@@ -91,8 +89,8 @@ def conversations(path: Path) -> list[Conversation]:
         turns[conversation_id].append(turn)
         cases[conversation_id] = cases.get(conversation_id) or case_id
     return [
-        conversation_of(name, cases[name], sorted(found, key=lambda turn: turn.started_ns))
-        for name, found in turns.items()
+        conversation_of(name, cases[name], sorted(result, key=lambda turn: turn.started_ns))
+        for name, result in turns.items()
     ]
 
 
@@ -129,8 +127,8 @@ def labels(folder: Path) -> Mapping[str, Label]:
 
 def scores_of(folder: Path, file: str) -> list[ConversationScore]:
     index = CaseIndex(read_cases(folder / "cases.jsonl").require())
-    made = conversations(folder / file)
-    matched = [MatchedConversation(conversation=one, match=index.match(one)) for one in made]
+    actual = conversations(folder / file)
+    matched = [MatchedConversation(conversation=item, match=index.match(item)) for item in actual]
     return score_conversations(matched, judge=ExactJudge(), settings=ScoringSettings())
 
 
@@ -143,27 +141,27 @@ def test_spans_and_cases_alone_give_the_expected_number_of_correct_conversations
     folder: Path, scores: list[ConversationScore], labels: Mapping[str, Label]
 ) -> None:
     expected = json.loads((folder / "expected.json").read_text())["from_spans_and_cases"]
-    assert sum(one.outcome == "pass" for one in scores) == expected["correct"]
-    agrees = sum((one.outcome == "pass") == labels[one.conversation_id].verdict for one in scores)
+    assert sum(item.outcome == "pass" for item in scores) == expected["correct"]
+    agrees = sum((item.outcome == "pass") == labels[item.conversation_id].verdict for item in scores)
     assert agrees == expected["agrees_with_label"]
-    assert {one.outcome for one in scores} == {"pass", "fail"}
+    assert {item.outcome for item in scores} == {"pass", "fail"}
 
 
 def test_pass_pow_k_over_cases_is_the_expected_row(folder: Path, scores: list[ConversationScore]) -> None:
     expected = json.loads((folder / "expected.json").read_text())["from_spans_and_cases"]["per_case_pass_pow_k"]
     by_case: dict[str | None, list[bool]] = defaultdict(list)
-    for one in scores:
-        by_case[one.case_id].append(one.outcome == "pass")
+    for item in scores:
+        by_case[item.case_id].append(item.outcome == "pass")
     for k, value in expected.items():
         shares = [comb(sum(passes), int(k)) / comb(len(passes), int(k)) for passes in by_case.values()]
         assert sum(shares) / len(shares) == pytest.approx(value)
 
 
 def test_no_right_case_is_called_wrong_ground_truth(scores: list[ConversationScore]) -> None:
-    assert [one.warning for one in scores if one.warning] == []
+    assert [item.warning for item in scores if item.warning] == []
 
 
-def test_without_content_nothing_is_scored_and_it_is_said(folder: Path) -> None:
-    assert {(one.outcome, one.reason) for one in scores_of(folder, "variant-nocontent.jsonl.gz")} == {
+def test_without_content_nothing_is_scored_and_the_reason_is_stated(folder: Path) -> None:
+    assert {(item.outcome, item.reason) for item in scores_of(folder, "variant-nocontent.jsonl.gz")} == {
         ("not_evaluated", "content_not_captured")
     }

@@ -1,4 +1,4 @@
-"""Expectations of turns beside one of the whole conversation, and which faults the tools failed by."""
+"""Expectations of turns together with one of the whole conversation, and the faults that made the tools fail."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation, ToolCall
 
 
-def score(made: Conversation, **case: Any) -> ConversationScore:
+def score(actual: Conversation, **case: Any) -> ConversationScore:
     index = CaseIndex(parse_cases("d.jsonl", json.dumps({"case_id": "x", **case})).require())
-    return score_conversation(made, index.match(made), judge=ExactJudge(), settings=ScoringSettings())
+    return score_conversation(actual, index.match(actual), judge=ExactJudge(), settings=ScoringSettings())
 
 
 def expects(*names: str, **rules: Any) -> dict[str, Any]:
@@ -38,27 +38,27 @@ def trip(*more: ToolCall) -> Conversation:
 
 @pytest.mark.parametrize("second", [{}, {"tools": {"calls": []}}])
 def test_what_a_turn_expects_is_no_extra_call_to_the_conversation_and_the_other_way_round(second: Any) -> None:
-    found = score(
+    result = score(
         trip(), turns=[{"query": "Find", "tools": expects("find")}, {"query": "Book", **second}], tools=expects("book")
     )
-    assert "pass" == found.outcome
-    assert {1.0} == {tools.dimensions["selection"] for tools in found.tools}
+    assert "pass" == result.outcome
+    assert {1.0} == {tools.dimensions["selection"] for tools in result.tools}
 
 
 def test_a_call_that_neither_expects_is_extra_to_the_conversation() -> None:
-    made = trip(tool_call("drop", {}, result="3", position=1))
-    found = score(made, turns=[{"query": "Find", "tools": expects("find")}, {"query": "Book"}], tools=expects("book"))
-    assert [("spurious", "drop")] == [(fault.kind, fault.tool_name) for tools in found.tools for fault in tools.faults]
+    actual = trip(tool_call("drop", {}, result="3", position=1))
+    match = score(actual, turns=[{"query": "Find", "tools": expects("find")}, {"query": "Book"}], tools=expects("book"))
+    assert [("spurious", "drop")] == [(fault.kind, fault.tool_name) for tools in match.tools for fault in tools.faults]
 
 
 def test_what_the_conversation_forbids_stays_forbidden_where_a_turn_expects_it() -> None:
     turns = [{"query": "Find", "tools": expects("find")}, {"query": "Book"}]
-    found = score(trip(), turns=turns, tools=expects("book", forbidden=["find"]))
-    assert ("fail", "tool_fault") == (found.outcome, found.reason)
+    result = score(trip(), turns=turns, tools=expects("book", forbidden=["find"]))
+    assert ("fail", "tool_fault") == (result.outcome, result.reason)
 
 
 def test_a_stated_value_that_a_call_of_the_turn_found_contradicts_nothing_for_the_conversation() -> None:
-    made = conversation(
+    actual = conversation(
         turn(
             "Go",
             "The total is 330.",
@@ -67,8 +67,8 @@ def test_a_stated_value_that_a_call_of_the_turn_found_contradicts_nothing_for_th
         ),
         closed_by="end_of_input",
     )
-    found = score(made, turns=[{"query": "Go", "tools": expects("find")}], tools=expects("book"))
-    assert [] == [fault.kind for tools in found.tools for fault in tools.faults]
+    match = score(actual, turns=[{"query": "Go", "tools": expects("find")}], tools=expects("book"))
+    assert [] == [fault.kind for tools in match.tools for fault in tools.faults]
 
 
 def busy(**fields: Any) -> ToolCall:
@@ -76,9 +76,9 @@ def busy(**fields: Any) -> ToolCall:
 
 
 @pytest.mark.parametrize(
-    ("calls", "told"),
+    ("calls", "message"),
     [
-        # Never made: the error counts, and the missing call says that it was tried.
+        # Never made: the error counts, and the missing call states that it was tried.
         ([busy()], [("missing", True, 1), ("errored", True, None)]),
         # Made good, although the tools failed by something else.
         (
@@ -91,17 +91,17 @@ def busy(**fields: Any) -> ToolCall:
         ([tool_call("book", {}, result="ok"), busy(position=1)], [("errored", False, None)]),
     ],
 )
-def test_an_error_counts_where_no_later_call_made_it_good(calls: list[ToolCall], told: list[Any]) -> None:
-    made = conversation(turn("Book", "ok", *calls), closed_by="end_of_input")
-    (tools,) = score(made, turns=[{"query": "Book"}], tools=expects("book")).tools
+def test_an_error_counts_where_no_later_call_made_it_good(calls: list[ToolCall], message: list[Any]) -> None:
+    actual = conversation(turn("Book", "ok", *calls), closed_by="end_of_input")
+    (tools,) = score(actual, turns=[{"query": "Book"}], tools=expects("book")).tools
     impacts = zip(tools.faults, impacts_of(tools), strict=True)
-    assert told == [(fault.kind, impact.failed, impact.tried) for fault, impact in impacts]
+    assert message == [(fault.kind, impact.failed, impact.tried) for fault, impact in impacts]
 
 
 def test_a_fault_of_tools_that_could_not_be_evaluated_failed_nothing() -> None:
-    made = conversation(
+    actual = conversation(
         turn("Book", "ok", tool_call("drop", None, result=None, result_captured=False)), closed_by="end_of_input"
     )
-    (tools,) = score(made, turns=[{"query": "Book"}], tools=expects("book")).tools
+    (tools,) = score(actual, turns=[{"query": "Book"}], tools=expects("book")).tools
     assert "not_evaluated" == tools.outcome
     assert {False} == {impact.failed for impact in impacts_of(tools)}

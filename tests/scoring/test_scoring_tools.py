@@ -13,14 +13,14 @@ from otel_agentic.conversations.model import CallKind, ToolCall
 from otel_agentic.scoring import ActualCall, Scope, ToolRules, ToolScore, score_tools
 from otel_agentic.scoring.compile import compiled
 from otel_agentic.scoring.dimensions import score_calls
-from otel_agentic.scoring.model import effect_of
+from otel_agentic.scoring.scope import effect_of
 from otel_agentic.truth import Case, ToolExpectation
 
 MISSING = object()
 NO_WEIGHT_OF_USE = {"selection": 0.25, "parameters": 0.25, "sequence": 0.25, "utilization": 0.25}
 
 
-def made(
+def recorded(
     name: str,
     arguments: dict[str, Any] | None = None,
     *,
@@ -61,11 +61,11 @@ def expected(name: str, parameters: dict[str, Any] | None = None, **fields: Any)
 
 
 def score(
-    wanted: ToolExpectation, *calls: ActualCall, answer: str = "", turn: int | None = 0, **rules: Any
+    requested: ToolExpectation, *calls: ActualCall, answer: str = "", turn: int | None = 0, **rules: Any
 ) -> ToolScore:
     scope = Scope(
         turn_index=turn,
-        calls=tuple(sorted(calls, key=lambda call: call.place)),
+        calls=tuple(sorted(calls, key=lambda call: call.location)),
         answers=((0, answer),),
         queries=("please",),
         captured=True,
@@ -77,11 +77,11 @@ def score(
         "count_errors": False,
         "numbers_as_text": False,
     }
-    return score_tools(wanted, scope, ToolRules(**{**settings, **rules}))
+    return score_tools(requested, scope, ToolRules(**{**settings, **rules}))
 
 
-def kinds(found: ToolScore) -> list[str]:
-    return [fault.kind for fault in found.faults]
+def kinds(result: ToolScore) -> list[str]:
+    return [fault.kind for fault in result.faults]
 
 
 SEARCH = {"q": "rome", "n": 3}
@@ -90,36 +90,36 @@ LADDER = expectation(expected("search", SEARCH), expected("book", BOOK), order="
 
 
 def test_a_wrong_parameter_is_a_row_with_both_values_and_a_sentence() -> None:
-    found = score(LADDER, made("search", SEARCH), made("book", {"name": "Ada", "seat": 1}, step=2))
-    assert [(fault.parameter, fault.expected, fault.actual) for fault in found.faults] == [
+    result = score(LADDER, recorded("search", SEARCH), recorded("book", {"name": "Ada", "seat": 1}, step=2))
+    assert [(fault.parameter, fault.expected, fault.actual) for fault in result.faults] == [
         ("seat", None, 1),
         ("time", "20:00", None),
     ]
-    assert found.explanation == snapshot(
+    assert result.explanation == snapshot(
         "book in turn 1, step 2: parameter seat = 1 was not expected; "
         'book in turn 1, step 2: parameter time was not given, expected "20:00"'
     )
 
 
 def test_a_call_that_answered_with_an_error_was_not_made_unless_errors_count() -> None:
-    failing = made("search", SEARCH, error="Error: no seat")
-    wanted = expectation(expected("search", SEARCH))
-    assert kinds(score(wanted, failing)) == ["missing", "errored"]
-    assert kinds(score(wanted, failing, made("search", SEARCH, step=2))) == ["errored"]
-    assert score(wanted, failing, made("search", SEARCH, step=2)).outcome == "pass"
-    assert score(wanted, failing, count_errors=True).outcome == "pass"
+    failing = recorded("search", SEARCH, error="Error: no seat")
+    requested = expectation(expected("search", SEARCH))
+    assert kinds(score(requested, failing)) == ["missing", "errored"]
+    assert kinds(score(requested, failing, recorded("search", SEARCH, step=2))) == ["errored"]
+    assert score(requested, failing, recorded("search", SEARCH, step=2)).outcome == "pass"
+    assert score(requested, failing, count_errors=True).outcome == "pass"
 
 
 @pytest.mark.parametrize(
     ("rule", "selection", "outcome"), [("allow", 1.0, "pass"), ("penalize", 0.5, "fail"), ("forbid", 0.5, "fail")]
 )
 def test_extra_calls_are_allowed_penalized_or_forbidden(rule: str, selection: float, outcome: str) -> None:
-    found = score(expectation(expected("a"), extra_calls=rule), made("a"), made("b", step=2))
-    assert (found.dimensions["selection"], found.outcome) == (selection, outcome)
+    result = score(expectation(expected("a"), extra_calls=rule), recorded("a"), recorded("b", step=2))
+    assert (result.dimensions["selection"], result.outcome) == (selection, outcome)
 
 
-def test_a_forbidden_extra_call_fails_whatever_the_threshold() -> None:
-    calls = (made("a"), made("b", step=2))
+def test_a_forbidden_extra_call_fails_at_any_threshold() -> None:
+    calls = (recorded("a"), recorded("b", step=2))
     assert score(expectation(expected("a"), extra_calls="penalize"), *calls, threshold=0.5).outcome == "pass"
     assert score(expectation(expected("a"), extra_calls="forbid"), *calls, threshold=0.5).outcome == "fail"
     forbidden = score(expectation(expected("a"), extra_calls="allow", forbidden=["b*"]), *calls, threshold=0.0)
@@ -127,50 +127,55 @@ def test_a_forbidden_extra_call_fails_whatever_the_threshold() -> None:
 
 
 def test_reads_may_be_free_and_writes_forbidden_by_the_most_specific_pattern() -> None:
-    wanted = expectation(expected("book"), extra_calls={"read": "allow", "write": "forbid"})
+    requested = expectation(expected("book"), extra_calls={"read": "allow", "write": "forbid"})
     case_effects = {"get_*": "read", "get_money": "write"}
     rules: dict[str, Any] = {"effects": (case_effects, {"get_money": "read", "look": "read"})}
-    assert score(wanted, made("book"), made("get_user", step=2), made("look", step=3), **rules).outcome == "pass"
-    assert score(wanted, made("book"), made("get_money", step=2), **rules).outcome == "fail"
-    assert score(wanted, made("book"), made("unknown", step=2), **rules).outcome == "fail"
-    assert score(wanted, made("book"), made("book", step=2), **rules).outcome == "fail"
+    assert (
+        score(requested, recorded("book"), recorded("get_user", step=2), recorded("look", step=3), **rules).outcome
+        == "pass"
+    )
+    assert score(requested, recorded("book"), recorded("get_money", step=2), **rules).outcome == "fail"
+    assert score(requested, recorded("book"), recorded("unknown", step=2), **rules).outcome == "fail"
+    assert score(requested, recorded("book"), recorded("book", step=2), **rules).outcome == "fail"
 
 
 def test_no_expected_call_means_no_call_beyond_what_is_allowed() -> None:
     assert score(expectation()).outcome == "pass"
-    assert score(expectation(), made("a")).dimensions["selection"] == 0.0
-    assert score(expectation(extra_calls="allow"), made("a")).dimensions["selection"] == 1.0
-    assert score(expectation(), made("a", error="failed")).outcome == "pass"
+    assert score(expectation(), recorded("a")).dimensions["selection"] == 0.0
+    assert score(expectation(extra_calls="allow"), recorded("a")).dimensions["selection"] == 1.0
+    assert score(expectation(), recorded("a", error="failed")).outcome == "pass"
 
 
 def test_an_optional_call_is_excused_only_if_its_parameters_match() -> None:
-    wanted = expectation(expected("book"), expected("look", {"x": 1}, required=False))
-    assert score(wanted, made("book")).overall == 1.0
-    assert score(wanted, made("book"), made("look", {"x": 1}, step=2)).overall == 1.0
-    assert kinds(score(wanted, made("book"), made("look", {"x": 2}, step=2))) == ["spurious"]
+    requested = expectation(expected("book"), expected("look", {"x": 1}, required=False))
+    assert score(requested, recorded("book")).overall == 1.0
+    assert score(requested, recorded("book"), recorded("look", {"x": 1}, step=2)).overall == 1.0
+    assert kinds(score(requested, recorded("book"), recorded("look", {"x": 2}, step=2))) == ["spurious"]
 
 
 def test_required_calls_are_paired_before_optional_ones_of_the_same_name() -> None:
-    wanted = expectation(expected("a", {"x": 1}, required=False), expected("a", {"x": 2}))
-    assert kinds(score(wanted, made("a", {"x": 1}))) == ["wrong_parameters"]
-    assert score(wanted, made("a", {"x": 1}), made("a", {"x": 2}, step=2)).outcome == "pass"
+    requested = expectation(expected("a", {"x": 1}, required=False), expected("a", {"x": 2}))
+    assert kinds(score(requested, recorded("a", {"x": 1}))) == ["wrong_parameters"]
+    assert score(requested, recorded("a", {"x": 1}), recorded("a", {"x": 2}, step=2)).outcome == "pass"
 
 
 def test_an_optional_call_is_left_over_for_whichever_order_the_calls_came_in() -> None:
-    wanted = expectation(expected("a", ignore_extra_parameters=True), expected("a", {"x": 1}, required=False))
-    one, other = {"x": 1}, {"y": 2}
-    assert score(wanted, made("a", one), made("a", other, step=2)).outcome == "pass"
-    assert score(wanted, made("a", other), made("a", one, step=2)).outcome == "pass"
+    requested = expectation(expected("a", ignore_extra_parameters=True), expected("a", {"x": 1}, required=False))
+    first, other = {"x": 1}, {"y": 2}
+    assert score(requested, recorded("a", first), recorded("a", other, step=2)).outcome == "pass"
+    assert score(requested, recorded("a", other), recorded("a", first, step=2)).outcome == "pass"
 
 
 def test_the_best_alternative_counts() -> None:
-    wanted = expectation(expected("bus"), alternatives=[{"calls": [expected("train")]}, {"calls": [expected("taxi")]}])
-    assert score(wanted, made("train")).outcome == "pass"
-    assert kinds(score(wanted, made("plane"))) == ["missing", "spurious"]
+    requested = expectation(
+        expected("bus"), alternatives=[{"calls": [expected("train")]}, {"calls": [expected("taxi")]}]
+    )
+    assert score(requested, recorded("train")).outcome == "pass"
+    assert kinds(score(requested, recorded("plane"))) == ["missing", "spurious"]
 
 
 def test_transfers_and_agents_count_only_where_they_are_named() -> None:
-    handoff = made("to_human", kind="transfer")
+    handoff = recorded("to_human", kind="transfer")
     assert score(expectation(), handoff).outcome == "pass"
     assert score(expectation(expected("to_human")), handoff).outcome == "pass"
     assert score(expectation(forbidden=["to_*"]), handoff).outcome == "fail"
@@ -178,38 +183,41 @@ def test_transfers_and_agents_count_only_where_they_are_named() -> None:
 
 @pytest.mark.parametrize(("order", "sequence"), [("relative", 1.0), ("exact", 1 / 3)])
 def test_equal_steps_are_a_parallel_group(order: str, sequence: float) -> None:
-    wanted = expectation(expected("a", step=5), expected("b", step=5), expected("c", step=9), order=order)
-    together = score(wanted, made("b"), made("a"), made("c", step=2))
+    requested = expectation(expected("a", step=5), expected("b", step=5), expected("c", step=9), order=order)
+    together = score(requested, recorded("b"), recorded("a"), recorded("c", step=2))
     assert together.dimensions["sequence"] == 1.0
-    apart = score(wanted, made("b"), made("a", step=2), made("c", step=3))
+    apart = score(requested, recorded("b"), recorded("a", step=2), recorded("c", step=3))
     assert apart.dimensions["sequence"] == pytest.approx(1.0 if order == "relative" else sequence)
 
 
 def test_a_sequence_needs_an_order_and_two_required_calls() -> None:
-    assert score(expectation(expected("a"), expected("b")), made("b"), made("a", step=2)).dimensions["sequence"] is None
-    assert score(expectation(expected("a"), order="exact"), made("a")).dimensions["sequence"] is None
+    assert (
+        score(expectation(expected("a"), expected("b")), recorded("b"), recorded("a", step=2)).dimensions["sequence"]
+        is None
+    )
+    assert score(expectation(expected("a"), order="exact"), recorded("a")).dimensions["sequence"] is None
 
 
-def test_expected_calls_and_none_made_is_a_failure_whatever_the_weights() -> None:
-    found = score(expectation(expected("a")), weights={"sequence": 1.0})
-    assert (found.outcome, found.overall) == ("fail", 0.0)
+def test_expected_calls_without_actual_ones_is_a_failure_under_any_weights() -> None:
+    result = score(expectation(expected("a")), weights={"sequence": 1.0})
+    assert (result.outcome, result.overall) == ("fail", 0.0)
 
 
 def test_no_applicable_weight_is_no_data() -> None:
-    found = score(expectation(expected("a")), made("a"), weights={"sequence": 1.0})
-    assert (found.outcome, found.reason, found.overall) == ("not_evaluated", "no_data", None)
+    result = score(expectation(expected("a")), recorded("a"), weights={"sequence": 1.0})
+    assert (result.outcome, result.reason, result.overall) == ("not_evaluated", "no_data", None)
 
 
 def test_without_content_names_are_scored_and_shown_and_the_outcome_is_not_evaluated() -> None:
-    found = score(expectation(expected("a", {"x": 1}), expected("b"), order="relative"), made("a", captured=False))
-    assert (found.outcome, found.reason, found.overall) == ("not_evaluated", "content_not_captured", None)
-    assert found.dimensions == {"selection": 0.5, "parameters": None, "sequence": 0.5, "utilization": None}
-    assert kinds(found) == ["missing"]
+    result = score(expectation(expected("a", {"x": 1}), expected("b"), order="relative"), recorded("a", captured=False))
+    assert (result.outcome, result.reason, result.overall) == ("not_evaluated", "content_not_captured", None)
+    assert result.dimensions == {"selection": 0.5, "parameters": None, "sequence": 0.5, "utilization": None}
+    assert kinds(result) == ["missing"]
 
 
 def test_content_of_an_allowed_extra_call_is_not_needed() -> None:
-    wanted = expectation(expected("a"), extra_calls="allow")
-    assert score(wanted, made("a"), made("b", step=2, captured=False)).outcome == "pass"
+    requested = expectation(expected("a"), extra_calls="allow")
+    assert score(requested, recorded("a"), recorded("b", step=2, captured=False)).outcome == "pass"
 
 
 def test_where_nothing_at_all_was_captured_a_missing_call_is_not_known_to_be_missing() -> None:
@@ -219,19 +227,20 @@ def test_where_nothing_at_all_was_captured_a_missing_call_is_not_known_to_be_mis
 
 
 def test_a_parameter_that_only_a_judge_could_compare_leaves_the_outcome_open_unless_all_else_fails() -> None:
-    wanted = expectation(expected("a", {"x": "Rome", "y": 1}, match={"x": "judge"}))
-    assert score(wanted, made("a", {"x": "Rome", "y": 1})).outcome == "pass"
-    open_one = score(wanted, made("a", {"x": "Roma", "y": 1}))
+    requested = expectation(expected("a", {"x": "Rome", "y": 1}, match={"x": "judge"}))
+    assert score(requested, recorded("a", {"x": "Rome", "y": 1})).outcome == "pass"
+    open_one = score(requested, recorded("a", {"x": "Roma", "y": 1}))
     assert (open_one.outcome, open_one.reason, open_one.dimensions["parameters"]) == ("not_evaluated", "no_data", None)
-    assert score(wanted, made("a", {"x": "Roma", "y": 2})).outcome == "fail"
+    assert score(requested, recorded("a", {"x": "Roma", "y": 2})).outcome == "fail"
 
 
 def test_weights_are_normalised_over_what_applies() -> None:
-    wanted = expectation(expected("a", {"x": 1}))
-    found = score(wanted, made("a", {"x": 2}), weights={"selection": 3, "parameters": 1})
-    assert found.overall == 0.75
+    requested = expectation(expected("a", {"x": 1}))
+    result = score(requested, recorded("a", {"x": 2}), weights={"selection": 3, "parameters": 1})
+    assert result.overall == 0.75
     assert (
-        score(wanted, made("a", {"x": 2}), weights={"selection": 3, "parameters": 1}, threshold=0.75).outcome == "pass"
+        score(requested, recorded("a", {"x": 2}), weights={"selection": 3, "parameters": 1}, threshold=0.75).outcome
+        == "pass"
     )
 
 
@@ -251,87 +260,90 @@ WEATHER = expectation(expected("weather"))
     ],
 )
 def test_use_of_a_result_is_inferred_from_the_answer(result: Any, answer: str, expected_score: float | None) -> None:
-    assert score(WEATHER, made("weather", result=result), answer=answer).dimensions["utilization"] == expected_score
+    assert score(WEATHER, recorded("weather", result=result), answer=answer).dimensions["utilization"] == expected_score
 
 
 def test_use_of_a_result_is_inferred_from_a_later_expected_call() -> None:
-    wanted = expectation(expected("find"), expected("book", {"code": "HAT136"}))
-    found = score(wanted, made("find", result={"code": "HAT136"}), made("book", {"code": "HAT136"}, step=2))
-    assert found.dimensions["utilization"] == 1.0
-    assert [(one["tool"], one["found_tool"], one["value"]) for one in found.evidence["utilization"]] == [
+    requested = expectation(expected("find"), expected("book", {"code": "HAT136"}))
+    match = score(requested, recorded("find", result={"code": "HAT136"}), recorded("book", {"code": "HAT136"}, step=2))
+    assert match.dimensions["utilization"] == 1.0
+    assert [(item["tool"], item["found_tool"], item["value"]) for item in match.evidence["utilization"]] == [
         ("find", "book", "HAT136")
     ]
 
 
 def test_an_unused_result_fails_a_turn_and_never_a_conversation_unless_the_data_say_so() -> None:
-    unused = made("weather", result={"temperature": 11})
-    said = "The temperature is 20 degrees."
-    assert kinds(score(WEATHER, unused, answer=said)) == ["unused_result"]
-    assert score(WEATHER, unused, answer=said).outcome == "fail"
-    whole = score(WEATHER, unused, answer=said, turn=None)
-    assert (whole.outcome, whole.dimensions["utilization"]) == ("pass", 0.0)
-    assert score(WEATHER, made("weather", flag=False), turn=None).outcome == "fail"
-    assert score(WEATHER, made("weather", flag=True), answer=said).overall == 1.0
+    unused = recorded("weather", result={"temperature": 11})
+    stated = "The temperature is 20 degrees."
+    assert kinds(score(WEATHER, unused, answer=stated)) == ["unused_result"]
+    assert score(WEATHER, unused, answer=stated).outcome == "fail"
+    full = score(WEATHER, unused, answer=stated, turn=None)
+    assert (full.outcome, full.dimensions["utilization"]) == ("pass", 0.0)
+    assert score(WEATHER, recorded("weather", flag=False), turn=None).outcome == "fail"
+    assert score(WEATHER, recorded("weather", flag=True), answer=stated).overall == 1.0
 
 
 def test_many_calls_of_one_name_are_paired_by_their_parameters() -> None:
-    wanted = expectation(*(expected("a", {"x": place}) for place in range(40)))
-    calls = [made("a", {"x": 39 - place}, step=place + 1) for place in range(40)]
-    assert score(wanted, *calls).overall == 1.0
+    requested = expectation(*(expected("a", {"x": index}) for index in range(40)))
+    calls = [recorded("a", {"x": 39 - index}, step=index + 1) for index in range(40)]
+    assert score(requested, *calls).overall == 1.0
 
 
 def test_calls_of_a_sub_agent_count_like_those_of_the_agent_itself() -> None:
-    inner = made("search", SEARCH, step=2)
+    inner = recorded("search", SEARCH, step=2)
     inner = replace(inner, call=replace(inner.call, parent_span_id="span1", agent_name="helper"))
-    found = score(expectation(expected("search", SEARCH)), made("helper", kind="agent"), inner)
-    assert (found.outcome, found.overall) == ("pass", 1.0)
+    result = score(expectation(expected("search", SEARCH)), recorded("helper", kind="agent"), inner)
+    assert (result.outcome, result.overall) == ("pass", 1.0)
 
 
 def test_a_forbidden_call_is_one_fault_even_where_it_is_extra_too() -> None:
-    found = score(expectation(expected("a"), forbidden=["b*", "bb"]), made("a"), made("bb", {"x": 1}, step=2))
-    assert [(fault.kind, fault.note, fault.actual) for fault in found.faults] == [("forbidden", "b*", {"x": 1})]
-    assert (found.outcome, found.dimensions["selection"]) == ("fail", 0.5)
+    result = score(expectation(expected("a"), forbidden=["b*", "bb"]), recorded("a"), recorded("bb", {"x": 1}, step=2))
+    assert [(fault.kind, fault.note, fault.actual) for fault in result.faults] == [("forbidden", "b*", {"x": 1})]
+    assert (result.outcome, result.dimensions["selection"]) == ("fail", 0.5)
 
 
 def test_a_forbidden_call_that_answered_with_an_error_was_not_made() -> None:
-    found = score(expectation(expected("a"), forbidden=["b"]), made("a"), made("b", step=2, error="refused"))
-    assert (found.outcome, kinds(found)) == ("pass", ["errored"])
+    result = score(expectation(expected("a"), forbidden=["b"]), recorded("a"), recorded("b", step=2, error="refused"))
+    assert (result.outcome, kinds(result)) == ("pass", ["errored"])
 
 
 def test_an_errored_call_that_counts_is_paired_and_still_shown() -> None:
-    wanted = expectation(expected("a"), expected("b"), order="exact")
-    failing = made("a", error="late", flag=True)
-    found = score(wanted, failing, made("b", step=2), count_errors=True)
-    assert (found.outcome, found.dimensions["sequence"], kinds(found)) == ("pass", 1.0, ["errored"])
-    assert found.dimensions["utilization"] is None
-    again = score(wanted, failing, made("a", step=2), made("b", step=3))
+    requested = expectation(expected("a"), expected("b"), order="exact")
+    failing = recorded("a", error="late", flag=True)
+    result = score(requested, failing, recorded("b", step=2), count_errors=True)
+    assert (result.outcome, result.dimensions["sequence"], kinds(result)) == ("pass", 1.0, ["errored"])
+    assert result.dimensions["utilization"] is None
+    again = score(requested, failing, recorded("a", step=2), recorded("b", step=3))
     assert (again.outcome, again.dimensions["sequence"]) == ("pass", 1.0)
 
 
 def test_an_excused_call_takes_no_rank_in_an_exact_order() -> None:
-    wanted = expectation(expected("a"), expected("look", required=False), expected("b"), order="exact")
-    for calls in ([made("a"), made("b", step=2)], [made("a"), made("look", step=2), made("b", step=3)]):
-        assert score(wanted, *calls).overall == 1.0
+    requested = expectation(expected("a"), expected("look", required=False), expected("b"), order="exact")
+    for calls in (
+        [recorded("a"), recorded("b", step=2)],
+        [recorded("a"), recorded("look", step=2), recorded("b", step=3)],
+    ):
+        assert score(requested, *calls).overall == 1.0
 
 
 def test_the_order_of_a_conversation_goes_by_turns_then_steps() -> None:
-    wanted = expectation(expected("a"), expected("b"), expected("c"), order="exact")
-    calls = [made("a", step=2), made("b", turn=1), made("c", step=2, turn=1)]
-    assert score(wanted, *calls, turn=None).overall == 1.0
-    late = [made("a", turn=1), made("b", step=2), made("c", step=2, turn=1)]
-    assert [(fault.tool_name, fault.expected, fault.actual) for fault in score(wanted, *late, turn=None).faults] == [
+    requested = expectation(expected("a"), expected("b"), expected("c"), order="exact")
+    calls = [recorded("a", step=2), recorded("b", turn=1), recorded("c", step=2, turn=1)]
+    assert score(requested, *calls, turn=None).overall == 1.0
+    late = [recorded("a", turn=1), recorded("b", step=2), recorded("c", step=2, turn=1)]
+    assert [(fault.tool_name, fault.expected, fault.actual) for fault in score(requested, *late, turn=None).faults] == [
         ("b", 2, 1),
         ("a", 1, 2),
     ]
 
 
 def test_a_call_in_the_wrong_place_names_a_neighbour_that_is_in_its_place() -> None:
-    wanted = expectation(*map(expected, "abcd"), order="relative")
-    calls = [made("d"), made("a", step=2), made("c", step=3), made("b", step=4)]
-    found = score(wanted, *calls)
-    assert found.dimensions["sequence"] == 0.5
-    assert [(fault.tool_name, fault.expected) for fault in found.faults] == [("d", "after b"), ("c", "after b")]
-    early = score(wanted, made("b"), made("c", step=2), made("a", step=3), made("d", step=4))
+    requested = expectation(*map(expected, "abcd"), order="relative")
+    calls = [recorded("d"), recorded("a", step=2), recorded("c", step=3), recorded("b", step=4)]
+    result = score(requested, *calls)
+    assert result.dimensions["sequence"] == 0.5
+    assert [(fault.tool_name, fault.expected) for fault in result.faults] == [("d", "after b"), ("c", "after b")]
+    early = score(requested, recorded("b"), recorded("c", step=2), recorded("a", step=3), recorded("d", step=4))
     assert [(fault.tool_name, fault.expected) for fault in early.faults] == [("a", "before b")]
 
 
@@ -346,38 +358,40 @@ def test_a_call_in_the_wrong_place_names_a_neighbour_that_is_in_its_place() -> N
     ],
 )
 def test_weights_of_any_size_count_over_what_applies(weights: dict[str, float], overall: float | None) -> None:
-    found = score(expectation(expected("a", {"x": 1, "y": 1})), made("a", {"x": 1, "y": 2}), weights=weights)
-    assert found.overall == overall
+    result = score(expectation(expected("a", {"x": 1, "y": 1})), recorded("a", {"x": 1, "y": 2}), weights=weights)
+    assert result.overall == overall
 
 
 def test_a_threshold_is_reached_up_to_what_rounding_takes() -> None:
     third = {"selection": 0.1, "parameters": 0.2, "sequence": 0.7}
-    wanted = expectation(expected("a"), expected("b"), expected("c"), order="relative")
-    two = score(wanted, made("a"), made("b", step=2), threshold=2 / 3, weights=third)
+    requested = expectation(expected("a"), expected("b"), expected("c"), order="relative")
+    two = score(requested, recorded("a"), recorded("b", step=2), threshold=2 / 3, weights=third)
     assert two.outcome == "pass"
-    assert score(wanted, made("a"), made("b", step=2), threshold=2 / 3 + 1e-6, weights=third).outcome == "fail"
+    assert (
+        score(requested, recorded("a"), recorded("b", step=2), threshold=2 / 3 + 1e-6, weights=third).outcome == "fail"
+    )
 
 
 def test_among_alternatives_the_highest_overall_score_counts_even_where_it_trespasses() -> None:
     trespassing = {"calls": [expected("a")], "extra_calls": "allow", "forbidden": ["b"]}
-    wanted = expectation(expected("a"), expected("c"), alternatives=[trespassing])
-    found = score(wanted, made("a"), made("b", step=2), threshold=0.3)
-    assert (found.outcome, found.overall, kinds(found)) == ("fail", 1.0, ["forbidden"])
+    requested = expectation(expected("a"), expected("c"), alternatives=[trespassing])
+    result = score(requested, recorded("a"), recorded("b", step=2), threshold=0.3)
+    assert (result.outcome, result.overall, kinds(result)) == ("fail", 1.0, ["forbidden"])
     among_equals = expectation(**{**trespassing, "calls": ()}, alternatives=[{"calls": [], "extra_calls": "allow"}])
-    assert score(among_equals, made("b")).outcome == "pass"
+    assert score(among_equals, recorded("b")).outcome == "pass"
 
 
 def test_an_alternative_that_could_not_be_evaluated_might_have_been_right() -> None:
     other = {"calls": [expected("b", {"x": "Rome"}, match={"x": "judge"})]}
-    found = score(expectation(expected("a"), alternatives=[other]), made("b", {"x": "Roma"}))
-    assert (found.outcome, found.reason) == ("not_evaluated", "no_data")
-    assert score(expectation(expected("b"), alternatives=[other]), made("b")).outcome == "pass"
+    result = score(expectation(expected("a"), alternatives=[other]), recorded("b", {"x": "Roma"}))
+    assert (result.outcome, result.reason) == ("not_evaluated", "no_data")
+    assert score(expectation(expected("b"), alternatives=[other]), recorded("b")).outcome == "pass"
 
 
-def test_parameters_of_a_call_that_was_not_recorded_are_not_shown_beside_one_that_was() -> None:
-    wanted = expectation(expected("a", {"x": 1}), expected("a", {"x": 2}))
-    found = score(wanted, made("a", {"x": 2}), made("a", captured=False, step=2))
-    assert (found.reason, found.dimensions["parameters"], found.faults) == ("content_not_captured", None, ())
+def test_parameters_are_not_shown_if_one_of_the_calls_was_not_recorded() -> None:
+    requested = expectation(expected("a", {"x": 1}), expected("a", {"x": 2}))
+    result = score(requested, recorded("a", {"x": 2}), recorded("a", captured=False, step=2))
+    assert (result.reason, result.dimensions["parameters"], result.faults) == ("content_not_captured", None, ())
 
 
 @pytest.mark.parametrize(
@@ -400,43 +414,53 @@ def test_the_most_specific_pattern_of_the_first_table_that_fits_says_what_a_tool
 
 
 def test_an_expectation_is_compiled_once_for_equal_rules() -> None:
-    wanted = expectation(expected("a"))
+    requested = expectation(expected("a"))
     rules = ToolRules.of(Case(case_id="x"), ScoringSettings())
-    one = compiled(wanted, rules)
-    assert compiled(wanted, ToolRules.of(Case(case_id="y"), ScoringSettings())) is one
-    assert compiled(wanted, replace(rules, threshold=0.5)) is not one
-    assert compiled(expectation(expected("a")), rules) is not one
+    item = compiled(requested, rules)
+    assert compiled(requested, ToolRules.of(Case(case_id="y"), ScoringSettings())) is item
+    assert compiled(requested, replace(rules, threshold=0.5)) is not item
+    assert compiled(expectation(expected("a")), rules) is not item
 
 
 def test_calls_alone_score_as_a_scope_does_that_says_nothing_more() -> None:
-    wanted = expectation(expected("a", {"x": 1}), expected("b"), order="relative", alternatives=[{"calls": []}])
-    calls = [made("b", flag=False), made("a", {"x": 2}, step=2, flag=True), made("c", step=3)]
+    requested = expectation(expected("a", {"x": 1}), expected("b"), order="relative", alternatives=[{"calls": []}])
+    calls = [recorded("b", flag=False), recorded("a", {"x": 2}, step=2, flag=True), recorded("c", step=3)]
     rules = ToolRules.of(Case(case_id="x"), ScoringSettings())
-    found = score_calls(compiled(wanted, rules), calls, turn_index=0)
+    result = score_calls(compiled(requested, rules), calls, turn_index=0)
     scope = Scope(turn_index=0, calls=tuple(calls), answers=(), queries=(), captured=True)
-    assert found._replace(uses=()) == score_tools(wanted, scope, rules)._replace(uses=())
-    assert found.dimensions["utilization"] == 0.5
-    assert hash(found) == hash(score_calls(compiled(wanted, rules), calls, turn_index=0))
+    assert result._replace(uses=()) == score_tools(requested, scope, rules)._replace(uses=())
+    assert result.dimensions["utilization"] == 0.5
+    assert hash(result) == hash(score_calls(compiled(requested, rules), calls, turn_index=0))
 
 
 def test_a_score_tells_the_calls_that_it_was_made_from() -> None:
-    wanted = expectation(expected("a"), expected("look", required=False), extra_calls="allow", forbidden=["x"])
-    found = score(wanted, made("a", {"p": 1}), made("look", step=2), made("x", step=3), made("a", step=4, error="no"))
-    calls = found.calls
+    requested = expectation(expected("a"), expected("look", required=False), extra_calls="allow", forbidden=["x"])
+    result = score(
+        requested,
+        recorded("a", {"p": 1}),
+        recorded("look", step=2),
+        recorded("x", step=3),
+        recorded("a", step=4, error="no"),
+    )
+    calls = result.calls
     assert calls is not None
-    assert [(pair.place, pair.expected.name, pair.agreement) for pair in calls.pairs] == [(0, "a", (0.0, ("p",)))]
-    assert [(pair.place, pair.expected.name) for pair in calls.excused] == [(1, "look")]
-    assert (calls.extra, calls.forbidden, [one.call.error for one in calls.errored]) == ([(2, "allow")], [2], ["no"])
+    assert [(pair.actual_index, pair.expected.name, pair.agreement) for pair in calls.pairs] == [
+        (0, "a", (0.0, ("p",)))
+    ]
+    assert [(pair.actual_index, pair.expected.name) for pair in calls.excused] == [(1, "look")]
+    assert (calls.extra, calls.forbidden, [item.call.error for item in calls.errored]) == ([(2, "allow")], [2], ["no"])
 
 
 @pytest.mark.parametrize(("rule", "outcome"), [("penalize", "not_evaluated"), ("allow", "pass")])
 def test_an_optional_call_that_only_a_judge_could_compare_may_be_an_extra_one(rule: str, outcome: str) -> None:
     optional = expected("b", {"x": "Rome"}, match={"x": "judge"}, required=False)
-    found = score(expectation(expected("a"), optional, extra_calls=rule), made("a"), made("b", {"x": "Roma"}, step=2))
-    assert found.outcome == outcome
+    result = score(
+        expectation(expected("a"), optional, extra_calls=rule), recorded("a"), recorded("b", {"x": "Roma"}, step=2)
+    )
+    assert result.outcome == outcome
 
 
 def test_a_score_survives_pickling_without_what_it_was_made_from() -> None:
-    found = score(expectation(expected("a"), forbidden=["b"]), made("a", {"x": 1}))
-    again = pickle.loads(pickle.dumps(found))  # noqa: S301 — our own
-    assert (again, again.explanation, again.calls) == (found, found.explanation, None)
+    result = score(expectation(expected("a"), forbidden=["b"]), recorded("a", {"x": 1}))
+    again = pickle.loads(pickle.dumps(result))  # noqa: S301 — our own
+    assert (again, again.explanation, again.calls) == (result, result.explanation, None)

@@ -1,9 +1,9 @@
-"""Turns are aligned in order, by what was asked: examples that people meet, and an enumeration of all alignments."""
+"""Turns are aligned in order, by their queries: realistic examples, and an enumeration of all alignments."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -17,9 +17,6 @@ from otel_agentic.testing import conversation, turn
 from otel_agentic.truth import CaseIndex, parse_cases
 from otel_agentic.truth.values import similarity
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 Queries = list[str | None]
 
 BOOK = "I want to book a flight to Rome"
@@ -28,11 +25,11 @@ PAY = "Can I pay with my gift card?"
 
 
 @pytest.mark.parametrize(
-    ("expected", "made", "pairs"),
+    ("expected", "actual", "pairs"),
     [
         pytest.param([BOOK, SEAT], [BOOK, SEAT], {0: 0, 1: 1}, id="equal"),
         pytest.param([BOOK, SEAT], ["get me to rome", "by the window"], {0: 0, 1: 1}, id="the same in other words"),
-        pytest.param([BOOK, SEAT], ["xyz", "zyx"], {0: 0, 1: 1}, id="alike by nothing: by their order"),
+        pytest.param([BOOK, SEAT], ["xyz", "zyx"], {0: 0, 1: 1}, id="nothing in common: by their order"),
         pytest.param([BOOK, SEAT], ["hello", BOOK, SEAT], {1: 0, 2: 1}, id="a greeting"),
         pytest.param([BOOK, SEAT], [BOOK, SEAT, "thanks, bye"], {0: 0, 1: 1}, id="thanks"),
         pytest.param([BOOK, SEAT, PAY], [BOOK, PAY], {0: 0, 1: 2}, id="the middle one never came"),
@@ -60,20 +57,20 @@ PAY = "Can I pay with my gift card?"
         pytest.param([BOOK], [], {}, id="no turn"),
     ],
 )
-def test_turns_are_aligned_as_a_person_would(expected: Queries, made: Queries, pairs: dict[int, int]) -> None:
-    assert pairs == align_turns(expected, made)
+def test_turns_are_aligned_as_a_person_would(expected: Queries, actual: Queries, pairs: dict[int, int]) -> None:
+    assert pairs == align_turns(expected, actual)
 
 
 @pytest.mark.parametrize(
-    ("came", "missing"),
+    ("received", "missing"),
     [([SEAT, PAY], BOOK), ([BOOK, PAY], SEAT), ([BOOK, SEAT], PAY), (["hello", BOOK, PAY], SEAT)],
 )
-def test_the_case_turn_that_never_came_is_the_one_that_is_told(came: list[str], missing: str) -> None:
+def test_the_case_turn_that_never_came_is_the_reported_one(received: list[str], missing: str) -> None:
     turns = [{"query": query, "answer": "Done."} for query in (BOOK, SEAT, PAY)]
     case = parse_cases("d.jsonl", json.dumps({"case_id": "x", "turns": turns})).require()
-    made = conversation(*(turn(query, "Done.") for query in came), case_id="x", closed_by="end_mark")
+    actual = conversation(*(turn(query, "Done.") for query in received), case_id="x", closed_by="end_mark")
 
-    score = score_conversation(made, CaseIndex(case).match(made), judge=ExactJudge(), settings=ScoringSettings())
+    score = score_conversation(actual, CaseIndex(case).match(actual), judge=ExactJudge(), settings=ScoringSettings())
 
     assert ("fail", "missing_turn") == (score.outcome, score.reason)
     assert f"({missing}) never came" in score.explanation
@@ -82,45 +79,45 @@ def test_the_case_turn_that_never_came_is_the_one_that_is_told(came: list[str], 
 TEXTS = st.none() | st.lists(st.sampled_from(["book", "seat", "pay", "yes"]), max_size=3).map(" ".join)
 
 
-@given(expected=st.lists(TEXTS, max_size=4), made=st.lists(TEXTS, max_size=4))
-def test_no_other_alignment_is_worth_more(expected: Queries, made: Queries) -> None:
-    found = align_turns(expected, made)
+@given(expected=st.lists(TEXTS, max_size=4), actual=st.lists(TEXTS, max_size=4))
+def test_no_other_alignment_is_worth_more(expected: Queries, actual: Queries) -> None:
+    result = align_turns(expected, actual)
 
-    assert _best_of_all(expected, made) == sorted((case, place) for place, case in found.items())
+    assert _best_of_all(expected, actual) == sorted((case, index) for index, case in result.items())
 
 
 @given(queries=st.lists(TEXTS, max_size=6))
 def test_a_conversation_that_says_what_its_case_says_pairs_one_by_one(queries: Queries) -> None:
     respelled = [None if query is None else f" {query.upper()}!" for query in queries]
 
-    assert {place: place for place in range(len(queries))} == align_turns(queries, respelled)
+    assert {index: index for index in range(len(queries))} == align_turns(queries, respelled)
 
 
-@given(expected=st.lists(TEXTS, max_size=5), made=st.lists(TEXTS, max_size=5))
-def test_pairs_never_cross(expected: Queries, made: Queries) -> None:
-    found = align_turns(expected, made)
+@given(expected=st.lists(TEXTS, max_size=5), actual=st.lists(TEXTS, max_size=5))
+def test_pairs_never_cross(expected: Queries, actual: Queries) -> None:
+    result = align_turns(expected, actual)
 
-    assert sorted(found) == sorted(found, key=lambda place: found[place])
-    assert len(found) == len(set(found.values()))
+    assert sorted(result) == sorted(result, key=lambda index: result[index])
+    assert len(result) == len(set(result.values()))
 
 
-def _best_of_all(expected: Queries, made: Queries) -> list[tuple[int, int]]:
+def _best_of_all(expected: Queries, actual: Queries) -> list[tuple[int, int]]:
     """Return the pairs (case turn, turn) worth the most; among equals the first in the order of `_alignments`."""
-    return max(_alignments(expected, made, 0, 0), key=lambda pairs: round(_worth(expected, made, pairs), 9))
+    return max(_alignments(expected, actual, 0, 0), key=lambda pairs: round(_worth(expected, actual, pairs), 9))
 
 
-def _alignments(expected: Queries, made: Queries, i: int, j: int) -> Iterator[list[tuple[int, int]]]:
+def _alignments(expected: Queries, actual: Queries, i: int, j: int) -> Iterator[list[tuple[int, int]]]:
     """Yield every alignment from a place on: first those that pair here, then those that leave the turn out."""
-    if i == len(expected) or j == len(made):
+    if i == len(expected) or j == len(actual):
         yield []
         return
-    for rest in _alignments(expected, made, i + 1, j + 1):
+    for rest in _alignments(expected, actual, i + 1, j + 1):
         yield [(i, j), *rest]
-    yield from _alignments(expected, made, i, j + 1)
-    yield from _alignments(expected, made, i + 1, j)
+    yield from _alignments(expected, actual, i, j + 1)
+    yield from _alignments(expected, actual, i + 1, j)
 
 
-def _worth(expected: Queries, made: Queries, pairs: list[tuple[int, int]]) -> float:
-    known = ((expected[case], made[place]) for case, place in pairs)
-    alike = sum(similarity(one, other) for one, other in known if one is not None and other is not None)
+def _worth(expected: Queries, actual: Queries, pairs: list[tuple[int, int]]) -> float:
+    known = ((expected[case], actual[index]) for case, index in pairs)
+    alike = sum(similarity(first, other) for first, other in known if first is not None and other is not None)
     return alike + PAIR_WORTH * len(pairs)

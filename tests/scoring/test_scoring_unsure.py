@@ -12,10 +12,10 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import ScoringSettings
 from otel_agentic.evaluators.base import Subject
-from otel_agentic.evaluators.core import core_scores
+from otel_agentic.evaluators.failures import core_scores
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.judges.registry import FunctionJudge
-from otel_agentic.scoring.answers import Part, combine, failed, not_evaluated, passed
+from otel_agentic.scoring.parts import Part, combine, failed, not_evaluated, passed
 from otel_agentic.truth import CaseIndex, parse_cases
 from tests.scoring.test_scoring_outcome import call, conversation, scored, turn
 from tests.snapshots import passage
@@ -34,7 +34,7 @@ def by_word(question: Question) -> Verdict | JudgeFailure:
     return Verdict(score=scores[question.answer], reasoning=question.answer, unsure=question.answer == "unsure")
 
 
-def told(
+def messages(
     *answers: str,
     tools: dict[str, Any] | None = None,
     verdict: bool | None = None,
@@ -45,20 +45,20 @@ def told(
     turns = [{"query": query, "answer": "x"} for query in QUERIES]
     case = {"case_id": "c", "turns": turns, **({} if tools is None else {"tools": tools})}
     index = CaseIndex(parse_cases("d.jsonl", json.dumps(case)).require())
-    made = conversation(
+    actual = conversation(
         *(turn(query, answer) for query, answer in zip(QUERIES, answers, strict=False)), closed_by="end_mark"
     )
-    return scored(index, made, verdict=verdict, judge=judge or FunctionJudge(by_word), **rules)
+    return scored(index, actual, verdict=verdict, judge=judge or FunctionJudge(by_word), **rules)
 
 
 def test_an_unsure_answer_leaves_its_turn_and_conversation_open_and_keeps_its_score() -> None:
-    found = told("unsure", "right")
-    assert (found.outcome, found.reason, found.known_failure) == ("not_evaluated", "judge_unsure", None)
-    first, second = found.turns
+    result = messages("unsure", "right")
+    assert (result.outcome, result.reason, result.known_failure) == ("not_evaluated", "judge_unsure", None)
+    first, second = result.turns
     assert (first.outcome, first.answer_reason, first.answer_score) == ("not_evaluated", "judge_unsure", 0.5)
     assert (second.outcome, second.answer_score) == ("pass", 0.9)
-    assert passage(found.explanation) == snapshot("scores 0.50, of which the judge is unsure: unsure")
-    assert not found.partial
+    assert passage(result.explanation) == snapshot("scores 0.50, of which the judge is unsure: unsure")
+    assert not result.partial
 
 
 @pytest.mark.parametrize(
@@ -74,39 +74,39 @@ def test_an_unsure_answer_leaves_its_turn_and_conversation_open_and_keeps_its_sc
 def test_an_unsure_answer_outweighs_what_failed_and_the_failure_is_known(
     answers: tuple[str, ...], tools: dict[str, Any] | None, known: str | None
 ) -> None:
-    found = told(*answers, tools=tools)
-    assert (found.outcome, found.reason, found.known_failure) == ("not_evaluated", "judge_unsure", known)
-    assert found.partial == (known is not None)
+    result = messages(*answers, tools=tools)
+    assert (result.outcome, result.reason, result.known_failure) == ("not_evaluated", "judge_unsure", known)
+    assert result.partial == (known is not None)
 
 
 def test_other_reasons_keep_the_rule_that_a_known_failure_suffices() -> None:
-    found = told("broken", "wrong")
-    assert (found.outcome, found.reason, found.known_failure) == ("fail", "wrong_answer", None)
+    result = messages("broken", "wrong")
+    assert (result.outcome, result.reason, result.known_failure) == ("fail", "wrong_answer", None)
 
 
 def test_an_unsure_answer_that_decides_nothing_leaves_the_conversation_evaluated() -> None:
     expected = {"calls": [], "extra_calls": "allow"}
     turns = [{"query": QUERIES[0], "answer": "x", "tools": expected}]
     index = CaseIndex(parse_cases("d.jsonl", json.dumps({"case_id": "c", "turns": turns})).require())
-    made = conversation(turn(QUERIES[0], "unsure", call("look")))
-    rules = {rule: scored(index, made, judge=FunctionJudge(by_word), turn_rule=rule) for rule in ("tools", "both")}
-    assert [found.outcome for found in rules.values()] == ["pass", "not_evaluated"]
+    actual = conversation(turn(QUERIES[0], "unsure", call("look")))
+    rules = {rule: scored(index, actual, judge=FunctionJudge(by_word), turn_rule=rule) for rule in ("tools", "both")}
+    assert [result.outcome for result in rules.values()] == ["pass", "not_evaluated"]
 
 
 @pytest.mark.parametrize("verdict", [True, False])
 def test_a_persons_verdict_stands_above_an_unsure_judge(*, verdict: bool) -> None:
-    found = told("unsure", "wrong", verdict=verdict)
-    assert (found.outcome, found.outcome_source) == ("pass" if verdict else "fail", "labels")
-    assert (found.computed_outcome, found.computed_reason) == ("not_evaluated", "judge_unsure")
-    assert not found.partial
+    result = messages("unsure", "wrong", verdict=verdict)
+    assert (result.outcome, result.outcome_source) == ("pass" if verdict else "fail", "labels")
+    assert (result.computed_outcome, result.computed_reason) == ("not_evaluated", "judge_unsure")
+    assert not result.partial
 
 
 def test_failures_of_an_open_conversation_are_listed() -> None:
     def listed(*answers: str) -> list[tuple[str | None, int | None]]:
         subject = Subject(
-            conversation=conversation(), score=told(*answers), case=None, aligned={}, settings=ScoringSettings()
+            conversation=conversation(), score=messages(*answers), case=None, aligned={}, settings=ScoringSettings()
         )
-        return [(one.label, one.turn_index) for one in core_scores(subject)]
+        return [(item.label, item.turn_index) for item in core_scores(subject)]
 
     assert listed("unsure", "wrong") == [("wrong_answer", 1)]
     assert listed("unsure", "right") == []
@@ -120,11 +120,11 @@ def test_a_parameter_that_the_judge_is_unsure_about_leaves_the_tools_open() -> N
     index = CaseIndex(
         parse_cases("d.jsonl", json.dumps({"case_id": "c", "tools": expected, "turns": [{"query": "q"}]})).require()
     )
-    made = conversation(turn("q", "done", call("book", arguments={"note": "silent"})))
+    actual = conversation(turn("q", "done", call("book", arguments={"note": "silent"})))
     judge = OfParameters(lambda _: Verdict(score=0.5, reasoning="perhaps", unsure=True))
-    found = scored(index, made, judge=judge)
-    assert (found.outcome, found.reason) == ("not_evaluated", "judge_unsure")
-    assert [tools.reason for tools in found.tools] == ["judge_unsure"]
+    result = scored(index, actual, judge=judge)
+    assert (result.outcome, result.reason) == ("not_evaluated", "judge_unsure")
+    assert [tools.reason for tools in result.tools] == ["judge_unsure"]
 
 
 PARTS = st.sampled_from(
@@ -142,16 +142,16 @@ PARTS = st.sampled_from(
 def test_parts_add_up_the_same_in_whichever_groups_they_are_added(parts: list[Part], cut: int) -> None:
     """Turns add up answers and tools, conversations add up turns: that an unsure part is among them must not get lost."""
     groups = [group for group in (parts[:cut], parts[cut:]) if group]
-    whole, nested = combine(parts), combine([combine(group) for group in groups])
-    assert whole.outcome == nested.outcome
+    full, nested = combine(parts), combine([combine(group) for group in groups])
+    assert full.outcome == nested.outcome
     assert (
-        (whole.reason == "judge_unsure")
+        (full.reason == "judge_unsure")
         == (nested.reason == "judge_unsure")
         == any(part.reason == "judge_unsure" for part in parts)
     )
-    if whole.reason == "judge_unsure":
+    if full.reason == "judge_unsure":
         assert (
-            (whole.known_failure is None)
+            (full.known_failure is None)
             == (nested.known_failure is None)
             == all(part.outcome != "fail" for part in parts)
         )
@@ -178,6 +178,6 @@ class Calibrated(FunctionJudge):
 def test_a_calibrated_judge_gives_the_probability_to_pass(
     answers: tuple[str, ...], tools: dict[str, Any] | None, *, verdict: bool | None, probability: float | None
 ) -> None:
-    found = told(*answers, tools=tools, verdict=verdict, judge=Calibrated(by_word))
-    assert found.pass_probability == (probability if probability is None else pytest.approx(probability))
-    assert told(*answers, tools=tools, verdict=verdict).pass_probability is None
+    result = messages(*answers, tools=tools, verdict=verdict, judge=Calibrated(by_word))
+    assert result.pass_probability == (probability if probability is None else pytest.approx(probability))
+    assert messages(*answers, tools=tools, verdict=verdict).pass_probability is None

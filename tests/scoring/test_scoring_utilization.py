@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.judges.exact.facts import extract
-from otel_agentic.scoring.model import scope_of
+from otel_agentic.scoring.scope import scope_of
 from otel_agentic.scoring.utilization import Use, agrees, evidence_of, use_of
 from otel_agentic.scoring.values import MAX_VALUES, READ_CHARACTERS, Texts, key_text, values_of
 from otel_agentic.testing import conversation, tool_call, turn
@@ -28,16 +28,16 @@ def uses(*turns: Turn) -> list[Use]:
     scope = scope_of(conversation(*turns).turns, turn_index=None)
     texts = Texts(scope)
     return [
-        use_of(made, [other for other in scope.calls if other.place > made.place], texts)
-        for made in scope.calls
-        if made.call.error is None
+        use_of(actual, [other for other in scope.calls if other.location > actual.location], texts)
+        for actual in scope.calls
+        if actual.call.error is None
     ]
 
 
 def use(result: Any, answer: str | None, query: str = "Please look.", **call: Any) -> Use:
     """Return the use of the only call of a turn."""
-    (found,) = uses(turn(query, answer, look_up(result, **call)))
-    return found
+    (match,) = uses(turn(query, answer, look_up(result, **call)))
+    return match
 
 
 def look_up(result: Any, arguments: dict[str, Any] | None = None, **fields: Any) -> ToolCall:
@@ -76,10 +76,12 @@ def look_up(result: Any, arguments: dict[str, Any] | None = None, **fields: Any)
     ],
 )
 def test_what_an_answer_says_of_a_result_proves_its_use(result: Any, answer: str) -> None:
-    found = use(result, answer)
-    assert (1.0, "answer") == (found.score, found.how)
-    assert found.shown is not None
-    assert found.shown.found.strip("\u2026 ").lower() in " ".join(answer.replace("\u00b0", " \u00b0").lower().split())
+    match = use(result, answer)
+    assert (1.0, "answer") == (match.score, match.how)
+    assert match.proof is not None
+    assert match.proof.matching_text.strip("\u2026 ").lower() in " ".join(
+        answer.replace("\u00b0", " \u00b0").lower().split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,9 +104,9 @@ def test_what_an_answer_says_of_a_result_proves_its_use(result: Any, answer: str
     ],
 )
 def test_another_value_stated_for_a_key_of_the_result_disproves_it(result: Any, answer: str) -> None:
-    found = use(result, answer)
-    assert (0.0, "contradiction") == (found.score, found.how)
-    assert opening(found.evidence) == snapshot("the answer of turn 1 says ")
+    match = use(result, answer)
+    assert (0.0, "contradiction") == (match.score, match.how)
+    assert opening(match.evidence) == snapshot("the answer of turn 1 says ")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_another_value_stated_for_a_key_of_the_result_disproves_it(result: Any, 
         ("done", "Done, anything else?"),
         ({"status": "success", "ok": True}, "That was a success."),
         ({"cabin": "business", "rows": 20, "seats": 3, "doors": 2}, "The refund takes 7 business days."),
-        ({"created": "2024-05-20", "rows": 20, "seats": 3, "doors": 2}, "It was in May 2024."),
+        ({"recorded": "2024-05-20", "rows": 20, "seats": 3, "doors": 2}, "It was in May 2024."),
         # What could be another key, another thing, another unit, or something worked out.
         ({"price": 120}, "The base price is $80."),
         ({"total": 327}, "Total: 3 passengers."),
@@ -154,7 +156,7 @@ def test_another_value_stated_for_a_key_of_the_result_disproves_it(result: Any, 
         ({"total": 1234}, "Total: 1.234 \u20ac"),
         ({"total": 1234.5}, "Total: 1 234,50 \u20ac"),
         ({"total": 123456}, "Your total: \u20b91,23,456"),
-        # Altered by what the sentence says, or of another time.
+        # Altered by the rest of the sentence, or of another time.
         ({"total": 327}, "The total is $330 including the $3 fee."),
         ({"price": 120}, "The price is $118 with your 2 dollar coupon."),
         ({"price": 120}, "The price is $118 after the discount."),
@@ -186,11 +188,11 @@ def test_what_the_user_stated_or_another_call_found_is_no_contradiction() -> Non
     assert None is use({"price": 120}, "The price is $80.", "Is the price $80?").score
     assert None is use({"price": 120}, "The price is $80.", arguments={"limit": 80}).score
     two = turn("Both?", "The price is $80.", look_up({"price": 120}), look_up({"price": 80}))
-    assert [None, 1.0] == [one.score for one in uses(two)]
+    assert [None, 1.0] == [item.score for item in uses(two)]
 
 
 def of_last_turn(*turns: Turn) -> Use:
-    """Return the use of the only call of the last turn, held against that turn alone."""
+    """Return the use of the only call of the last turn, compared with that turn alone."""
     *earlier, last = conversation(*turns).turns
     scope = scope_of([last], turn_index=last.index, earlier=earlier)
     return use_of(scope.calls[0], [], Texts(scope))
@@ -207,18 +209,18 @@ def test_what_earlier_turns_brought_up_is_known_to_a_turn() -> None:
     assert None is of_last_turn(turn("I want HAT136", "I see"), tells).score
 
 
-def test_what_the_user_repeats_after_the_agent_said_it_stays_a_proof() -> None:
-    (found,) = uses(turn("Find one", "Take HAT136.", look_up(FLIGHT)), turn("HAT136 it is", "HAT136 is booked."))
-    assert (1.0, 0) == (found.score, found.shown and found.shown.turn_index)
+def test_a_value_that_the_user_repeats_after_the_agent_remains_a_proof() -> None:
+    (result,) = uses(turn("Find one", "Take HAT136.", look_up(FLIGHT)), turn("HAT136 it is", "HAT136 is booked."))
+    assert (1.0, 0) == (result.score, result.proof and result.proof.turn_index)
     (late,) = uses(turn("Find one", "Which one?", look_up(FLIGHT)), turn("HAT136", "HAT136 is booked."))
     assert None is late.score
 
 
 def test_an_answer_of_a_later_turn_proves_use_and_disproves_nothing() -> None:
     later = uses(turn("Find it", "One moment.", look_up({"temperature": 11})), turn("And?", "It has 11 degrees."))
-    assert [(1.0, 1)] == [(one.score, one.shown and one.shown.turn_index) for one in later]
+    assert [(1.0, 1)] == [(first.score, first.proof and first.proof.turn_index) for first in later]
     other = uses(turn("Find it", "Wait.", look_up({"temperature": 11})), turn("And?", "The temperature is 20."))
-    assert [None] == [one.score for one in other]
+    assert [None] == [first.score for first in other]
 
 
 @pytest.mark.parametrize(
@@ -235,8 +237,8 @@ def test_an_answer_of_a_later_turn_proves_use_and_disproves_nothing() -> None:
 def test_a_value_given_to_a_later_call_proves_use(result: Any, arguments: dict[str, Any], argument: str) -> None:
     first, _ = uses(turn("Go", "Done.", look_up(result), tool_call("book", arguments, result="", span_id="s2")))
     assert (1.0, "argument") == (first.score, first.how)
-    assert first.shown is not None
-    assert argument == first.shown.argument
+    assert first.proof is not None
+    assert argument == first.proof.argument
     assert ending(first.evidence, argument=repr(argument)) == snapshot(
         "is in argument <argument> of the later call book in turn 1, step 2"
     )
@@ -259,13 +261,13 @@ def test_what_a_later_call_shares_by_chance_proves_nothing(result: Any, argument
 
 def test_a_flag_in_the_data_settles_it() -> None:
     used, unused = (use(FLIGHT, "Nothing of it.", used_flag=flag) for flag in (True, False))
-    assert [(1.0, False), (0.0, False)] == [(one.score, one.inferred) for one in (used, unused)]
+    assert [(1.0, False), (0.0, False)] == [(item.score, item.inferred) for item in (used, unused)]
     assert unused.evidence == snapshot("the data flag its result as unused")
 
 
 def test_a_result_that_was_not_captured_is_unknown() -> None:
-    found = use(None, "HAT136", result_captured=False)
-    assert (found.score, found.evidence) == snapshot((None, "its result was not captured"))
+    result = use(None, "HAT136", result_captured=False)
+    assert (result.score, result.evidence) == snapshot((None, "its result was not captured"))
 
 
 def test_evidence_is_a_flat_record_that_says_which_value_was_found_where() -> None:
@@ -273,8 +275,8 @@ def test_evidence_is_a_flat_record_that_says_which_value_was_found_where() -> No
     scope = scope_of(conversation(turn("Go", "Your total is $327.", look_up(FLIGHT), book)).turns, turn_index=0)
     first, second = scope.calls
     texts = Texts(scope)
-    found = [(first, use_of(first, [second], texts)), (second, use_of(second, [], texts))]
-    assert evidence_of(found)["utilization"] == snapshot(
+    match = [(first, use_of(first, [second], texts)), (second, use_of(second, [], texts))]
+    assert evidence_of(match)["utilization"] == snapshot(
         [
             {
                 "tool": "look_up",
@@ -354,9 +356,9 @@ JSON = st.recursive(
 @settings(max_examples=80)
 def test_any_json_has_a_use_or_none(result: Any, answer: str, query: str, arguments: dict[str, Any]) -> None:
     later = tool_call("next", arguments, result=result)
-    for one in uses(turn(query, answer, look_up(result), later)):
-        assert one.score in {None, 0.0, 1.0}
-        assert one.evidence
+    for item in uses(turn(query, answer, look_up(result), later)):
+        assert item.score in {None, 0.0, 1.0}
+        assert item.evidence
 
 
 @given(st.dictionaries(st.sampled_from(["price", "total", "balance", "rating"]), st.integers(0, 500), min_size=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +18,14 @@ from otel_agentic.errors import QueryError, StoreBusyError, TooLargeError, Usage
 from otel_agentic.net import Credentials, Hosts, Tokens, parse_address
 from otel_agentic.server import AdminServer, CommandPool, build_app
 from tests.collectors.raw import answers, connect, until, until_closed
-from tests.pipeline.running import eventually
+from tests.live.running_collector import eventually
 from tests.snapshots import passage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from starlette.applications import Starlette
 
 JSON = {"content-type": "application/json"}
-NOBODY = Credentials({})
+NO_CREDENTIALS = Credentials({})
 MEGABYTE = b" " * (1 << 20)
 
 
@@ -35,14 +34,14 @@ class Backend:
 
     def __init__(self) -> None:
         self.answer: Callable[[Mapping[str, Any]], Any] = dict
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.is_ready: bool | None = True
 
-    def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool]) -> Any:  # noqa: ARG002 — same
-        self.asked.append(name)
+    def run(self, name: str, arguments: Mapping[str, Any], cancelled: Callable[[], bool]) -> Any:  # noqa: ARG002 — same
+        self.requested.append(name)
         return self.answer(arguments)
 
-    def metrics(self, accept: str) -> tuple[str, bytes]:  # noqa: ARG002 — the signature of what it stands for
+    def metrics(self, accept: str) -> tuple[str, bytes]:  # noqa: ARG002 — the signature of the real backend
         return ("text/plain; version=0.0.4; charset=utf-8", b"agentic_up 1\n")
 
     @property
@@ -57,7 +56,7 @@ def backend() -> Backend:
     return Backend()
 
 
-def app_of(backend: Backend, credentials: Credentials = NOBODY, *, slots: int = 16) -> Starlette:
+def app_of(backend: Backend, credentials: Credentials = NO_CREDENTIALS, *, slots: int = 16) -> Starlette:
     """Return the app on a loopback address."""
     return build_app(
         backend, credentials=credentials, hosts=Hosts(parse_address("127.0.0.1:0")), pool=CommandPool(slots)
@@ -84,9 +83,9 @@ def http(backend: Backend) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def client(http: httpx.Client) -> Iterator[RemoteClient]:
-    made = RemoteClient(str(http.base_url), None)
-    yield made
-    made.close()
+    actual = RemoteClient(str(http.base_url), None)
+    yield actual
+    actual.close()
 
 
 def raising(error: Exception) -> Callable[[Any], Any]:
@@ -106,7 +105,7 @@ def raising(error: Exception) -> Callable[[Any], Any]:
         (ArithmeticError("no"), 503, 70),
     ],
 )
-def test_a_failure_is_told_with_its_class_and_exit_code(
+def test_a_failure_is_reported_with_its_class_and_exit_code(
     http: httpx.Client, backend: Backend, error: Exception, status: int, exit_code: int
 ) -> None:
     backend.answer = raising(error)
@@ -145,14 +144,14 @@ def test_a_body_that_is_no_object_is_refused(http: httpx.Client, backend: Backen
 
     assert (400, "UsageError") == (answer.status_code, answer.json()["error"])
     assert message in answer.json()["message"]
-    assert [] == backend.asked
+    assert [] == backend.requested
 
 
 def test_a_body_beyond_the_limit_is_refused_before_it_is_kept(http: httpx.Client, backend: Backend) -> None:
     answer = http.post("/v1/commands/query", content=(MEGABYTE for _ in range(65)))
 
     assert (413, "TooLargeError") == (answer.status_code, answer.json()["error"])
-    assert [] == backend.asked
+    assert [] == backend.requested
 
 
 def test_a_stream_comes_line_by_line(client: RemoteClient, backend: Backend) -> None:
@@ -169,11 +168,11 @@ def test_a_failure_in_the_middle_of_a_stream_is_raised_after_what_came_before(
         raise StoreBusyError("held")
 
     backend.answer = answer
-    found = client.stream("conversations_export")
+    result = client.stream("conversations_export")
 
-    assert {"n": 1} == next(found)
+    assert {"n": 1} == next(result)
     with pytest.raises(StoreBusyError, match="held"):
-        next(found)
+        next(result)
 
 
 def test_arguments_reach_the_command(http: httpx.Client, backend: Backend) -> None:
@@ -181,7 +180,7 @@ def test_arguments_reach_the_command(http: httpx.Client, backend: Backend) -> No
 
     assert {"k": [1, 2]} == http.post("/v1/commands/report", json={"k": [1, 2]}).json()
     assert {} == http.post("/v1/commands/report").json()
-    assert ["report", "report"] == backend.asked
+    assert ["report", "report"] == backend.requested
 
 
 def test_readiness_follows_the_backend(http: httpx.Client, backend: Backend) -> None:
@@ -209,7 +208,7 @@ def test_other_paths_and_methods_are_not_served(http: httpx.Client, path: str, s
 
 
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic open-sesame", "open-sesame"])
-def test_without_the_token_nothing_is_told(backend: Backend, header: str | None) -> None:
+def test_without_the_token_nothing_is_returned(backend: Backend, header: str | None) -> None:
     with serving(backend, "open-sesame") as server:
         headers = {"authorization": header} if header else {}
         answers = [
@@ -220,7 +219,7 @@ def test_without_the_token_nothing_is_told(backend: Backend, header: str | None)
         assert [401, 401] == [answer.status_code for answer in answers]
         assert all("open-sesame" not in answer.text for answer in answers)
         assert 200 == httpx.get(f"{server.url}/healthz", headers=headers).status_code
-    assert [] == backend.asked
+    assert [] == backend.requested
 
 
 def test_with_the_token_commands_run(backend: Backend) -> None:
@@ -248,7 +247,7 @@ def test_the_address_is_free_again_after_a_stop(backend: Backend) -> None:
 def test_a_web_page_cannot_send_commands_by_the_content_types_it_may_set(backend: Backend, kind: str) -> None:
     with serving(backend) as server:
         answer = httpx.post(f"{server.url}/v1/commands/report", content=b"{}", headers={"content-type": kind})
-    assert (415, []) == (answer.status_code, backend.asked)
+    assert (415, []) == (answer.status_code, backend.requested)
 
 
 @pytest.mark.parametrize("token", [None, "open-sesame"])
@@ -274,12 +273,12 @@ def test_web_pages_of_other_sites_reach_neither_commands_nor_metrics(
         port = server.url.rsplit(":", 1)[1]
         sent = {name: value.replace("{port}", port) for name, value in headers.items()}
         sent |= {"authorization": f"Bearer {token}"} if token else {}
-        found = [
+        result = [
             httpx.post(f"{server.url}/v1/commands/report", content=b"{}", headers={**JSON, **sent}),
             httpx.get(f"{server.url}/metrics", headers=sent),
         ]
-    assert [status] * 2 == [answer.status_code for answer in found]
-    assert (["report"] if status == 200 else []) == backend.asked
+    assert [status] * 2 == [answer.status_code for answer in result]
+    assert (["report"] if status == 200 else []) == backend.requested
 
 
 def test_a_host_with_a_port_of_five_thousand_digits_is_refused_and_fills_no_log(
@@ -319,8 +318,8 @@ def test_blocked_commands_hold_up_neither_health_nor_metrics_and_more_are_asked_
             )
             for _ in range(50)
         ]
-        for each in blocked:
-            each.start()
+        for status in blocked:
+            status.start()
         for _ in blocked:
             assert begun.acquire(timeout=60)
         try:
@@ -330,15 +329,15 @@ def test_blocked_commands_hold_up_neither_health_nor_metrics_and_more_are_asked_
                 refused = client.post("/v1/commands/report", json={})
         finally:
             release.set()
-            for each in blocked:
-                each.join()
+            for status in blocked:
+                status.join()
         assert (503, "5", "OverloadedError") == (
             refused.status_code,
             refused.headers["retry-after"],
             refused.json()["error"],
         )
         assert passage(refused.json()["message"]) == snapshot("50 commands are running already (admin.command_slots)")
-        assert [200] * 50 == [each.status_code for each in statuses]
+        assert [200] * 50 == [status.status_code for status in statuses]
         assert 200 == httpx.post(f"{server.url}/v1/commands/report", json={}).status_code
 
 

@@ -1,10 +1,11 @@
-"""Tokens of the admin address: who may do what, and that strangers learn nothing."""
+"""Tokens of the admin address: the permissions of each role, and no information without a token."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -13,25 +14,20 @@ from pydantic import SecretStr
 
 from otel_agentic.commands import RemoteClient
 from otel_agentic.errors import BackendError, ConfigError, UsageError
-from otel_agentic.net import Credentials, Hosts, ServerTls, TlsFiles, Tokens, client_context, parse_address
+from otel_agentic.net import Credentials, Hosts, Role, ServerTls, TlsFiles, Tokens, client_context, parse_address
 from otel_agentic.server import AdminServer, CommandPool, build_app
 from tests.collectors.raw import answers, connect, exchange, until_closed
 from tests.snapshots import raises
 from tests.telemetry.receiver.certificates import Certificates, make_certificates
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from otel_agentic.net import Role
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="the openssl program makes the certificates")
 GIVEN: dict[Role, str] = {"ingest": "in-3f1c", "query": "ask-77aa", "admin": "all-9d0e"}
 
 
 class Backend:
-    """Says which command it ran."""
+    """Returns the name of the command."""
 
-    def run(self, name: str, arguments: Mapping[str, Any], gone: Callable[[], bool]) -> Any:  # noqa: ARG002 — the signature of what it stands for
+    def run(self, name: str, arguments: Mapping[str, Any], cancelled: Callable[[], bool]) -> Any:  # noqa: ARG002 — the signature of the real backend
         return {"ran": name}
 
     def metrics(self, accept: str) -> tuple[str, bytes]:  # noqa: ARG002 — same
@@ -70,9 +66,9 @@ def ask(url: str, what: str, token: str | None) -> httpx.Response:
 )
 def test_each_role_may_do_what_it_is_for(role: Role | None, expected: list[int]) -> None:
     with serving("ingest", "query", "admin") as url:
-        found = [ask(url, what, GIVEN[role] if role else None) for what in ("report", "metrics", "evaluate")]
-    assert expected == [answer.status_code for answer in found]
-    assert not any(token in answer.text for token in GIVEN.values() for answer in found)
+        result = [ask(url, what, GIVEN[role] if role else None) for what in ("report", "metrics", "evaluate")]
+    assert expected == [answer.status_code for answer in result]
+    assert not any(token in answer.text for token in GIVEN.values() for answer in result)
 
 
 def test_a_token_for_queries_alone_shuts_the_commands_that_change_things() -> None:
@@ -101,9 +97,9 @@ def test_health_needs_no_token_and_reveals_nothing(path: str) -> None:
 
 def test_the_client_says_which_setting_is_missing() -> None:
     with serving("query", "admin") as url:
-        for token, told in ((None, r"set admin\.token"), (GIVEN["query"], r"send the token of admin\.token")):
+        for token, message in ((None, r"set admin\.token"), (GIVEN["query"], r"send the token of admin\.token")):
             client = RemoteClient(url, token)
-            with pytest.raises(UsageError, match=told):
+            with pytest.raises(UsageError, match=message):
                 client.call("evaluate")
             client.close()
 
@@ -136,38 +132,42 @@ def test_what_is_not_http_or_has_two_readings_is_refused_in_json(sent: bytes) ->
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
-def tls_of(made: Certificates, *, mutual: bool) -> ServerTls:
-    client_ca = made.ca if mutual else None
-    return ServerTls(TlsFiles(section="admin", cert=made.server, key=made.server_key, client_ca=client_ca))
+def tls_of(certificates: Certificates, *, mutual: bool) -> ServerTls:
+    client_ca = certificates.ca if mutual else None
+    return ServerTls(
+        TlsFiles(section="admin", cert=certificates.server, key=certificates.server_key, client_ca=client_ca)
+    )
 
 
 @needs_openssl
-def test_commands_run_over_tls(made: Certificates) -> None:
-    with serving("admin", tls=tls_of(made, mutual=False)) as url:
+def test_commands_run_over_tls(certificates: Certificates) -> None:
+    with serving("admin", tls=tls_of(certificates, mutual=False)) as url:
         assert url.startswith("https://")
-        client = RemoteClient(url, GIVEN["admin"], client_context("admin", made.ca, None, None))
+        client = RemoteClient(url, GIVEN["admin"], client_context("admin", certificates.ca, None, None))
         assert {"ran": "evaluate"} == client.call("evaluate")
         client.close()
-        stranger = RemoteClient(url, GIVEN["admin"])
+        foreign = RemoteClient(url, GIVEN["admin"])
         with pytest.raises(BackendError, match="certificate"):
-            stranger.call("evaluate")
-        stranger.close()
+            foreign.call("evaluate")
+        foreign.close()
 
 
 @needs_openssl
-def test_a_certificate_stands_for_a_token_on_a_public_address(made: Certificates) -> None:
-    with serving(tls=tls_of(made, mutual=True), address="0.0.0.0:0") as public:
+def test_a_certificate_stands_for_a_token_on_a_public_address(certificates: Certificates) -> None:
+    with serving(tls=tls_of(certificates, mutual=True), address="0.0.0.0:0") as public:
         url = public.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 — same
-        known = RemoteClient(url, None, client_context("admin", made.ca, made.client, made.client_key))
+        known = RemoteClient(
+            url, None, client_context("admin", certificates.ca, certificates.client, certificates.client_key)
+        )
         assert {"ran": "evaluate"} == known.call("evaluate")
         known.close()
         for context in (
-            client_context("admin", made.ca, None, None),
-            client_context("admin", made.ca, made.stranger, made.stranger_key),
+            client_context("admin", certificates.ca, None, None),
+            client_context("admin", certificates.ca, certificates.untrusted, certificates.untrusted_key),
         ):
             unknown = RemoteClient(url, None, context)
             with pytest.raises(BackendError):
@@ -176,7 +176,7 @@ def test_a_certificate_stands_for_a_token_on_a_public_address(made: Certificates
 
 
 @needs_openssl
-def test_tls_without_certificates_of_callers_is_no_credential(made: Certificates) -> None:
+def test_tls_without_certificates_of_callers_is_no_credential(certificates: Certificates) -> None:
     with (
         raises(
             UsageError,
@@ -185,7 +185,7 @@ def test_tls_without_certificates_of_callers_is_no_credential(made: Certificates
             ),
         ),
         serving(
-            tls=tls_of(made, mutual=False),
+            tls=tls_of(certificates, mutual=False),
             address="0.0.0.0:0",
         ),
     ):
@@ -193,12 +193,12 @@ def test_tls_without_certificates_of_callers_is_no_credential(made: Certificates
 
 
 @needs_openssl
-def test_a_bad_certificate_is_told_with_its_setting(made: Certificates) -> None:
+def test_a_bad_certificate_is_reported_with_its_setting(certificates: Certificates) -> None:
     with raises(
         ConfigError,
         snapshot(
-            "admin.tls_cert_file: <certificates>/server.pem with admin.tls_key_file: <certificates>/stranger.key: the key is not the one of the certificate; give a PEM certificate, followed by its chain, and its PEM key without a password"
+            "admin.tls_cert_file: <certificates>/server.pem with admin.tls_key_file: <certificates>/untrusted.key: the key is not the one of the certificate; give a PEM certificate, followed by its chain, and its PEM key without a password"
         ),
-        certificates=made.ca.parent,
+        certificates=certificates.ca.parent,
     ):
-        ServerTls(TlsFiles(section="admin", cert=made.server, key=made.stranger_key))
+        ServerTls(TlsFiles(section="admin", cert=certificates.server, key=certificates.untrusted_key))

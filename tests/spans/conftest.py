@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.spans import Limits
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ import re
 import string
 from typing import TYPE_CHECKING
 
-from otel_agentic.redaction.rules import ALPHABETS, parts_of
+from otel_agentic.redaction.rules import ALPHABETS, Rule, parts_of
 
 if TYPE_CHECKING:
     from random import Random
 
-    from otel_agentic.redaction.rules import Rule
 
 _CHARACTERS = {
-    name: [one for one in string.printable if re.fullmatch(f"[{inside}]", one)] for name, inside in ALPHABETS.items()
+    name: [first for first in string.printable if re.fullmatch(f"[{inside}]", first)]
+    for name, inside in ALPHABETS.items()
 }
 
 _DIGIT, _EVERY = 2, 5
@@ -37,13 +37,13 @@ def generated(text: str, random: Random) -> str:
 
 def examples_of(rule: Rule, random: Random) -> list[tuple[str, str]]:
     """Return texts in which a rule finds something, each with the part that is taken."""
-    found = []
+    results = []
     for example in rule.examples:
-        # What is taken stands between the first brace that is not of JSON or a list, and its counterpart.
+        # The redacted text is between the first brace that is not of JSON or a list, and its counterpart.
         marked = re.search(r"\{(\{SHA\}[^{}]*|[^{}]*)\}", example)
         assert marked is not None, example
         secret = generated(marked[1], random)
-        found.append(
+        results.append(
             (generated(example[: marked.start()], random) + secret + generated(example[marked.end() :], random), secret)
         )
-    return found
+    return results

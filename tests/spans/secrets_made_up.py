@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config import RedactionSettings
-from otel_agentic.redaction.batch import BatchRedactor
+from otel_agentic.redaction.engine import BatchRedactor
 
 if TYPE_CHECKING:
     from otel_agentic.spans import SpanBatch
@@ -53,7 +53,7 @@ PLACED: Final[dict[str, tuple[str, str]]] = {
     "slack_webhook": (f"https://hooks.slack.com/services/T0/B0/{BODY}", f"T0/B0/{BODY}"),
     "azure_signature": (f"https://x.blob.core.windows.net/a?sv=1&sig={BODY}%3D", f"{BODY}%3D"),
 }
-#: Text of fields of credentials outside of JSON, and what is taken.
+#: Text of fields of credentials outside of JSON, and the redacted part.
 FIELDS: Final[dict[str, str]] = {
     "export DB_PASSWORD=hunter22; ls": "hunter22",
     "password = 'two words'": "two words",
@@ -99,10 +99,10 @@ DEFAULT: Final = redactor()
 EVERYTHING: Final = redactor(**ALL)
 
 
-def told(text: str, by: BatchRedactor = DEFAULT) -> tuple[str, dict[str, int]]:
-    """Return a text as it is written, and what was counted."""
-    taken: Counter[str] = Counter()
-    return by.text(text, taken), dict(taken)
+def redacted_text(text: str, by: BatchRedactor = DEFAULT) -> tuple[str, dict[str, int]]:
+    """Return a text as it is written, and the counts of redactions."""
+    accepted: Counter[str] = Counter()
+    return by.text(text, accepted), dict(accepted)
 
 
 def clean(value: Any, by: BatchRedactor = DEFAULT) -> Any:
@@ -111,5 +111,5 @@ def clean(value: Any, by: BatchRedactor = DEFAULT) -> Any:
 
 
 def everything_in(batch: SpanBatch) -> str:
-    """Return all that a batch says, bytes as the text that they are."""
+    """Return all text of a batch, bytes decoded."""
     return repr(batch.spans) + repr(batch.logs)

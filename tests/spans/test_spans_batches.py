@@ -1,50 +1,45 @@
-"""What a decoder hands on: spans that nobody can change, and the size of what they came in."""
+"""The result of a decoder: immutable spans, and the size of their request."""
 
 from __future__ import annotations
 
 import pickle
 from dataclasses import FrozenInstanceError, replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_agentic.spans import SpanBatch, decode_document, decode_logs, decode_traces, decode_traces_json
-from otel_agentic.spans.model import Span
-from otel_agentic.spans.records import merge_batches
+from otel_agentic.spans import Limits, SpanBatch, decode_document, decode_logs, decode_traces, decode_traces_json
+from otel_agentic.spans.model import Span, merge_batches
 from tests.spans.test_spans_otlp_proto import event, logs, new_span, text, traces
-
-if TYPE_CHECKING:
-    from otel_agentic.spans import Limits
 
 JSON = b"""{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "5b8efff798038103d269b633813fc60c",
 "spanId": "eee19b7ec3c1b174", "name": "chat", "startTimeUnixNano": "5", "endTimeUnixNano": "9"}]}]}]}"""
 
 
 def test_a_decoded_span_is_a_span_like_any_other(limits: Limits) -> None:
-    (found,) = decode_traces(traces(new_span(attributes=[text("a", "b")])), limits).spans
+    (batch,) = decode_traces(traces(new_span(attributes=[text("a", "b")])), limits).spans
 
-    assert Span is type(found)
-    assert replace(found) == found
-    assert found == pickle.loads(pickle.dumps(found))  # noqa: S301 — made here
+    assert Span is type(batch)
+    assert replace(batch) == batch
+    assert batch == pickle.loads(pickle.dumps(batch))  # noqa: S301 — made here
     with pytest.raises(FrozenInstanceError):
-        found.name = "other"  # type: ignore[misc]  # that is the point
+        batch.name = "other"  # type: ignore[misc]  # that is the point
 
 
 def test_a_batch_tells_the_size_of_its_request(limits: Limits) -> None:
-    sent, told = traces(new_span()), logs(event())
+    sent, message = traces(new_span()), logs(event())
 
     assert len(sent) == decode_traces(sent, limits).size_bytes
-    assert len(told) == decode_logs(told, limits).size_bytes
+    assert len(message) == decode_logs(message, limits).size_bytes
     assert len(JSON) == decode_traces_json(JSON, limits).size_bytes
     assert len(JSON) == decode_document(JSON, limits).size_bytes
 
 
 def test_sizes_add_up_and_do_not_tell_batches_apart(limits: Limits) -> None:
     sent = traces(new_span())
-    one = decode_traces(sent, limits)
+    batch = decode_traces(sent, limits)
 
-    assert 2 * len(sent) == merge_batches([one, one]).size_bytes
-    assert replace(one, size_bytes=0) == one
+    assert 2 * len(sent) == merge_batches([batch, batch]).size_bytes
+    assert replace(batch, size_bytes=0) == batch
     assert 0 == SpanBatch().size_bytes
 
 

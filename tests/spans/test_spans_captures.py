@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from otel_agentic.spans import decode_document, decode_logs, decode_message, decode_traces, merge_batches
-from otel_agentic.spans.records import NOT_AN_EVENT, OUTSIDE_SPAN
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from otel_agentic.spans import Limits, SpanBatch
+from otel_agentic.spans import (
+    Limits,
+    SpanBatch,
+    decode_document,
+    decode_logs,
+    decode_message,
+    decode_traces,
+    merge_batches,
+)
+from otel_agentic.spans.model import NOT_AN_EVENT, OUTSIDE_SPAN
 
 
 def read(path: Path, limits: Limits) -> SpanBatch:

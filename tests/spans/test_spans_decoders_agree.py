@@ -1,4 +1,4 @@
-"""The JSON reader held against protobuf: one request in both encodings gives one batch."""
+"""The JSON reader compared with protobuf: one request in both encodings gives one batch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from otel_agentic.errors import DecodeError
-from otel_agentic.spans import decode_document, decode_logs, decode_logs_json, decode_traces, decode_traces_json
+from otel_agentic.spans import Limits, decode_document, decode_logs, decode_logs_json, decode_traces, decode_traces_json
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from otel_agentic.spans import Limits
 
 ID_FIELDS = {"traceId", "spanId", "parentSpanId"}
 

@@ -6,6 +6,7 @@ import json
 import resource
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ from otel_agentic.config import ReceiveSettings
 from otel_agentic.errors import DecodeError, TooLargeError
 from otel_agentic.spans import (
     Limits,
+    SpanBatch,
     decode_document,
     decode_logs,
     decode_logs_json,
@@ -28,17 +30,14 @@ from otel_agentic.spans import (
     decode_traces,
     decode_traces_json,
 )
-from otel_agentic.spans.limits import count_messages, message_fields, require_few_items, require_few_json_items
+from otel_agentic.spans.sanitize import count_messages, message_fields, require_few_items, require_few_json_items
 from tests.snapshots import raises
 from tests.spans.test_spans_decoders_agree import log_requests, to_otlp_json, trace_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from google.protobuf.descriptor import Descriptor
     from google.protobuf.message import Message
 
-    from otel_agentic.spans import SpanBatch
 
 FEW: Final = replace(Limits.from_settings(ReceiveSettings()), max_items=100)
 TRACE_FIELDS: Final = message_fields(ExportTraceServiceRequest.DESCRIPTOR, {})
@@ -79,17 +78,17 @@ BOMBS: Final = {
 
 
 def descendants(message: Message) -> Iterator[Message]:
-    for found, value in message.ListFields():
-        if found.message_type is not None:
-            for child in value if found.is_repeated else [value]:
+    for result, value in message.ListFields():
+        if result.message_type is not None:
+            for child in value if result.is_repeated else [value]:
                 yield child
                 yield from descendants(child)
 
 
 def texts(message: Message) -> int:
     messages = [message, *descendants(message)]
-    listed = [(found, value) for each in messages for found, value in each.ListFields() if found.is_repeated]
-    return sum(len(value) for found, value in listed if found.message_type is None)
+    listed = [(result, value) for item in messages for result, value in item.ListFields() if result.is_repeated]
+    return sum(len(value) for result, value in listed if result.message_type is None)
 
 
 def is_refused(decode: Callable[[bytes, Limits], SpanBatch], data: bytes, limits: Limits) -> bool:
@@ -126,7 +125,7 @@ def test_the_refusal_says_what_to_do() -> None:
 
 def test_spans_and_log_records_count_as_eight_in_every_encoding() -> None:
     spans = [{"traceId": "01" * 16, "spanId": f"{number:016x}"} for number in range(1, 14)]
-    blocks = [{"scopeSpans": [{"spans": [one]}]} for one in spans]
+    blocks = [{"scopeSpans": [{"spans": [first]}]} for first in spans]
     few = replace(FEW, max_items=104)
     assert len(decode_traces_json(json.dumps({"resourceSpans": blocks}).encode(), few).spans) == 13
     with raises(TooLargeError, snapshot("13 spans or log records, more than 12")):
@@ -155,10 +154,10 @@ def test_no_parser_makes_more_messages_of_any_bytes_than_are_counted(data: bytes
     for kind in (ExportTraceServiceRequest, ExportLogsServiceRequest):
         try:
             request = kind.FromString(data)
-        except Exception:  # noqa: BLE001, S112 — what is no message takes no memory
+        except Exception:  # noqa: BLE001, S112 — bytes that are no message take no memory
             continue
-        made = sum(1 for _ in descendants(request)) + texts(request)
-        assert made <= count_messages(data, message_fields(kind.DESCRIPTOR, {}), NO_LIMIT)
+        actual = sum(1 for _ in descendants(request)) + texts(request)
+        assert actual <= count_messages(data, message_fields(kind.DESCRIPTOR, {}), NO_LIMIT)
 
 
 @settings(max_examples=30)
@@ -166,21 +165,21 @@ def test_no_parser_makes_more_messages_of_any_bytes_than_are_counted(data: bytes
 def test_of_a_sound_request_the_count_is_exact(request: Message) -> None:
     descriptor: Descriptor = request.DESCRIPTOR  # type: ignore[assignment]  # the stubs name two classes of them
     fields = message_fields(descriptor, {})
-    made = sum(1 for _ in descendants(request)) + texts(request)
-    assert made == count_messages(request.SerializeToString(), fields, NO_LIMIT)
+    actual = sum(1 for _ in descendants(request)) + texts(request)
+    assert actual == count_messages(request.SerializeToString(), fields, NO_LIMIT)
 
 
 def test_every_list_of_otlp_is_of_messages_or_texts() -> None:
     # A list of numbers could be packed, without a tag for each: it would have to be counted by bytes.
-    seen, waiting = set(), [ExportTraceServiceRequest.DESCRIPTOR, ExportLogsServiceRequest.DESCRIPTOR]
+    visited, waiting = set(), [ExportTraceServiceRequest.DESCRIPTOR, ExportLogsServiceRequest.DESCRIPTOR]
     while waiting:
         descriptor = waiting.pop()
-        seen.add(descriptor.full_name)
-        for found in descriptor.fields:
-            assert not found.is_repeated or found.message_type is not None or found.type == found.TYPE_STRING
-            if found.message_type is not None and found.message_type.full_name not in seen:
-                waiting.append(found.message_type)
-    assert len(seen) >= 18
+        visited.add(descriptor.full_name)
+        for result in descriptor.fields:
+            assert not result.is_repeated or result.message_type is not None or result.type == result.TYPE_STRING
+            if result.message_type is not None and result.message_type.full_name not in visited:
+                waiting.append(result.message_type)
+    assert len(visited) >= 18
 
 
 JSON_BOMBS: Final = {
@@ -237,8 +236,8 @@ def test_json_that_is_let_through_holds_no_more_than_twice_the_limit(value: Any,
 @settings(max_examples=25)
 @given(request=trace_requests)
 def test_the_bound_never_refuses_what_is_within_it(request: Message) -> None:
-    made = sum(1 for _ in descendants(request)) + texts(request)
-    require_few_items(request.SerializeToString(), replace(FEW, max_items=max(made, 1)))
+    actual = sum(1 for _ in descendants(request)) + texts(request)
+    require_few_items(request.SerializeToString(), replace(FEW, max_items=max(actual, 1)))
     marks = to_otlp_json(request).translate(None, bytes(set(range(256)) - set(b"{[,")))
     require_few_json_items(to_otlp_json(request), replace(FEW, max_items=max(len(marks), 1)))
 
@@ -267,12 +266,12 @@ def small_attributes() -> bytes:
 
 
 def growth_mib(name: str) -> tuple[str, int]:
-    """Return what became of a body, and by how many MiB the process grew that decoded it."""
+    """Return the outcome of a body, and by how many MiB the decoding process grew."""
     decode, body = WORST[name]
     data, limits = body(), Limits.from_settings(ReceiveSettings())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    told = "refused" if is_refused(decode, data, limits) else "read"
-    return told, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
+    batch = "refused" if is_refused(decode, data, limits) else "read"
+    return batch, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
 
 
 def growth_apart(name: str) -> tuple[str, int]:
@@ -280,13 +279,13 @@ def growth_apart(name: str) -> tuple[str, int]:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
     )
-    told, grown = done.stdout.split()
-    return told, int(grown)
+    message, grown = done.stdout.split()
+    return message, int(grown)
 
 
 def test_a_bomb_of_a_whole_request_takes_no_memory() -> None:
-    told, grown = growth_apart("64 MiB of empty spans")
-    assert told == "refused"
+    message, grown = growth_apart("64 MiB of empty spans")
+    assert message == "refused"
     assert grown < 20
 
 

@@ -1,24 +1,22 @@
-"""OTLP/JSON as senders really write it, each way of writing held against protobuf: one batch, whatever the spelling."""
+"""OTLP/JSON as senders really write it, each notation compared with protobuf: one batch for every notation."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from otel_agentic.spans import decode_logs, decode_logs_json, decode_traces, decode_traces_json
+from otel_agentic.spans import Limits, decode_logs, decode_logs_json, decode_traces, decode_traces_json
 from tests.spans.test_spans_decoders_agree import log_requests, to_otlp_json, trace_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from google.protobuf.message import Message
 
-    from otel_agentic.spans import Limits
 
 law = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ID_FIELDS = {"traceId", "spanId", "parentSpanId"}
@@ -34,7 +32,7 @@ def rewritten(value: Any, change: Callable[[str, Any], tuple[str, Any]]) -> Any:
 
 
 def snake(key: str, value: Any) -> tuple[str, Any]:
-    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[0].lower()}", key), value
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda result: f"_{result[0].lower()}", key), value
 
 
 def enum_name(key: str, value: Any) -> tuple[str, Any]:
@@ -80,7 +78,7 @@ def strange(value: Any) -> Any:
 
 
 def nulls(value: Any) -> Any:
-    """Return JSON in which fields that are unset stand as null."""
+    """Return JSON in which unset fields are null."""
     if isinstance(value, list):
         return [nulls(item) for item in value]
     if not isinstance(value, dict):

@@ -1,17 +1,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from otel_agentic.errors import DecodeError
-from otel_agentic.spans import SpanBatch, decode_document, decode_logs_json, decode_traces_json
+from otel_agentic.spans import Limits, SpanBatch, decode_document, decode_logs_json, decode_traces_json
+from otel_agentic.spans.model import BAD_TRACE_ID, LOGS_ON_TRACES, OUTSIDE_SPAN, OWN_TELEMETRY, SPANS_ON_LOGS
 from otel_agentic.spans.otlp_json import NOT_OTLP
-from otel_agentic.spans.records import BAD_TRACE_ID, LOGS_ON_TRACES, OUTSIDE_SPAN, OWN_TELEMETRY, SPANS_ON_LOGS
-
-if TYPE_CHECKING:
-    from otel_agentic.spans import Limits
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "00f067aa0ba902b7"
 
@@ -110,8 +107,8 @@ def test_spans_under_both_spellings_of_a_field_are_all_read(limits: Limits) -> N
     blocks = [{"scopeSpans": [{"spans": [{"traceId": TRACE, "spanId": SPAN}]}]}]
     for camel, snake in (([], blocks), (blocks, blocks)):
         document = {"resourceSpans": camel, "resource_spans": snake}
-        found = decode_traces_json(json.dumps(document).encode(), limits)
-        assert len(camel) + len(snake) == len(found.spans)
+        batch = decode_traces_json(json.dumps(document).encode(), limits)
+        assert len(camel) + len(snake) == len(batch.spans)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +139,7 @@ def test_of_equal_keys_the_last_wins(limits: Limits) -> None:
     assert span.attributes == {"a": 2}
 
 
-def test_a_request_on_the_wrong_path_is_told_the_right_one(limits: Limits) -> None:
+def test_a_request_on_the_wrong_path_is_refused_with_the_right_one(limits: Limits) -> None:
     logs = b'{"resourceLogs": [{"scopeLogs": [{"logRecords": [{}, {}]}]}]}'
     assert decode_traces_json(logs, limits) == SpanBatch(rejected={LOGS_ON_TRACES: 2})
     assert decode_logs_json(traces(new_span()), limits) == SpanBatch(rejected={SPANS_ON_LOGS: 1})

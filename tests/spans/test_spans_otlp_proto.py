@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -11,8 +10,8 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from otel_agentic.errors import DecodeError
-from otel_agentic.spans import SpanBatch, decode_logs, decode_message, decode_traces
-from otel_agentic.spans.records import (
+from otel_agentic.spans import Limits, SpanBatch, decode_logs, decode_message, decode_traces
+from otel_agentic.spans.model import (
     BAD_SPAN_ID,
     BAD_TRACE_ID,
     LOGS_ON_TRACES,
@@ -22,9 +21,6 @@ from otel_agentic.spans.records import (
     SPANS_ON_LOGS,
 )
 from otel_agentic.spans.sanitize import CUT_ATTRIBUTES, CUT_EVENTS, CUT_NAME, CUT_VALUE, DROPPED_LINK, MENDED_PARENT
-
-if TYPE_CHECKING:
-    from otel_agentic.spans import Limits
 
 TRACE, SPAN = bytes(range(1, 17)), bytes(range(1, 9))
 
@@ -75,7 +71,7 @@ def test_a_span_keeps_every_field(limits: Limits) -> None:
     assert (span.name, span.kind, span.status, span.status_message) == ("chat", 3, 2, "boom")
     assert (span.start_ns, span.end_ns) == (5, 9)
     assert span.attributes == {"a": "b", "empty": "", "unset": None}
-    assert [(each.name, each.time_ns, each.attributes) for each in span.events] == [("e", 6, {"x": "y"})]
+    assert [(item.name, item.time_ns, item.attributes) for item in span.events] == [("e", 6, {"x": "y"})]
     assert [(link.trace_id, link.span_id) for link in span.links] == [(TRACE.hex(), "03" * 8)]
     assert span.resource.attributes == {"service.name": "desk"}
     assert span.scope.name == "lib"
@@ -165,7 +161,7 @@ def test_a_traces_request_on_the_logs_path_is_recognised(limits: Limits) -> None
     assert decode_logs(data, limits) == SpanBatch(rejected={SPANS_ON_LOGS: 1})
 
 
-def test_a_message_of_either_kind_is_told_apart_by_its_content(limits: Limits) -> None:
+def test_messages_of_both_kinds_are_distinguished_by_their_content(limits: Limits) -> None:
     assert len(decode_message(traces(new_span()), limits).spans) == 1
     assert len(decode_message(logs(event()), limits).logs) == 1
 

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from otel_agentic.redaction.engine import Redactor
 from otel_agentic.redaction.fields import MARK
-from tests.spans.secrets_made_up import ALL, EVERYTHING, FIELDS, KEY, PERSONAL, PLACED, SHAPED, clean, redactor, told
+from tests.spans.secrets_made_up import (
+    ALL,
+    EVERYTHING,
+    FIELDS,
+    KEY,
+    PERSONAL,
+    PLACED,
+    SHAPED,
+    clean,
+    redacted_text,
+    redactor,
+)
 
 PARTS = [*SHAPED.values(), *(text for text, _ in PLACED.values()), *FIELDS, *PERSONAL.values()]
 GLUE = st.sampled_from(
@@ -29,16 +40,16 @@ VALUES = st.recursive(
 
 @given(TEXTS)
 def test_twice_is_as_good_as_once_for_texts(text: str) -> None:
-    once = told(text, EVERYTHING)[0]
-    assert (once, {}) == told(once, EVERYTHING)
+    once = redacted_text(text, EVERYTHING)[0]
+    assert (once, {}) == redacted_text(once, EVERYTHING)
 
 
 @given(VALUES)
 def test_twice_is_as_good_as_once_for_values_and_their_json(value: Any) -> None:
     once = clean(value, EVERYTHING)
     assert once == clean(once, EVERYTHING)
-    text = told(json.dumps(value), EVERYTHING)[0]
-    assert text == told(text, EVERYTHING)[0]
+    text = redacted_text(json.dumps(value), EVERYTHING)[0]
+    assert text == redacted_text(text, EVERYTHING)[0]
 
 
 @settings(max_examples=30)  # each compiles all rules again
@@ -51,31 +62,31 @@ def test_the_order_of_rules_means_nothing(value: Any, random: Any) -> None:
 
 @given(VALUES)
 def test_json_stays_json_and_says_the_same_as_the_value(value: Any) -> None:
-    told_as = [value]  # a bare number is a text of digits, no JSON
-    text = json.dumps(told_as)
-    found = told(text, EVERYTHING)[0]
-    assert _shape(told_as) == _shape(json.loads(found))
-    assert clean(json.loads(text), EVERYTHING) == json.loads(found)
+    recorded_as = [value]  # a bare number is a text of digits, no JSON
+    text = json.dumps(recorded_as)
+    redacted = redacted_text(text, EVERYTHING)[0]
+    assert _shape(recorded_as) == _shape(json.loads(redacted))
+    assert clean(json.loads(text), EVERYTHING) == json.loads(redacted)
 
 
 @given(VALUES)
 def test_nothing_changes_but_what_is_taken(value: Any) -> None:
-    taken: Counter[str] = Counter()
-    found = EVERYTHING.value(value, taken)
-    if not taken:
-        assert found is value
-    for old, new in zip(_leaves(value), _leaves(found), strict=True):
+    accepted: Counter[str] = Counter()
+    result = EVERYTHING.value(value, accepted)
+    if not accepted:
+        assert result is value
+    for old, new in zip(_leaves(value), _leaves(result), strict=True):
         assert old == new or MARK.search(new)
 
 
 @given(TEXTS)
 def test_without_personal_data_only_credentials_are_taken(text: str) -> None:
-    assert not any("personal" in reason for reason in told(text)[1])
+    assert not any("personal" in reason for reason in redacted_text(text)[1])
 
 
 def test_marks_under_one_key_do_not_depend_on_the_rules_in_force() -> None:
     text = f"password={SHAPED['jwt']}"
-    assert told(text, redactor())[0] == told(text, redactor(**ALL, custom={"x": "nothing-here"}))[0]
+    assert redacted_text(text, redactor())[0] == redacted_text(text, redactor(**ALL, custom={"x": "nothing-here"}))[0]
 
 
 def _shape(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""No text makes redaction slow: twice the text is twice the work, whatever it says."""
+"""No text makes redaction slow: twice the text is twice the work, for any content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken out of plain text, and what is not."""
+"""Redacted and unchanged parts of plain text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from otel_agentic.config import RedactionSettings, load_settings
 from otel_agentic.errors import ConfigError
 from otel_agentic.redaction.fields import MARK, mark_of
-from tests.snapshots import whole
+from tests.snapshots import exactly
 from tests.spans.secrets_made_up import (
     BODY,
     DEFAULT,
@@ -25,22 +25,22 @@ from tests.spans.secrets_made_up import (
     PLACED,
     SHAPED,
     clean,
+    redacted_text,
     redactor,
-    told,
 )
 
 
 @pytest.mark.parametrize(("kind", "secret"), SHAPED.items())
 @pytest.mark.parametrize("around", ["{}", "key: {} (old)", "a={};b", "“{}”", "x {}\n"])
 def test_a_secret_of_a_known_shape_is_taken_and_named(kind: str, secret: str, around: str) -> None:
-    found, counted = told(around.format(secret))
-    assert around.format(mark_of(kind, secret, KEY)) == found
+    result, counted = redacted_text(around.format(secret))
+    assert around.format(mark_of(kind, secret, KEY)) == result
     assert {f"credential redacted: {kind}": 1} == counted
 
 
 @pytest.mark.parametrize(("kind", "text", "secret"), [(kind, *both) for kind, both in PLACED.items()])
 def test_a_secret_in_its_place_is_taken_and_the_place_stays(kind: str, text: str, secret: str) -> None:
-    assert text.replace(secret, mark_of(kind, secret, KEY)) == told(text)[0]
+    assert text.replace(secret, mark_of(kind, secret, KEY)) == redacted_text(text)[0]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_secret_in_its_place_is_taken_and_the_place_stays(kind: str, text: str
     ],
 )
 def test_a_secret_in_its_place_is_taken_from_what_is_encoded_for_a_url(kind: str, text: str, secret: str) -> None:
-    assert text.replace(secret, mark_of(kind, secret, KEY)) == told(text)[0]
+    assert text.replace(secret, mark_of(kind, secret, KEY)) == redacted_text(text)[0]
 
 
 @pytest.mark.parametrize(("kind", "secret"), SHAPED.items())
@@ -60,7 +60,7 @@ def test_a_secret_in_its_place_is_taken_from_what_is_encoded_for_a_url(kind: str
     "before", ["%3D", "?next=%2Fa%2f", "old_", "\x1b[1;31m", '{"cut": "line\\n', '["a\\u001b[0m\\t']
 )
 def test_letters_and_digits_that_are_no_part_of_a_word_hide_no_secret(kind: str, secret: str, before: str) -> None:
-    assert f"{before}{mark_of(kind, secret, KEY)}" == told(before + secret)[0]
+    assert f"{before}{mark_of(kind, secret, KEY)}" == redacted_text(before + secret)[0]
 
 
 @pytest.mark.parametrize(
@@ -82,15 +82,15 @@ def test_the_header_of_an_authorization_is_taken_whole(header: str) -> None:
 
 @pytest.mark.parametrize(("text", "secret"), FIELDS.items())
 def test_the_value_of_a_credentials_field_is_taken_in_any_writing(text: str, secret: str) -> None:
-    assert text.replace(secret, mark_of("credential", secret, KEY)) == told(text)[0]
+    assert text.replace(secret, mark_of("credential", secret, KEY)) == redacted_text(text)[0]
 
 
 @pytest.mark.parametrize(("kind", "text"), PERSONAL.items())
 def test_personal_data_is_taken_only_where_the_settings_say_so(kind: str, text: str) -> None:
     sentence = f"It is {text}, as of today."
-    assert sentence == told(sentence)[0]
-    found, counted = told(sentence, redactor(personal=[kind]))
-    assert whole(found, value=MARK.search(found)[0]) == snapshot("It is <value>, as of today.")  # type: ignore[index] # the assertion fails without it
+    assert sentence == redacted_text(sentence)[0]
+    result, counted = redacted_text(sentence, redactor(personal=[kind]))
+    assert exactly(result, value=MARK.search(result)[0]) == snapshot("It is <value>, as of today.")  # type: ignore[index] # the assertion fails without it
     assert {f"personal data redacted: {kind}": 1} == counted
 
 
@@ -123,7 +123,7 @@ def test_personal_data_is_taken_only_where_the_settings_say_so(kind: str, text: 
         "trace 4bf92f3577b34da6a3ce929d0e0e4736, span 00f067aa0ba902b7",
         "call_Zk3Yq8Rt5Wn2Vb7Xc1Ld4Mf6, chatcmpl-Zk3Yq8Rt5Wn2Vb7Xc1Ld4Mf6Hg9Jp",
         "the header -----BEGIN PRIVATE KEY----- begins such a file",
-        "eyJ is how a JWT begins; eyJhbGci.abcd is none",
+        "eyJ is how a JWT begins; eyJhbGci.abcd is too short",
         '{"cookie_consent": "yes", "password_length": 12, "passwords": 3, "secret_name": "db"}',
         '{"has_password": true, "password": null, "forgot_password": "false", "api_key": ""}',
         '{"properties": {"password": {"type": "string", "description": "The password"}}, "required": ["password"]}',
@@ -131,7 +131,7 @@ def test_personal_data_is_taken_only_where_the_settings_say_so(kind: str, text: 
     ],
 )
 def test_what_only_sounds_like_a_secret_stays(text: str) -> None:
-    assert (text, {}) == told(text)
+    assert (text, {}) == redacted_text(text)
 
 
 @pytest.mark.parametrize("mark", ["__REDACTED__", "[Scrubbed due to 'password']", "[REDACTED]", "<elided>"])
@@ -150,24 +150,24 @@ def test_marks_of_others_stay_so_that_they_still_mean_not_captured(mark: str) ->
     ],
 )
 def test_numbers_that_are_no_cards_stay(number: str) -> None:
-    assert number == told(number, redactor(personal=["card"]))[0]
+    assert number == redacted_text(number, redactor(personal=["card"]))[0]
 
 
 @pytest.mark.parametrize("number", ["378282246310005", "3782 822463 10005", "30569309025904", "5555-5555-5555-4444"])
 def test_cards_of_other_lengths_are_taken(number: str) -> None:
-    assert MARK.fullmatch(told(number, redactor(personal=["card"]))[0])
+    assert MARK.fullmatch(redacted_text(number, redactor(personal=["card"]))[0])
 
 
-def test_a_card_is_found_beside_other_digits() -> None:
-    found = told("card 4111 1111 1111 1111 12/27", redactor(personal=["card"]))[0]
-    assert re.fullmatch(r"card \[redacted:card:\w{8}\] 12/27", found)
+def test_a_card_is_found_next_to_other_digits() -> None:
+    redacted = redacted_text("card 4111 1111 1111 1111 12/27", redactor(personal=["card"]))[0]
+    assert re.fullmatch(r"card \[redacted:card:\w{8}\] 12/27", redacted)
 
 
 def test_one_value_has_one_mark_however_it_is_written() -> None:
     texts = ("4111111111111111", "4111 1111 1111 1111", "4111-1111-1111-1111")
-    assert 1 == len({told(text, EVERYTHING)[0] for text in texts} | {clean(4111111111111111, EVERYTHING)})
-    assert told("Bob@Example.com", EVERYTHING)[0] == told("bob@example.com", EVERYTHING)[0]
-    assert told("DE89370400440532013000", EVERYTHING)[0] == told(PERSONAL["iban"], EVERYTHING)[0]
+    assert 1 == len({redacted_text(text, EVERYTHING)[0] for text in texts} | {clean(4111111111111111, EVERYTHING)})
+    assert redacted_text("Bob@Example.com", EVERYTHING)[0] == redacted_text("bob@example.com", EVERYTHING)[0]
+    assert redacted_text("DE89370400440532013000", EVERYTHING)[0] == redacted_text(PERSONAL["iban"], EVERYTHING)[0]
 
 
 def test_one_value_has_another_mark_under_another_key() -> None:
@@ -178,45 +178,47 @@ def test_a_secret_has_the_same_mark_in_a_field_and_in_prose() -> None:
     secret = SHAPED["openai_key"]
     in_field = clean({"api_key": secret})["api_key"]
     in_header = clean({"authorization": f"Bearer {secret}"})["authorization"]
-    assert told(f"it is {secret}!")[0] == f"it is {in_field}!"
+    assert redacted_text(f"it is {secret}!")[0] == f"it is {in_field}!"
     assert f"Bearer {in_field}" == in_header
 
 
 def test_what_overlaps_is_taken_whole_and_named_after_what_is_longest() -> None:
-    found, counted = told(f"password='{SHAPED['openai_key']} or {JWT}'")
-    assert re.fullmatch(r"password='\[redacted:credential:\w{8}\]'", found)
+    result, counted = redacted_text(f"password='{SHAPED['openai_key']} or {JWT}'")
+    assert re.fullmatch(r"password='\[redacted:credential:\w{8}\]'", result)
     assert {"credential redacted: credential": 1} == counted
 
 
 def test_a_private_key_that_was_cut_off_is_taken_to_its_end() -> None:
-    assert re.fullmatch(r"\[redacted:private_key:\w{8}\]", told(PEM[:60])[0])
+    assert re.fullmatch(r"\[redacted:private_key:\w{8}\]", redacted_text(PEM[:60])[0])
 
 
 def test_credentials_stay_where_the_settings_say_so() -> None:
     text = f"password=hunter22 {JWT}"
-    assert text == told(text, redactor(credentials=False))[0]
+    assert text == redacted_text(text, redactor(credentials=False))[0]
 
 
 def test_kept_fields_keep_values_but_not_keys_of_a_known_shape() -> None:
     by = redactor(keep_fields=["*_cookie", "secret"])
-    found = clean({"favourite_cookie": "oat", "secret": SHAPED["openai_key"], "password": "x1"}, by)
-    assert "oat" == found["favourite_cookie"]
-    assert found["secret"].startswith("[redacted:openai_key:")
-    assert found["password"].startswith("[redacted:credential:")
-    assert "favourite_cookie=oat" == told("favourite_cookie=oat", by)[0]
+    result = clean({"favourite_cookie": "oat", "secret": SHAPED["openai_key"], "password": "x1"}, by)
+    assert "oat" == result["favourite_cookie"]
+    assert result["secret"].startswith("[redacted:openai_key:")
+    assert result["password"].startswith("[redacted:credential:")
+    assert "favourite_cookie=oat" == redacted_text("favourite_cookie=oat", by)[0]
 
 
 def test_a_pattern_of_ones_own_names_its_kind() -> None:
     by = redactor(custom={"project": 'Falke "[A-Z]+"', "number": "K-[0-9]{6}"})
-    assert {"custom redacted: project": 1, "custom redacted: number": 1} == told('Falke "NORD" of K-123456', by)[1]
-    nested = json.dumps({"a": json.dumps({"b": 1, "c": 'say Falke "NORD"'})})
-    inner = json.loads(json.loads(told(nested, by)[0])["a"])
+    assert {"custom redacted: project": 1, "custom redacted: number": 1} == redacted_text(
+        'Falke "NORD" of K-123456', by
+    )[1]
+    nested = json.dumps({"a": json.dumps({"b": 1, "c": 'call Falke "NORD"'})})
+    inner = json.loads(json.loads(redacted_text(nested, by)[0])["a"])
     mark = mark_of("project", 'Falke "NORD"', KEY)
-    assert {"b": 1, "c": f"say {mark}"} == inner
+    assert {"b": 1, "c": f"call {mark}"} == inner
 
 
 @pytest.mark.parametrize(
-    ("custom", "said"),
+    ("custom", "answer"),
     [
         ({"x": "(?<=a)b"}, "custom.x: '(?<=a)b' cannot be used: invalid perl operator"),
         ({"x": "(a"}, "custom.x: '(a' cannot be used: missing"),
@@ -224,13 +226,13 @@ def test_a_pattern_of_ones_own_names_its_kind() -> None:
         ({"X y": "a"}, "custom.X y"),
     ],
 )
-def test_a_pattern_that_cannot_be_used_is_refused_by_name(custom: dict[str, str], said: str) -> None:
+def test_a_pattern_that_cannot_be_used_is_refused_by_name(custom: dict[str, str], answer: str) -> None:
     with pytest.raises(ConfigError, match="redaction") as refused:
         load_settings(redaction={"custom": custom})
-    assert said in str(refused.value)
+    assert answer in str(refused.value)
     with pytest.raises(ValidationError):
         RedactionSettings(custom=custom)
 
 
 def test_a_bearer_token_of_no_known_shape_is_taken_without_a_header() -> None:
-    assert f"send bearer {mark_of('bearer', BODY, KEY)}" == told(f"send bearer {BODY}", DEFAULT)[0]
+    assert f"send bearer {mark_of('bearer', BODY, KEY)}" == redacted_text(f"send bearer {BODY}", DEFAULT)[0]

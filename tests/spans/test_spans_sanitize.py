@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.spans.limits import cut_text
 from otel_agentic.spans.sanitize import (
     CUT_DEPTH,
     CUT_VALUE,
@@ -22,6 +21,7 @@ from otel_agentic.spans.sanitize import (
     clean_text,
     clean_times,
     clean_value,
+    cut_text,
     first_of,
     id_of_bytes,
     id_of_text,
@@ -62,9 +62,9 @@ def test_a_text_that_is_mended_and_cut_is_counted_under_both_reasons() -> None:
     "secret", ["postgres://bob:" + "hunter22@db", "token=abcdefgh" + "12345678zz", "sk-" + "a1" * 16]
 )
 def test_a_limit_that_falls_into_a_secret_leaves_no_half_of_it(secret: str) -> None:
-    for kept in range(1, len(secret)):
+    for remaining in range(1, len(secret)):
         text = "word " * 2000 + secret + " and more" * 9
-        cut = clean_text(text, 10_000 + kept, Counter())
+        cut = clean_text(text, 10_000 + remaining, Counter())
         assert "word " * 2000 == cut
 
 

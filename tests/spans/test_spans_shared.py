@@ -1,21 +1,18 @@
-"""A resource stands in the row of each of its spans: how much of it is kept depends on how many they are."""
+"""A resource is written to the row of each of its spans: its size limit depends on their number."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.config import ReceiveSettings
 from otel_agentic.spans import Limits
-from otel_agentic.spans.records import CUT_SHARED, shared, size_of
-
-if TYPE_CHECKING:
-    from typing import Any
+from otel_agentic.spans.model import CUT_SHARED, shared, size_of
 
 LIMITS = replace(Limits.from_settings(ReceiveSettings()), max_request_bytes=100_000)
 
@@ -53,9 +50,9 @@ def test_a_resource_of_8_kib_is_never_cut() -> None:
 
 @given(attributes=st.dictionaries(texts, values, max_size=5), records=st.integers(0, 10**7))
 def test_all_rows_together_hold_no_more_than_a_request(attributes: dict[str, Any], records: int) -> None:
-    kept = shared(attributes, records, replace(LIMITS, max_request_bytes=1_000), Counter())
-    assert size_of(kept) <= max(8 * 1024, 1_000 // max(records, 1))
-    assert [key for key in attributes if key in kept] == list(kept)
+    remaining = shared(attributes, records, replace(LIMITS, max_request_bytes=1_000), Counter())
+    assert size_of(remaining) <= max(8 * 1024, 1_000 // max(records, 1))
+    assert [key for key in attributes if key in remaining] == list(remaining)
 
 
 @given(value=st.dictionaries(texts, values, max_size=5))

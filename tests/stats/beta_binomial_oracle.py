@@ -1,7 +1,8 @@
-"""The hierarchical model by scipy alone, for one group: slow, and nothing shared with the estimator but the formulas."""
+"""The hierarchical model by scipy alone, a single group: slow, and nothing shared with the estimator but the formulas."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -13,8 +14,6 @@ from scipy.stats import betabinom, f
 from otel_agentic.stats import Attempts, CaseCount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     import numpy.typing as npt
 
     FloatArray = npt.NDArray[np.float64]

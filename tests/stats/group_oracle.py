@@ -6,6 +6,7 @@ Attempts are `(case, correct, weight)`. Nothing here comes from `otel_agentic`.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 from math import comb, sqrt
@@ -15,8 +16,6 @@ import numpy as np
 from scipy.stats import beta, norm, t
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
     FloatArray = npt.NDArray[np.float64]
@@ -44,7 +43,7 @@ def by_case(outcomes: Sequence[Outcome]) -> list[list[Outcome]]:
 
 
 def pooled(outcomes: Sequence[Outcome]) -> Sample:
-    """Return the pooled rate and what it is worth; weights are exact fractions here."""
+    """Return the pooled rate and its effective number of attempts; weights are exact fractions here."""
     weights = [Fraction(weight) for _, _, weight in outcomes]
     total = sum(weights)
     p = sum(weight for weight, (_, correct, _) in zip(weights, outcomes, strict=True) if correct) / total
@@ -148,7 +147,7 @@ def plugin(outcomes: Sequence[Outcome], k: int, level: float) -> list[tuple[floa
     sample = pooled(outcomes)
     ends = [bernoulli(end, k) for end in score_interval(sample, level)]
     values = bernoulli(sample.observed, k)
-    return [(v, min(v, ends[0][place]), max(v, ends[1][place])) for place, v in enumerate(values)]
+    return [(v, min(v, ends[0][position]), max(v, ends[1][position])) for position, v in enumerate(values)]
 
 
 def unbiased(outcomes: Sequence[Outcome], k: int, level: float) -> list[tuple[float, float, float]] | None:
@@ -157,9 +156,12 @@ def unbiased(outcomes: Sequence[Outcome], k: int, level: float) -> list[tuple[fl
     if len(correct) < k:
         return None
     subsets = list(combinations(correct, k))
-    values = sum(any(each) for each in subsets) / len(subsets), sum(all(each) for each in subsets) / len(subsets)
+    values = (
+        sum(any(subset) for subset in subsets) / len(subsets),
+        sum(all(subset) for subset in subsets) / len(subsets),
+    )
     ends = [bernoulli(end, k) for end in score_interval(pooled(outcomes), level)]
-    return [(v, min(v, ends[0][place]), max(v, ends[1][place])) for place, v in enumerate(values)]
+    return [(v, min(v, ends[0][position]), max(v, ends[1][position])) for position, v in enumerate(values)]
 
 
 def bayesian(
@@ -174,24 +176,26 @@ def bayesian(
         all_fail *= (b + step) / (a + b + step)
     posterior = beta(prior[0] + sample.p * sample.n, prior[1] + (1 - sample.p) * sample.n)
     tail = float(norm.cdf(-critical(level, sample.degrees)))
-    ends = [bernoulli(float(posterior.ppf(probability)), k) for probability in (tail, 1 - tail)]
-    made = []
-    for place, value in enumerate((1 - all_fail, all_pass)):
-        lower, upper = ends[0][place], ends[1][place]
-        made.append((value, min(lower, value), max(upper, value)))
-    return made
+    # With a degree of freedom the tail may be so small that scipy finds no quantile: the interval is then all of [0, 1].
+    quantiles = (0.0, 1.0) if tail <= 1e-100 else (posterior.ppf(tail), posterior.ppf(1 - tail))
+    ends = [bernoulli(float(rate), k) for rate in quantiles]
+    results = []
+    for position, value in enumerate((1 - all_fail, all_pass)):
+        lower, upper = ends[0][position], ends[1][position]
+        results.append((value, min(lower, value), max(upper, value)))
+    return results
 
 
 def per_case(outcomes: Sequence[Outcome], k: int, level: float) -> list[tuple[float, float, float]] | None:
     """Return means over cases with k attempts, of equal weight, without the ends that smaller k allow."""
     cases = [case for case in by_case(outcomes) if len(case) >= k]
-    kept = [outcome for case in cases for outcome in case]
-    if len(cases) < 2 or len(cases) == len(kept):
-        return unbiased(kept, k, level)
+    remaining = [outcome for case in cases for outcome in case]
+    if len(cases) < 2 or len(cases) == len(remaining):
+        return unbiased(remaining, k, level)
     counts = [(len(case), sum(correct for _, correct, _ in case)) for case in cases]
     at = [1 - Fraction(comb(n - c, k), comb(n, k)) for n, c in counts]
     power = [Fraction(comb(c, k), comb(n, k)) for n, c in counts]
-    return [_mean(values, len(kept), level) for values in (at, power)]
+    return [_mean(values, len(remaining), level) for values in (at, power)]
 
 
 def _mean(values: Sequence[Fraction], attempts: int, level: float) -> tuple[float, float, float]:

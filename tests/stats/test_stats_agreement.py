@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agentic.stats import Attempts, Estimate, quantile, wilson
-from otel_agentic.stats.agreement import (
+from otel_agentic.stats.cluster import pooled_sample
+from otel_agentic.stats.judge_error import (
     Confusion,
     VerdictPair,
     agreement_of,
@@ -20,7 +21,6 @@ from otel_agentic.stats.agreement import (
     kappa_standard_error,
     threshold_curve,
 )
-from otel_agentic.stats.cluster import pooled_sample
 
 counts = st.integers(min_value=0, max_value=40)
 tables = st.tuples(counts, counts, counts, counts)
@@ -33,8 +33,8 @@ def table(*cells: float) -> Confusion:
 
 def pairs_of(*cells: int) -> list[VerdictPair]:
     kinds = [(True, True), (True, False), (False, True), (False, False)]
-    said = [kind for kind, count in zip(kinds, cells, strict=True) for _ in range(count)]
-    return [VerdictPair(judge=judge, human=human, case=str(place)) for place, (judge, human) in enumerate(said)]
+    answer = [kind for kind, count in zip(kinds, cells, strict=True) for _ in range(count)]
+    return [VerdictPair(judge=judge, human=human, case=str(position)) for position, (judge, human) in enumerate(answer)]
 
 
 @pytest.mark.parametrize("cells", [(20, 5, 10, 15), (40, 3, 9, 2), (5, 5, 5, 5), (11, 1, 1, 87), (3, 9, 8, 2)])
@@ -68,10 +68,10 @@ def test_the_interval_of_kappa_holds_the_true_one_as_often_as_it_says(
     covered = defined = 0.0
     for cells in all_tables(20):
         weight = chance_of(cells, shares)
-        found = agreement_of(pairs_of(*cells), 0.95).kappa if weight > 1e-7 else Estimate.of(None)
-        if found.lower is not None and found.upper is not None:
+        result = agreement_of(pairs_of(*cells), 0.95).kappa if weight > 1e-7 else Estimate.of(None)
+        if result.lower is not None and result.upper is not None:
             defined += weight
-            covered += weight * (found.lower <= truth <= found.upper)
+            covered += weight * (result.lower <= truth <= result.upper)
     assert 0.945 < covered / defined < 0.985
 
 
@@ -91,70 +91,70 @@ def chance_of(cells: tuple[int, ...], shares: tuple[float, ...]) -> float:
 
 @given(tables)
 def test_rates_are_wilsons_and_hold_their_estimate(cells: tuple[int, int, int, int]) -> None:
-    found = agreement_of(pairs_of(*cells), 0.9)
+    result = agreement_of(pairs_of(*cells), 0.9)
     for rate, hits, n in (
-        (found.agreement, cells[0] + cells[3], sum(cells)),
-        (found.sensitivity, cells[0], cells[0] + cells[2]),
-        (found.specificity, cells[3], cells[3] + cells[1]),
+        (result.agreement, cells[0] + cells[3], sum(cells)),
+        (result.sensitivity, cells[0], cells[0] + cells[2]),
+        (result.specificity, cells[3], cells[3] + cells[1]),
     ):
         expected = (hits / n, *wilson(hits / n, n, quantile(0.9))) if n else (None, None, None)
         assert (rate.value, rate.lower, rate.upper) == pytest.approx(expected)
-    if found.kappa.value is not None:
-        assert found.kappa.lower is not None
-        assert found.kappa.upper is not None
-        assert -1 <= found.kappa.lower <= found.kappa.value <= found.kappa.upper <= 1
+    if result.kappa.value is not None:
+        assert result.kappa.lower is not None
+        assert result.kappa.upper is not None
+        assert -1 <= result.kappa.lower <= result.kappa.value <= result.kappa.upper <= 1
 
 
 @given(tables)
 def test_judge_and_people_may_change_places_for_agreement_and_kappa(cells: tuple[int, int, int, int]) -> None:
-    one = agreement_of(pairs_of(*cells), 0.95)
+    first = agreement_of(pairs_of(*cells), 0.95)
     other = agreement_of(pairs_of(cells[0], cells[2], cells[1], cells[3]), 0.95)
-    assert one.agreement == other.agreement
-    assert (one.kappa.value, one.kappa.lower, one.kappa.upper) == pytest.approx(
+    assert first.agreement == other.agreement
+    assert (first.kappa.value, first.kappa.lower, first.kappa.upper) == pytest.approx(
         (other.kappa.value, other.kappa.lower, other.kappa.upper)
     )
 
 
 def test_kappa_is_agreement_beyond_what_two_coins_would_give() -> None:
     """Enumerated: all ways to deal the judge's passes over the things judged."""
-    passes, judged, n = 3, 4, 6
+    passes, verdicts, n = 3, 4, 6
     by_chance = sum(
-        comb(passes, both) * comb(n - passes, judged - both) * (2 * both + n - passes - judged) / n
-        for both in range(max(0, judged + passes - n), min(passes, judged) + 1)
-    ) / comb(n, judged)
+        comb(passes, both) * comb(n - passes, verdicts - both) * (2 * both + n - passes - verdicts) / n
+        for both in range(max(0, verdicts + passes - n), min(passes, verdicts) + 1)
+    ) / comb(n, verdicts)
     confusion = table(3, 1, 0, 2)
     assert kappa(confusion) == pytest.approx((5 / 6 - by_chance) / (1 - by_chance))
 
 
 def test_one_class_alone_has_no_kappa_and_no_rate_of_the_other() -> None:
-    found = agreement_of(pairs_of(7, 0, 0, 0), 0.95)
+    result = agreement_of(pairs_of(7, 0, 0, 0), 0.95)
     assert (1.0, None, 1.0, None) == (
-        found.agreement.value,
-        found.kappa.value,
-        found.sensitivity.value,
-        found.specificity.value,
+        result.agreement.value,
+        result.kappa.value,
+        result.sensitivity.value,
+        result.specificity.value,
     )
 
 
 def test_no_pairs_are_no_zero() -> None:
-    found = agreement_of([], 0.95)
-    assert {None} == {rate.value for rate in (found.agreement, found.kappa, found.sensitivity, found.specificity)}
+    result = agreement_of([], 0.95)
+    assert {None} == {rate.value for rate in (result.agreement, result.kappa, result.sensitivity, result.specificity)}
 
 
 def test_perfect_agreement_keeps_an_interval() -> None:
-    found = agreement_of(pairs_of(10, 0, 0, 10), 0.95)
-    assert (1.0, 1.0) == (found.kappa.value, found.kappa.upper)
-    assert found.kappa.lower is not None
-    assert 0.5 < found.kappa.lower < 0.8
+    result = agreement_of(pairs_of(10, 0, 0, 10), 0.95)
+    assert (1.0, 1.0) == (result.kappa.value, result.kappa.upper)
+    assert result.kappa.lower is not None
+    assert 0.5 < result.kappa.lower < 0.8
 
 
 def test_attempts_of_one_case_weigh_less_than_cases() -> None:
     alike = [VerdictPair(judge=True, human=case < 8, case=str(case)) for case in range(10) for _ in range(5)]
-    found = agreement_of(alike, 0.95)
+    result = agreement_of(alike, 0.95)
     sample = pooled_sample(Attempts.of((pair.case, pair.judge == pair.human) for pair in alike))
     assert sample is not None
-    assert "wilson_effective_n" == found.interval_method
-    assert (found.agreement.lower, found.agreement.upper) == wilson(0.8, sample.n, quantile(0.95, 9))
+    assert "wilson_effective_n" == result.interval_method
+    assert (result.agreement.lower, result.agreement.upper) == wilson(0.8, sample.n, quantile(0.95, 9))
     assert sample.n == pytest.approx(9)
 
 
@@ -162,16 +162,16 @@ def test_attempts_of_one_case_weigh_less_than_cases() -> None:
 def test_each_point_of_the_curve_is_what_judging_at_it_would_give(given_scores: list[tuple[float, bool]]) -> None:
     for point in threshold_curve(given_scores):
         pairs = [
-            VerdictPair(judge=score >= point.threshold, human=human, case=str(place))
-            for place, (score, human) in enumerate(given_scores)
+            VerdictPair(judge=score >= point.threshold, human=human, case=str(position))
+            for position, (score, human) in enumerate(given_scores)
         ]
-        found = agreement_of(pairs, 0.95)
+        result = agreement_of(pairs, 0.95)
         assert (point.agreement, point.sensitivity, point.specificity) == (
-            found.agreement.value,
-            found.sensitivity.value,
-            found.specificity.value,
+            result.agreement.value,
+            result.sensitivity.value,
+            result.specificity.value,
         )
-        assert confusion_of(pairs) == found.confusion
+        assert confusion_of(pairs) == result.confusion
 
 
 @given(scored, st.sampled_from([0.3, 0.7]))

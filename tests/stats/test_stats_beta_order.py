@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from scipy.special import betaln
 
-from otel_agentic.stats.beta import BetaPosterior, probability_below
+from otel_agentic.stats.rates import BetaPosterior, probability_below
 
 Parameters = tuple[float, float]
 
@@ -85,9 +85,9 @@ def test_drawn_variables_agree_with_it() -> None:
     rng = np.random.default_rng(7)
     drawn = rng.beta(24.0, 2.0, 400_000) < rng.beta(14.0, 12.0, 400_000)
 
-    found = probability_below(posterior((24.0, 2.0)), posterior((14.0, 12.0)))
+    result = probability_below(posterior((24.0, 2.0)), posterior((14.0, 12.0)))
 
-    assert float(drawn.mean()) == pytest.approx(found, abs=4 * (found / 400_000) ** 0.5)
+    assert float(drawn.mean()) == pytest.approx(result, abs=4 * (result / 400_000) ** 0.5)
 
 
 curves = st.tuples(st.floats(0.5, 1e6), st.floats(0.5, 1e6))

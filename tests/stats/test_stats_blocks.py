@@ -1,4 +1,4 @@
-"""Bets on blocks: as those on conversations where blocks are single, and seldom wrong where conversations go alike."""
+"""Bets on blocks: as those on conversations where blocks are single, and seldom wrong where conversations are correlated."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def test_a_bet_expects_no_gain_where_the_promise_is_just_kept() -> None:
 
 
 def test_portions_of_blocks_make_no_difference() -> None:
-    means = np.random.default_rng(4).random(50)
-    whole, path = BlockEvidence.none(0.7).then(means, 0.7)
-    first, one = BlockEvidence.none(0.7).then(means[:20], 0.7)
-    second, other = first.then(means[20:], 0.7)
-    assert path == pytest.approx(np.concatenate((one, other)))
-    assert (second.log_e, second.log_largest) == pytest.approx((whole.log_e, whole.log_largest))
-    assert whole.then([], 0.7)[0] is whole
+    averages = np.random.default_rng(4).random(50)
+    complete, path = BlockEvidence.none(0.7).then(averages, 0.7)
+    first, single = BlockEvidence.none(0.7).then(averages[:20], 0.7)
+    second, other = first.then(averages[20:], 0.7)
+    assert path == pytest.approx(np.concatenate((single, other)))
+    assert (second.log_e, second.log_largest) == pytest.approx((complete.log_e, complete.log_largest))
+    assert complete.then([], 0.7)[0] is complete
 
 
 def test_runs_end_by_a_pause() -> None:

@@ -25,7 +25,7 @@ def test_no_k_at_all_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "headline", "shown"),
+    ("given", "headline", "displayed"),
     [
         ({}, "bayesian", ("bayesian", "per_case")),
         ({"mode": "frequentist"}, "plugin", ("plugin", "per_case")),
@@ -35,11 +35,11 @@ def test_no_k_at_all_is_refused() -> None:
         ({"estimator": "acme", "mode": "frequentist"}, "acme", ("plugin", "per_case", "acme")),
     ],
 )
-def test_estimators_are_those_of_the_settings(given: dict[str, str], headline: str, shown: tuple[str, ...]) -> None:
+def test_estimators_are_those_of_the_settings(given: dict[str, str], headline: str, displayed: tuple[str, ...]) -> None:
     settings = StatsSettings.model_validate(given)
     assert headline == headline_estimator(settings)
-    assert shown == shown_estimators(settings)
-    assert shown[0] == pooled_estimator(settings)
+    assert displayed == shown_estimators(settings)
+    assert displayed[0] == pooled_estimator(settings)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from scipy import stats
 from otel_agentic.errors import UsageError
 from otel_agentic.stats import Attempts, quantile, wilson
 from otel_agentic.stats.compare import compare, paired_difference, square_and_add
-from otel_agentic.stats.interval import Bounded
+from otel_agentic.stats.rates import Bounded
 from tests.snapshots import raises
 
 Counts = dict[str, tuple[int, int]]
@@ -55,30 +55,32 @@ NEW: Counts = {"a": (6, 3), "b": (6, 4), "c": (5, 2), "d": (6, 4), "f": (2, 2)}
 def test_unpaired_intervals_are_those_that_newcombe_prints(
     a: tuple[int, int], b: tuple[int, int], lower: float, upper: float
 ) -> None:
-    found = compare(alone(a[1], a[0], "a"), alone(b[1], b[0], "b"), [1], level=0.95)
+    result = compare(alone(a[1], a[0], "a"), alone(b[1], b[0], "b"), [1], level=0.95)
 
-    told = found.pooled[1].pass_pow_k
-    assert ("unpaired", 0) == (found.method, found.shared)
-    assert (b[0] / b[1] - a[0] / a[1], lower, upper) == pytest.approx((told.value, told.lower, told.upper), abs=5.1e-5)
+    difference = result.pooled[1].pass_pow_k
+    assert ("unpaired", 0) == (result.method, result.shared)
+    assert (b[0] / b[1] - a[0] / a[1], lower, upper) == pytest.approx(
+        (difference.value, difference.lower, difference.upper), abs=5.1e-5
+    )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_paired_differences_are_means_over_the_cases_that_both_have_attempts_of(k: int) -> None:
-    found = compare(attempts(OLD), attempts(NEW), [k], level=0.9).per_case[k]
+    result = compare(attempts(OLD), attempts(NEW), [k], level=0.9).per_case[k]
 
     values = [
         tuple(new - old for new, old in zip(by_subsets(*NEW[case], k), by_subsets(*OLD[case], k), strict=True))
         for case in "abcd"
     ]
     added = mean(0.25 * k * (1 / OLD[case][0] + 1 / NEW[case][0]) / 2 for case in "abcd")
-    for place, told in enumerate((found.pass_at_k, found.pass_pow_k)):
-        column = [value[place] for value in values]
+    for position, difference in enumerate((result.pass_at_k, result.pass_pow_k)):
+        column = [value[position] for value in values]
         error = ((3 * stdev(column) ** 2 + 2 * added) / (4 * 3)) ** 0.5
         half = float(stats.t.ppf(0.95, 3)) * error
         assert (mean(column), max(-1.0, mean(column) - half), min(1.0, mean(column) + half)) == pytest.approx(
-            (told.value, told.lower, told.upper)
+            (difference.value, difference.lower, difference.upper)
         )
-    assert ("paired", 4) == (found.method, found.cases)
+    assert ("paired", 4) == (result.method, result.cases)
 
 
 def test_the_probability_of_a_paired_comparison_is_that_of_its_t_interval() -> None:
@@ -93,19 +95,23 @@ def test_the_probability_of_an_unpaired_comparison_is_that_of_the_two_posteriors
     rng = np.random.default_rng(11)
     old, new = rng.beta(1 + 45, 1 + 5, 400_000), rng.beta(1 + 40, 1 + 10, 400_000)
 
-    found = compare(alone(50, 45, "a"), alone(50, 40, "b"), [1], level=0.95)
+    result = compare(alone(50, 45, "a"), alone(50, 40, "b"), [1], level=0.95)
 
-    assert float((new < old).mean()) == pytest.approx(found.worse, abs=0.003)
+    assert float((new < old).mean()) == pytest.approx(result.worse, abs=0.003)
 
 
 def test_cases_of_one_side_alone_are_left_out_and_counted() -> None:
-    found = compare(attempts(OLD), attempts(NEW), [1], level=0.95)
+    result = compare(attempts(OLD), attempts(NEW), [1], level=0.95)
     only_shared = compare(
         attempts({case: OLD[case] for case in "abcd"}), attempts({case: NEW[case] for case in "abcd"}), [1], level=0.95
     )
 
-    assert (4, 1, 1) == (found.shared, found.only_a, found.only_b)
-    assert (only_shared.worse, only_shared.pooled, only_shared.per_case) == (found.worse, found.pooled, found.per_case)
+    assert (4, 1, 1) == (result.shared, result.only_a, result.only_b)
+    assert (only_shared.worse, only_shared.pooled, only_shared.per_case) == (
+        result.worse,
+        result.pooled,
+        result.per_case,
+    )
 
 
 def test_equal_case_ids_of_two_datasets_are_not_shared() -> None:
@@ -116,20 +122,20 @@ def test_equal_case_ids_of_two_datasets_are_not_shared() -> None:
 
 
 def test_one_shared_case_is_no_pair() -> None:
-    found = compare(attempts({"a": (5, 4), "b": (5, 5)}), attempts({"a": (5, 1), "c": (5, 2)}), [1], level=0.95)
+    result = compare(attempts({"a": (5, 4), "b": (5, 5)}), attempts({"a": (5, 1), "c": (5, 2)}), [1], level=0.95)
 
-    assert ("unpaired", 1) == (found.method, found.shared)
+    assert ("unpaired", 1) == (result.method, result.shared)
 
 
 def test_pooled_rates_are_compared_for_every_k_and_cases_where_enough_have_k_attempts() -> None:
     a = attempts({"a": (1, 1), "b": (1, 1), "c": (1, 1), "x": (9, 0)})
     b = attempts({"a": (1, 0), "b": (1, 1), "c": (1, 1), "y": (9, 9)})
-    found = compare(a, b, [1, 3], level=0.95)
+    result = compare(a, b, [1, 3], level=0.95)
 
     z = quantile(0.95)
     old, new = (Bounded(p**3, *(end**3 for end in wilson(p, 3, z))) for p in (1.0, 2 / 3))
-    third = found.pooled[3]
-    assert ("paired", "paired", 3, {1}) == (found.method, third.method, third.cases, set(found.per_case))
+    third = result.pooled[3]
+    assert ("paired", "paired", 3, {1}) == (result.method, third.method, third.cases, set(result.per_case))
     assert square_and_add(old, new) == pytest.approx(
         (third.pass_pow_k.value, third.pass_pow_k.lower, third.pass_pow_k.upper)
     )
@@ -138,15 +144,15 @@ def test_pooled_rates_are_compared_for_every_k_and_cases_where_enough_have_k_att
 @pytest.mark.parametrize("k", [1, 3])
 def test_cases_that_all_do_alike_leave_an_interval_with_a_width(k: int) -> None:
     perfect = attempts(dict.fromkeys("abcde", (4, 4)))
-    found = compare(perfect, perfect, [k], level=0.95)
+    result = compare(perfect, perfect, [k], level=0.95)
 
-    told = found.per_case[k].pass_pow_k
-    assert 0.0 == told.value
-    assert told.lower is not None
-    assert told.upper is not None
-    assert told.lower < -0.05
-    assert told.upper > 0.05
-    assert 0.5 == pytest.approx(found.worse)
+    difference = result.per_case[k].pass_pow_k
+    assert 0.0 == difference.value
+    assert difference.lower is not None
+    assert difference.upper is not None
+    assert difference.lower < -0.05
+    assert difference.upper > 0.05
+    assert 0.5 == pytest.approx(result.worse)
 
 
 def test_a_group_without_attempts_cannot_be_compared() -> None:
@@ -170,16 +176,16 @@ counted = st.dictionaries(
 
 @given(counted, counted)
 def test_exchanging_the_sides_turns_every_sign(a: Counts, b: Counts) -> None:
-    one = compare(attempts(a), attempts(b), [1, 3], level=0.9)
+    first = compare(attempts(a), attempts(b), [1, 3], level=0.9)
     other = compare(attempts(b), attempts(a), [1, 3], level=0.9)
 
-    assert one.worse == pytest.approx(1.0 - other.worse, abs=1e-8)
+    assert first.worse == pytest.approx(1.0 - other.worse, abs=1e-8)
     for k in (1, 3):
         for name in ("pass_at_k", "pass_pow_k"):
-            for found, mirrored in ((one.pooled, other.pooled), (one.per_case, other.per_case)):
-                if k in found:
-                    told, turned = getattr(found[k], name), getattr(mirrored[k], name)
-                    assert (told.value, told.lower, told.upper) == pytest.approx(
+            for result, mirrored in ((first.pooled, other.pooled), (first.per_case, other.per_case)):
+                if k in result:
+                    difference, turned = getattr(result[k], name), getattr(mirrored[k], name)
+                    assert (difference.value, difference.lower, difference.upper) == pytest.approx(
                         (-turned.value, -turned.upper, -turned.lower)
                     )
 
@@ -188,18 +194,18 @@ def test_exchanging_the_sides_turns_every_sign(a: Counts, b: Counts) -> None:
 def test_an_interval_holds_its_difference_and_stays_within_what_differences_can_be(
     a: Counts, b: Counts, k: int
 ) -> None:
-    made = compare(attempts(a), attempts(b), [k], level=0.95)
+    actual = compare(attempts(a), attempts(b), [k], level=0.95)
 
-    for told in (
+    for difference in (
         rate
-        for found in (made.pooled, made.per_case)
-        if k in found
-        for rate in (found[k].pass_at_k, found[k].pass_pow_k)
+        for result in (actual.pooled, actual.per_case)
+        if k in result
+        for rate in (result[k].pass_at_k, result[k].pass_pow_k)
     ):
-        assert told.value is not None
-        assert told.lower is not None
-        assert told.upper is not None
-        assert -1.0 <= told.lower <= told.value <= told.upper <= 1.0
+        assert difference.value is not None
+        assert difference.lower is not None
+        assert difference.upper is not None
+        assert -1.0 <= difference.lower <= difference.value <= difference.upper <= 1.0
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=30), st.floats(0.001, 0.25))
@@ -210,7 +216,7 @@ def test_a_higher_level_gives_a_wider_interval(values: list[float], added: float
 
 
 def test_cases_of_unequal_difficulty_make_the_pooled_interval_of_shared_cases_narrower() -> None:
-    easy_and_hard = {f"case {place}": (6, 6 if place % 2 else 1) for place in range(20)}
+    easy_and_hard = {f"case {position}": (6, 6 if position % 2 else 1) for position in range(20)}
     worse = {case: (6, 5 if c == 6 else 0) for case, (_, c) in easy_and_hard.items()}
     shared = compare(attempts(easy_and_hard), attempts(worse), [1, 3], level=0.95)
     apart = compare(

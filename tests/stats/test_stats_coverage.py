@@ -1,4 +1,4 @@
-"""How often nominal 95 % intervals hold the truth: exact sums over every sample, checked by simulation, as the docs say."""
+"""How often nominal 95 % intervals hold the truth: exact sums over every sample, checked by simulation, as documented."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.coverage import (
     ESTIMATORS,
     KAPPA,
     KAPPAS,
-    MEANS,
+    MEAN_RATES,
     RATES,
     SIZES,
     Design,
@@ -46,7 +46,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 DRAWS = 100_000
 
 designs = pytest.mark.parametrize("design", DESIGNS, ids=str)
-estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: each.name)
+estimators = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda item: item.name)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -65,7 +65,7 @@ def test_the_bayesian_interval_covers_95_percent_on_average_over_its_prior(n: in
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("mean", MEAN_RATES)
 @designs
 @estimators
 def test_intervals_cover_at_least_91_percent_of_clustered_samples(
@@ -81,8 +81,8 @@ def test_what_a_report_shows_first_covers_at_least_91_percent_and_more_than_what
     design: Design,
 ) -> None:
     default = next(estimator for estimator in ESTIMATORS if estimator.name == headline())
-    for mean in MEANS:
-        ignoring = [coverage(naive(each, design), probabilities(design, mean, KAPPA), mean) for each in ESTIMATORS[:2]]
+    for mean in MEAN_RATES:
+        ignoring = [coverage(naive(item, design), probabilities(design, mean, KAPPA), mean) for item in ESTIMATORS[:2]]
         assert cell(default, design, mean, KAPPA, 1) >= max(0.91, *ignoring)
 
 
@@ -90,14 +90,14 @@ def test_what_a_report_shows_first_covers_at_least_91_percent_and_more_than_what
 @designs
 def test_cases_alike_or_far_apart_lower_no_coverage_below_88_percent(design: Design) -> None:
     for estimator in ESTIMATORS:
-        assert min(cell(estimator, design, mean, kappa, 1) for mean in MEANS for kappa in KAPPAS) >= 0.88
+        assert min(cell(estimator, design, mean, kappa, 1) for mean in MEAN_RATES for kappa in KAPPAS) >= 0.88
 
 
 @designs
 def test_every_sample_is_there_once_and_its_chances_sum_to_1(design: Design) -> None:
     every = samples(design)
     assert {design.cases} == set(every.sum(axis=1).tolist())
-    assert len(every) == len({tuple(each) for each in every.tolist()})
+    assert len(every) == len({tuple(item) for item in every.tolist()})
     assert probabilities(design, 0.9, KAPPA).sum() == pytest.approx(1.0)
     assert grouped(design).attempts(len(every) // 2).n == design.cases * design.attempts
 
@@ -127,13 +127,13 @@ def test_the_table_of_the_bootstrap_is_what_the_study_prints_and_it_covers_less_
     assert "\n".join(coverage_study.bootstrap_table()) in PAGE.read_text(encoding="utf-8")
     for design in DESIGNS:
         default = next(estimator for estimator in ESTIMATORS if estimator.name == headline())
-        for mean in MEANS:
+        for mean in MEAN_RATES:
             drawn = coverage(resampled(design), probabilities(design, mean, KAPPA), mean)
             assert drawn < cell(default, design, mean, KAPPA, 1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("mean", MEAN_RATES)
 @designs
 def test_simulated_cases_are_covered_as_often_as_the_sums_say(design: Design, mean: float) -> None:
     """Drawn rates, drawn outcomes, 100,000 groups, of which the same are estimated once: standard errors below .001."""
@@ -147,14 +147,14 @@ def test_simulated_cases_are_covered_as_often_as_the_sums_say(design: Design, me
         c=correct.ravel(),
         cases=np.ones(correct.size, dtype=np.int64),
     )
-    for place, estimator in enumerate(ESTIMATORS):
-        found = estimate_groups(estimator, drawn, K)
+    for position, estimator in enumerate(ESTIMATORS):
+        estimate = estimate_groups(estimator, drawn, K)
         for k in K:
             if estimator.name == "per_case" and k > design.attempts:
                 continue
             aim = truth(estimator.name, mean, KAPPA, k, at=False)
-            simulated = coverage(found.pass_pow_k[:, K.index(k), 1:], times / DRAWS, aim)
-            exact = coverage(estimated(place, design)[1][:, K.index(k)], probabilities(design, mean, KAPPA), aim)
+            simulated = coverage(estimate.pass_pow_k[:, K.index(k), 1:], times / DRAWS, aim)
+            exact = coverage(estimated(position, design)[1][:, K.index(k)], probabilities(design, mean, KAPPA), aim)
             assert simulated >= 0.91
             assert exact == pytest.approx(simulated, abs=5 * (exact * (1 - exact) / DRAWS) ** 0.5)
 
@@ -163,20 +163,20 @@ def test_simulated_cases_are_covered_as_often_as_the_sums_say(design: Design, me
 @pytest.mark.parametrize("sizes", ["4 each", "20 each", "Zipf", "1/rank"])
 def test_each_interval_covers_its_named_target_in_every_cell_of_the_grid(sizes: str) -> None:
     """2,000 groups a cell, to one standard error; the seeds are fixed, so the figures of the page are these."""
-    error = coverage_unequal.monte_carlo_error(coverage_unequal.WANTED, coverage_unequal.GROUPS)
-    for one in coverage_unequal.cells((sizes,)):
-        found = coverage_unequal.study(one)
+    error = coverage_unequal.monte_carlo_error(coverage_unequal.TARGET, coverage_unequal.GROUPS)
+    for first in coverage_unequal.cells((sizes,)):
+        result = coverage_unequal.study(first)
         for name in ("bayesian", "plugin", "per_case", "this_traffic"):
-            assert found[name].coverage >= coverage_unequal.WANTED - error, (one, name)
+            assert result[name].coverage >= coverage_unequal.TARGET - error, (first, name)
 
 
 @pytest.mark.slow
 def test_intervals_of_the_grid_are_hardly_wider_than_they_have_to_be() -> None:
-    equal = [coverage_unequal.study(one) for one in coverage_unequal.cells(coverage_unequal.EQUAL)]
-    former = np.array([each["bayesian"].width / each["former bayesian"].width for each in equal])
+    equal = [coverage_unequal.study(first) for first in coverage_unequal.cells(coverage_unequal.EQUAL)]
+    former = np.array([item["bayesian"].width / item["former bayesian"].width for item in equal])
     assert former.mean() <= 1.1
-    unequal = [coverage_unequal.study(one) for one in coverage_unequal.cells(("Zipf", "1/rank"))]
-    best = np.array([each["bayesian"].width / coverage_unequal.narrowest(each) for each in unequal])
+    unequal = [coverage_unequal.study(first) for first in coverage_unequal.cells(("Zipf", "1/rank"))]
+    best = np.array([item["bayesian"].width / coverage_unequal.narrowest(item) for item in unequal])
     assert np.nanmean(best) <= 1.1
 
 
@@ -194,7 +194,7 @@ def test_the_table_of_a_new_case_is_what_the_study_prints() -> None:
 
 def test_unequal_attempts_are_covered_in_a_few_cells_of_the_grid() -> None:
     """Of 400 groups a coverage of .95 shows below .92 about once in two hundred times; the former rule had .70 to .83 here."""
-    for one in (Cell(50, "Zipf", 0.5, 0.95), Cell(10, "1/rank", 2.0, 0.95), Cell(10, "Zipf", 2.0, 0.7)):
-        found = coverage_unequal.study(one, 400)
-        assert min(found[name].coverage for name in ("bayesian", "plugin", "per_case", "this_traffic")) >= 0.92
-        assert found["former bayesian"].coverage < 0.9
+    for first in (Cell(50, "Zipf", 0.5, 0.95), Cell(10, "1/rank", 2.0, 0.95), Cell(10, "Zipf", 2.0, 0.7)):
+        result = coverage_unequal.study(first, 400)
+        assert min(result[name].coverage for name in ("bayesian", "plugin", "per_case", "this_traffic")) >= 0.92
+        assert result["former bayesian"].coverage < 0.9

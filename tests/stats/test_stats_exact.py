@@ -1,4 +1,4 @@
-"""Bounds of gates: never narrower than their level says, on the attempts that a rate is worth."""
+"""Bounds of gates: never narrower than their level requires, on the effective number of attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNTS = st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(
 
 def once(n: int, c: int) -> Attempts:
     """Return n attempts, each of a case of its own, c of them correct."""
-    return Attempts.of((f"case {place}", place < c) for place in range(n))
+    return Attempts.of((f"case {position}", position < c) for position in range(n))
 
 
 def test_twenty_of_twenty_prove_a_pass_pow_3_of_575() -> None:
@@ -38,7 +38,7 @@ def test_pooled_estimators_have_the_same_bounds(estimator: str) -> None:
 def test_attempts_of_few_cases_prove_less_than_attempts_of_many() -> None:
     few = Attempts.of((case, True) for case in "abcd" for _ in range(5))
     bounds = exact_bounds("plugin", few, "pass_pow_k", 1, 0.95)
-    # All alike: 20 attempts are worth 4 cases. Their variance is assumed, not estimated, so there is no t quantile.
+    # All the same: 20 attempts are worth 4 cases. Their variance is assumed, not estimated, so there is no t quantile.
     assert tuple(clopper_pearson(4, 4, 0.95)) == pytest.approx(bounds)
     assert exact_bounds("plugin", once(20, 20), "pass_pow_k", 1, 0.95) > bounds  # type: ignore[operator]  # neither is None
 
@@ -46,7 +46,7 @@ def test_attempts_of_few_cases_prove_less_than_attempts_of_many() -> None:
 def test_the_mean_over_cases_has_bounds_of_its_own() -> None:
     # pass^2 of the cases: 1, 1, 0 and 1/3 (C(2, 2) / C(3, 2)); their mean is .583.
     outcomes = {"a": (1, 1, 1), "b": (1, 1, 1), "c": (1, 0, 0), "d": (1, 1, 0)}
-    attempts = Attempts.of((case, bool(each)) for case, made in outcomes.items() for each in made)
+    attempts = Attempts.of((case, bool(item)) for case, actual in outcomes.items() for item in actual)
     bounds = exact_bounds("per_case", attempts, "pass_pow_k", 2, 0.95)
     assert bounds is not None
     assert bounds.lower < (1 + 1 + 0 + 1 / 3) / 4 < bounds.upper
@@ -58,7 +58,7 @@ def test_without_an_estimate_there_are_no_bounds() -> None:
     assert exact_bounds("per_case", once(5, 5), "pass_pow_k", 2, 0.95) is None
 
 
-def test_of_an_estimator_that_is_not_ours_nothing_is_said() -> None:
+def test_nothing_is_claimed_of_a_foreign_estimator() -> None:
     assert exact_bounds("hierarchical", once(5, 5), "pass_pow_k", 1, 0.95) is None
 
 
@@ -75,14 +75,14 @@ def test_the_lower_bound_is_the_rate_at_which_as_many_would_be_rare(counts: tupl
 @given(COUNTS, st.sampled_from([1, 2, 3]))
 def test_as_many_more_as_are_needed_lift_the_bound_and_one_fewer_do_not(counts: tuple[int, int], k: int) -> None:
     n, c = counts
-    wanted = 0.5
-    more = more_needed(once(n, c), "pass_pow_k", k, wanted, 0.95)
+    expected = 0.5
+    more = more_needed(once(n, c), "pass_pow_k", k, expected, 0.95)
 
     def lower(total: int) -> float:
         return clopper_pearson(total * c / n, total, 0.95).lower ** k
 
     if more is None:
-        assert lower(n + MOST_NEEDED) < wanted
+        assert lower(n + MOST_NEEDED) < expected
         return
-    assert lower(n + more) >= wanted
-    assert more == 0 or lower(n + more - 1) < wanted
+    assert lower(n + more) >= expected
+    assert more == 0 or lower(n + more - 1) < expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from otel_agentic.config import StatsSettings
 from otel_agentic.errors import UsageError
 from otel_agentic.stats import (
     Attempts,
+    Estimate,
     GroupedAttempts,
     HierarchicalEstimator,
     PerCaseEstimator,
@@ -28,10 +30,6 @@ from tests.shared import SHARED, why_absent
 from tests.stats.beta_binomial_oracle import HIGHEST, LOWEST, Oracle, attempts_of, pass_at, pass_pow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from otel_agentic.stats import Estimate
-
     Kinds = Mapping[tuple[int, int], int]
 
 LABELS = SHARED / "data" / "tau-airline" / "labels.csv"
@@ -58,8 +56,8 @@ some_kinds = st.dictionaries(
 
 def estimated(kinds: Kinds, k: int, *, level: float = 0.95) -> tuple[Estimate, Estimate]:
     """Return pass@k and pass^k."""
-    made = HierarchicalEstimator(level=level).estimate(attempts_of(kinds), [k])
-    return made.pass_at_k[k], made.pass_pow_k[k]
+    estimate = HierarchicalEstimator(level=level).estimate(attempts_of(kinds), [k])
+    return estimate.pass_at_k[k], estimate.pass_pow_k[k]
 
 
 def numbers(estimate: Estimate) -> tuple[float, float, float]:
@@ -73,13 +71,13 @@ def numbers(estimate: Estimate) -> tuple[float, float, float]:
 @pytest.mark.parametrize("name", KINDS)
 def test_values_and_bounds_equal_those_of_scipy_on_ever_finer_grids(name: str) -> None:
     oracle = Oracle(KINDS[name])
-    for made, functional, level in (
+    for actual, functional, level in (
         (estimated(KINDS[name], 2, level=0.95)[0], pass_at(2), 0.95),
         (estimated(KINDS[name], 3, level=0.8)[1], pass_pow(3), 0.8),
     ):
         value = oracle.mean(functional)
         lower, upper = min(value, oracle.bound(functional, level, 1)), max(value, oracle.bound(functional, level, -1))
-        assert (lower, value, upper) == pytest.approx(numbers(made), abs=1e-4)
+        assert (lower, value, upper) == pytest.approx(numbers(actual), abs=1e-4)
 
 
 @pytest.mark.parametrize(("n", "c"), [(20, 14), (5, 5), (7, 0), (400, 371)])
@@ -114,13 +112,13 @@ def test_with_one_attempt_a_case_the_bounds_hold_cases_that_differ_wholly_and_ca
 
 @pytest.mark.parametrize("cases", [1, 8, 500])
 def test_where_all_pass_the_value_is_below_1_and_the_upper_bound_is_1(cases: int) -> None:
-    for made in estimated({(3, 3): cases}, 3):
-        lower, value, upper = numbers(made)
+    for actual in estimated({(3, 3): cases}, 3):
+        lower, value, upper = numbers(actual)
         assert 0.0 < lower < value < 1.0
         assert upper == pytest.approx(1.0, abs=1e-9)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings().max_examples // 6)
 @given(some_kinds, st.integers(1, 8))
 def test_exchanging_pass_and_fail_exchanges_pass_pow_k_with_what_pass_at_k_leaves(kinds: Kinds, k: int) -> None:
     mirrored = {(n, n - c): cases for (n, c), cases in kinds.items()}
@@ -128,30 +126,32 @@ def test_exchanging_pass_and_fail_exchanges_pass_pow_k_with_what_pass_at_k_leave
     assert (1 - upper, 1 - value, 1 - lower) == pytest.approx(numbers(estimated(mirrored, k)[0]), abs=2e-5)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings().max_examples // 6)
 @given(some_kinds)
 def test_estimates_are_coherent_and_ordered_in_k(kinds: Kinds) -> None:
-    made = HierarchicalEstimator().estimate(attempts_of(kinds), [1, 2, 5, 40])
-    at, power = ([numbers(each[k]) for k in (1, 2, 5, 40)] for each in (made.pass_at_k, made.pass_pow_k))
+    estimate = HierarchicalEstimator().estimate(attempts_of(kinds), [1, 2, 5, 40])
+    at, power = ([numbers(item[k]) for k in (1, 2, 5, 40)] for item in (estimate.pass_at_k, estimate.pass_pow_k))
     for lower, value, upper in (*at, *power):
         assert 0.0 <= lower <= value <= upper <= 1.0
-    for place in range(3):
-        assert [each[place] for each in at] == pytest.approx(sorted(each[place] for each in at), abs=1e-6)
-        assert [each[place] for each in power] == pytest.approx(sorted((each[place] for each in power), reverse=True))
+    for position in range(3):
+        assert [item[position] for item in at] == pytest.approx(sorted(item[position] for item in at), abs=1e-6)
+        assert [item[position] for item in power] == pytest.approx(
+            sorted((item[position] for item in power), reverse=True)
+        )
 
 
 def test_ten_times_as_many_cases_alike_in_make_up_narrow_the_interval() -> None:
     few, many = ({(4, 4): 3 * f, (4, 3): 2 * f, (4, 0): f} for f in (1, 10))
-    for place in range(2):
-        wide, narrow = (numbers(estimated(kinds, 3)[place]) for kinds in (few, many))
+    for position in range(2):
+        wide, narrow = (numbers(estimated(kinds, 3)[position]) for kinds in (few, many))
         assert narrow[2] - narrow[0] < 0.5 * (wide[2] - wide[0])
 
 
 def test_many_attempts_of_cases_alike_give_about_the_interval_of_independent_attempts() -> None:
     apart, alike = attempts_of({(1, 1): 720, (1, 0): 80}), attempts_of({(20, 18): 40})
-    made = numbers(HierarchicalEstimator().estimate(alike, [3]).pass_pow_k[3])
+    estimate = numbers(HierarchicalEstimator().estimate(alike, [3]).pass_pow_k[3])
     plain = numbers(PluginEstimator().estimate(apart, [3]).pass_pow_k[3])
-    assert plain == pytest.approx(made, abs=0.01)
+    assert plain == pytest.approx(estimate, abs=0.01)
 
 
 def test_a_million_conversations_of_their_own_have_a_narrow_success_rate() -> None:
@@ -173,14 +173,14 @@ def test_groups_at_once_equal_each_alone_and_an_empty_group_is_undefined() -> No
         Attempts.of((f"case {i}", bool(rng.random() < 0.8)) for i in rng.integers(0, 12, size=rng.integers(1, 40)))
         for _ in range(70)
     ]
-    made = estimate_groups(HierarchicalEstimator(), GroupedAttempts.of(groups), [1, 3])
-    assert made.of(0).pass_at_k[1].value is None
-    assert np.isnan(made.pass_pow_k[0]).all()
-    for place in (1, 64, 65, 70):
-        alone = HierarchicalEstimator().estimate(groups[place], [1, 3])
+    estimate = estimate_groups(HierarchicalEstimator(), GroupedAttempts.of(groups), [1, 3])
+    assert estimate.of(0).pass_at_k[1].value is None
+    assert np.isnan(estimate.pass_pow_k[0]).all()
+    for position in (1, 64, 65, 70):
+        alone = HierarchicalEstimator().estimate(groups[position], [1, 3])
         for k in (1, 3):
-            assert numbers(alone.pass_at_k[k]) == pytest.approx(numbers(made.of(place).pass_at_k[k]), abs=1e-9)
-            assert numbers(alone.pass_pow_k[k]) == pytest.approx(numbers(made.of(place).pass_pow_k[k]), abs=1e-9)
+            assert numbers(alone.pass_at_k[k]) == pytest.approx(numbers(estimate.of(position).pass_at_k[k]), abs=1e-9)
+            assert numbers(alone.pass_pow_k[k]) == pytest.approx(numbers(estimate.of(position).pass_pow_k[k]), abs=1e-9)
 
 
 def test_no_groups_give_no_estimates() -> None:
@@ -190,9 +190,9 @@ def test_no_groups_give_no_estimates() -> None:
 
 
 def test_without_attempts_the_prior_is_not_passed_off_as_a_finding() -> None:
-    made = HierarchicalEstimator().estimate(Attempts(), [1, 3])
-    assert [made.pass_at_k[1].value, made.pass_pow_k[3].value] == [None, None]
-    assert made.interval_method == "profile_likelihood"
+    estimate = HierarchicalEstimator().estimate(Attempts(), [1, 3])
+    assert [estimate.pass_at_k[1].value, estimate.pass_pow_k[3].value] == [None, None]
+    assert estimate.interval_method == "profile_likelihood"
 
 
 def test_the_level_comes_from_the_settings_and_lies_between_0_and_1() -> None:
@@ -217,12 +217,17 @@ def test_many_cases_recover_what_they_were_drawn_from(mean: float, kappa: float)
 def test_the_published_runs_of_real_agents_lie_within_the_interval_near_the_value() -> None:
     with LABELS.open(encoding="utf-8", newline="") as file:
         attempts = Attempts.of((row["case_id"], float(row["reward"]) > 0.99) for row in csv.DictReader(file))
-    made, published = (each.estimate(attempts, [1, 2, 3, 4]) for each in (HierarchicalEstimator(), PerCaseEstimator()))
+    actual, published = (
+        item.estimate(attempts, [1, 2, 3, 4]) for item in (HierarchicalEstimator(), PerCaseEstimator())
+    )
     for k in (1, 2, 3, 4):
-        for new, seen in ((made.pass_at_k[k], published.pass_at_k[k]), (made.pass_pow_k[k], published.pass_pow_k[k])):
+        for new, expected in (
+            (actual.pass_at_k[k], published.pass_at_k[k]),
+            (actual.pass_pow_k[k], published.pass_pow_k[k]),
+        ):
             lower, value, upper = numbers(new)
-            assert seen.value == pytest.approx(value, abs=0.03)
-            assert lower < (seen.value or 0.0) < upper
+            assert expected.value == pytest.approx(value, abs=0.03)
+            assert lower < (expected.value or 0.0) < upper
 
 
 @settings(max_examples=30, deadline=None)

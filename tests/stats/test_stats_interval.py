@@ -19,16 +19,14 @@ def counts(draw: st.DrawFn) -> tuple[int, int]:
     return n, draw(st.integers(0, n))
 
 
-@settings(max_examples=40, deadline=None)
 @given(counts(), LEVELS)
 def test_wilson_equals_scipys(pair: tuple[int, int], level: float) -> None:
     n, c = pair
     expected = binomtest(c, n).proportion_ci(level, method="wilson")
-    made = wilson(c / n, n, quantile(level))
-    assert tuple(made) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    actual = wilson(c / n, n, quantile(level))
+    assert tuple(actual) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
 @given(counts(), LEVELS)
 def test_clopper_pearson_equals_scipys(pair: tuple[int, int], level: float) -> None:
     n, c = pair

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_agentic.stats.agreement import Confusion, VerdictPair
 from otel_agentic.stats.cluster import Repeats, repeats_of
 from otel_agentic.stats.judge_error import (
+    Confusion,
     Unlabelled,
+    VerdictPair,
     corrected,
     ppi,
     ppi_rate,
@@ -43,21 +44,21 @@ class World:
         return [p * se, (1 - p) * (1 - sp), p * (1 - se), (1 - p) * sp]
 
     def drawn(self, rng: np.random.Generator, humans: int, others: int) -> tuple[Confusion, Unlabelled]:
-        """Return labels of `humans` conversations, and what the judge says of `others`."""
+        """Return labels of `humans` conversations, and the judge's verdicts of `others`."""
         counts = [int(count) for count in rng.multinomial(humans, self.cells)]
         labels = Confusion(both_pass=counts[0], false_pass=counts[1], false_fail=counts[2], both_fail=counts[3])
         return labels, Unlabelled(n=others, passed=int(rng.binomial(others, self.cells[0] + self.cells[1])))
 
 
-def holds(found: Estimate, truth: float) -> bool:
+def holds(result: Estimate, truth: float) -> bool:
     """Return whether an interval holds the truth."""
-    return found.lower is not None and found.upper is not None and found.lower <= truth <= found.upper
+    return result.lower is not None and result.upper is not None and result.lower <= truth <= result.upper
 
 
-def wilson_holds(judged: Unlabelled, truth: float) -> bool:
-    """Return whether Wilson's interval of what the judge alone says holds the truth."""
+def wilson_holds(verdicts: Unlabelled, truth: float) -> bool:
+    """Return whether Wilson's interval of the judge's uncorrected rate contains the truth."""
     z2 = 1.959964**2
-    return bool(abs(judged.rate - truth) <= (z2 / judged.n * truth * (1 - truth)) ** 0.5)
+    return bool(abs(verdicts.rate - truth) <= (z2 / verdicts.n * truth * (1 - truth)) ** 0.5)
 
 
 def coverage(world: World, humans: int, others: int, *, times: int, seed: int) -> dict[str, float]:
@@ -65,32 +66,32 @@ def coverage(world: World, humans: int, others: int, *, times: int, seed: int) -
     rng = np.random.default_rng(seed)
     hits = {"raw": 0, "rogan_gladen": 0, "ppi": 0}
     for _ in range(times):
-        labels, judged = world.drawn(rng, humans, others)
-        hits["raw"] += wilson_holds(judged, world.p)
-        found = rogan_gladen(labels, judged, 0.95)
-        hits["rogan_gladen"] += found.value is None or holds(found, world.p)
-        hits["ppi"] += holds(ppi(labels, judged, tuned_power(labels, judged), 0.95), world.p)
+        labels, verdicts = world.drawn(rng, humans, others)
+        hits["raw"] += wilson_holds(verdicts, world.p)
+        result = rogan_gladen(labels, verdicts, 0.95)
+        hits["rogan_gladen"] += result.value is None or holds(result, world.p)
+        hits["ppi"] += holds(ppi(labels, verdicts, tuned_power(labels, verdicts), 0.95), world.p)
     return {name: count / times for name, count in hits.items()}
 
 
 def test_intervals_of_corrected_rates_hold_the_truth_and_those_of_judged_rates_do_not() -> None:
-    found = coverage(World(p=0.8, sensitivity=0.95, specificity=0.7), 100, 2_000, times=1_000, seed=1)
+    result = coverage(World(p=0.8, sensitivity=0.95, specificity=0.7), 100, 2_000, times=1_000, seed=1)
 
-    assert min(found["rogan_gladen"], found["ppi"]) >= 0.92
-    assert found["raw"] < 0.9
+    assert min(result["rogan_gladen"], result["ppi"]) >= 0.92
+    assert result["raw"] < 0.9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("humans", [20, 50, 100, 200])
 @pytest.mark.parametrize("world", WORLDS)
-def test_intervals_of_corrected_rates_hold_the_truth_whatever_the_judge(
+def test_intervals_of_corrected_rates_contain_the_truth_for_any_judge(
     world: tuple[float, float, float], humans: int
 ) -> None:
     p, sensitivity, specificity = world
     true = World(p=p, sensitivity=sensitivity, specificity=specificity)
-    found = coverage(true, humans, 10 * humans, times=4_000, seed=humans)
+    result = coverage(true, humans, 10 * humans, times=4_000, seed=humans)
 
-    assert min(found["rogan_gladen"], found["ppi"]) >= 0.91, found
+    assert min(result["rogan_gladen"], result["ppi"]) >= 0.91, result
 
 
 @pytest.mark.slow
@@ -111,8 +112,8 @@ def test_intervals_hold_the_truth_where_attempts_of_one_case_go_alike(kappa: flo
             for at in np.flatnonzero(labelled)
         ]
         rest = [(("d", f"{case[at]}"), bool(judge[at])) for at in np.flatnonzero(~labelled)]
-        found = corrected(pairs, rest, 0.95)
-        hits += holds(found.rogan_gladen, p), holds(found.ppi, p)
+        result = corrected(pairs, rest, 0.95)
+        hits += holds(result.rogan_gladen, p), holds(result.ppi, p)
 
     assert hits.min() / times >= 0.92, hits / times
 
@@ -122,10 +123,10 @@ def test_the_corrections_are_unbiased_where_the_judged_rate_is_not() -> None:
     world = World(p=0.7, sensitivity=0.95, specificity=0.75)
     drawn = [world.drawn(rng, 200, 5_000) for _ in range(2_000)]
 
-    ppi_mean = np.mean([ppi_rate(labels, judged, tuned_power(labels, judged)) for labels, judged in drawn])
-    rogan_gladen_mean = np.mean([rogan_gladen(labels, judged, 0.95).value for labels, judged in drawn])
+    ppi_mean = np.mean([ppi_rate(labels, verdicts, tuned_power(labels, verdicts)) for labels, verdicts in drawn])
+    rogan_gladen_mean = np.mean([rogan_gladen(labels, verdicts, 0.95).value for labels, verdicts in drawn])
     assert (0.7, 0.7) == pytest.approx((ppi_mean, rogan_gladen_mean), abs=0.005)
-    assert 0.74 == pytest.approx(np.mean([judged.rate for _, judged in drawn]), abs=0.005)
+    assert 0.74 == pytest.approx(np.mean([verdicts.rate for _, verdicts in drawn]), abs=0.005)
 
 
 @pytest.mark.parametrize("world", WORLDS[::4])
@@ -134,12 +135,12 @@ def test_tuning_never_does_worse_than_the_labels_alone_nor_than_trusting_the_jud
 ) -> None:
     cells = [round(10_000 * share) for share in World(p=world[0], sensitivity=world[1], specificity=world[2]).cells]
     labels = Confusion(both_pass=cells[0], false_pass=cells[1], false_fail=cells[2], both_fail=cells[3])
-    judged = Unlabelled(n=100_000, passed=10 * (cells[0] + cells[1]))
-    tuned = ppi_variance(labels, judged, tuned_power(labels, judged))
+    verdicts = Unlabelled(n=100_000, passed=10 * (cells[0] + cells[1]))
+    tuned = ppi_variance(labels, verdicts, tuned_power(labels, verdicts))
 
-    assert tuned <= ppi_variance(labels, judged, 0.0)
-    assert tuned <= ppi_variance(labels, judged, 1.0)
-    grid = [ppi_variance(labels, judged, power) for power in np.linspace(0, 1, 1001)]
+    assert tuned <= ppi_variance(labels, verdicts, 0.0)
+    assert tuned <= ppi_variance(labels, verdicts, 1.0)
+    grid = [ppi_variance(labels, verdicts, power) for power in np.linspace(0, 1, 1001)]
     assert min(grid) == pytest.approx(tuned, rel=1e-5)
 
 
@@ -148,23 +149,23 @@ def test_the_variance_is_that_of_repeated_samples() -> None:
     world = World(p=0.8, sensitivity=0.95, specificity=0.7)
     drawn = [world.drawn(rng, 300, 900) for _ in range(4_000)]
     for power in (0.0, 0.6, 1.0):
-        told = np.mean([ppi_variance(labels, judged, power) for labels, judged in drawn])
-        seen = np.var([ppi_rate(labels, judged, power) for labels, judged in drawn])
-        assert seen == pytest.approx(told, rel=0.1)
+        stated = np.mean([ppi_variance(labels, verdicts, power) for labels, verdicts in drawn])
+        observed = np.var([ppi_rate(labels, verdicts, power) for labels, verdicts in drawn])
+        assert observed == pytest.approx(stated, rel=0.1)
 
 
 def test_a_power_of_zero_is_the_mean_of_peoples_verdicts_and_one_adds_the_judges_error_to_its_rate() -> None:
-    judged = Unlabelled(n=1_000, passed=700)
+    verdicts = Unlabelled(n=1_000, passed=700)
     mean_error = (LABELS.false_pass - LABELS.false_fail) / LABELS.n
 
-    assert 0.72 == pytest.approx(ppi_rate(LABELS, judged, 0.0))
-    assert 0.7 - mean_error == pytest.approx(ppi_rate(LABELS, judged, 1.0))
+    assert 0.72 == pytest.approx(ppi_rate(LABELS, verdicts, 0.0))
+    assert 0.7 - mean_error == pytest.approx(ppi_rate(LABELS, verdicts, 1.0))
 
 
 def test_the_interval_is_that_of_lang_and_reiczigel() -> None:
     """Values by the formulas of the paper, step by step on paper: 23 of 150 positive, 48 of 50 and 89 of 100."""
     labels = Confusion(both_pass=48, false_pass=11, false_fail=2, both_fail=89)
-    found = rogan_gladen(labels, Unlabelled(n=150, passed=23), 0.95)
+    result = rogan_gladen(labels, Unlabelled(n=150, passed=23), 0.95)
 
     z = 1.959963984540054
     n, nse, nsp = 150 + z**2, 52, 102
@@ -173,7 +174,7 @@ def test_the_interval_is_that_of_lang_and_reiczigel() -> None:
     error = (q * (1 - q) / n + p**2 * se * (1 - se) / nse + (1 - p) ** 2 * sp * (1 - sp) / nsp) ** 0.5 / (se + sp - 1)
     shift = 2 * z**2 * (p * se * (1 - se) / nse - (1 - p) * sp * (1 - sp) / nsp)
     expected = ((23 / 150 + 0.89 - 1) / (0.96 + 0.89 - 1), max(0.0, p + shift - z * error), p + shift + z * error)
-    assert expected == pytest.approx((found.value, found.lower, found.upper))
+    assert expected == pytest.approx((result.value, result.lower, result.upper))
 
 
 @pytest.mark.parametrize(
@@ -191,36 +192,41 @@ def test_a_judge_that_tells_nothing_and_labels_of_one_class_give_no_rogan_gladen
 
 def test_where_everything_is_labelled_the_rate_is_that_of_people() -> None:
     pairs = [VerdictPair(judge=number < 8, human=number < 6, case=f"{number}") for number in range(20)]
-    found = corrected(pairs, [], 0.95)
+    result = corrected(pairs, [], 0.95)
 
-    assert (20, 0, 0.0) == (found.n_human, found.n_judge, found.power)
-    assert (0.3, None) == (found.ppi.value, found.rogan_gladen.value)
+    assert (20, 0, 0.0) == (result.n_human, result.n_judge, result.power)
+    assert (0.3, None) == (result.ppi.value, result.rogan_gladen.value)
 
 
 def test_a_judge_that_agrees_always_leaves_its_rate_and_still_no_certainty() -> None:
     pairs = [VerdictPair(judge=number < 40, human=number < 40, case=f"{number}") for number in range(50)]
-    found = corrected(pairs, [(("", f"other {number}"), number < 800) for number in range(1_000)], 0.95)
+    result = corrected(pairs, [(("", f"other {number}"), number < 800) for number in range(1_000)], 0.95)
 
-    assert 0.8 == pytest.approx(found.ppi.value)
-    assert found.ppi.lower is not None
-    assert found.ppi.upper is not None
-    assert found.ppi.upper - found.ppi.lower > 2 * 1.96 * (0.16 / 1_000) ** 0.5
-    assert (1.0, 1.0, 0.8) == (found.sensitivity, found.specificity, found.rogan_gladen.value)
+    assert 0.8 == pytest.approx(result.ppi.value)
+    assert result.ppi.lower is not None
+    assert result.ppi.upper is not None
+    assert result.ppi.upper - result.ppi.lower > 2 * 1.96 * (0.16 / 1_000) ** 0.5
+    assert (1.0, 1.0, 0.8) == (result.sensitivity, result.specificity, result.rogan_gladen.value)
 
 
 def test_conversations_that_go_alike_within_a_case_widen_the_intervals() -> None:
-    said = [(case < 7, case < 6) for case in range(10) for _ in range(10)]
-    apart = [VerdictPair(judge=judge, human=human, case=f"{place}") for place, (judge, human) in enumerate(said)]
-    alike = [VerdictPair(judge=judge, human=human, case=f"{place // 10}") for place, (judge, human) in enumerate(said)]
+    answer = [(case < 7, case < 6) for case in range(10) for _ in range(10)]
+    apart = [
+        VerdictPair(judge=judge, human=human, case=f"{position}") for position, (judge, human) in enumerate(answer)
+    ]
+    alike = [
+        VerdictPair(judge=judge, human=human, case=f"{position // 10}")
+        for position, (judge, human) in enumerate(answer)
+    ]
 
     def width(pairs: list[VerdictPair], rest: list[tuple[CaseKey, bool]]) -> float:
-        told = corrected(pairs, rest, 0.95).ppi
-        assert told.lower is not None
-        assert told.upper is not None
-        return told.upper - told.lower
+        estimate = corrected(pairs, rest, 0.95).ppi
+        assert estimate.lower is not None
+        assert estimate.upper is not None
+        return estimate.upper - estimate.lower
 
-    rest_apart = [(("", f"rest {place}"), judge) for place, (judge, _) in enumerate(said)]
-    rest_alike = [(("", f"{place // 10}"), judge) for place, (judge, _) in enumerate(said)]
+    rest_apart = [(("", f"rest {position}"), judge) for position, (judge, _) in enumerate(answer)]
+    rest_alike = [(("", f"{position // 10}"), judge) for position, (judge, _) in enumerate(answer)]
     assert width(alike, rest_alike) > 2 * width(apart, rest_apart)
 
 
@@ -236,18 +242,18 @@ unlabelled = st.integers(0, 5_000).flatmap(lambda n: st.builds(Unlabelled, n=st.
 
 
 @given(tables.filter(lambda table: table.n > 0), unlabelled)
-def test_corrected_rates_are_rates_within_their_intervals(labels: Confusion, judged: Unlabelled) -> None:
-    power = tuned_power(labels, judged)
+def test_corrected_rates_are_rates_within_their_intervals(labels: Confusion, verdicts: Unlabelled) -> None:
+    power = tuned_power(labels, verdicts)
     assert 0.0 <= power <= 1.0
-    for found in (ppi(labels, judged, power, 0.95), rogan_gladen(labels, judged, 0.95)):
-        if found.value is not None:
-            assert found.lower is not None
-            assert found.upper is not None
-            assert 0.0 <= found.lower <= found.value <= found.upper <= 1.0
+    for result in (ppi(labels, verdicts, power, 0.95), rogan_gladen(labels, verdicts, 0.95)):
+        if result.value is not None:
+            assert result.lower is not None
+            assert result.upper is not None
+            assert 0.0 <= result.lower <= result.value <= result.upper <= 1.0
 
 
 @given(st.floats(0, 1), st.floats(0.51, 1), st.floats(0.51, 1))
 def test_correcting_undoes_what_a_judge_does(p: float, sensitivity: float, specificity: float) -> None:
-    seen = p * sensitivity + (1 - p) * (1 - specificity)
+    observed = p * sensitivity + (1 - p) * (1 - specificity)
 
-    assert p == pytest.approx(rogan_gladen_rate(seen, sensitivity, specificity), abs=1e-9)
+    assert p == pytest.approx(rogan_gladen_rate(observed, sensitivity, specificity), abs=1e-9)

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.special import betaln
 
 from benchmarks.claims import boundary, first_claim, streams
-from otel_agentic.stats.mean_rate import alternatives, mean_evidence
-from otel_agentic.stats.tiers import READY_RATE
+from otel_agentic.stats.tiers import READY_RATE, alternatives, mean_evidence
 
+FloatArray = npt.NDArray[np.float64]
 KINDS = st.dictionaries(
     st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))),
     st.integers(1, 9),
     min_size=1,
     max_size=5,
-).map(lambda found: tuple((n, c, many) for (n, c), many in sorted(found.items())))
+).map(lambda result: tuple((n, c, many) for (n, c), many in sorted(result.items())))
+
+
+def mean_excess(share: FloatArray, away: FloatArray, tilt: float) -> float:
+    """Return by how much the mean of a tilted distribution is above the promised one."""
+    return float((share / (1.0 + tilt * away)) @ away)
 
 
 def slow_largest(kinds: tuple[tuple[int, int, int], ...], p0: float) -> float:
@@ -29,7 +37,7 @@ def slow_largest(kinds: tuple[tuple[int, int, int], ...], p0: float) -> float:
     By expectation and maximisation: what a rate is responsible for, tilted so that the mean is kept.
     """
     rates = np.unique(np.concatenate((np.linspace(0.0, 1.0, 81), [c / n for n, c, _ in kinds])))
-    n, c, cases = (np.array(each)[:, np.newaxis] for each in zip(*kinds, strict=True))
+    n, c, cases = (np.array(item)[:, np.newaxis] for item in zip(*kinds, strict=True))
     likelihood = rates**c * (1.0 - rates) ** (n - c)
     mass = np.full(rates.size, 1.0 / rates.size)
     away = rates - p0
@@ -37,10 +45,9 @@ def slow_largest(kinds: tuple[tuple[int, int, int], ...], p0: float) -> float:
         share = mass * (likelihood.T @ (cases[:, 0] / (likelihood @ mass))) / cases.sum()
         tilt = 0.0
         if share @ away > 0:
-            low, high = 0.0, 1.0 / p0
-            for _ in range(50):
-                tilt = (low + high) / 2.0
-                low, high = (tilt, high) if (share / (1.0 + tilt * away)) @ away > 0 else (low, tilt)
+            most = (1.0 - 1e-12) / p0
+            excess = partial(mean_excess, share, away)
+            tilt = float(brentq(excess, 0.0, most)) if excess(most) < 0 else most
         mass = share / (1.0 + tilt * away)
         mass[0] += max(0.0, 1.0 - mass.sum())  # a rate of 0 may be impossible for all cases and still keep the mean
     return float((cases[:, 0] * np.log(likelihood @ mass)).sum())
@@ -48,11 +55,11 @@ def slow_largest(kinds: tuple[tuple[int, int, int], ...], p0: float) -> float:
 
 def slow_numerator(kinds: tuple[tuple[int, int, int], ...], p0: float) -> float:
     bets = alternatives(p0)
-    each = [
+    item = [
         prior + sum(many * (betaln(a + c, b + n - c) - betaln(a, b)) for n, c, many in kinds)
         for prior, a, b in zip(bets.log_prior, bets.a, bets.b, strict=False)
     ]
-    return float(np.logaddexp.reduce(each))
+    return float(np.logaddexp.reduce(item))
 
 
 @pytest.mark.parametrize("p0", [0.5, 0.7, READY_RATE])
@@ -140,8 +147,10 @@ def test_claims_are_no_more_frequent_where_cases_are_no_beta(side: str) -> None:
 
 
 def test_true_claims_are_found() -> None:
-    found = [first_claim(each, READY_RATE, "above") for each in streams(None, "equal", 0.97, 0.0, looks=400, number=40)]
-    assert sum(0 < each for each in found) >= 38
+    result = [
+        first_claim(stream, READY_RATE, "above") for stream in streams(None, "equal", 0.97, 0.0, looks=400, number=40)
+    ]
+    assert sum(0 < stream for stream in result) >= 38
 
 
 @pytest.mark.slow

@@ -110,7 +110,6 @@ def test_a_larger_k_raises_pass_at_and_lowers_pass_pow(p: float, k: int) -> None
     assert float(all_of(p, k + 1)) <= float(all_of(p, k))
 
 
-@settings(max_examples=60, deadline=None)
 @given(counts_with_k())
 def test_unbiased_pass_pow_is_at_most_the_rate_and_the_rate_at_most_pass_at(case: tuple[int, int, int]) -> None:
     n, c, k = case
@@ -118,7 +117,6 @@ def test_unbiased_pass_pow_is_at_most_the_rate_and_the_rate_at_most_pass_at(case
     assert c / n - 1e-9 <= float(unbiased_pass_at_k(n, c, k)) <= 1.0
 
 
-@settings(max_examples=60, deadline=None)
 @given(counts_with_k())
 def test_one_more_correct_attempt_never_lowers_an_unbiased_estimate(case: tuple[int, int, int]) -> None:
     n, c, k = case

@@ -16,22 +16,22 @@ def _attempts(correct: list[int], n: int = 6) -> Attempts:
 
 @given(_CASES)
 def test_of_the_same_cases_a_larger_k_never_lowers_the_ends_of_pass_at_k(correct: list[int]) -> None:
-    found = PerCaseEstimator().estimate(_attempts(correct), [1, 2, 3, 5])
-    lower = [found.pass_at_k[k].lower or 0.0 for k in (1, 2, 3, 5)]
+    estimate = PerCaseEstimator().estimate(_attempts(correct), [1, 2, 3, 5])
+    lower = [estimate.pass_at_k[k].lower or 0.0 for k in (1, 2, 3, 5)]
     assert lower == sorted(lower)
 
 
 @given(_CASES)
 def test_of_the_same_cases_a_larger_k_never_raises_the_upper_end_of_pass_pow_k(correct: list[int]) -> None:
-    found = PerCaseEstimator().estimate(_attempts(correct), [1, 2, 3, 5])
-    upper = [found.pass_pow_k[k].upper or 0.0 for k in (1, 2, 3, 5)]
+    estimate = PerCaseEstimator().estimate(_attempts(correct), [1, 2, 3, 5])
+    upper = [estimate.pass_pow_k[k].upper or 0.0 for k in (1, 2, 3, 5)]
     assert upper == sorted(upper, reverse=True)
 
 
 @given(_CASES)
 def test_the_estimate_stays_inside_its_interval(correct: list[int]) -> None:
-    found = PerCaseEstimator().estimate(_attempts(correct), [3])
-    for estimate in (found.pass_at_k[3], found.pass_pow_k[3]):
+    estimates = PerCaseEstimator().estimate(_attempts(correct), [3])
+    for estimate in (estimates.pass_at_k[3], estimates.pass_pow_k[3]):
         assert estimate.value is not None
         assert estimate.lower is not None
         assert estimate.upper is not None
@@ -40,11 +40,11 @@ def test_the_estimate_stays_inside_its_interval(correct: list[int]) -> None:
 
 
 def test_cases_that_always_succeed_within_three_attempts_keep_the_lower_end_that_one_attempt_gives() -> None:
-    found = PerCaseEstimator().estimate(_attempts([6, 6, 6, 5]), [1, 3])
-    assert found.pass_at_k[3].value == 1.0
-    assert found.pass_at_k[3].lower == found.pass_at_k[1].lower
+    estimate = PerCaseEstimator().estimate(_attempts([6, 6, 6, 5]), [1, 3])
+    assert estimate.pass_at_k[3].value == 1.0
+    assert estimate.pass_at_k[3].lower == estimate.pass_at_k[1].lower
 
 
 def test_pass_at_one_and_pass_pow_one_are_the_same_number() -> None:
-    found = PerCaseEstimator().estimate(_attempts([1, 2, 5, 3, 0]), [1])
-    assert found.pass_at_k[1].value == found.pass_pow_k[1].value
+    estimate = PerCaseEstimator().estimate(_attempts([1, 2, 5, 3, 0]), [1])
+    assert estimate.pass_at_k[1].value == estimate.pass_pow_k[1].value

@@ -29,8 +29,8 @@ def attempts_of(*counts: tuple[int, int]) -> Attempts:
 
 
 def targets(attempts: Attempts) -> Targets:
-    found = {each.name: each.estimate(attempts, K) for each in (PerCaseEstimator(), HierarchicalEstimator())}
-    return targets_of(attempts, TrafficEstimator().estimate(attempts, K), found)
+    estimate = {item.name: item.estimate(attempts, K) for item in (PerCaseEstimator(), HierarchicalEstimator())}
+    return targets_of(attempts, TrafficEstimator().estimate(attempts, K), estimate)
 
 
 @given(COUNTS)
@@ -42,13 +42,13 @@ def test_the_interval_of_this_traffic_is_that_of_the_written_variance(counts: li
     within = sum((own * (size - own) / size + p * (1 - p)) for size, own in counts) / n**2
     worth = max(n, p * (1 - p) / within) if 0 < p < 1 else n
     expected = clopper_pearson(min(p * worth, worth), worth, 0.95)
-    found = TrafficEstimator().estimate(attempts, [1]).pass_pow_k[1]
-    assert (found.value, found.lower, found.upper) == pytest.approx((p, *expected), abs=1e-9)
+    estimate = TrafficEstimator().estimate(attempts, [1]).pass_pow_k[1]
+    assert (estimate.value, estimate.lower, estimate.upper) == pytest.approx((p, *expected), abs=1e-9)
 
 
 def test_cases_that_always_do_the_same_say_more_of_this_traffic_than_cases_alike() -> None:
     always, sometimes = attempts_of(*[(8, 8)] * 5, *[(8, 0)] * 5), attempts_of(*[(8, 4)] * 10)
-    apart, alike = (TrafficEstimator().estimate(each, [1]).pass_pow_k[1] for each in (always, sometimes))
+    apart, alike = (TrafficEstimator().estimate(item, [1]).pass_pow_k[1] for item in (always, sometimes))
     assert apart.value == alike.value == 0.5
     assert apart.lower is not None
     assert alike.lower is not None
@@ -56,11 +56,11 @@ def test_cases_that_always_do_the_same_say_more_of_this_traffic_than_cases_alike
 
 
 def test_this_traffic_raises_the_observed_rate_to_k() -> None:
-    found = targets(attempts_of((4, 4), (4, 2), (4, 0)))
-    assert found.this_traffic[3].pass_pow_k.value == pytest.approx(0.125)
-    assert found.this_traffic[3].pass_at_k.value == pytest.approx(0.875)
-    assert found.new_case[3].pass_pow_k.value == pytest.approx(1 / 3)
-    assert (found.cases, found.fewest, found.most) == (3, 4, 4)
+    result = targets(attempts_of((4, 4), (4, 2), (4, 0)))
+    assert result.this_traffic[3].pass_pow_k.value == pytest.approx(0.125)
+    assert result.this_traffic[3].pass_at_k.value == pytest.approx(0.875)
+    assert result.new_case[3].pass_pow_k.value == pytest.approx(1 / 3)
+    assert (result.cases, result.fewest, result.most) == (3, 4, 4)
 
 
 def test_a_new_case_is_answered_per_case_where_every_case_has_k_attempts_and_by_the_model_otherwise() -> None:
@@ -72,8 +72,8 @@ def test_a_new_case_is_answered_per_case_where_every_case_has_k_attempts_and_by_
 
 def test_what_no_estimator_answers_is_missing() -> None:
     attempts = attempts_of((4, 4), (2, 1))
-    found = targets_of(attempts, TrafficEstimator().estimate(attempts, K), {})
-    assert found.new_case == {}
+    estimate = targets_of(attempts, TrafficEstimator().estimate(attempts, K), {})
+    assert estimate.new_case == {}
 
 
 def test_no_attempts_have_no_rate() -> None:
@@ -86,8 +86,8 @@ def test_the_interval_of_this_traffic_is_never_wider_than_that_of_independent_co
     counts: list[tuple[int, int]],
 ) -> None:
     attempts = attempts_of(*counts)
-    found = TrafficEstimator().estimate(attempts, [1]).pass_pow_k[1]
+    estimate = TrafficEstimator().estimate(attempts, [1]).pass_pow_k[1]
     plain = clopper_pearson(attempts.c, attempts.n, 0.95)
-    assert found.lower is not None
-    assert found.upper is not None
-    assert plain.lower - 1e-9 <= found.lower <= found.upper <= plain.upper + 1e-9
+    assert estimate.lower is not None
+    assert estimate.upper is not None
+    assert plain.lower - 1e-9 <= estimate.lower <= estimate.upper <= plain.upper + 1e-9

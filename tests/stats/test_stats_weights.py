@@ -8,7 +8,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from scipy.special import binom
@@ -25,7 +25,7 @@ from otel_agentic.stats import (
     claim_tiers,
     pooled_sample,
 )
-from otel_agentic.stats.grouped import unequal_weights
+from otel_agentic.stats.model import unequal_weights
 from tests.snapshots import raises
 from tests.stats import group_oracle as oracle
 
@@ -52,15 +52,15 @@ def test_equal_weights_change_no_digit(outcomes: list[tuple[str, bool]], weight:
     plain, weighted = GroupedAttempts.of([Attempts.of(outcomes)]), GroupedAttempts.of([weighing(outcomes, weight)])
     assert (weight == 1.0) == (weighted.weights is None)
     for estimator in ESTIMATORS:
-        expected, found = estimator.estimate_groups(plain, K), estimator.estimate_groups(weighted, K)
-        np.testing.assert_array_equal(expected.pass_at_k, found.pass_at_k)
-        np.testing.assert_array_equal(expected.pass_pow_k, found.pass_pow_k)
-        assert expected.interval_methods == found.interval_methods
-    expected_claims, claims = (claim_tiers(each, StatsSettings(), needed=True) for each in (plain, weighted))
+        expected, result = estimator.estimate_groups(plain, K), estimator.estimate_groups(weighted, K)
+        np.testing.assert_array_equal(expected.pass_at_k, result.pass_at_k)
+        np.testing.assert_array_equal(expected.pass_pow_k, result.pass_pow_k)
+        assert expected.interval_methods == result.interval_methods
+    expected_claims, claims = (claim_tiers(item, StatsSettings(), needed=True) for item in (plain, weighted))
     assert expected_claims == claims
 
 
-def test_equal_weights_of_a_group_stay_equal_beside_a_group_where_they_differ() -> None:
+def test_equal_weights_of_a_group_stay_equal_next_to_a_group_where_they_differ() -> None:
     alike, unlike = [("a", True, 5.0), ("b", False, 5.0)], [("a", True, 5.0), ("b", False, 1.0)]
     grouped = GroupedAttempts.of([Attempts.of(alike), Attempts.of(unlike), Attempts.of([("a", True)]), Attempts()])
     assert [False, True, False, False] == unequal_weights(grouped).tolist()
@@ -69,18 +69,18 @@ def test_equal_weights_of_a_group_stay_equal_beside_a_group_where_they_differ() 
 
 @settings(max_examples=30, deadline=None)
 @given(WEIGHTED, st.sampled_from([0.01, 3.0, 1e4]))
+@example([("a", False, 1.0), *((case, case in "xy", 1.0) for case in "bcdefxy"), ("a", True, 2.0)], 0.01)
 def test_only_ratios_of_weights_matter(outcomes: list[tuple[str, bool, float]], factor: float) -> None:
     grouped = [
         GroupedAttempts.of([Attempts.of((case, correct, weight * scale) for case, correct, weight in outcomes)])
         for scale in (1.0, factor)
     ]
     for estimator in ESTIMATORS:
-        first, second = (estimator.estimate_groups(each, K) for each in grouped)
+        first, second = (estimator.estimate_groups(item, K) for item in grouped)
         np.testing.assert_allclose(first.pass_at_k, second.pass_at_k, atol=1e-9)
         np.testing.assert_allclose(first.pass_pow_k, second.pass_pow_k, atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(WEIGHTED, st.sampled_from(K))
 def test_weighted_pooled_estimates_follow_the_written_rules(outcomes: list[tuple[str, bool, float]], k: int) -> None:
     attempts = Attempts.of(outcomes)
@@ -91,30 +91,32 @@ def test_weighted_pooled_estimates_follow_the_written_rules(outcomes: list[tuple
     )
     assert (expected.degrees is None) == (sample.degrees is None)
     assert sample.degrees is None or expected.degrees == pytest.approx(sample.degrees, rel=1e-6)
-    made = PluginEstimator().estimate(attempts, [k])
-    for rule, found in zip(oracle.plugin(outcomes, k, 0.95), (made.pass_at_k[k], made.pass_pow_k[k]), strict=True):
-        assert rule == pytest.approx((found.value, found.lower, found.upper), abs=1e-7)
-    made = BayesianEstimator().estimate(attempts, [k])
-    for rule, found in zip(
-        oracle.bayesian(outcomes, k, 0.95, (1.0, 1.0)), (made.pass_at_k[k], made.pass_pow_k[k]), strict=True
+    estimate = PluginEstimator().estimate(attempts, [k])
+    for rule, result in zip(
+        oracle.plugin(outcomes, k, 0.95), (estimate.pass_at_k[k], estimate.pass_pow_k[k]), strict=True
     ):
-        assert rule == pytest.approx((found.value, found.lower, found.upper), abs=1e-7)
+        assert rule == pytest.approx((result.value, result.lower, result.upper), abs=1e-7)
+    estimate = BayesianEstimator().estimate(attempts, [k])
+    for rule, result in zip(
+        oracle.bayesian(outcomes, k, 0.95, (1.0, 1.0)), (estimate.pass_at_k[k], estimate.pass_pow_k[k]), strict=True
+    ):
+        assert rule == pytest.approx((result.value, result.lower, result.upper), abs=1e-7)
 
 
 def test_subsets_take_the_weighted_rate_times_n_for_c() -> None:
     attempts = Attempts.of([("a", True, 5.0), ("b", True, 1.0), ("c", False, 1.0), ("d", False, 1.0)])
-    made = UnbiasedEstimator().estimate(attempts, [1, 2, 5])
-    assert made.pass_at_k[1].value == pytest.approx(6 / 8)
-    assert made.pass_pow_k[2].value == pytest.approx(binom(3, 2) / binom(4, 2))
-    assert made.pass_pow_k[5].value is None  # four attempts, whatever they weigh
+    estimate = UnbiasedEstimator().estimate(attempts, [1, 2, 5])
+    assert estimate.pass_at_k[1].value == pytest.approx(6 / 8)
+    assert estimate.pass_pow_k[2].value == pytest.approx(binom(3, 2) / binom(4, 2))
+    assert estimate.pass_pow_k[5].value is None  # four attempts, with any weights
 
 
 def test_a_case_has_the_estimate_of_its_weighted_rate() -> None:
     outcomes = [("a", True, 5.0), ("a", False, 1.0), ("a", True, 1.0), ("b", True, 1.0), ("b", False, 1.0)]
-    made = PerCaseEstimator().estimate(Attempts.of(outcomes), [2])
+    estimate = PerCaseEstimator().estimate(Attempts.of(outcomes), [2])
     rate = 6 / 7
-    assert made.pass_pow_k[2].value == pytest.approx((binom(3 * rate, 2) / binom(3, 2) + 0.0) / 2)
-    assert made.pass_at_k[2].value == 1.0
+    assert estimate.pass_pow_k[2].value == pytest.approx((binom(3 * rate, 2) / binom(3, 2) + 0.0) / 2)
+    assert estimate.pass_at_k[2].value == 1.0
     by_traffic = PerCaseEstimator(traffic_weighted=True).estimate(Attempts.of(outcomes), [1])
     assert by_traffic.pass_at_k[1].value == pytest.approx((6 + 1) / 9)
 
@@ -128,7 +130,7 @@ def test_conversations_without_repeats_are_averaged_by_weight_per_case_too() -> 
 @given(st.lists(WEIGHTED, max_size=3))
 def test_weights_survive_the_way_into_groups_and_back(groups: list[list[tuple[str, bool, float]]]) -> None:
     grouped = GroupedAttempts.of([Attempts.of(group) for group in groups])
-    again = GroupedAttempts.of([grouped.attempts(place) for place in range(grouped.size)])
+    again = GroupedAttempts.of([grouped.attempts(position) for position in range(grouped.size)])
     for name in ("group", "n", "c", "cases"):
         np.testing.assert_array_equal(getattr(grouped, name), getattr(again, name))
     assert (grouped.weights is None) == (again.weights is None)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
 from otel_agentic.config import ConversationSettings, StoreSettings
 from otel_agentic.dialects import Reader
 from otel_agentic.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class OpenStore(Protocol):

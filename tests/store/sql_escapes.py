@@ -1,6 +1,6 @@
 """Statements that try to do with a query what queries may not, by name: each is refused, and it is known by which layer.
 
-`{export}` stands for the folder of exports, `{outside}` for another one, `{secret}` for a file in that, `{name}` for the
+`{export}` is the folder of exports, `{outside}` for another one, `{secret}` for a file in that, `{name}` for the
 database's own name.
 """
 
@@ -11,10 +11,10 @@ from typing import Final
 #: Why a row is refused by the guard alone.
 LEAVES: Final = "the words end the transaction that would refuse the rest"
 TEMPORARY: Final = "it makes what ends with the connection of the query, which lasts for one query"
-FOLDER: Final = "the folder of exports is the one that the instance may use, for it writes them"
+FOLDER: Final = "the folder of exports is the one that the instance may use, because it writes them"
 ORDERLY: Final = "it changes no row, and DuckDB takes it for reading"
 LOGS: Final = "DuckDB has no switch for the functions of its log, which is off and in memory"
-TELLS: Final = "DuckDB has no switch for functions and views that tell settings, paths and memory"
+REVEALS: Final = "DuckDB has no switch for functions and views that reveal settings, paths and memory"
 READS: Final = "it reads what could be read otherwise; refused because the guard cannot see what it names"
 
 #: Refused by the guard, and without it by the instance: its read-only transaction, its locked settings, its want of files.
@@ -126,7 +126,7 @@ BY_BOTH: Final = {
     "a CTE called like a file": "SELECT * FROM '{secret}' WHERE 1 = (WITH \"{secret}\" AS (SELECT 1) SELECT 1)",
     "the web's SQL in an EXPLAIN's brackets": "EXPLAIN (FROM pg_settings) SELECT 1",
 }
-#: Refused by the guard, and not by the instance, for a reason.
+#: Refused by the guard, and not by the instance, with the reason.
 BY_GUARD: Final = {
     "out of the transaction": (LEAVES, "ROLLBACK; DELETE FROM spans"),
     "commit": (LEAVES, "COMMIT"),
@@ -135,8 +135,8 @@ BY_GUARD: Final = {
     "copy to the export folder": (FOLDER, "COPY (SELECT 1 AS a) TO '{export}/out.parquet'"),
     "attach in memory": (TEMPORARY, "ATTACH ':memory:' AS mine"),
     "set a variable": (TEMPORARY, "SET VARIABLE mine = 1"),
-    "pragma": (TELLS, "PRAGMA database_list"),
-    "call": (TELLS, "CALL pragma_version()"),
+    "pragma": (REVEALS, "PRAGMA database_list"),
+    "call": (REVEALS, "CALL pragma_version()"),
     "checkpoint": (ORDERLY, "CHECKPOINT"),
     "force checkpoint": (ORDERLY, "FORCE CHECKPOINT"),
     "checkpoint as a table": (ORDERLY, "SELECT * FROM checkpoint()"),
@@ -146,39 +146,39 @@ BY_GUARD: Final = {
     "explain analyze a copy": (FOLDER, "EXPLAIN ANALYZE COPY spans TO '{export}/out.parquet'"),
     "a CTE that copies": (FOLDER, "WITH made AS (COPY (SELECT 1 AS a) TO '{export}/out.parquet') SELECT * FROM made"),
     "list files of the export": (FOLDER, "SELECT * FROM glob('{export}/*')"),
-    "a setting": (TELLS, "SELECT current_setting('memory_limit')"),
-    "a setting, by its schema": (TELLS, "SELECT main.current_setting('memory_limit')"),
-    "a setting, in COLUMNS": (TELLS, "SELECT COLUMNS(lambda c: current_setting('memory_limit') != '') FROM spans"),
-    "a setting, in an explained query": (TELLS, "EXPLAIN ANALYZE SELECT current_setting('memory_limit')"),
-    "a setting, in a CTE": (TELLS, "WITH a AS (SELECT current_setting('memory_limit') AS b) SELECT b FROM a"),
+    "a setting": (REVEALS, "SELECT current_setting('memory_limit')"),
+    "a setting, by its schema": (REVEALS, "SELECT main.current_setting('memory_limit')"),
+    "a setting, in COLUMNS": (REVEALS, "SELECT COLUMNS(lambda c: current_setting('memory_limit') != '') FROM spans"),
+    "a setting, in an explained query": (REVEALS, "EXPLAIN ANALYZE SELECT current_setting('memory_limit')"),
+    "a setting, in a CTE": (REVEALS, "WITH a AS (SELECT current_setting('memory_limit') AS b) SELECT b FROM a"),
     "a setting, in a join condition": (
-        TELLS,
+        REVEALS,
         "SELECT 1 FROM spans a JOIN spans b ON current_setting('memory_limit') = a.name",
     ),
-    "a setting, in ORDER BY": (TELLS, "SELECT 1 ORDER BY current_setting('memory_limit')"),
+    "a setting, in ORDER BY": (REVEALS, "SELECT 1 ORDER BY current_setting('memory_limit')"),
     "a setting, in a filter of an aggregate": (
-        TELLS,
+        REVEALS,
         "SELECT count(*) FILTER (current_setting('memory_limit') != '')",
     ),
-    "a setting, in a window": (TELLS, "SELECT sum(1) OVER (PARTITION BY current_setting('memory_limit'))"),
-    "a setting, in LIMIT": (TELLS, "SELECT 1 LIMIT (SELECT length(current_setting('memory_limit')))"),
-    "a setting, in VALUES": (TELLS, "VALUES (current_setting('memory_limit'))"),
-    "a setting, in a lateral join": (TELLS, "SELECT * FROM spans, LATERAL (SELECT current_setting('memory_limit'))"),
-    "all settings": (TELLS, "FROM duckdb_settings()"),
-    "all settings, quoted": (TELLS, 'FROM "DUCKDB_SETTINGS"()'),
-    "all settings, as PostgreSQL has them": (TELLS, "FROM pg_catalog.pg_settings"),
+    "a setting, in a window": (REVEALS, "SELECT sum(1) OVER (PARTITION BY current_setting('memory_limit'))"),
+    "a setting, in LIMIT": (REVEALS, "SELECT 1 LIMIT (SELECT length(current_setting('memory_limit')))"),
+    "a setting, in VALUES": (REVEALS, "VALUES (current_setting('memory_limit'))"),
+    "a setting, in a lateral join": (REVEALS, "SELECT * FROM spans, LATERAL (SELECT current_setting('memory_limit'))"),
+    "all settings": (REVEALS, "FROM duckdb_settings()"),
+    "all settings, quoted": (REVEALS, 'FROM "DUCKDB_SETTINGS"()'),
+    "all settings, as PostgreSQL has them": (REVEALS, "FROM pg_catalog.pg_settings"),
     "logs": (LOGS, "FROM duckdb_logs"),
     "logs, parsed": (LOGS, "FROM duckdb_logs_parsed('QueryLog')"),
     "write a log": (LOGS, "SELECT write_log('mine')"),
     "truncate logs": (LOGS, "SELECT * FROM truncate_duckdb_logs()"),
-    "paths of databases": (TELLS, "FROM duckdb_databases()"),
-    "paths of databases, as a view": (TELLS, "FROM duckdb_databases"),
-    "paths of databases, as a pragma": (TELLS, "FROM pragma_database_list"),
-    "temporary files": (TELLS, "FROM duckdb_temporary_files()"),
-    "memory": (TELLS, "FROM duckdb_memory()"),
-    "statements of others": (TELLS, "FROM duckdb_prepared_statements()"),
-    "variables": (TELLS, "SELECT getvariable('mine')"),
-    "all variables": (TELLS, "FROM duckdb_variables()"),
+    "paths of databases": (REVEALS, "FROM duckdb_databases()"),
+    "paths of databases, as a view": (REVEALS, "FROM duckdb_databases"),
+    "paths of databases, as a pragma": (REVEALS, "FROM pragma_database_list"),
+    "temporary files": (REVEALS, "FROM duckdb_temporary_files()"),
+    "memory": (REVEALS, "FROM duckdb_memory()"),
+    "statements of others": (REVEALS, "FROM duckdb_prepared_statements()"),
+    "variables": (REVEALS, "SELECT getvariable('mine')"),
+    "all variables": (REVEALS, "FROM duckdb_variables()"),
     "SQL in a text that reads a setting": (READS, "FROM query('FROM duckdb_' || 'settings()')"),
     "a table by a computed name": (READS, "FROM query_table('spans')"),
     "SQL in JSON": (READS, "FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))"),
@@ -188,10 +188,13 @@ BY_GUARD: Final = {
     "a pragma as a table": (READS, "SELECT * FROM pragma_storage_info('spans')"),
     "samples of a table": (READS, "SELECT * FROM duckdb_table_sample('spans')"),
     "pivot, which makes a type": (TEMPORARY, "PIVOT spans ON name USING count(*)"),
-    "another catalog": (TELLS, "SELECT * FROM system.main.duckdb_settings()"),
-    "a CTE called like a view of the system": (TELLS, "WITH duckdb_logs AS (SELECT 1) SELECT * FROM main.duckdb_logs"),
+    "another catalog": (REVEALS, "SELECT * FROM system.main.duckdb_settings()"),
+    "a CTE called like a view of the system": (
+        REVEALS,
+        "WITH duckdb_logs AS (SELECT 1) SELECT * FROM main.duckdb_logs",
+    ),
     "a CTE of an inner query called like a view of the system": (
-        TELLS,
+        REVEALS,
         "SELECT * FROM pg_settings WHERE 1 = (WITH pg_settings AS (SELECT 1) SELECT 1 FROM pg_settings)",
     ),
 }

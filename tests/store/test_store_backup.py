@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -15,12 +17,9 @@ from otel_agentic.store import durability as clone
 from otel_agentic.store.durability import clone_file, log_path, replacing, undo_path
 from otel_agentic.store.maintenance.backup import restore_backup, verify
 from otel_agentic.testing import batch, span
-from tests.store.asking import rows, run_python, value
+from tests.store.store_queries import rows, run_python, value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
@@ -259,7 +258,7 @@ def test_backups_of_a_store_that_is_written_to_hold_whole_commits_in_order(
             acknowledged = stored[0]
             backup = save_backup(store, tmp_path / f"b{number}.duckdb")
             with duckdb.connect(str(backup), read_only=True) as con:
-                ids = {int(each) for (each,) in con.execute("SELECT name FROM spans").fetchall()}
+                ids = {int(name) for (name,) in con.execute("SELECT name FROM spans").fetchall()}
             assert ids == set(range(len(ids)))
             assert acknowledged <= len(ids)
     finally:

@@ -1,4 +1,4 @@
-"""Baselines of gates in the store: a name means what was last saved under it."""
+"""Baselines of gates in the store: a name refers to the baseline last saved under it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_agentic.store.selection import Selection
-from otel_agentic.store.table import Table
+from otel_agentic.store.table import Selection, Table
 from otel_agentic.store.truth import evaluations_of, list_baselines, load_baseline, metric_means, save_baseline
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def scored(store: Store) -> Store:
                 "value": values,
                 "evaluator": evaluators,
                 "superseded": superseded,
-                **{name: [each] * len(given) for name, each in same.items()},
+                **{name: [value] * len(given) for name, value in same.items()},
             },
         )
 

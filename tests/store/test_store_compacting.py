@@ -1,9 +1,10 @@
-"""A file written anew: smaller, the same to everybody, and never lost on the way."""
+"""A rewritten file: smaller, with the same content, and complete at every moment."""
 
 from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -13,11 +14,9 @@ from otel_agentic.errors import StoreBusyError, StoreUnusableError
 from otel_agentic.store.maintenance.vacuum import compact
 from otel_agentic.testing import batch, span
 from tests.snapshots import raises
-from tests.store.asking import rows, run_python
+from tests.store.store_queries import rows, run_python
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
@@ -33,7 +32,7 @@ FROM range(3000)
 
 def filled(open_store: OpenStore) -> None:
     """Leave a file of which most is free."""
-    with open_store(checkpoint_threshold_mb=1000) as store:  # the writer makes none of its own beside the one below
+    with open_store(checkpoint_threshold_mb=1000) as store:  # the writer makes none of its own next to the one below
         store.accept(batch(span("kept")))
         store.write(lambda con: con.execute(FILL))
         with store.connection() as con:
@@ -42,7 +41,7 @@ def filled(open_store: OpenStore) -> None:
 
 
 def held(store: Store) -> list[Any]:
-    """Return what people see of a store: rows, comments, views."""
+    """Return the visible content of a store: rows, comments, views."""
     return [
         rows(store, "SELECT * FROM spans"),
         rows(store, "SELECT * FROM schema_migrations ORDER BY ALL"),

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from otel_agentic.testing import NOON_NS, batch, span
-from tests.store.asking import rows
+from tests.store.store_queries import rows
 
 if TYPE_CHECKING:
     from tests.store.conftest import OpenStore
@@ -27,7 +27,7 @@ def test_the_text_of_spans_takes_less_than_half_of_its_bytes_on_disk(open_store:
     empty = path.stat().st_size
     with open_store() as store:
         store.accept(
-            batch(*(span(f"s{place}", start_ns=NOON_NS, attributes={"said": text}) for place, text in enumerate(texts)))
+            batch(*(span(f"s{index}", start_ns=NOON_NS, attributes={"said": text}) for index, text in enumerate(texts)))
         )
 
     assert path.stat().st_size - empty < 0.5 * sum(map(len, texts))

@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.store.conversations import Built, content_hash, load_conversations, save_conversations
 from otel_agentic.testing import NOON_NS, conversation, tool_call, turn
-from tests.store.asking import rows, value
+from tests.store.store_queries import rows, value
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.store import Store
 
 
-def save(store: Store, *made: Conversation) -> None:
-    built = [Built(conversation=each, ambiguous_link=False) for each in made]
+def save(store: Store, *conversations: Conversation) -> None:
+    built = [Built(conversation=item, ambiguous_link=False) for item in conversations]
     store.write(lambda con: save_conversations(con, built, NOON_NS))
 
 
 def test_dialect_and_scope_of_a_turn_come_back(store: Store) -> None:
-    made = conversation(turn(dialect="genai", scope="pydantic-ai"), turn())
-    save(store, made)
+    mixed = conversation(turn(dialect="genai", scope="pydantic-ai"), turn())
+    save(store, mixed)
 
     with store.read() as con:
-        assert [made] == load_conversations(con, [(made.environment, str(made.conversation_id))])
+        assert [mixed] == load_conversations(con, [(mixed.environment, str(mixed.conversation_id))])
 
 
 def test_another_reader_of_the_same_content_makes_no_revision() -> None:

@@ -1,4 +1,4 @@
-"""Datasets have versions: which cases stood in each can be told for ever."""
+"""Datasets have versions: the cases of each stay known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.store.truth import current_datasets, dataset_version, list_datasets, save_cases
 from otel_agentic.truth import parse_cases
-from tests.store.asking import rows
+from tests.store.store_queries import rows
 
 if TYPE_CHECKING:
     from otel_agentic.store import Store
@@ -38,11 +38,11 @@ def test_each_change_of_a_dataset_is_a_version_and_the_past_ones_stay(store: Sto
     given(store, A, B, now_ns=2)
     given(store, A_CHANGED, B, now_ns=3)
 
-    found = history(store)
+    versions = history(store)
     assert [("travel", 2, True), ("travel", 2, False), ("travel", 1, False)] == [
-        (row["dataset"], row["cases"], row["current"]) for row in found
+        (row["dataset"], row["cases"], row["current"]) for row in versions
     ]
-    newest, middle, oldest = (row["version"] for row in found)
+    newest, middle, oldest = (row["version"] for row in versions)
     assert 3 == len({newest, middle, oldest})
     assert [("a", "y"), ("b", None)] == rows(store, MEMBERS, ["travel", newest])
     assert [("a", "x"), ("b", None)] == rows(store, MEMBERS, ["travel", middle])
@@ -56,12 +56,12 @@ def test_a_file_given_twice_makes_no_version(store: Store) -> None:
 
 
 def test_a_dataset_that_changes_back_is_its_old_version_again(store: Store) -> None:
-    for place, line in enumerate((A, A_CHANGED, A), start=1):
-        given(store, line, now_ns=place)
-    found = history(store)
-    assert [True, False, False] == [row["current"] for row in found]
-    assert found[0]["version"] == found[2]["version"] != found[1]["version"]
-    assert [("a", "x")] == rows(store, MEMBERS, ["travel", found[0]["version"]])
+    for number, line in enumerate((A, A_CHANGED, A), start=1):
+        given(store, line, now_ns=number)
+    versions = history(store)
+    assert [True, False, False] == [row["current"] for row in versions]
+    assert versions[0]["version"] == versions[2]["version"] != versions[1]["version"]
+    assert [("a", "x")] == rows(store, MEMBERS, ["travel", versions[0]["version"]])
 
 
 def test_a_dataset_of_several_files_is_one(store: Store) -> None:
@@ -81,7 +81,7 @@ def test_a_dataset_whose_last_case_goes_is_empty_not_forgotten(store: Store) -> 
         assert {"one"} == current_datasets(con).keys()
 
 
-def test_the_version_in_force_is_the_content_whatever_the_order(store: Store) -> None:
+def test_the_current_version_is_a_hash_of_the_content_in_any_order(store: Store) -> None:
     given(store, A, B)
     with store.read() as con:
         held = con.execute("SELECT case_id, version FROM cases").fetchall()
@@ -89,6 +89,6 @@ def test_the_version_in_force_is_the_content_whatever_the_order(store: Store) ->
     assert dataset_version([("a", "1"), ("b", "2")]) != dataset_version([("a", "1b"), ("", "2")])
 
 
-def test_a_draft_is_told_apart_from_a_reviewed_case(store: Store) -> None:
+def test_a_draft_differs_from_a_reviewed_case(store: Store) -> None:
     given(store, '{"case_id": "a", "reviewed": false}', B)
     assert [("a", False), ("b", True)] == rows(store, "SELECT case_id, reviewed FROM cases ORDER BY case_id")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from otel_agentic.spans.ports import Receipt
+from otel_agentic.spans.model import Receipt, Span
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, log_record, span
-from tests.store.asking import rows, value
+from tests.store.store_queries import rows, value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.spans.model import Span
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
@@ -43,15 +41,15 @@ def test_a_batch_sent_twice_is_stored_once(store: Store) -> None:
 
 
 def test_a_span_twice_in_one_batch_is_stored_once(store: Store) -> None:
-    one, two = several(2)
+    first, two = several(2)
 
-    assert (2, 2) == outcome(store.accept(batch(one, two, one, two)))
+    assert (2, 2) == outcome(store.accept(batch(first, two, first, two)))
 
 
 def test_the_same_span_id_in_another_trace_is_another_span(store: Store) -> None:
-    one = span(trace="one", span_id="same")
+    first = span(trace="one", span_id="same")
 
-    assert (2, 0) == outcome(store.accept(batch(one, span(trace="two", span_id="same"))))
+    assert (2, 0) == outcome(store.accept(batch(first, span(trace="two", span_id="same"))))
 
 
 def test_a_span_sent_again_after_the_file_was_reopened_is_a_duplicate(open_store: OpenStore) -> None:
@@ -101,21 +99,21 @@ def test_of_conflicting_duplicates_the_first_wins_and_the_other_is_counted(store
 
 def test_a_log_record_sent_again_is_a_duplicate(open_store: OpenStore) -> None:
     of = span()
-    told = log_record(of, "gen_ai.choice", {"content": "hi"})
+    choice = log_record(of, "gen_ai.choice", {"content": "hi"})
     with open_store() as first:
-        assert (2, 1) == outcome(first.accept(batch(of, told, told)))
-        assert (0, 1) == outcome(first.accept(batch(told)))
+        assert (2, 1) == outcome(first.accept(batch(of, choice, choice)))
+        assert (0, 1) == outcome(first.accept(batch(choice)))
 
-    assert (0, 1) == outcome(open_store().accept(batch(told)))
+    assert (0, 1) == outcome(open_store().accept(batch(choice)))
 
 
 @pytest.mark.parametrize(
     "change", [{"event_name": "gen_ai.user.message"}, {"body": "ho"}, {"time_ns": 7}, {"attributes": {"index": 1}}]
 )
 def test_a_log_record_that_says_something_else_is_another(store: Store, change: dict[str, Any]) -> None:
-    told = log_record(span(), "gen_ai.choice", "hi")
+    choice = log_record(span(), "gen_ai.choice", "hi")
 
-    assert (2, 0) == outcome(store.accept(batch(told, replace(told, **change))))
+    assert (2, 0) == outcome(store.accept(batch(choice, replace(choice, **change))))
 
 
 def test_what_was_rejected_and_ignored_on_the_way_in_stands_in_the_receipt(store: Store) -> None:

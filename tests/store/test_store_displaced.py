@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inline_snapshot import snapshot
@@ -9,11 +10,9 @@ from inline_snapshot import snapshot
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.testing import batch, span
 from tests.snapshots import raises
-from tests.store.asking import rows, run_python, value
+from tests.store.store_queries import rows, run_python, value
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
@@ -52,7 +51,7 @@ def test_the_log_of_a_successor_stays_when_the_collector_of_the_moved_file_stops
     assert [("first",)] == rows(open_store(db=moved), "SELECT name FROM spans")
 
 
-def test_no_file_is_made_beside_the_log_of_another_one(
+def test_no_file_is_created_next_to_the_log_of_another_store(
     store: Store, open_store: OpenStore, db: Path, tmp_path: Path
 ) -> None:
     store.accept(batch(span("first")))

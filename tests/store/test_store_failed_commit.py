@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,10 @@ from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.connection import open_database
 from otel_agentic.testing import batch, span
 from tests.snapshots import raises
-from tests.store.asking import value
+from tests.store.store_queries import value
 from tests.store.test_store_reopening import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 

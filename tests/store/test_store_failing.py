@@ -1,8 +1,9 @@
-"""The views on tools say what the commands say, and every number of them can be counted by hand."""
+"""The views on tools equal the results of the commands, and every number in them is counted by hand."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,15 +15,13 @@ from otel_agentic.scoring import MatchedConversation, score_conversations
 from otel_agentic.store.conversations import Built, save_conversations
 from otel_agentic.store.queries.conversations import score_of
 from otel_agentic.store.queries.failures import FaultFilter, example_of, failing_tools, scored_with_tools
-from otel_agentic.store.scores import Evaluation, save_evaluation, save_scores
-from otel_agentic.store.selection import Scored, Selection
+from otel_agentic.store.scores import Evaluation, save_evaluations, save_scores
+from otel_agentic.store.table import Scored, Selection
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation, tool_call, turn
 from otel_agentic.truth import CaseIndex, Label, parse_cases
-from tests.store.asking import rows, value
+from tests.store.store_queries import rows, value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.conversations.model import Conversation, ToolCall
     from otel_agentic.store import Store
 
@@ -56,12 +55,14 @@ def book(city: Any = "Rome", **fields: Any) -> ToolCall:
 def talk(name: str, *calls: ToolCall, day: int = 0, version: str | None = "1.0", **fields: Any) -> Conversation:
     start_ns = NOON_NS + day * 24 * 3600 * SECOND_NS
     query, answer = fields.pop("query", "A room in Rome"), fields.pop("answer", "It is AB12.")
-    said = turn(query, answer, *calls, started_ns=start_ns, ended_ns=start_ns + SECOND_NS)
-    made = {"closed_by": "end_of_input", "conversation_id": name, "agent_version": version, "case_id": "trip"}
-    return conversation(said, **{**made, **fields})
+    spoken_turn = turn(query, answer, *calls, started_ns=start_ns, ended_ns=start_ns + SECOND_NS)
+    defaults = {"closed_by": "end_of_input", "conversation_id": name, "agent_version": version, "case_id": "trip"}
+    return conversation(spoken_turn, **{**defaults, **fields})
 
 
-def save(store: Store, made: Sequence[Conversation], labels: dict[str, bool] | None = None, **rules: Any) -> None:
+def save(
+    store: Store, conversations: Sequence[Conversation], labels: dict[str, bool] | None = None, **rules: Any
+) -> None:
     """Store conversations and their scores."""
     index = CaseIndex(parse_cases("d.jsonl", json.dumps(CASE)).require())
     settings = ScoringSettings(**{"turn_rule": "both", **rules})
@@ -70,18 +71,18 @@ def save(store: Store, made: Sequence[Conversation], labels: dict[str, bool] | N
         for name, verdict in (labels or {}).items()
     }
     matched = [
-        MatchedConversation(conversation=one, match=index.match(one), label=given.get(one.conversation_id))
-        for one in made
+        MatchedConversation(conversation=item, match=index.match(item), label=given.get(item.conversation_id))
+        for item in conversations
     ]
     scores = score_conversations(matched, judge=ExactJudge(), settings=settings)
     scored = [
-        Scored(conversation=one.conversation, match=one.match, score=score)
-        for one, score in zip(matched, scores, strict=True)
+        Scored(conversation=item.conversation, match=item.match, score=score)
+        for item, score in zip(matched, scores, strict=True)
     ]
 
     def write(con: Any) -> None:
-        save_conversations(con, [Built(conversation=one, ambiguous_link=False) for one in made], NOON_NS)
-        save_evaluation(con, EVALUATION, NOON_NS)
+        save_conversations(con, [Built(conversation=item, ambiguous_link=False) for item in conversations], NOON_NS)
+        save_evaluations(con, [EVALUATION], NOON_NS)
         save_scores(con, EVALUATION.evaluation_id, scored, NOON_NS)
 
     store.write(write)
@@ -93,7 +94,7 @@ def failing(store: Store, *, by_version: bool = True, **selected: Any) -> list[d
         return failing_tools(con, Selection(**selected), only, by_version=by_version)
 
 
-def asked(store: Store, view: str) -> list[dict[str, Any]]:
+def view_rows(store: Store, view: str) -> list[dict[str, Any]]:
     """Return the rows of a view as records, JSON read."""
     columns = rows(store, f"DESCRIBE {view}")
     return [
@@ -105,7 +106,7 @@ def asked(store: Store, view: str) -> list[dict[str, Any]]:
     ]
 
 
-MADE: Final = (
+CONVERSATIONS: Final = (
     talk("c1", find(), book(), version="1.9"),
     talk("c2", book(), find(), day=1, version="1.10"),
     talk("c3", find(), book("Oslo"), tool_call("look"), tool_call("drop"), day=2, version="1.10"),
@@ -118,7 +119,7 @@ MADE: Final = (
 @pytest.fixture
 def trips(store: Store) -> Store:
     """Conversations of two versions of an agent, of another environment, and of an agent without a name."""
-    save(store, MADE)
+    save(store, CONVERSATIONS)
     return store
 
 
@@ -127,7 +128,7 @@ def by_problem(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def test_the_command_says_what_the_view_says(trips: Store) -> None:
-    view, command = asked(trips, "v_failing_tools"), failing(trips)
+    view, command = view_rows(trips, "v_failing_tools"), failing(trips)
     for row in view:  # former names of columns
         assert (row["actual"], row["actual_call"]) == (row.pop("made"), row.pop("made_call"))
     assert sorted(command, key=by_problem) == sorted(view, key=by_problem)
@@ -136,24 +137,32 @@ def test_the_command_says_what_the_view_says(trips: Store) -> None:
 
 def test_a_problem_of_several_versions_is_one_row_where_that_is_wanted(trips: Store) -> None:
     (row,) = failing(
-        trips, by_version=False, tool="book", fault="wrong_parameters", agent="travel", until_ns=MADE[4].ended_ns
+        trips,
+        by_version=False,
+        tool="book",
+        fault="wrong_parameters",
+        agent="travel",
+        until_ns=CONVERSATIONS[4].ended_ns,
     )
     assert (None, 2, ["1.10"]) == (
         row["agent_version"],
         row["faults"],
-        [one["agent_version"] for one in row["versions"]],
+        [item["agent_version"] for item in row["versions"]],
     )
 
 
 def test_versions_follow_each_other_by_number_and_else_by_when_they_appeared(store: Store) -> None:
-    wrong = [talk(f"n{day}", find(), book("Oslo"), day=day, version=v) for day, v in enumerate(("1.10", "1.9", "1.2"))]
+    misbooked = [
+        talk(f"n{day}", find(), book("Oslo"), day=day, version=v) for day, v in enumerate(("1.10", "1.9", "1.2"))
+    ]
     named = [talk(f"h{day}", find(), book("Oslo"), day=day, version=v, agent_name="b") for day, v in enumerate("zay")]
     huge = talk("x", find(), book("Oslo"), version="9" * 60, agent_name="c")
-    save(store, [*wrong, *named, huge])
-    found = {
-        str(row["agent"]): [one["agent_version"] for one in row["versions"]] for row in asked(store, "v_fault_history")
+    save(store, [*misbooked, *named, huge])
+    by_key = {
+        str(row["agent"]): [item["agent_version"] for item in row["versions"]]
+        for row in view_rows(store, "v_fault_history")
     }
-    assert {"travel": ["1.2", "1.9", "1.10"], "b": ["z", "a", "y"], "c": ["9" * 60]} == found
+    assert {"travel": ["1.2", "1.9", "1.10"], "b": ["z", "a", "y"], "c": ["9" * 60]} == by_key
 
 
 def test_of_a_selection_every_count_is_about_the_selection(store: Store) -> None:
@@ -161,21 +170,22 @@ def test_of_a_selection_every_count_is_about_the_selection(store: Store) -> None
     save(store, [talk(f"c{day}", find(), book("Oslo"), day=day, version=version) for day, version in days])
     since_ns = NOON_NS + 24 * 3600 * SECOND_NS
     (row,) = failing(store, by_version=False, since_ns=since_ns, tool="book")
-    assert [("1.9", 1), ("1.10", 3)] == [(one["agent_version"], one["faults"]) for one in row["versions"]]
-    assert row["faults"] == sum(one["faults"] for one in row["versions"])
+    assert [("1.9", 1), ("1.10", 3)] == [(item["agent_version"], item["faults"]) for item in row["versions"]]
+    assert row["faults"] == sum(item["faults"] for item in row["versions"])
     assert row["since"] == row["first_seen"]
 
     by_version = failing(store, since_ns=since_ns, tool="book")
-    assert [("1.10", 3), ("1.9", 1)] == [(one["agent_version"], one["faults"]) for one in by_version]
-    assert [row["versions"]] * 2 == [one["versions"] for one in by_version]
+    assert [("1.10", 3), ("1.9", 1)] == [(item["agent_version"], item["faults"]) for item in by_version]
+    assert [row["versions"]] * 2 == [item["versions"] for item in by_version]
 
 
 def test_a_fault_is_new_when_an_earlier_version_used_the_tool_without_it(store: Store) -> None:
     clean = talk("c1", find(), book(), day=3, version="1.0")
-    wrong = talk("c2", find(), book("Oslo"), day=1, version="1.1")
-    save(store, [clean, wrong, talk("c3", find(), book("Pisa"), tool_call("drop"), day=2, version="1.1")])
+    misbooked = talk("c2", find(), book("Oslo"), day=1, version="1.1")
+    save(store, [clean, misbooked, talk("c3", find(), book("Pisa"), tool_call("drop"), day=2, version="1.1")])
     news = {
-        (row["tool"], row["parameter"]): (row["is_new"], row["clean_before"]) for row in asked(store, "v_fault_history")
+        (row["tool"], row["parameter"]): (row["is_new"], row["clean_before"])
+        for row in view_rows(store, "v_fault_history")
     }
     assert {("book", "city"): (True, 0), ("drop", None): (False, 0)} == news
 
@@ -183,7 +193,7 @@ def test_a_fault_is_new_when_an_earlier_version_used_the_tool_without_it(store: 
 def test_health_counts_what_was_expected_made_and_right(trips: Store) -> None:
     health = {
         (row["agent"], row["agent_version"], row["environment"], row["tool"]): row
-        for row in asked(trips, "v_tool_health")
+        for row in view_rows(trips, "v_tool_health")
     }
     book_of_10 = health["travel", "1.10", "production", "book"]
     assert (3, 3, 3, 3, 0, 3, 0) == tuple(
@@ -205,30 +215,30 @@ def test_health_counts_what_was_expected_made_and_right(trips: Store) -> None:
 
 
 def test_a_fault_has_its_turn_its_case_and_both_calls(trips: Store) -> None:
-    found = {(row["conversation_id"], row["tool"], row["fault"]): row for row in asked(trips, "v_tool_faults")}
-    wrong = found["c4", "book", "wrong_parameters"]
+    by_key = {(row["conversation_id"], row["tool"], row["fault"]): row for row in view_rows(trips, "v_tool_faults")}
+    misbooked = by_key["c4", "book", "wrong_parameters"]
     assert ("A room in Rome", "trip", "city", "Rome", "Oslo", 0, 2) == tuple(
-        wrong[name] for name in ("query", "case_id", "parameter", "expected", "actual", "turn_index", "step")
+        misbooked[name] for name in ("query", "case_id", "parameter", "expected", "actual", "turn_index", "step")
     )
     assert ({"city": "Rome", "nights": 2}, {"city": "Oslo", "nights": 2}) == (
-        wrong["expected_call"],
-        wrong["actual_call"],
+        misbooked["expected_call"],
+        misbooked["actual_call"],
     )
-    assert ("t1", "b1") == (wrong["trace_id"], wrong["span_id"])
-    missing = found["c5", "find", "missing"]
+    assert ("t1", "b1") == (misbooked["trace_id"], misbooked["span_id"])
+    missing = by_key["c5", "find", "missing"]
     turn_span = value(trips, "SELECT span_id FROM turns WHERE conversation_id = 'c5'")
     assert ({}, None, turn_span) == (missing["expected_call"], missing["actual_call"], missing["span_id"])
-    assert "Error: busy" == found["c4", "find", "errored"]["error"]
+    assert "Error: busy" == by_key["c4", "find", "errored"]["error"]
 
 
 def test_the_example_is_the_newest_of_the_row(trips: Store) -> None:
-    (row,) = failing(trips, agent="travel", tool="book", fault="wrong_parameters", until_ns=MADE[4].ended_ns)
+    (row,) = failing(trips, agent="travel", tool="book", fault="wrong_parameters", until_ns=CONVERSATIONS[4].ended_ns)
     with trips.read() as con:
         example = example_of(con, Selection(agent="travel"), row, by_version=True)
     assert (row["example_conversation"], row["example"]) == (example["conversation_id"], example["explanation"])
 
 
-def test_a_null_that_was_given_is_told_from_a_parameter_that_was_not(store: Store) -> None:
+def test_a_null_parameter_differs_from_a_missing_one(store: Store) -> None:
     absent = tool_call("book", {"nights": 2}, result={"code": "AB12"})
     save(store, [talk("c1", find(), book(None)), talk("c2", find(), absent)])
     actual = rows(store, "SELECT conversation_id, actual FROM tool_faults WHERE parameter = 'city' ORDER BY ALL")
@@ -236,8 +246,8 @@ def test_a_null_that_was_given_is_told_from_a_parameter_that_was_not(store: Stor
 
 
 def test_evidence_is_a_row_a_call_in_sql_and_a_record_for_the_command(trips: Store) -> None:
-    found = {(row["conversation_id"], row["tool"]): row for row in asked(trips, "v_tool_evidence")}
-    row = found["c1", "book"]
+    by_key = {(row["conversation_id"], row["tool"]): row for row in view_rows(trips, "v_tool_evidence")}
+    row = by_key["c1", "book"]
     assert ("answer", 1.0, "code", "AB12", 0, "It is AB12.", None) == tuple(
         row[name] for name in ("how", "score", "key", "value", "found_turn_index", "found_text", "found_tool")
     )
@@ -253,7 +263,7 @@ def test_evidence_is_a_row_a_call_in_sql_and_a_record_for_the_command(trips: Sto
 
 def test_evidence_of_an_earlier_release_is_no_row(trips: Store) -> None:
     trips.write(lambda con: con.execute('UPDATE tool_scores SET evidence = \'{"utilization": ["a sentence"]}\''))
-    assert [] == asked(trips, "v_tool_evidence")
+    assert [] == view_rows(trips, "v_tool_evidence")
 
 
 def test_verdicts_that_contradict_what_was_computed_are_listed(store: Store) -> None:
@@ -262,18 +272,18 @@ def test_verdicts_that_contradict_what_was_computed_are_listed(store: Store) -> 
         [talk("c1", find(), book()), talk("c2", find(), book("Oslo"), day=1), talk("c3", find(), book(), day=2)],
         labels={"c1": False, "c2": True, "c3": True},
     )
-    found = {
+    by_key = {
         row["conversation_id"]: (row["outcome_source"], row["outcome"], row["computed_outcome"])
-        for row in asked(store, "v_disagreements")
+        for row in view_rows(store, "v_disagreements")
     }
-    assert {"c1": ("labels", "fail", "pass"), "c2": ("labels", "pass", "fail")} == found
+    assert {"c1": ("labels", "fail", "pass"), "c2": ("labels", "pass", "fail")} == by_key
 
 
 def test_fails_on_partial_evidence_are_counted(store: Store) -> None:
     unknown = talk("c1", find(), book("Oslo"), answer=None)
     silent = replace(unknown, turns=(replace(unknown.turns[0], answer_captured=False),))
     save(store, [silent, talk("c2", find(), book("Oslo"), day=1), talk("c3", find(), book(), day=2)])
-    (row,) = asked(store, "v_partial_evidence")
+    (row,) = view_rows(store, "v_partial_evidence")
     assert (3, 1, pytest.approx(1 / 3)) == (row["evaluated"], row["partial_fails"], row["share"])
     assert [("c1", True), ("c2", False), ("c3", False)] == rows(
         store, "SELECT conversation_id, partial FROM conversation_scores ORDER BY ALL"
@@ -294,14 +304,14 @@ def test_what_most_conversations_failed_by_stands_first_and_errors_made_good_las
             talk("c4", find(), book("Oslo"), day=4),
         ],
     )
-    found = failing(store)
+    failures = failing(store)
     assert [
         ("find", "errored", 1, 2, None),
         ("book", "wrong_parameters", 1, 1, None),
         ("find", "missing", 1, 1, 1),
         ("book", "errored", 0, 3, None),
-    ] == [tuple(row[name] for name in ("tool", "fault", "failed", "faults", "tried")) for row in found]
-    assert ["Error: down", None, None, "Error: busy"] == [row["error"] for row in found]
+    ] == [tuple(row[name] for name in ("tool", "fault", "failed", "faults", "tried")) for row in failures]
+    assert ["Error: down", None, None, "Error: busy"] == [row["error"] for row in failures]
 
 
 def test_tools_that_could_not_be_evaluated_are_counted(store: Store) -> None:
@@ -314,9 +324,9 @@ def test_tools_that_could_not_be_evaluated_are_counted(store: Store) -> None:
 def test_what_was_looked_at_is_counted(trips: Store) -> None:
     save(trips, [talk("other", case_id=None, query="Hello")])
     with trips.read() as con:
-        found = scored_with_tools(con, Selection())
+        counts = scored_with_tools(con, Selection())
         none = scored_with_tools(con, Selection(agent="nobody"))
-    assert found == {
+    assert counts == {
         "conversations": 7,
         "scored": 7,
         "with_tools": 6,
@@ -324,17 +334,17 @@ def test_what_was_looked_at_is_counted(trips: Store) -> None:
         "failed_tools": 5,
         "faults": 9,
     }
-    assert none == dict.fromkeys(found, 0)
+    assert none == dict.fromkeys(counts, 0)
 
 
 def test_scoring_again_replaces_the_rows(trips: Store) -> None:
-    before = [asked(trips, table) for table in ("tool_counts", "tool_faults", "tool_scores")]
-    save(trips, MADE)
-    assert before == [asked(trips, table) for table in ("tool_counts", "tool_faults", "tool_scores")]
+    before = [view_rows(trips, table) for table in ("tool_counts", "tool_faults", "tool_scores")]
+    save(trips, CONVERSATIONS)
+    assert before == [view_rows(trips, table) for table in ("tool_counts", "tool_faults", "tool_scores")]
 
 
 def test_scores_without_counts_have_faults_without_a_rate(trips: Store) -> None:
     trips.write(lambda con: con.execute("DELETE FROM tool_counts"))
-    found = failing(trips)
-    assert 8 == len(found)
-    assert {(None, None, None)} == {(row["rate"], row["calls"], row["is_new"]) for row in found}
+    failures = failing(trips)
+    assert 8 == len(failures)
+    assert {(None, None, None)} == {(row["rate"], row["calls"], row["is_new"]) for row in failures}

@@ -11,14 +11,13 @@ import duckdb
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.testing import batch, span
-from tests.store.asking import value
+from tests.store.store_queries import value
 from tests.store.test_store_reopening import eventually
 
 if TYPE_CHECKING:
     import pytest
 
-    from otel_agentic.spans.model import SpanBatch
-    from otel_agentic.spans.ports import Receipt
+    from otel_agentic.spans.model import Receipt, SpanBatch
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
@@ -30,7 +29,7 @@ def test_a_write_that_finds_no_memory_is_tried_again_and_loses_nothing(
     open_store: OpenStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = open_store(memory_limit_mb=100, temp_limit_mb=1)
-    told: list[str] = []
+    errors: list[str] = []
     done = threading.Event()
 
     def ask() -> None:
@@ -39,29 +38,29 @@ def test_a_write_that_finds_no_memory_is_tried_again_and_loses_nothing(
                 with store.connection() as con:
                     con.execute(GREEDY).fetchall()
             except duckdb.Error as error:
-                told.append(type(error).__name__)
+                errors.append(type(error).__name__)
             except StoreUnusableError:
                 time.sleep(0.01)
 
-    asking = [threading.Thread(target=ask) for _ in range(2)]
-    for thread in asking:
+    queries = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in queries:
         thread.start()
     deadline = time.monotonic() + 20
     stored = 0
     try:
         while "no memory for a write" not in caplog.text and time.monotonic() < deadline:
-            receipt = taken(store, large(stored))
+            receipt = accepted(store, large(stored))
             stored += receipt.accepted + receipt.duplicate
     finally:
         done.set()
-        for thread in asking:
+        for thread in queries:
             thread.join()
 
     assert stored == eventually(lambda: value(store, "SELECT count(*) FROM spans"))
-    assert {"InterruptException", "OutOfMemoryException"} >= set(told)
+    assert {"InterruptException", "OutOfMemoryException"} >= set(errors)
 
 
-def taken(store: Store, sent: SpanBatch) -> Receipt:
+def accepted(store: Store, sent: SpanBatch) -> Receipt:
     """Return the receipt of a batch that is sent until it is taken: without memory even a COMMIT may fail."""
     return eventually(lambda: store.accept(sent))
 

@@ -14,21 +14,23 @@ import duckdb
 import pytest
 from inline_snapshot import snapshot
 
+from otel_agentic.config import StoreSettings
 from otel_agentic.errors import StoreUnusableError
+from otel_agentic.store import Store
 from otel_agentic.store.durability import log_path
 from otel_agentic.store.maintenance.migrations import BASE, Migration, all_migrations, migrate
 from otel_agentic.store.maintenance.vacuum import store_stats
 from otel_agentic.testing import batch, span
 from tests.snapshots import passage, raises
-from tests.store.asking import rows, run_python
+from tests.store.store_queries import rows, run_python
 
 if TYPE_CHECKING:
-    from otel_agentic.store import Store
+    from otel_agentic.dialects import Reader
     from tests.store.conftest import OpenStore
 
 pytestmark = pytest.mark.usefixtures("migrated")
 
-# Stands for the base schema: small, so that what is left of it is easy to list.
+# Replaces the base schema: small, so that its remaining tables are easy to list.
 GOOD = Migration(
     name=BASE,
     sql="-- One row is a thing.\nCREATE TABLE things (\n    size INTEGER, -- how big\n    label VARCHAR -- its name\n);\n",
@@ -46,7 +48,9 @@ def test_each_migration_is_applied_once(open_store: OpenStore) -> None:
 
     after = rows(open_store(), "SELECT * FROM schema_migrations")
 
-    assert [(one.name, one.checksum) for one in all_migrations()] == [(name, checksum) for name, checksum, _ in before]
+    assert [(migration.name, migration.checksum) for migration in all_migrations()] == [
+        (name, checksum) for name, checksum, _ in before
+    ]
     assert before == after
 
 
@@ -159,12 +163,19 @@ NEXT: Final = [*all_migrations(), LATER]
 SHAPE: Final = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
 
 
-@pytest.fixture
-def older(db: Path, open_store: OpenStore) -> Path:
-    """A store of this release, with spans that only its log holds."""
-    with open_store() as store:
+@pytest.fixture(scope="module")
+def older_file(tmp_path_factory: pytest.TempPathFactory, reader: Reader) -> tuple[bytes, bytes]:
+    """The content of a store of this release, and of its log, which alone holds the spans."""
+    db = tmp_path_factory.mktemp("older") / "t.duckdb"
+    with Store(StoreSettings(db=db), reader) as store:
         store.accept(batch(*(span(f"s{number}", span_id=f"{number}") for number in range(20))))
-        content, log = db.read_bytes(), log_path(db).read_bytes()
+        return db.read_bytes(), log_path(db).read_bytes()
+
+
+@pytest.fixture
+def older(db: Path, older_file: tuple[bytes, bytes]) -> Path:
+    """A store of this release, with spans that only its log holds."""
+    content, log = older_file
     db.write_bytes(content)
     log_path(db).write_bytes(log)
     return db
@@ -196,7 +207,7 @@ def test_an_upgrade_keeps_a_copy_that_an_earlier_release_opens(
         store.accept(batch(span("s", span_id="new")))
     assert str(copy) in caplog.text
     assert 0o600 == copy.stat().st_mode & 0o777
-    with open_store(schema=NEXT) as again:  # nothing is left to do
+    with open_store(schema=NEXT) as again:  # no migration is pending
         assert again.upgraded is None
     with open_store(db=copy) as before:
         assert [(20,)] == rows(before, "SELECT count(*) FROM spans")
@@ -225,8 +236,8 @@ def test_an_upgrade_that_fails_changes_nothing(older: Path, open_store: OpenStor
         assert [(20,)] == rows(store, "SELECT count(*) FROM spans")
     (copy,) = older.parent.glob("*.before-*")
     assert f"t.before-000{3 - number}.duckdb" == copy.name
-    with open_store(db=copy) as kept:
-        assert [(20,)] == rows(kept, "SELECT count(*) FROM spans")
+    with open_store(db=copy) as original:
+        assert [(20,)] == rows(original, "SELECT count(*) FROM spans")
 
 
 def test_without_room_for_the_copy_nothing_is_changed(older: Path, open_store: OpenStore) -> None:
@@ -253,8 +264,8 @@ def test_a_migration_that_was_edited_after_it_was_applied_is_named(open_store: O
     with pytest.raises(StoreUnusableError, match=rf"0001_later\.sql.*{LATER.checksum[:12]}.*{edited.checksum[:12]}"):
         open_store(schema=[*all_migrations(), edited])
 
-    told = replace(edited, released=frozenset({LATER.checksum}))  # only its comments changed
-    open_store(schema=[*all_migrations(), told]).close()
+    released = replace(edited, released=frozenset({LATER.checksum}))  # only its comments changed
+    open_store(schema=[*all_migrations(), released]).close()
 
 
 def test_an_edited_base_schema_is_refused_unless_it_was_released(db: Path, open_store: OpenStore) -> None:
@@ -275,14 +286,18 @@ def test_an_edited_base_schema_is_refused_unless_it_was_released(db: Path, open_
 
 
 def test_what_was_released_is_unchanged() -> None:
-    assert [] == [one.name for one in all_migrations() if one.released and one.checksum not in one.released]
+    assert [] == [
+        migration.name
+        for migration in all_migrations()
+        if migration.released and migration.checksum not in migration.released
+    ]
 
 
 SLOWLY: Final = """
 import sys
 from pathlib import Path
 from otel_agentic.config import ConversationSettings, StoreSettings
-from otel_agentic.dialects import Reader
+
 from otel_agentic.store import Store
 from otel_agentic.store.maintenance.migrations import Migration, all_migrations
 
@@ -301,7 +316,7 @@ def test_an_upgrade_that_is_killed_at_any_moment_leaves_the_old_schema_or_the_ne
     content, log, draw = older.read_bytes(), log_path(older).read_bytes(), random.Random(17)  # noqa: S311 — moments
     sql = LATER.sql + "CREATE TABLE much AS SELECT range AS a, 'x' || range AS b FROM range(500000);\n"  # noqa: S608 — ours
     schema = [*all_migrations(), replace(LATER, sql=sql)]
-    found = Counter[str]()
+    outcomes = Counter[str]()
     for number in range(12):
         folder = tmp_path / f"killed-{number}"
         folder.mkdir()
@@ -321,14 +336,14 @@ def test_an_upgrade_that_is_killed_at_any_moment_leaves_the_old_schema_or_the_ne
         try:
             with open_store(db=db) as store:
                 assert [(20,)] == rows(store, "SELECT count(*) FROM spans")
-                found["old"] += 1
+                outcomes["old"] += 1
         except StoreUnusableError:
             with open_store(db=db, schema=schema) as store:
                 assert [(20, 7)] == rows(store, "SELECT count(*), any_value(later) FROM spans")
-                found["new"] += 1
+                outcomes["new"] += 1
         if copy.exists():
-            with open_store(db=copy) as kept:
-                assert [(20,)] == rows(kept, "SELECT count(*) FROM spans")
-                found["copies"] += 1
-    assert 6 <= found["copies"]
-    assert found["old"]
+            with open_store(db=copy) as original:
+                assert [(20,)] == rows(original, "SELECT count(*) FROM spans")
+                outcomes["copies"] += 1
+    assert 6 <= outcomes["copies"]
+    assert outcomes["old"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from otel_agentic.store.results import final_results, pending_results, result_digests, result_groups
 from otel_agentic.store.table import Table
-from otel_agentic.store.windows import final_results, pending_results, result_digests, result_groups
 from otel_agentic.windows import GroupKey
 from otel_agentic.windows.objectives import NO_CASE
 
@@ -39,7 +39,7 @@ def scored(store: Store) -> Store:
         same = {"revision": 1, "evaluation_id": "e", "tags": (), "sample_ratio": 1.0}
         given = dict(zip(names, columns, strict=True))
         given["ended_at"] = given["window_time"]
-        Table(con, "results").insert(con, {**given, **{name: [each] * len(RESULTS) for name, each in same.items()}})
+        Table(con, "results").insert(con, {**given, **{name: [value] * len(RESULTS) for name, value in same.items()}})
 
     store.write(write)
     return store
@@ -47,10 +47,10 @@ def scored(store: Store) -> Store:
 
 def read(store: Store, *, since_ns: int | None = None, until_ns: int = 100) -> dict[int, list[tuple[int, bool, int]]]:
     with store.read() as con:
-        found = final_results(con, [1, 2], since_ns=since_ns, until_ns=until_ns)
+        finals = final_results(con, [1, 2], since_ns=since_ns, until_ns=until_ns)
     return {
-        subject: list(zip(each.ended_ns.tolist(), each.correct.tolist(), each.case.tolist(), strict=True))
-        for subject, each in found.items()
+        subject: list(zip(value.ended_ns.tolist(), value.correct.tolist(), value.case.tolist(), strict=True))
+        for subject, value in finals.items()
     }
 
 
@@ -74,10 +74,10 @@ def test_the_digests_of_portions_make_the_digest_of_the_whole(scored: Store, cut
     with scored.read() as con:
         early = final_results(con, [1, 2], since_ns=None, until_ns=cut_ns)
         late = final_results(con, [1, 2], since_ns=cut_ns + 1, until_ns=100)
-        whole = result_digests(con, [1, 2], since_ns=None, until_ns=100)
+        total = result_digests(con, [1, 2], since_ns=None, until_ns=100)
         assert {} == result_digests(con, [], since_ns=None, until_ns=100)
-    parts = {of: [each[of].digest for each in (early, late) if of in each] for of in (1, 2)}
-    assert {of: digests[0] ^ (digests[1] if len(digests) > 1 else 0) for of, digests in parts.items()} == whole
+    parts = {of: [value[of].digest for value in (early, late) if of in value] for of in (1, 2)}
+    assert {of: digests[0] ^ (digests[1] if len(digests) > 1 else 0) for of, digests in parts.items()} == total
 
 
 @pytest.mark.parametrize(

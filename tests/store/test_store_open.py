@@ -1,9 +1,10 @@
-"""A file that cannot be used is named, with what is wrong and what to do."""
+"""The error about an unusable file names it, the problem and the next step."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -13,11 +14,9 @@ from inline_snapshot import snapshot
 from otel_agentic.errors import StoreBusyError, StoreUnusableError
 from otel_agentic.testing import batch, span
 from tests.snapshots import raises
-from tests.store.asking import run_python
+from tests.store.store_queries import run_python
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.store.conftest import OpenStore
 
 HOLD = """
@@ -53,14 +52,14 @@ def test_a_closed_store_leaves_the_file_to_others_at_once(open_store: OpenStore,
     store.accept(batch(span()))
     store.close()
 
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", "import sys, duckdb; print(duckdb.connect(sys.argv[1]).sql('FROM spans').shape)", db],
         check=True,
         capture_output=True,
         text=True,
     )
 
-    assert told.stdout.startswith("(1, ")
+    assert process.stdout.startswith("(1, ")
 
 
 @pytest.mark.parametrize("content", [b"", b"hello" * 2000], ids=["empty", "text"])
@@ -72,7 +71,7 @@ def test_a_file_that_is_no_database_is_refused(open_store: OpenStore, db: Path, 
     assert content == db.read_bytes()
 
 
-def test_a_missing_file_is_not_made_where_nobody_asked_for_it(open_store: OpenStore, db: Path) -> None:
+def test_a_missing_file_is_not_created_without_create(open_store: OpenStore, db: Path) -> None:
     with raises(StoreUnusableError, snapshot("<db>: no such DuckDB file; `otel-agentic ingest --db"), db=db):
         open_store(create=False)
     assert not db.exists()
@@ -88,7 +87,7 @@ def test_a_folder_is_no_file(open_store: OpenStore, tmp_path: Path) -> None:
         open_store(db=tmp_path)
 
 
-def test_tables_of_somebody_else_are_left_alone(open_store: OpenStore, db: Path) -> None:
+def test_tables_of_other_programs_are_left_alone(open_store: OpenStore, db: Path) -> None:
     with duckdb.connect(str(db)) as con:
         con.execute("CREATE TABLE spans (mine INTEGER)")
 

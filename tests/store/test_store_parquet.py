@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -14,9 +15,6 @@ from otel_agentic.errors import CaseError, TooLargeError
 from otel_agentic.store.queries import parquet
 from otel_agentic.store.queries.parquet import read_parquet, write_parquet
 from tests.snapshots import raises
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def make(path: Path, sql: str) -> Path:
@@ -34,9 +32,9 @@ def test_rows_come_back_as_they_were_written_and_typed(tmp_path: Path) -> None:
     columns = ("case_id", "turn", "reviewed", "tool_threshold", "minimum_steps", "goal")
     write_parquet(path, columns, rows)
 
-    found = read_parquet(path)
-    assert columns == found.columns
-    first, second = found.rows
+    table = read_parquet(path)
+    assert columns == table.columns
+    first, second = table.rows
     assert {
         "case_id": "007",
         "turn": 1,
@@ -70,7 +68,7 @@ def test_a_folder_that_looks_like_a_partition_is_no_column(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PAR1" + b"x" * 100 + b"PAR1"])
-def test_a_file_that_is_no_parquet_is_told_in_a_line(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_parquet_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "t.parquet").write_bytes(content)
     with raises(CaseError, snapshot("t.parquet: not readable as Parquet: ")) as raised:
         read_parquet(tmp_path / "t.parquet")
@@ -90,6 +88,6 @@ def test_a_small_file_that_holds_very_much_is_refused(tmp_path: Path, monkeypatc
         read_parquet(path)
 
 
-def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CaseError, match="cannot be written"):
         write_parquet(tmp_path / "absent" / "t.parquet", ["case_id"], [{"case_id": "a"}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -11,11 +12,9 @@ import pytest
 
 from otel_agentic.errors import QueryError
 from otel_agentic.store.queries.parquet import parquet_of
-from tests.store.asking import ask_sql
+from tests.store.store_queries import ask_sql
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.store import Store
 
 
@@ -23,8 +22,8 @@ def read_back(path: Path, written: bytes) -> tuple[list[str], list[tuple[Any, ..
     path.write_bytes(written)
     with duckdb.connect(":memory:") as con:
         con.execute("SET TimeZone = 'UTC'")
-        found = con.execute("SELECT * FROM read_parquet($path)", {"path": str(path)})
-        return [str(column[0]) for column in found.description or ()], found.fetchall()
+        answer = con.execute("SELECT * FROM read_parquet($path)", {"path": str(path)})
+        return [str(column[0]) for column in answer.description or ()], answer.fetchall()
 
 
 def test_types_and_values_come_back(store: Store, tmp_path: Path) -> None:
@@ -33,9 +32,9 @@ def test_types_and_values_come_back(store: Store, tmp_path: Path) -> None:
         "TIMESTAMPTZ '2026-01-02 03:04:05+00' AS z, '\\x01\\xff'::BLOB AS b, [1, 2] AS l, {'k': 'v'} AS d, "
         "170141183460469231731687303715884105727::HUGEINT AS h, 0.1::DOUBLE AS f"
     )
-    found = ask_sql(store, sql)
+    answer = ask_sql(store, sql)
 
-    written = parquet_of(found["columns"], found["types"], found["rows"])
+    written = parquet_of(answer["columns"], answer["types"], answer["rows"])
     names, rows = read_back(tmp_path / "a.parquet", written)
 
     assert ["a", "A_2", 'q"', "t", "n", "s", "z", "b", "l", "d", "h", "f"] == names
@@ -45,7 +44,7 @@ def test_types_and_values_come_back(store: Store, tmp_path: Path) -> None:
     assert ("170141183460469231731687303715884105727", 0.1) == rows[0][10:]
 
 
-def test_no_rows_are_a_file_with_columns_and_no_columns_are_told(tmp_path: Path) -> None:
+def test_no_rows_are_a_file_with_columns_and_no_columns_are_refused(tmp_path: Path) -> None:
     assert (["a"], []) == read_back(tmp_path / "a.parquet", parquet_of(["a"], ["BIGINT"], []))
     with pytest.raises(QueryError, match="no columns"):
         parquet_of([], [], [])

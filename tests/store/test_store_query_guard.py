@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_agentic.config import StoreSettings
 from otel_agentic.errors import QueryError
-from otel_agentic.store.connection import open_database
+from otel_agentic.store.connection import open_database, show
 from otel_agentic.store.queries.sql import check_statement
-from otel_agentic.store.selection import show
 from otel_agentic.testing import batch, span
-from tests.store.asking import ask_sql, value
+from tests.store.store_queries import ask_sql, value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.store import Store
@@ -33,17 +31,17 @@ def filled(store: Store) -> Store:
 @pytest.fixture(scope="module")
 def con(empty_file: Path) -> Iterator[DuckDBPyConnection]:
     """A connection as the process of a query opens it. Statements are checked in it, without a process for each."""
-    found = open_database(empty_file, StoreSettings(db=empty_file), create=False, read_only=True)
-    show(found, "default")
-    yield found
-    found.close()
+    result = open_database(empty_file, StoreSettings(db=empty_file), create=False, read_only=True)
+    show(result, "default")
+    yield result
+    result.close()
 
 
 def test_rows_come_with_names_and_types(filled: Store) -> None:
-    found = ask_sql(filled, "SELECT name, kind FROM spans ORDER BY name LIMIT 2")
+    result = ask_sql(filled, "SELECT name, kind FROM spans ORDER BY name LIMIT 2")
 
-    assert (["name", "kind"], ["VARCHAR", "UTINYINT"]) == (found["columns"], found["types"])
-    assert ([["s0", 1], ["s1", 1]], False, None) == (found["rows"], found["truncated"], found["cut_by"])
+    assert (["name", "kind"], ["VARCHAR", "UTINYINT"]) == (result["columns"], result["types"])
+    assert ([["s0", 1], ["s1", 1]], False, None) == (result["rows"], result["truncated"], result["cut_by"])
 
 
 @pytest.mark.parametrize(
@@ -67,7 +65,7 @@ def test_rows_come_with_names_and_types(filled: Store) -> None:
         "SELECT comment FROM duckdb_columns() WHERE table_name = 'spans'",
     ],
 )
-def test_whatever_reads_is_run(con: DuckDBPyConnection, sql: str) -> None:
+def test_statements_that_read_are_run(con: DuckDBPyConnection, sql: str) -> None:
     con.execute("BEGIN TRANSACTION READ ONLY")
     try:
         assert con.execute(check_statement(con, sql)).description
@@ -109,7 +107,9 @@ def test_whatever_reads_is_run(con: DuckDBPyConnection, sql: str) -> None:
         ("FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))", "json_execute_serialized_sql is not"),
     ],
 )
-def test_whatever_changes_leaves_or_reveals_is_refused_readably(con: DuckDBPyConnection, sql: str, why: str) -> None:
+def test_statements_that_change_leave_or_reveal_are_refused_readably(
+    con: DuckDBPyConnection, sql: str, why: str
+) -> None:
     with pytest.raises(QueryError, match=rf"(?s){why}"):
         check_statement(con, sql)
 
@@ -131,11 +131,11 @@ def test_what_is_refused_is_refused_by_the_process_of_the_query_too(filled: Stor
 
 
 def test_values_of_every_type_come_back_as_json_can_hold_them(filled: Store) -> None:
-    found = ask_sql(
+    result = ask_sql(
         filled,
         "SELECT 170141183460469231731687303715884105727, '\\x01a'::BLOB, [1], {'a': NULL}, 1.5::DECIMAL(9,1), "
         "TIMESTAMPTZ '2026-01-02 03:04:05+00', 'nan'::DOUBLE",
     )
 
     expected = [str(2**127 - 1), "0161", [1], {"a": None}, 1.5, "2026-01-02T03:04:05+00:00", None]
-    assert expected == found["rows"][0]
+    assert expected == result["rows"][0]

@@ -1,4 +1,4 @@
-"""What a user query may take: seconds, memory, rows, bytes. Its process is killed, whatever DuckDB is doing in it."""
+"""What a user query may take: seconds, memory, rows, bytes. Its process is killed even while DuckDB computes a value."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.errors import QueryError
 from otel_agentic.testing import batch, span
-from tests.pipeline.running import eventually
+from tests.live.running_collector import eventually
 from tests.snapshots import raises
-from tests.store.asking import ask_sql, run_python
+from tests.store.store_queries import ask_sql, run_python
 
 if TYPE_CHECKING:
     from otel_agentic.store import Store
@@ -69,7 +69,7 @@ def test_a_bomb_is_ended_within_its_limits_and_costs_the_collector_nothing(fille
         ask_sql(filled, BOMBS[name], timeout_s=0.3, memory_mb=200)
 
     assert resident_bytes() - before < 64 * MEGABYTE
-    assert 0 == len(filled.user_queries)
+    assert 0 == len(filled.user_queries.running)
     assert [[1]] == ask_sql(filled, "SELECT count(*) FROM spans")["rows"]
 
 
@@ -105,16 +105,16 @@ def test_what_sorts_and_groups_spill_is_bounded_and_removed(open_store: OpenStor
 
 
 def test_rows_of_a_billion_are_cut(store: Store) -> None:
-    found = ask_sql(store, "SELECT * FROM range(1000000000)", max_rows=1000)
+    answer = ask_sql(store, "SELECT * FROM range(1000000000)", max_rows=1000)
 
-    assert (1000, True, "store.query_max_rows") == (len(found["rows"]), found["truncated"], found["cut_by"])
+    assert (1000, True, "store.query_max_rows") == (len(answer["rows"]), answer["truncated"], answer["cut_by"])
     assert not ask_sql(store, "SELECT * FROM range(10)", max_rows=10)["truncated"]
 
 
 def test_large_cells_are_cut_by_their_bytes(store: Store) -> None:
-    found = ask_sql(store, "SELECT repeat('x', 10000) FROM range(1000000)", max_rows=10**6)
+    answer = ask_sql(store, "SELECT repeat('x', 10000) FROM range(1000000)", max_rows=10**6)
 
-    assert (100, "store.query_max_bytes") == (len(found["rows"]), found["cut_by"])
+    assert (100, "store.query_max_bytes") == (len(answer["rows"]), answer["cut_by"])
     assert [] == ask_sql(store, "SELECT repeat('x', 10000)", max_bytes=1000)["rows"]
 
 
@@ -133,32 +133,32 @@ def test_what_the_parser_cannot_take_is_refused(store: Store, sql: str, message:
         ask_sql(store, sql)
 
 
-def test_whoever_goes_away_has_their_query_ended(store: Store) -> None:
+def test_the_query_of_a_disconnected_client_ends(store: Store) -> None:
     left = threading.Event()
     threading.Timer(0.2, left.set).start()
 
     with raises(QueryError, snapshot("the client disconnected")):
-        ask_sql(store, ENDLESS, gone=left.is_set)
+        ask_sql(store, ENDLESS, is_disconnected=left.is_set)
 
 
 def test_all_queries_can_be_ended_with_a_reason(store: Store) -> None:
     messages: list[str] = []
 
-    def asking() -> None:
+    def ask_endlessly() -> None:
         with pytest.raises(QueryError) as refused:
             ask_sql(store, ENDLESS)
         messages.append(str(refused.value))
 
-    askers = [threading.Thread(target=asking) for _ in range(2)]
+    askers = [threading.Thread(target=ask_endlessly) for _ in range(2)]
     for asker in askers:
         asker.start()
-    eventually(lambda: len(store.user_queries), 2)
+    eventually(lambda: len(store.user_queries.running), 2)
 
     assert 2 == store.user_queries.end_all("the collector is stopping")
     for asker in askers:
         asker.join()
     assert ["the collector is stopping"] * 2 == messages
-    assert 0 == store.user_queries.end_all("nobody is left")
+    assert 0 == store.user_queries.end_all("no query runs")
 
 
 def test_a_query_whose_process_is_killed_by_the_system_says_so(store: Store) -> None:
@@ -197,7 +197,7 @@ def test_a_query_ends_with_the_process_that_asked(db: Path, store: Store) -> Non
     asker.kill()
     asker.communicate()
 
-    eventually(Path(f"/proc/{query}").exists, wanted=False)
+    eventually(Path(f"/proc/{query}").exists, expected=False)
 
 
 def children(pid: int | None = None) -> list[int]:

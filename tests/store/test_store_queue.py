@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MB = 1024 * 1024
 LIMITS = QueueLimits(batches=1000, spans=100_000, size_bytes=128 * MB)
-ONE = span()
+SPAN = span()
 
 
 def queue_of(**changes: int) -> WriteQueue:
@@ -30,7 +30,7 @@ def queue_of(**changes: int) -> WriteQueue:
 
 
 def sized(size_bytes: int, spans: int = 1) -> SpanBatch:
-    return replace(batch(ONE), spans=(ONE,) * spans, size_bytes=size_bytes)
+    return replace(batch(SPAN), spans=(SPAN,) * spans, size_bytes=size_bytes)
 
 
 def test_large_requests_are_refused_by_their_bytes_long_before_their_number() -> None:
@@ -63,19 +63,19 @@ def test_what_was_queued_is_written_though_who_sent_it_goes_away() -> None:
 def test_every_group_is_small_enough_and_batches_keep_their_order(items: list[tuple[int, int]]) -> None:
     queue = queue_of(spans=10**9, size_bytes=10**12)
     sent = [sized(size_bytes, spans) for spans, size_bytes in items]
-    for one in sent:
-        queue.put_batch(one)
+    for item in sent:
+        queue.put_batch(item)
     groups = []
     while len(queue):
         group = queue.next(None)
         assert isinstance(group, list)
         groups.append(group)
 
-    assert [id(one) for one in sent] == [id(job.batch) for group in groups for job in group]
+    assert [id(item) for item in sent] == [id(job.batch) for group in groups for job in group]
     for group in groups:
         assert len(group) == 1 or sum(job.size_bytes for job in group) <= GROUP_BYTES
         assert sum(job.spans for job in group[:-1]) < GROUP_SPANS
-    queue.put_batch(sized(1))  # what was taken out is no longer counted
+    queue.put_batch(sized(1))  # a batch taken out is no longer counted
 
 
 def test_batches_and_other_work_take_turns() -> None:
@@ -153,7 +153,7 @@ def test_after_a_checkpoint_failed_none_is_tried_for_a_while(tmp_path: Path) -> 
 def test_a_log_that_vanished_without_a_checkpoint_is_noticed(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     checkpoints = disk.checkpoints(1)
-    assert checkpoints.anchor()  # there is none yet
+    assert checkpoints.anchor()  # no log exists yet
     disk.write_log(10)
     assert checkpoints.anchor()
     (tmp_path / "t.duckdb.wal").unlink()

@@ -1,4 +1,4 @@
-"""The memory of ids says "stored" of stored spans alone, and tells up to when it has forgotten."""
+"""The memory of ids contains only ids of stored spans, and states until when ids are forgotten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 
 from otel_agentic.store.spans import RecentIds
 from otel_agentic.testing import NOON_NS, SECOND_NS, batch, span
-from tests.store.asking import value
+from tests.store.store_queries import value
 
 if TYPE_CHECKING:
     from otel_agentic.spans.model import Span
@@ -32,10 +32,10 @@ def outcome(store: object, *spans: Span) -> tuple[int, int]:
 @given(
     limit=st.integers(1, 40),
     portions=st.lists(st.lists(st.integers(0, 300), max_size=12, unique=True), max_size=30),
-    asked=st.lists(st.integers(0, 400), max_size=30, unique=True),
+    requested=st.lists(st.integers(0, 400), max_size=30, unique=True),
 )
 def test_nothing_is_known_that_was_not_added_and_nothing_unknown_began_after_what_is_forgotten(
-    limit: int, portions: list[list[int]], asked: list[int]
+    limit: int, portions: list[list[int]], requested: list[int]
 ) -> None:
     recent = RecentIds(limit)
     began_ns: dict[str, int] = {}
@@ -43,12 +43,12 @@ def test_nothing_is_known_that_was_not_added_and_nothing_unknown_began_after_wha
         recent.add([name(number) for number in portion], at_ns)
         began_ns |= {name(number): at_ns for number in portion}
 
-    names = [name(number) for number in asked]
+    names = [name(number) for number in requested]
     known = recent.known(names)
 
     assert known <= began_ns.keys()
-    missed = {one for one in names if one in began_ns} - known
-    assert all(began_ns[one] <= recent.forgotten_until_ns for one in missed)
+    missed = {span_id for span_id in names if span_id in began_ns} - known
+    assert all(began_ns[span_id] <= recent.forgotten_until_ns for span_id in missed)
 
 
 def test_ids_beyond_the_limit_are_forgotten_by_halves() -> None:
@@ -60,7 +60,7 @@ def test_ids_beyond_the_limit_are_forgotten_by_halves() -> None:
     assert 19 == recent.forgotten_until_ns
 
 
-def test_ids_that_end_in_zeros_are_told_apart() -> None:
+def test_ids_that_end_in_zeros_are_distinguished() -> None:
     recent = RecentIds(4)
     recent.add(["0a" + "0" * 46], 0)
     recent.add(["0b" + "0" * 46, "0c" + "0" * 46], 0)
@@ -78,16 +78,16 @@ def test_a_reopened_file_knows_the_newest_ids_and_asks_itself_about_older_ones(o
 
     with open_store(recent_ids=3) as again:
         assert (0, 9) == outcome(again, *old, *new)
-        later = [replace(one, start_ns=NOON_NS + 60 * SECOND_NS) for one in new]
+        later = [replace(item, start_ns=NOON_NS + 60 * SECOND_NS) for item in new]
         assert (0, 3) == outcome(again, *later)
         assert 9 == value(again, COUNT)
 
 
-def test_spans_added_by_other_work_are_found_in_the_file_once_the_memory_was_told(open_store: OpenStore) -> None:
-    one = span("one", start_ns=NOON_NS)
+def test_spans_added_by_other_work_are_searched_in_the_file_after_forget_ids(open_store: OpenStore) -> None:
+    first = span("one", start_ns=NOON_NS)
     with open_store() as store:
-        store.accept(batch(one))
-        imported = replace(one, span_id="00f067aa0ba902b7")
+        store.accept(batch(first))
+        imported = replace(first, span_id="00f067aa0ba902b7")
         store.forget_ids()
         store.write(
             lambda con: con.execute(
@@ -95,5 +95,5 @@ def test_spans_added_by_other_work_are_found_in_the_file_once_the_memory_was_tol
             )
         )
 
-        assert (0, 2) == outcome(store, one, imported)
+        assert (0, 2) == outcome(store, first, imported)
         assert 2 == value(store, COUNT)

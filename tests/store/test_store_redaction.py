@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,6 @@ from otel_agentic.testing import batch, span
 from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.dialects import Reader
     from tests.store.conftest import OpenStore
 
@@ -31,14 +30,14 @@ def marks(store: Store) -> list[str]:
         return [text for (text,) in con.execute("SELECT attributes ->> 'note' FROM spans ORDER BY ALL").fetchall()]
 
 
-def test_what_comes_in_is_redacted_whoever_brings_it(store: Store) -> None:
+def test_received_spans_are_redacted_before_they_are_stored(store: Store) -> None:
     store.accept(batch(span(attributes=ATTRIBUTES)))
-    (found,) = marks(store)
-    assert found.startswith("password=[redacted:credential:")
+    (mark,) = marks(store)
+    assert mark.startswith("password=[redacted:credential:")
     assert {"credential redacted: credential": 1} == store.redacting.counts
 
 
-def test_a_store_that_is_told_so_keeps_everything(db: Path, reader: Reader) -> None:
+def test_a_store_without_redaction_keeps_everything(db: Path, reader: Reader) -> None:
     with Store(StoreSettings(db=db), reader, redaction=RedactionSettings(credentials=False)) as store:
         store.accept(batch(span(attributes=ATTRIBUTES)))
         assert [ATTRIBUTES["note"]] == marks(store)
@@ -69,18 +68,20 @@ def test_the_key_is_not_in_the_database(open_store: OpenStore, db: Path) -> None
 def test_marks_of_one_store_agree_over_restarts_and_those_of_two_do_not(
     open_store: OpenStore, db: Path, reader: Reader, tmp_path: Path
 ) -> None:
-    for place in (1, 2):
+    for copy_number in (1, 2):
         with open_store() as store:
-            store.accept(batch(span(str(place), attributes=ATTRIBUTES)))
-            one = marks(store)
+            store.accept(batch(span(str(copy_number), attributes=ATTRIBUTES)))
+            first_marks = marks(store)
     other = tmp_path / "other.duckdb"
     with Store(StoreSettings(db=other), reader) as store:
         store.accept(batch(span(attributes=ATTRIBUTES)))
-        assert [one[0], one[0]] == one
-        assert not set(one) & set(marks(store))
+        assert [first_marks[0], first_marks[0]] == first_marks
+        assert not set(first_marks) & set(marks(store))
 
 
-def test_a_lost_key_is_made_anew_and_told(open_store: OpenStore, db: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_key_is_replaced_with_a_warning(
+    open_store: OpenStore, db: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with open_store() as store:
         store.accept(batch(span(attributes=ATTRIBUTES)))
         assert not caplog.records  # a new store has lost nothing
@@ -88,8 +89,10 @@ def test_a_lost_key_is_made_anew_and_told(open_store: OpenStore, db: Path, caplo
     with open_store() as store, caplog.at_level(logging.WARNING):
         store.accept(batch(span("another", attributes=ATTRIBUTES)))
         assert 2 == len(set(marks(store)))
-    (told,) = caplog.messages
-    assert passage(told, value=key_path(db)) == snapshot("<value> is missing, but the store contains redaction marks")
+    (message,) = caplog.messages
+    assert passage(message, value=key_path(db)) == snapshot(
+        "<value> is missing, but the store contains redaction marks"
+    )
 
 
 @pytest.mark.parametrize("content", ["", "00", "not hexadecimal", "00" * 33])
@@ -104,7 +107,9 @@ def test_a_damaged_key_is_refused_by_name_and_never_replaced(open_store: OpenSto
     assert content == key_path(db).read_text()
 
 
-def test_a_key_that_others_can_read_is_told(open_store: OpenStore, db: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_that_others_can_read_is_reported(
+    open_store: OpenStore, db: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with open_store() as store:
         store.accept(batch(span(attributes=ATTRIBUTES)))
     key_path(db).chmod(0o644)
@@ -122,9 +127,9 @@ def test_a_key_that_cannot_be_written_refuses_the_batch_and_takes_it_later(store
     assert 1 == store.accept(batch(span(attributes=ATTRIBUTES))).accepted
 
 
-def test_values_beside_spans_are_redacted_under_the_same_key(store: Store) -> None:
+def test_values_outside_spans_are_redacted_under_the_same_key(store: Store) -> None:
     store.accept(batch(span(attributes=ATTRIBUTES)))
-    told: dict[str, Any] = store.redacting.value({"a": [ATTRIBUTES["note"]], "n": 1})
-    assert {"a": marks(store), "n": 1} == told
+    redacted: dict[str, Any] = store.redacting.value({"a": [ATTRIBUTES["note"]], "n": 1})
+    assert {"a": marks(store), "n": 1} == redacted
     assert store.redacting.redacts_field("db_password")
     assert not store.redacting.redacts_field("max_tokens")

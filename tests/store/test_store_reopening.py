@@ -6,8 +6,10 @@ import os
 import resource
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -16,12 +18,9 @@ from inline_snapshot import snapshot
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.testing import batch, span
 from tests.snapshots import raises
-from tests.store.asking import rows, value
+from tests.store.store_queries import rows, value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from otel_agentic.spans.model import SpanBatch
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
@@ -64,7 +63,7 @@ def kill(store: Store) -> None:
         store.write(lambda con: con.execute("CHECKPOINT"))
 
 
-def read_until_told(store: Store) -> None:
+def read_until_refused(store: Store) -> None:
     """Read on one connection before and after DuckDB gave up."""
     with store.read() as con:
         con.execute(COUNT).fetchall()
@@ -75,7 +74,7 @@ def read_until_told(store: Store) -> None:
 
 
 def eventually(work: Callable[[], T]) -> T:
-    """Return what some work returns once the store can be used again."""
+    """Return the result of some work once the store can be used again."""
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -111,7 +110,7 @@ def test_a_file_that_duckdb_gave_up_is_opened_again_by_itself(store: Store) -> N
     assert store.problem is None
 
 
-def test_spans_are_refused_while_the_file_is_opened_again_and_their_senders_are_told_why(store: Store) -> None:
+def test_spans_are_refused_with_the_reason_while_the_file_is_opened_again(store: Store) -> None:
     fill(store)
     with store.connection() as con:  # a reader that does not let go holds up the opening
         kill(store)
@@ -130,10 +129,10 @@ def test_spans_are_refused_while_the_file_is_opened_again_and_their_senders_are_
     assert 10 == eventually(lambda: store.accept(large("refused"))).accepted
 
 
-def test_a_reader_of_the_dead_file_is_told_to_ask_again_and_the_next_read_works(store: Store) -> None:
+def test_a_reader_of_the_failed_file_must_ask_again_and_the_next_read_works(store: Store) -> None:
     fill(store)
     with raises(StoreUnusableError, snapshot("ask again in a moment")):
-        read_until_told(store)
+        read_until_refused(store)
 
     assert 200 == eventually(lambda: value(store, COUNT))
 
@@ -169,7 +168,7 @@ def test_after_the_file_was_opened_again_resent_spans_are_known_even_with_anothe
     assert 210 == value(store, COUNT)
 
 
-def test_a_checkpoint_that_finds_no_room_costs_nobody_an_acknowledged_span(open_store: OpenStore) -> None:
+def test_a_checkpoint_without_disk_space_loses_no_acknowledged_span(open_store: OpenStore) -> None:
     store = open_store(checkpoint_threshold_mb=1, reopen_s=0.05)
     acknowledged = []
 
@@ -189,9 +188,9 @@ def test_a_checkpoint_that_finds_no_room_costs_nobody_an_acknowledged_span(open_
     eventually(lambda: store.accept(large("last")))
     store.close()
 
-    kept = dict(rows(open_store(), "SELECT name, count(*) FROM spans GROUP BY name"))
-    assert [] == [name for name in acknowledged if kept.get(name) != 10]
-    assert {10} == set(kept.values())
+    stored = dict(rows(open_store(), "SELECT name, count(*) FROM spans GROUP BY name"))
+    assert [] == [name for name in acknowledged if stored.get(name) != 10]
+    assert {10} == set(stored.values())
     assert 60 <= len(acknowledged)
 
 
@@ -214,7 +213,7 @@ def test_nothing_is_acknowledged_into_a_file_that_was_removed(store: Store) -> N
     assert 1 == store.accept(batch(span("b"))).accepted
 
 
-def test_a_log_that_somebody_removed_loses_nothing_acknowledged(open_store: OpenStore, db: Path) -> None:
+def test_a_removed_log_loses_nothing_acknowledged(open_store: OpenStore, db: Path) -> None:
     store = open_store()
     store.accept(batch(span("a")))
     db.with_name(f"{db.name}.wal").unlink()
@@ -230,12 +229,12 @@ def test_a_log_with_a_torn_end_gives_back_every_commit_before_it(
     store: Store, open_store: OpenStore, torn: int
 ) -> None:
     store.accept(large("a"))
-    whole = store.path.with_name(f"{store.path.name}.wal").stat().st_size
+    log_bytes = store.path.with_name(f"{store.path.name}.wal").stat().st_size
     store.accept(large("b"))
     copy = store.path.with_name("copy.duckdb")
     copy.write_bytes(store.path.read_bytes())
     log = store.path.with_name(f"{store.path.name}.wal").read_bytes()
-    assert len(log) - torn > whole
+    assert len(log) - torn > log_bytes
     copy.with_name(f"{copy.name}.wal").write_bytes(log[:-torn])
 
     again = open_store(db=copy)

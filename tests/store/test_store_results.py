@@ -1,4 +1,4 @@
-"""`results` is what it stands for: the newest score of each conversation, joined with the revision that was scored."""
+"""`results` equals the join that it represents: the newest score of each conversation, joined with the revision that was scored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_agentic.conversations.model import ConversationId
+from otel_agentic.conversations.model import ClosedBy, Conversation, ConversationId
 from otel_agentic.store.conversations import Built, save_conversations, supersede
 from otel_agentic.store.results import load_results, note_changes, watermark
 from otel_agentic.store.scores import save_scores
@@ -18,14 +18,13 @@ from otel_agentic.store.windows import forget_changes, read_changes
 from otel_agentic.testing import NOON_NS, SECOND_NS, conversation
 from otel_agentic.truth import Case
 from tests.builders import save_revisions, save_scored, scored_as
-from tests.store.asking import rows, value
+from tests.store.store_queries import rows, value
 
 if TYPE_CHECKING:
-    from otel_agentic.conversations.model import ClosedBy, Conversation
-    from otel_agentic.scoring.model import Outcome
+    from otel_agentic.scoring.scope import Outcome
     from otel_agentic.store import Store
 
-#: What `results` stands for, without the numbers that only `results` has.
+#: The join that `results` represents, without the numbers that only `results` has.
 JOIN = """
 WITH tools AS (
     SELECT evaluation_id, environment, conversation_id, revision, avg(selection) AS selection,
@@ -89,7 +88,7 @@ class History:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._newest: dict[tuple[str, str], Conversation] = {}
-        self._gone: set[tuple[str, str]] = set()
+        self._dissolved: set[tuple[str, str]] = set()
         store.write(lambda con: save_cases(con, [case for case in CASES if case], "cases.jsonl", 1))
 
     def take(self, step: Step) -> None:
@@ -100,12 +99,12 @@ class History:
         elif newest is not None and newest.closed_by is not None and step.does == "score":
             self._score(step, newest)  # of one that dissolved meanwhile, too: it was read before
         elif newest is not None and step.does == "dissolve":
-            self._gone.add(step.key)
+            self._dissolved.add(step.key)
             self._store.write(lambda con: supersede(con, [step.key]))
 
     def _revise(self, step: Step, newest: Conversation | None) -> None:
-        closed = newest is not None and newest.closed_by is not None and step.key not in self._gone
-        again = newest is not None and (newest.closed_by is not None or step.key in self._gone)
+        closed = newest is not None and newest.closed_by is not None and step.key not in self._dissolved
+        again = newest is not None and (newest.closed_by is not None or step.key in self._dissolved)
         closed_by: ClosedBy | None = "idle" if closed or step.does == "close" else None
         fresh = conversation(
             environment=step.key[0],
@@ -116,7 +115,7 @@ class History:
             closed_by=closed_by,
         )
         self._newest[step.key] = fresh
-        self._gone.discard(step.key)
+        self._dissolved.discard(step.key)
         built = Built(conversation=fresh, ambiguous_link=False)
         self._store.write(lambda con: save_conversations(con, [built], 1))
 
@@ -134,7 +133,7 @@ def empty(store: Store) -> None:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEPS, max_size=12))
-def test_results_are_the_join_they_stand_for_whatever_happens(store: Store, steps: list[Step]) -> None:
+def test_results_equal_the_join_that_they_represent_after_any_steps(store: Store, steps: list[Step]) -> None:
     empty(store)
     history = History(store)
     for step in steps:
@@ -151,16 +150,16 @@ def closed() -> Conversation:
 
 def test_the_result_of_a_superseded_revision_goes_at_once(store: Store, closed: Conversation) -> None:
     revised = replace(closed, revision=2, agent_name="other", ended_ns=NOON_NS + SECOND_NS)
-    asked = "SELECT revision, agent, outcome, epoch_ns(ended_at) FROM results"
+    query = "SELECT revision, agent, outcome, epoch_ns(ended_at) FROM results"
     save_revisions(store, closed)
     save_scored(store, scored_as(closed))
     save_revisions(store, revised)
-    before = rows(store, asked)
+    before = rows(store, query)
 
     save_scored(store, scored_as(revised, "fail"))
 
     assert [] == before
-    assert [(2, "other", "fail", NOON_NS + SECOND_NS)] == rows(store, asked)
+    assert [(2, "other", "fail", NOON_NS + SECOND_NS)] == rows(store, query)
 
 
 def test_a_revision_that_is_superseded_while_it_is_scored_has_no_result(store: Store, closed: Conversation) -> None:
@@ -182,7 +181,7 @@ def test_a_conversation_that_dissolves_while_it_is_scored_has_no_result(store: S
     assert [(True,)] == rows(store, "SELECT superseded FROM conversation_scores")
 
 
-def test_changes_are_told_at_the_times_where_results_are_and_were(store: Store, closed: Conversation) -> None:
+def test_changes_are_recorded_at_the_times_where_results_are_and_were(store: Store, closed: Conversation) -> None:
     moved = replace(closed, revision=2, ended_ns=NOON_NS + SECOND_NS)
     filed = replace(closed, conversation_id=ConversationId("filed"), closed_by="end_of_input", ended_ns=NOON_NS + 5)
     save_revisions(store, closed, filed)
@@ -207,10 +206,10 @@ def test_changes_noted_meanwhile_are_not_forgotten(store: Store, closed: Convers
     save_revisions(store, closed)
     save_scored(store, scored_as(closed))
     with store.read() as con:
-        seen = read_changes(con)
+        changes = read_changes(con)
     store.write(lambda con: note_changes(con, [("production", "conversation-1")]))
 
-    store.write(lambda con: forget_changes(con, seen))
+    store.write(lambda con: forget_changes(con, changes))
 
     with store.read() as con:
         assert (NOON_NS,) == read_changes(con).live_ns
@@ -229,10 +228,10 @@ def test_changes_noted_meanwhile_are_not_forgotten(store: Store, closed: Convers
 def test_monitors_wait_for_what_is_open_or_not_scored_but_not_for_files(
     store: Store, closed: Conversation, closed_by: ClosedBy | None, scored: int, expected: int
 ) -> None:
-    found = replace(closed, closed_by=closed_by)
-    save_revisions(store, found)
+    revised = replace(closed, closed_by=closed_by)
+    save_revisions(store, revised)
     if scored:
-        save_scored(store, scored_as(found))
+        save_scored(store, scored_as(revised))
 
     with store.read() as con:
         assert expected == watermark(con, NOON_NS + 60, 10)
@@ -250,11 +249,11 @@ def test_a_revision_that_waits_for_its_score_holds_the_watermark_where_it_was_co
 
 
 def test_the_newest_of_before_are_loaded_for_count_windows(store: Store, closed: Conversation) -> None:
-    found = [
+    times = [
         replace(closed, conversation_id=ConversationId(f"c-{number}"), ended_ns=NOON_NS + number) for number in range(6)
     ]
-    save_revisions(store, *found)
-    save_scored(store, *map(scored_as, found))
+    save_revisions(store, *times)
+    save_scored(store, *map(scored_as, times))
 
     with store.read() as con:
         results = load_results(con, first_ns=NOON_NS + 4, last_ns=NOON_NS + 4, newest=2)
@@ -263,14 +262,14 @@ def test_the_newest_of_before_are_loaded_for_count_windows(store: Store, closed:
 
 
 def test_a_file_that_no_collector_opens_does_not_grow_by_scoring_it_again(store: Store, closed: Conversation) -> None:
-    found = [
+    times = [
         replace(closed, conversation_id=ConversationId(f"c-{number}"), ended_ns=NOON_NS + number)
         for number in range(20)
     ]
-    save_revisions(store, *found)
-    save_scored(store, *map(scored_as, found))
+    save_revisions(store, *times)
+    save_scored(store, *map(scored_as, times))
     first = rows(store, "SELECT count(*), max(serial) FROM window_changes")
-    save_scored(store, *map(scored_as, found))
+    save_scored(store, *map(scored_as, times))
 
     assert [(20, 1)] == first
     assert [(20, 2)] == rows(store, "SELECT count(*), min(serial) FROM window_changes")

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from otel_agentic.spans.model import LogRecord, Resource, Scope, Span, SpanBatch, SpanEvent, SpanKind, SpanLink
 from otel_agentic.store.spans import _attributes, load_traces
 from otel_agentic.store.table import json_text
 from otel_agentic.testing import NOON_NS, batch, log_record, span
-from tests.store.asking import rows, value
+from tests.store.store_queries import rows, value
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from otel_agentic.store import Store
 
 EVERYTHING: dict[str, Any] = {
@@ -90,8 +93,8 @@ def stored(store: Store, given_batch: SpanBatch) -> SpanBatch:
     store.accept(given_batch)
     traces = {item.trace_id for item in given_batch.spans} | {item.trace_id for item in given_batch.logs}
     with store.read() as con:
-        found = load_traces(con, traces)
-    return SpanBatch(spans=tuple(found.spans), logs=tuple(found.logs))
+        loaded = load_traces(con, traces)
+    return SpanBatch(spans=tuple(loaded.spans), logs=tuple(loaded.logs))
 
 
 @pytest.mark.parametrize("original", [FULL, BARE], ids=["full", "bare"])
@@ -106,14 +109,20 @@ def test_every_field_of_a_log_record_comes_back(store: Store, body: Any) -> None
     assert (replace(original, scope=Scope(name="agent-lib")),) == stored(store, batch(original)).logs
 
 
-@settings(max_examples=40)
-@given(attributes=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), json_values, max_size=4))
-def test_attributes_of_any_shape_come_back_from_their_json(attributes: dict[str, Any]) -> None:
-    text = json_text(attributes)
+@pytest.fixture(scope="module")
+def json_database() -> Iterator[DuckDBPyConnection]:
+    """A database without tables."""
     with duckdb.connect() as con:
-        ((kept,),) = con.execute("SELECT $1::JSON", [text]).fetchall()
+        yield con
 
-    assert attributes == _attributes(kept)
+
+@given(attributes=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), json_values, max_size=4))
+def test_attributes_of_any_shape_are_read_back_from_their_json(
+    json_database: DuckDBPyConnection, attributes: dict[str, Any]
+) -> None:
+    ((text,),) = json_database.execute("SELECT $1::JSON", [json_text(attributes)]).fetchall()
+
+    assert attributes == _attributes(text)
 
 
 @pytest.mark.parametrize("coded", ["not base64!", "YQ", 5, None, {"$bytes": 1}])
@@ -164,9 +173,9 @@ def test_attributes_that_people_ask_for_have_columns_of_their_own(store: Store) 
 
 def test_a_resource_is_shared_by_the_spans_that_came_with_it(store: Store) -> None:
     parent = span("a")
-    found = stored(store, batch(parent, span("b", parent=parent))).spans
+    spans = stored(store, batch(parent, span("b", parent=parent))).spans
 
-    assert found[0].resource is found[1].resource
+    assert spans[0].resource is spans[1].resource
 
 
 def test_log_records_keep_their_resource(store: Store) -> None:

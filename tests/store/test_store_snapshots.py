@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -15,13 +16,11 @@ from inline_snapshot import snapshot
 from otel_agentic.config import StoreSettings
 from otel_agentic.errors import OverloadedError, QueryError, StoreUnusableError
 from otel_agentic.testing import batch, span
-from tests.pipeline.running import eventually
+from tests.live.running_collector import eventually
 from tests.snapshots import raises
-from tests.store.asking import run_python
+from tests.store.store_queries import run_python
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
@@ -46,13 +45,13 @@ def quick(open_store: OpenStore) -> Store:
 def test_a_snapshot_holds_what_was_acknowledged_before_and_no_log(quick: Store) -> None:
     for number in range(3):
         quick.accept(batch(span(f"s{number}")))
-        found = quick.snapshots.latest(fresh=True)
-        assert number + 1 == count_in(found.path)
+        copied = quick.snapshots.latest(fresh=True)
+        assert number + 1 == count_in(copied.path)
 
-    assert not found.path.with_name(f"{found.path.name}.wal").exists()
-    assert 0o600 == stat.S_IMODE(found.path.stat().st_mode)
-    assert found.as_of_ns == found.path.stat().st_mtime_ns
-    assert found.as_of_ns <= quick.clock()
+    assert not copied.path.with_name(f"{copied.path.name}.wal").exists()
+    assert 0o600 == stat.S_IMODE(copied.path.stat().st_mode)
+    assert copied.as_of_ns == copied.path.stat().st_mtime_ns
+    assert copied.as_of_ns <= quick.clock()
 
 
 def test_snapshots_under_load_are_whole_and_lose_nothing_acknowledged(quick: Store) -> None:
@@ -67,10 +66,10 @@ def test_snapshots_under_load_are_whole_and_lose_nothing_acknowledged(quick: Sto
     sending = threading.Thread(target=send)
     sending.start()
     try:
-        for _ in range(20):
+        for _ in range(6):
             before = acknowledged[0]
-            found = quick.snapshots.latest(fresh=True)
-            assert before <= count_in(found.path)
+            copied = quick.snapshots.latest(fresh=True)
+            assert before <= count_in(copied.path)
     finally:
         done.set()
         sending.join()
@@ -82,7 +81,7 @@ def test_a_snapshot_is_used_until_it_is_too_old_and_a_fresh_one_is_made_when_ask
     store.accept(batch(span("one")))
     first = store.snapshots.latest()
     idle = store.snapshots.latest()
-    assert idle.as_of_ns > first.as_of_ns, "nothing was stored since: it is of now"
+    assert idle.as_of_ns > first.as_of_ns, "nothing was stored since, so it is current"
     assert first.path.stat().st_ino == idle.path.stat().st_ino, "and was not copied again"
 
     store.accept(batch(span("two")))
@@ -101,13 +100,13 @@ def test_while_a_copy_is_made_commits_go_on_and_the_file_stays_as_it_is(quick: S
         log = db.with_name(f"{db.name}.wal")
         assert log.stat().st_size > 2_000_000, "more than the threshold of a checkpoint"
     quick.accept(batch(span("last")))
-    eventually(lambda: db.stat().st_size > len(content), wanted=True)
+    eventually(lambda: db.stat().st_size > len(content), expected=True)
 
 
 def test_a_copy_with_a_checkpoint_in_between_is_not_used(quick: Store, db: Path) -> None:
     with quick._writer.holding_checkpoints() as is_held:
         quick.accept(batch(span("one")))
-        db.with_name(f"{db.name}.wal").unlink()  # what it held is taken into the file at once, whoever copies that
+        db.with_name(f"{db.name}.wal").unlink()  # its content is written to the file at once, before any copy
         quick.accept(batch(span("two")))
         assert not is_held()
     assert 2 == count_in(quick.snapshots.latest(fresh=True).path)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import duckdb
 import pytest
@@ -18,10 +20,6 @@ from otel_agentic.store.maintenance.migrations import migrate
 from otel_agentic.store.queries.sql import TABLES, VALUES, check_statement
 from tests.snapshots import raises
 from tests.store.sql_escapes import BY_BOTH, BY_GUARD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 CANARY: Final = "canary-5f0c2b"
 #: What would sleep, or never end, is interrupted, as every query is.
@@ -48,14 +46,14 @@ class Ground:
         return self.folder / "t.duckdb.export"
 
     def sql(self, text: str) -> str:
-        places = {
+        values = {
             "{outside}": self.folder,
             "{export}": self.export,
             "{secret}": self.folder / "secret.txt",
             "{name}": "t",
         }
-        for word, place in places.items():
-            text = text.replace(word, str(place))
+        for name, value in values.items():
+            text = text.replace(name, str(value))
         return text
 
     def settings(self) -> Any:
@@ -74,7 +72,7 @@ class Ground:
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     """A ground for all statements: what one of them leaves behind is nothing to the others."""
-    yield from _made(tmp_path_factory.mktemp("escapes"))
+    yield from _escape_ground(tmp_path_factory.mktemp("escapes"))
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +87,7 @@ def untouched(ground: Ground, settings: Any) -> Any:
     return settings, ground.files()
 
 
-def _made(folder: Path) -> Iterator[Ground]:
+def _escape_ground(folder: Path) -> Iterator[Ground]:
     (folder / "secret.txt").write_text(f"{CANARY}\n")
     (folder / "secret.csv").write_text(f"a\n{CANARY}\n")
     (folder / "t.duckdb.export").mkdir()
@@ -104,8 +102,8 @@ def _made(folder: Path) -> Iterator[Ground]:
         con.close()
 
 
-def told_without_guard(ground: Ground, sql: str) -> str:
-    """Return what the instance tells in a read-only transaction; what refuses is raised."""
+def answer_without_guard(ground: Ground, sql: str) -> str:
+    """Return the answer of the instance in a read-only transaction; a refusal is raised."""
     con = ground.con.cursor()
     con.execute("BEGIN TRANSACTION READ ONLY")
     clock = threading.Timer(_PATIENCE_S, con.interrupt)
@@ -144,7 +142,7 @@ def test_the_instance_refuses_without_the_guard(
     monkeypatch.setitem(os.environ, "OTEL_AGENTIC_CANARY", CANARY)
 
     with pytest.raises(duckdb.Error) as refused:
-        told_without_guard(ground, BY_BOTH[name])
+        answer_without_guard(ground, BY_BOTH[name])
 
     assert CANARY not in str(refused.value)
     assert untouched == ground.state()
@@ -154,11 +152,11 @@ def test_the_instance_refuses_without_the_guard(
 def test_what_the_guard_alone_refuses_is_known_and_why(ground: Ground, name: str) -> None:
     why, sql = BY_GUARD[name]
 
-    assert CANARY not in told_without_guard(ground, sql)
+    assert CANARY not in answer_without_guard(ground, sql)
     assert why
 
 
-def test_the_export_folder_may_be_read_and_nothing_beside_it(ground: Ground) -> None:
+def test_only_the_export_folder_may_be_read(ground: Ground) -> None:
     path = ground.export / "a.parquet"
     with duckdb.connect(":memory:") as other:
         other.sql("SELECT 7 AS a").write_parquet(str(path))
@@ -185,7 +183,7 @@ def test_hidden_tables_are_not_read(ground: Ground) -> None:
     con.close()
 
 
-#: What is not for queries, by a beginning of the name or the whole of it, and why.
+#: Functions that queries may not use, by a beginning of the name or the whole of it, and why.
 REFUSED_VALUES: Final = {
     "__internal": "made by the optimizer",
     "__between": "an operator has it",
@@ -280,10 +278,10 @@ WHERE internal AND function_type != 'pragma'
 
 def test_every_function_of_the_installed_duckdb_was_judged() -> None:
     with duckdb.connect(":memory:") as con:
-        found = con.execute(_INSTALLED).fetchall()
+        functions = con.execute(_INSTALLED).fetchall()
     unknown = {
         name
-        for name, is_table in found
+        for name, is_table in functions
         if name not in (TABLES if is_table else VALUES)
         and not name.startswith(tuple(REFUSED_TABLES if is_table else REFUSED_VALUES))
     }

@@ -9,8 +9,8 @@ import pytest
 
 from otel_agentic.conversations.model import ConversationId
 from otel_agentic.testing import tool_call, turn
-from tests.store.asking import rows
-from tests.store.test_store_failing import asked, book, find, save, talk
+from tests.store.store_queries import rows
+from tests.store.test_store_failing import book, find, save, talk, view_rows
 
 if TYPE_CHECKING:
     from otel_agentic.store import Store
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DROP = tool_call("drop", {})
 LOOK = tool_call("look", {})
 #: One a class: `find` and `book` are expected in this order and write, `look` reads.
-MADE = (
+CONVERSATIONS = (
     talk("right", find(), LOOK, book()),
     talk("missing", find(), book("Oslo", error="full")),
     talk("extra", find(), book(), DROP, DROP),
@@ -31,12 +31,12 @@ MADE = (
 
 @pytest.fixture
 def trips(store: Store) -> Store:
-    save(store, MADE)
+    save(store, CONVERSATIONS)
     return store
 
 
 def test_each_conversation_is_of_one_class_by_its_faults(trips: Store) -> None:
-    found = {row["conversation_id"]: row for row in asked(trips, "v_state_changes")}
+    by_conversation = {row["conversation_id"]: row for row in view_rows(trips, "v_state_changes")}
 
     assert {
         "right": ("right", 0, 0, 0),
@@ -49,20 +49,20 @@ def test_each_conversation_is_of_one_class_by_its_faults(trips: Store) -> None:
         "order": ("other", 0, 0, 0),
     } == {
         name: tuple(row[column] for column in ("state_changes", "missing", "extra", "wrong_arguments"))
-        for name, row in found.items()
+        for name, row in by_conversation.items()
     }
-    row = found["wrong"]
+    row = by_conversation["wrong"]
     assert ("travel", "2.0", "production", "trip", "fail") == tuple(
         row[column] for column in ("agent", "agent_version", "environment", "case_id", "outcome")
     )
 
 
 def test_tools_that_read_are_no_state_changes(store: Store) -> None:
-    save(store, MADE, effects={"find": "read", "drop": "read"})
+    save(store, CONVERSATIONS, effects={"find": "read", "drop": "read"})
 
     # What reads may be called beyond the expected calls, too: the dropping one is right.
     assert {"right": 2, "missing": 1, "extra": 0, "wrong_arguments": 2} == {
-        name: sum(row["state_changes"] == name for row in asked(store, "v_state_changes"))
+        name: sum(row["state_changes"] == name for row in view_rows(store, "v_state_changes"))
         for name in ("right", "missing", "extra", "wrong_arguments")
     }
     assert {("book", "write"), ("find", "read")} == {
@@ -72,32 +72,34 @@ def test_tools_that_read_are_no_state_changes(store: Store) -> None:
 
 def test_what_is_not_known_has_no_class(store: Store) -> None:
     unrecorded = talk("unrecorded", *(replace(call, arguments=None) for call in (find(), book())))
-    save(store, [unrecorded, MADE[1]], {"unrecorded": False, "missing": False})
-    classes: dict[str, Any] = {row["conversation_id"]: row["state_changes"] for row in asked(store, "v_state_changes")}
+    save(store, [unrecorded, CONVERSATIONS[1]], {"unrecorded": False, "missing": False})
+    classes: dict[str, Any] = {
+        row["conversation_id"]: row["state_changes"] for row in view_rows(store, "v_state_changes")
+    }
     assert {"unrecorded": None, "missing": "missing"} == classes
 
-    # Faults of earlier releases do not tell what their tools do.
+    # Faults of earlier releases lack the effect of their tools.
     store.write(lambda con: con.execute("UPDATE tool_faults SET effect = NULL"))
-    assert {None} == {row["state_changes"] for row in asked(store, "v_state_changes")}
+    assert {None} == {row["state_changes"] for row in view_rows(store, "v_state_changes")}
 
 
-def test_calls_that_nobody_could_have_seen_are_not_missing(store: Store) -> None:
-    said = turn(None, None, query_captured=False, answer_captured=False)
-    silent = replace(MADE[1], conversation_id=ConversationId("silent"), turns=(said,))
-    save(store, [silent, MADE[1]], {"silent": False})
+def test_calls_without_captured_content_are_not_missing(store: Store) -> None:
+    silent_turn = turn(None, None, query_captured=False, answer_captured=False)
+    silent = replace(CONVERSATIONS[1], conversation_id=ConversationId("silent"), turns=(silent_turn,))
+    save(store, [silent, CONVERSATIONS[1]], {"silent": False})
     assert {"silent": None, "missing": "missing"} == {
-        row["conversation_id"]: row["state_changes"] for row in asked(store, "v_state_changes")
+        row["conversation_id"]: row["state_changes"] for row in view_rows(store, "v_state_changes")
     }
 
 
 def test_the_arithmetic_of_another_system_tells_no_faults_and_so_no_class(trips: Store) -> None:
     other = '{"compat": "agent-surface"}'
     trips.write(lambda con: con.execute("UPDATE evaluations SET settings = ?::JSON", [other]))
-    assert {None} == {row["state_changes"] for row in asked(trips, "v_state_changes")}
+    assert {None} == {row["state_changes"] for row in view_rows(trips, "v_state_changes")}
 
 
 def test_superseded_scores_and_conversations_without_expected_tools_are_left_out(trips: Store) -> None:
     trips.write(lambda con: con.execute("UPDATE conversation_scores SET superseded = conversation_id = 'right'"))
-    assert 6 == len(asked(trips, "v_state_changes"))
+    assert 6 == len(view_rows(trips, "v_state_changes"))
     trips.write(lambda con: con.execute("DELETE FROM tool_scores WHERE conversation_id = 'wrong'"))
-    assert 5 == len(asked(trips, "v_state_changes"))
+    assert 5 == len(view_rows(trips, "v_state_changes"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,18 +15,14 @@ from inline_snapshot import snapshot
 from otel_agentic.config import StatsSettings
 from otel_agentic.stats import claim_tier
 from otel_agentic.store.maintenance.retention import old_results, remove_results
-from otel_agentic.store.queries.windows import claims_at, removed_attempts
-from otel_agentic.windows import GroupKey, claim_basis
+from otel_agentic.store.windows import Claims, claims_at, removed_attempts
+from otel_agentic.windows import GroupKey, ScoredConversation, claim_basis
 from tests.builders import save_results
 from tests.snapshots import passage
 from tests.windows.rolled import PLAIN, SECOND, conversations
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.store import Store
-    from otel_agentic.store.queries.windows import Claims
-    from otel_agentic.windows import ScoredConversation
 
 #: By the paper's table tiers follow the counts closely, so that a difference of one conversation shows.
 PAPER = StatsSettings(mode="frequentist", tier_rule="paper")
@@ -46,26 +43,26 @@ def claimed(
 def by_hand(
     scored: Sequence[ScoredConversation], ends: Sequence[int], tags: Sequence[str], since_ns: int | None
 ) -> Claims:
-    found: Claims = {}
+    claims: Claims = {}
     for end_ns in ends:
         groups: dict[GroupKey, list[ScoredConversation]] = {}
-        for one in scored:
-            names = [tag for tag in dict.fromkeys(one.tags) if any(tag == name for name in tags)]
+        for row in scored:
+            names = [tag for tag in dict.fromkeys(row.tags) if any(tag == name for name in tags)]
             for tag in (None, *names):
-                if one.outcome != "not_evaluated" and one.ended_ns <= end_ns:
+                if row.outcome != "not_evaluated" and row.ended_ns <= end_ns:
                     key = GroupKey(
-                        agent=one.agent,
-                        agent_version=one.agent_version,
-                        environment=one.environment,
-                        service=one.service,
+                        agent=row.agent,
+                        agent_version=row.agent_version,
+                        environment=row.environment,
+                        service=row.service,
                         tag=tag,
                     )
-                    groups.setdefault(key, []).append(one)
+                    groups.setdefault(key, []).append(row)
         for key, members in groups.items():
             attempts = claim_basis(key, members, since_ns=since_ns).attempts
             if attempts.n:
-                found[key, end_ns] = claim_tier(attempts, PAPER).tier
-    return found
+                claims[key, end_ns] = claim_tier(attempts, PAPER).tier
+    return claims
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -92,14 +89,14 @@ def stream(passed: int, *, case: str | None = None) -> list[ScoredConversation]:
     return [
         replace(
             PLAIN,
-            conversation_id=f"c-{place:03}",
-            ended_ns=place * SECOND,
+            conversation_id=f"c-{index:03}",
+            ended_ns=index * SECOND,
             outcome="pass",
             reason=None,
             dataset="" if case else None,
             case_id=case,
         )
-        for place in range(passed)
+        for index in range(passed)
     ]
 
 
@@ -113,7 +110,7 @@ def test_what_retention_removed_still_counts(store: Store, cut: int) -> None:
             old = old_results(
                 con, cut_ns=cut * SECOND, frozen_ns=cut * SECOND, newest=0, watched=(), watched_since_ns=0
             )
-        store.write(partial(remove_results, old=old))
+        store.write(partial(remove_results, rows=old, cut_ns=cut * SECOND))
 
     assert ["ready"] == list(before.values())
     assert before == claimed(store, [200 * SECOND], stats=StatsSettings())
@@ -138,8 +135,8 @@ def test_removed_conversations_are_part_of_a_reports_basis(store: Store) -> None
 
 
 def test_a_claim_is_about_the_version_that_came_last() -> None:
-    old = [replace(one, agent_version="1") for one in stream(50)]
-    new = [replace(one, agent_version="2", ended_ns=one.ended_ns + 30 * SECOND) for one in stream(20)]
+    old = [replace(row, agent_version="1") for row in stream(50)]
+    new = [replace(row, agent_version="2", ended_ns=row.ended_ns + 30 * SECOND) for row in stream(20)]
 
     basis = claim_basis(GroupKey(agent=PLAIN.agent), [*new, *old])
 
@@ -148,7 +145,7 @@ def test_a_claim_is_about_the_version_that_came_last() -> None:
 
 @pytest.mark.parametrize(("probability", "tier"), [(0.99, "ready"), (0.9, "insufficient_evidence")])
 def test_a_rate_that_the_judge_shifts_supports_no_tier(store: Store, probability: float, tier: str) -> None:
-    scored = [replace(one, pass_probability=probability) for one in stream(100)]
+    scored = [replace(row, pass_probability=probability) for row in stream(100)]
     store.write(lambda con: save_results(con, scored))
     withheld = claim_basis(GroupKey(agent=PLAIN.agent), scored).withheld
 
@@ -159,8 +156,8 @@ def test_a_rate_that_the_judge_shifts_supports_no_tier(store: Store, probability
 
 
 def test_unsure_conversations_count_in_the_shift_and_labelled_ones_do_not() -> None:
-    sure, labelled = [replace(one, pass_probability=1.0) for one in stream(90)], stream(10)
-    unsure = [replace(one, outcome="not_evaluated", reason="judge_unsure", pass_probability=0.3) for one in stream(10)]
+    sure, labelled = [replace(row, pass_probability=1.0) for row in stream(90)], stream(10)
+    unsure = [replace(row, outcome="not_evaluated", reason="judge_unsure", pass_probability=0.3) for row in stream(10)]
 
     assert claim_basis(GroupKey(agent=PLAIN.agent), [*sure, *labelled]).withheld is None
     assert "+.07" in str(claim_basis(GroupKey(agent=PLAIN.agent), [*sure, *unsure]).withheld)

@@ -1,4 +1,4 @@
-"""Cases and labels: a file is what it says now, its past versions stay."""
+"""Cases and labels: the current content of a file counts, its past versions stay."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
 from otel_agentic.truth import parse_cases, parse_labels
-from tests.store.asking import rows
+from tests.store.store_queries import rows
 
 if TYPE_CHECKING:
     from otel_agentic.store import Store

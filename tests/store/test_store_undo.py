@@ -1,4 +1,4 @@
-"""A checkpoint that was cut off at any byte is taken back: the file opens, and holds every commit."""
+"""A checkpoint that was cut off at any byte is undone: the file opens, and holds every commit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -14,16 +15,14 @@ import pytest
 
 from otel_agentic.store.durability import UndoFile, restore, undo_path
 from otel_agentic.testing import batch, span
-from tests.store.asking import rows, run_python
+from tests.store.store_queries import rows, run_python
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
 HEADERS, BLOCK = 3 * 4096, 262_144
-KEPT = "SELECT name, dialect, count(*), sum(hash(attributes::VARCHAR)) FROM spans GROUP BY ALL ORDER BY ALL"
+STORED = "SELECT name, dialect, count(*), sum(hash(attributes::VARCHAR)) FROM spans GROUP BY ALL ORDER BY ALL"
 
 
 class Checkpointed:
@@ -45,7 +44,7 @@ class Checkpointed:
 
         checkpoint()
         self.after = store.path.read_bytes()
-        self.expected = rows(store, KEPT)
+        self.expected = rows(store, STORED)
 
     def torn(self, draw: random.Random, db: Path) -> None:
         """Write the file as a kill leaves it: some of the blocks, or parts of them, are those of the checkpoint."""
@@ -70,23 +69,23 @@ def churn(store: Store, round_: int) -> None:
 
 
 def images(store: Store, tmp_path: Path, rounds: int) -> list[Checkpointed]:
-    found = []
+    images_of_rounds = []
     for round_ in range(rounds):
         churn(store, round_)
-        found.append(Checkpointed(store, tmp_path / f"round-{round_}"))
-    return found
+        images_of_rounds.append(Checkpointed(store, tmp_path / f"round-{round_}"))
+    return images_of_rounds
 
 
 def test_a_checkpoint_cut_off_anywhere_is_taken_back_and_no_commit_is_lost(
     store: Store, open_store: OpenStore, tmp_path: Path
 ) -> None:
     draw = random.Random(6)  # noqa: S311 — places to cut, no secrets
-    for number, image in enumerate(images(store, tmp_path, 5)):
+    for number, image in enumerate(images(store, tmp_path, 3)):
         for cut in range(2):
             db = tmp_path / f"torn-{number}-{cut}.duckdb"
             image.torn(draw, db)
             with open_store(db=db) as again:
-                assert image.expected == rows(again, KEPT)
+                assert image.expected == rows(again, STORED)
             assert not undo_path(db).exists()
 
 
@@ -117,7 +116,7 @@ def test_the_undo_file_of_a_finished_checkpoint_is_thrown_away(
 
     assert not restore(db)
     assert image.after == db.read_bytes()
-    assert image.expected == rows(open_store(db=db), KEPT)
+    assert image.expected == rows(open_store(db=db), STORED)
 
 
 @pytest.mark.parametrize("content", [b"", b"otel-agentic undo 2\n", b"x" * 100], ids=["empty", "begun", "foreign"])

@@ -1,7 +1,8 @@
-"""Window rows: written once, restated when they say something else, gone when nothing is left to say."""
+"""Window rows: written once, replaced when their figures change, deleted when their window is empty."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,9 @@ from otel_agentic.stats import BayesianEstimator, Estimator, PerCaseEstimator
 from otel_agentic.store.windows import newest_end, save_windows, stored_ends
 from otel_agentic.testing import NOON_NS, SECOND_NS
 from otel_agentic.windows import ScoredConversation, results_of, roll
-from tests.store.asking import rows, value
+from tests.store.store_queries import rows, value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.store import Store
 
 MINUTE_NS = 60 * SECOND_NS
@@ -24,7 +23,7 @@ ENDS = [NOON_NS, NOON_NS + MINUTE_NS]
 LATER = NOON_NS + 60 * MINUTE_NS
 SETTINGS = StatsSettings(k=(1, 2))
 ESTIMATORS: list[Estimator] = [BayesianEstimator.from_settings(SETTINGS), PerCaseEstimator.from_settings(SETTINGS)]
-ONE = ScoredConversation(
+ROW = ScoredConversation(
     environment="prod",
     conversation_id="c-1",
     revision=1,
@@ -40,10 +39,10 @@ ONE = ScoredConversation(
 )
 #: Two attempts at each of two cases: one passes all of its own, the other none.
 FOUR = [
-    replace(ONE, conversation_id="c-1", case_id="a"),
-    replace(ONE, conversation_id="c-2", case_id="a"),
-    replace(ONE, conversation_id="c-3", case_id="b", outcome="fail"),
-    replace(ONE, conversation_id="c-4", case_id="b", outcome="fail"),
+    replace(ROW, conversation_id="c-1", case_id="a"),
+    replace(ROW, conversation_id="c-2", case_id="a"),
+    replace(ROW, conversation_id="c-3", case_id="b", outcome="fail"),
+    replace(ROW, conversation_id="c-4", case_id="b", outcome="fail"),
 ]
 
 
@@ -70,14 +69,14 @@ def test_the_same_windows_again_change_nothing(store: Store) -> None:
 def test_a_window_with_one_conversation_more_is_restated(store: Store) -> None:
     save(store, FOUR, now_ns=LATER)
 
-    assert 8 == save(store, [*FOUR, replace(ONE, conversation_id="late")], now_ns=LATER + 1)
+    assert 8 == save(store, [*FOUR, replace(ROW, conversation_id="late")], now_ns=LATER + 1)
     assert [(2, 5, 3, LATER + 1)] == rows(store, "SELECT DISTINCT revision, n, c, epoch_ns(computed_at) FROM windows")
 
 
 def test_what_comes_while_a_window_is_filling_is_no_restatement(store: Store) -> None:
     save(store, FOUR, now_ns=NOON_NS - 2)
 
-    assert 8 == save(store, [*FOUR, replace(ONE, conversation_id="next")], now_ns=NOON_NS - 1)
+    assert 8 == save(store, [*FOUR, replace(ROW, conversation_id="next")], now_ns=NOON_NS - 1)
     assert [(1, 5, NOON_NS - 1)] == rows(store, "SELECT DISTINCT revision, n, epoch_ns(computed_at) FROM windows")
 
 
@@ -94,18 +93,18 @@ def test_a_window_where_other_conversations_pass_is_restated_though_as_many_do(s
 
 
 def test_a_subject_that_left_a_window_leaves_no_row_there(store: Store) -> None:
-    save(store, [replace(ONE, agent=None)])
+    save(store, [replace(ROW, agent=None)])
 
-    save(store, [ONE])  # the late root span named the agent
+    save(store, [ROW])  # the late root span named the agent
 
     assert [("desk", 1)] == rows(store, "SELECT DISTINCT agent, revision FROM windows")
 
 
 def test_rows_of_other_ends_widths_and_estimators_stay(store: Store) -> None:
-    save(store, [replace(ONE, agent="other")])
+    save(store, [replace(ROW, agent="other")])
     store.write(lambda con: con.execute("UPDATE windows SET \"window\" = '24h' WHERE estimator = 'per_case'"))
 
-    save(store, [ONE], ends=ENDS[1:])
+    save(store, [ROW], ends=ENDS[1:])
 
     assert [("desk", "1h", 4), ("other", "1h", 2), ("other", "24h", 4)] == rows(
         store, 'SELECT agent, "window", count(*) FROM windows GROUP BY ALL ORDER BY ALL'
@@ -127,7 +126,7 @@ def test_the_newest_ends_of_a_range_are_found(
 
 
 def test_a_subject_without_environment_or_version_is_one_row_too(store: Store) -> None:
-    nameless = replace(ONE, agent=None, agent_version=None, service=None, environment="")
+    nameless = replace(ROW, agent=None, agent_version=None, service=None, environment="")
 
     save(store, [nameless])
     save(store, [nameless])
@@ -154,8 +153,8 @@ def test_rows_that_differ_by_the_rounding_of_a_sum_say_the_same(store: Store) ->
 
 
 def test_undefined_rates_and_reasons_are_null_and_json(store: Store) -> None:
-    open_case = [replace(ONE, outcome="not_evaluated", reason=reason) for reason in ("judge_error", "ambiguous", None)]
-    scored = [replace(each, conversation_id=str(place)) for place, each in enumerate(open_case)]
+    open_case = [replace(ROW, outcome="not_evaluated", reason=reason) for reason in ("judge_error", "ambiguous", None)]
+    scored = [replace(row, conversation_id=str(index)) for index, row in enumerate(open_case)]
 
     save(store, scored)
     save(store, scored)

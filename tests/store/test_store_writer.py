@@ -1,11 +1,13 @@
-"""One writer: commits are shared, failures are not; what is acknowledged is there."""
+"""One writer: commits are shared, failures are not; acknowledged spans are stored."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,12 +17,9 @@ from otel_agentic.errors import OverloadedError, StoreUnusableError
 from otel_agentic.store.maintenance.migrations import all_migrations
 from otel_agentic.testing import batch, span
 from tests.snapshots import passage, raises
-from tests.store.asking import rows, run_python, value
+from tests.store.store_queries import rows, run_python, value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from otel_agentic.store import Store
     from tests.store.conftest import OpenStore
 
@@ -30,7 +29,7 @@ UNSTORABLE = replace(span("bad"), kind=300)
 
 
 class Hold:
-    """Keeps the writer busy until it is released, so that what is sent meanwhile waits in the queue."""
+    """Keeps the writer busy until it is released, so that batches sent meanwhile wait in the queue."""
 
     def __init__(self, store: Store) -> None:
         self._released = threading.Event()
@@ -179,15 +178,15 @@ def test_work_that_fails_is_rolled_back_and_tells_its_caller(store: Store) -> No
 
 
 def test_listeners_hear_of_the_traces_of_each_commit_and_of_no_duplicate(store: Store) -> None:
-    heard: list[frozenset[str]] = []
-    store.listen(heard.append)
-    one, two = span("a", trace="one"), span("b", trace="two")
+    notified: list[frozenset[str]] = []
+    store.listen(notified.append)
+    first, two = span("a", trace="one"), span("b", trace="two")
 
-    store.accept(batch(one, two))
-    store.accept(batch(one))
+    store.accept(batch(first, two))
+    store.accept(batch(first))
     store.accept(batch(span("c", trace="two")))
 
-    assert [{one.trace_id, two.trace_id}, {two.trace_id}] == heard
+    assert [{first.trace_id, two.trace_id}, {two.trace_id}] == notified
 
 
 def test_a_listener_that_fails_takes_nothing_back(store: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -202,7 +201,7 @@ def test_a_listener_that_fails_takes_nothing_back(store: Store, caplog: pytest.L
 
 
 def test_commit_times_go_up_although_the_clock_goes_back(open_store: OpenStore) -> None:
-    # They tell which traces were read before the newest of their spans came.
+    # They show which traces were read before their newest span arrived.
     times = iter([1000, 500, 500])
     with open_store(clock=lambda: next(times)) as first:
         first.accept(batch(span("a")))
@@ -252,6 +251,6 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill(open_store: OpenStore, 
             process.kill()
             acknowledged += process.stdout.read().split()
 
-    kept = dict(rows(open_store(), "SELECT name, count(*) FROM spans GROUP BY name"))
-    assert [] == [name for name in acknowledged if kept.get(name) != 20]
-    assert {20} == set(kept.values())
+    stored = dict(rows(open_store(), "SELECT name, count(*) FROM spans GROUP BY name"))
+    assert [] == [name for name in acknowledged if stored.get(name) != 20]
+    assert {20} == set(stored.values())

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
 from otel_agentic.scoring.model import ConversationScore, ToolFault, ToolScore, TurnScore
 from otel_agentic.stats.model import Estimate, Estimates
 from otel_agentic.windows.model import DimensionMean, GroupKey, GroupSummary, WindowPoint
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 SECOND_NS = 1_000_000_000
 WIDTHS_NS = {"1h": 3600 * SECOND_NS, "24h": 86_400 * SECOND_NS, "7d": 7 * 86_400 * SECOND_NS}

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_agentic.judges import Verdict
-from otel_agentic.testing import scripted_call, span, speak_genai
+from otel_agentic.testing import AgentRunScript, scripted_call, span, speak_genai
 from tests.builders import CASE, ask_hotel, rows
 from tests.judges.parts import PlainJudge
-from tests.pipeline.exporting import export, just_now
-from tests.pipeline.running import eventually, live_settings, running
+from tests.live.otlp_export import export, just_now
+from tests.live.running_collector import eventually, live_settings, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from otel_agentic.judges import Question
     from otel_agentic.live.collector import LiveCollector
     from otel_agentic.net.server_file import LiveServer
     from otel_agentic.spans.model import Span
-    from otel_agentic.testing import AgentRunScript
 
 #: Right, wrong answer, wrong call.
 GOOD, BAD, FAULTY = "good", "bad", "faulty"
 SCORED = "SELECT count(*) FROM conversation_scores WHERE NOT superseded"
 
 
-def _judge(asked: Question) -> Verdict:
-    right = asked.answer == asked.expected
+def _judge(question: Question) -> Verdict:
+    right = question.answer == question.expected
     return Verdict(score=float(right), reasoning="Compared.", model="gpt-5-mini", cost_usd=0.002)
 
 
@@ -49,27 +47,27 @@ def collecting(folder: Path, **sections: Any) -> Iterator[tuple[LiveCollector, L
         },
         **sections,
     )
-    with running(settings, cases=[("cases.jsonl", CASE)]) as (live, found):
-        live.engine.evaluating.judge = PlainJudge(say=_judge, name="paid")
-        live.engine.evaluating.remember([], [])  # what was read under the judge of the settings is read again
-        yield live, found
+    with running(settings, cases=[("cases.jsonl", CASE)]) as (live, server):
+        live.engine.runner.judge = PlainJudge(say=_judge, name="paid")
+        live.engine.runner.remember([], [])  # conversations read under the judge of the settings are read again
+        yield live, server
 
 
 def ended(script: AgentRunScript) -> list[Span]:
     """Return the spans of a conversation that began just now, with tokens, and the mark that it is over."""
-    spans = [_with_tokens(each) for each in speak_genai(script, start_ns=just_now()).spans]
+    spans = [_with_tokens(agent_span) for agent_span in speak_genai(script, start_ns=just_now()).spans]
     mark = {"agentic.conversation.end": True}
     return [*spans, span("end", parent=spans[0], attributes=mark, environment=script.environment)]
 
 
-def _with_tokens(one: Span) -> Span:
-    if one.attributes.get("gen_ai.operation.name") != "chat":
-        return one
+def _with_tokens(agent_span: Span) -> Span:
+    if agent_span.attributes.get("gen_ai.operation.name") != "chat":
+        return agent_span
     tokens = {"gen_ai.usage.input_tokens": 900, "gen_ai.usage.output_tokens": 30}
-    return replace(one, attributes={**one.attributes, **tokens})
+    return replace(agent_span, attributes={**agent_span.attributes, **tokens})
 
 
-def converse(live: LiveCollector, found: LiveServer, way: str = "http") -> None:
+def converse(live: LiveCollector, server: LiveServer, way: str = "http") -> None:
     """Send three conversations and return once they are scored; calibrate the judge with them."""
     scripts = (
         ask_hotel(GOOD, environment="production"),
@@ -80,7 +78,7 @@ def converse(live: LiveCollector, found: LiveServer, way: str = "http") -> None:
     for number, script in enumerate(
         scripts, 1
     ):  # one after the other: the last has the first one's answer from the cache
-        export(found, ended(script), way)
+        export(server, ended(script), way)
         eventually(partial(rows, live.engine, SCORED), [(before + number,)])
     labels = f"conversation_id,verdict\n{GOOD},pass\n{BAD},fail\n"
     live.run("judge_calibrate", {"labels": [("people.csv", labels)]})

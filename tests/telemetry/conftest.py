@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -11,8 +12,6 @@ from otel_agentic.telemetry import Evaluator, Telemetry
 from tests.telemetry.receiver.over_http import HttpReceiver, http_receiver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from otel_agentic.telemetry import Trigger
 
 
@@ -39,18 +38,18 @@ def receiver() -> Iterator[HttpReceiver]:
 @pytest.fixture
 def make_telemetry(receiver: HttpReceiver) -> Iterator[MakeTelemetry]:
     """Build telemetry that pushes only when it is flushed; shut down while the receiver still listens."""
-    made: list[Telemetry] = []
+    telemetries: list[Telemetry] = []
 
     def make(
         endpoint: str | None = None, *, trigger: Trigger = "online", evaluator: Evaluator | None = None, **emit: Any
     ) -> Telemetry:
         settings = EmitSettings.model_validate({"endpoint": endpoint, "interval_s": 60.0, "timeout_s": 5.0, **emit})
         telemetry = Telemetry.from_settings(settings, run_id="run-1", trigger=trigger, evaluator=evaluator)
-        made.append(telemetry)
+        telemetries.append(telemetry)
         return telemetry
 
     yield make
-    for telemetry in made:
+    for telemetry in telemetries:
         telemetry.shutdown(2.0)
 
 

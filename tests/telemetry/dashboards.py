@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 from otel_agentic.telemetry.alerts import dashboard_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: What Grafana puts in for a variable; its own ones among them. Longer names first.
 VALUES: Final = {
@@ -26,8 +24,8 @@ VALUES: Final = {
 
 def dashboard() -> dict[str, Any]:
     """Return the dashboard."""
-    found: dict[str, Any] = json.loads(dashboard_text())
-    return found
+    content: dict[str, Any] = json.loads(dashboard_text())
+    return content
 
 
 def panels() -> list[dict[str, Any]]:

@@ -6,16 +6,14 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("promtool") is None,
@@ -36,10 +34,10 @@ class Prometheus:
     def query(self, expression: str, at_s: float | None = None) -> list[tuple[dict[str, str], float]]:
         """Return labels (with `__name__`) and value of each series of an instant query."""
         given = {"query": expression, **({} if at_s is None else {"time": repr(at_s)})}
-        return [(each["metric"], float(each["value"][1])) for each in self.ask("query", **given)["result"]]
+        return [(series["metric"], float(series["value"][1])) for series in self.ask("query", **given)["result"]]
 
     def ask(self, path: str, **parameters: str) -> Any:
-        """Return what the API answers; fails with its error."""
+        """Return the data of the answer; fails with its error."""
         answer = httpx.get(f"{self.url}/api/v1/{path}", params=parameters, trust_env=False, timeout=30).json()
         assert answer["status"] == "success", answer
         return answer["data"]
@@ -70,7 +68,7 @@ def prometheus(folder: Path, *, scrape: str | None = None, rules: Path | None = 
 
 
 def promtool(*arguments: str | Path) -> str:
-    """Run promtool; return what it says; fail with that where it is not content."""
+    """Run promtool and return its output; fail with the output if promtool reports an error."""
     done = subprocess.run(["promtool", *map(str, arguments)], check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

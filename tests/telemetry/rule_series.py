@@ -25,13 +25,13 @@ def held(window: str, passed: int, failed: int) -> list[dict[str, str]]:
 
 
 def series(name: str, values: str, **labels: str) -> dict[str, str]:
-    shown = ",".join([AGENT, *(f'{label}="{value}"' for label, value in labels.items())])
-    return {"series": f"{name}{{{shown}}}", "values": values}
+    labels_text = ",".join([AGENT, *(f'{label}="{value}"' for label, value in labels.items())])
+    return {"series": f"{name}{{{labels_text}}}", "values": values}
 
 
 def of_a_tag(given: list[dict[str, str]]) -> list[dict[str, str]]:
     """Return the same of the conversations of one case tag alone."""
-    return [{**each, "series": each["series"].replace("}", f",{_OF_A_TAG}}}")} for each in given]
+    return [{**series, "series": series["series"].replace("}", f",{_OF_A_TAG}}}")} for series in given]
 
 
 def burning(short: str, long: str, passed: int, failed: int) -> list[dict[str, str]]:

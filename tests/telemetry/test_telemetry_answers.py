@@ -124,15 +124,15 @@ class RelayHandler(socketserver.BaseRequestHandler):
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
 def test_a_long_outage_keeps_no_more_than_the_queue_of_events(make_telemetry: MakeTelemetry, protocol: str) -> None:
     telemetry = make_telemetry("http://127.0.0.1:1", protocol=protocol, interval_s=0.02, timeout_s=0.05)
-    judged, score = conversation(), failing_score()
+    evaluated, score = conversation(), failing_score()
 
     def live(rounds: int) -> None:
         for generation in range(rounds):
             telemetry.set_windows([window_point(c=generation % 10)])
-            telemetry.record_score(judged, score, restated=False)
+            telemetry.record_score(evaluated, score, restated=False)
 
     live(MAX_WAITING_EVENTS // 5 + 200)  # five events each: the queue is full, every series exists
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     live(4 * MAX_WAITING_EVENTS // 5)
-    # Four times the queue went by: kept, it would be some fifty megabytes.
+    # Four times the size of the queue was sent: if it were kept, it would be some fifty megabytes.
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 25_000_000

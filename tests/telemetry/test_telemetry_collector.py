@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -16,8 +18,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_C
 from otel_agentic.telemetry import names
 from otel_agentic.telemetry.names import series_names
 from tests.builders import ask_hotel, rows
-from tests.pipeline.exporting import export
-from tests.pipeline.running import eventually
+from tests.live.otlp_export import export
+from tests.live.running_collector import eventually
 from tests.snapshots import opening
 from tests.telemetry.collecting import BAD, GOOD, collecting, converse, ended
 from tests.telemetry.receiver.over_grpc import grpc_receiver
@@ -25,9 +27,6 @@ from tests.telemetry.receiver.over_http import http_receiver
 from tests.telemetry.receiver.received import Received, attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from otel_agentic.live.collector import LiveCollector
     from otel_agentic.net.server_file import LiveServer
 
@@ -87,7 +86,7 @@ MUST: dict[str, set[str]] = {
     "agentic.judge.agreement": {names.EVALUATOR, names.GEN_AI_REQUEST_MODEL, names.EVALUATION_TARGET},
 }
 MAY = {names.GEN_AI_AGENT_VERSION, names.CASE_TAG, names.REASON}
-#: What points of some metrics may carry beside that.
+#: Further attributes that points of some metrics may have.
 SOME: dict[str, set[str]] = {
     "agentic.evaluation.score": {names.EVALUATION_RANGE},
     "agentic.metric.results": {names.GEN_AI_EVALUATION_SCORE_LABEL, names.OUTCOME, names.SEVERITY},
@@ -111,7 +110,7 @@ class Ran:
     """A collector that scored conversations, and what a receiver over HTTP has of it."""
 
     live: LiveCollector
-    found: LiveServer
+    server: LiveServer
     received: Received
     began_ns: int
 
@@ -121,11 +120,11 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
     began_ns, folder = time.time_ns(), tmp_path_factory.mktemp("ran")
     with (
         http_receiver() as receiver,
-        collecting(folder, emit={"endpoint": receiver.endpoint, "interval_s": 0.2, "events": "all"}) as (live, found),
+        collecting(folder, emit={"endpoint": receiver.endpoint, "interval_s": 0.2, "events": "all"}) as (live, server),
     ):
-        converse(live, found)
+        converse(live, server)
         eventually(lambda: ALL - arrived(receiver.received), set())
-        yield Ran(live=live, found=found, received=receiver.received, began_ns=began_ns)
+        yield Ran(live=live, server=server, received=receiver.received, began_ns=began_ns)
 
 
 def test_every_instrument_arrives_over_http_as_the_table_says(ran: Ran) -> None:
@@ -163,8 +162,8 @@ def _assert_as_the_table_says(received: Received, began_ns: int) -> None:
             assert data.is_monotonic == ("up_down" not in instrument.kind)
         may = MAY | SOME.get(instrument.name, set())
         for point in data.data_points:
-            found = set(attributes(point.attributes))
-            assert (instrument.name, MUST[instrument.name] - found, found - MUST[instrument.name] - may) == (
+            keys = set(attributes(point.attributes))
+            assert (instrument.name, MUST[instrument.name] - keys, keys - MUST[instrument.name] - may) == (
                 instrument.name,
                 set(),
                 set(),
@@ -180,16 +179,16 @@ def _assert_as_the_table_says(received: Received, began_ns: int) -> None:
 
 def test_what_was_counted_is_what_happened(ran: Ran) -> None:
     received = ran.received
-    judged = received.values("agentic.evaluation.conversations", "agentic.outcome", "agentic.revision")
-    assert judged == {("pass", "first"): 2, ("fail", "first"): 1}
+    outcomes = received.values("agentic.evaluation.conversations", "agentic.outcome", "agentic.revision")
+    assert outcomes == {("pass", "first"): 2, ("fail", "first"): 1}
     assert received.values("agentic.judge.agreement", "agentic.evaluation.target") == {("conversation",): 1.0}
-    asked = received.values("agentic.judge.cache.requests", "agentic.result")[("miss",)]
+    requests = received.values("agentic.judge.cache.requests", "agentic.result")[("miss",)]
     cost = received.values("agentic.judge.cost", "agentic.evaluator", "gen_ai.request.model")
-    assert cost == {("paid", "gpt-5-mini"): pytest.approx(0.002 * asked)}
+    assert cost == {("paid", "gpt-5-mini"): pytest.approx(0.002 * requests)}
 
     def stages() -> dict[str, int]:
         points = received.points("agentic.evaluation.delay")
-        return {found["agentic.stage"]: point.count for found, point in points}
+        return {labels["agentic.stage"]: point.count for labels, point in points}
 
     eventually(stages, {"assembled": 3, "scored": 3, "window": 3})
 
@@ -225,7 +224,7 @@ def test_each_score_is_one_event_with_the_id_evaluator_and_version_of_its_row(ra
         name for name, *_ in stored.values()
     }
 
-    def told() -> dict[str, Any]:
+    def emitted() -> dict[str, Any]:
         return {
             event["agentic.evaluation.id"]: (
                 event["gen_ai.evaluation.name"],
@@ -237,7 +236,7 @@ def test_each_score_is_one_event_with_the_id_evaluator_and_version_of_its_row(ra
             for event, _ in ran.received.events()
         }
 
-    eventually(told, stored)
+    eventually(emitted, stored)
     assert {record.trace_id != b"" for _, record in ran.received.events()} == {True}
 
 
@@ -246,15 +245,15 @@ def test_scores_and_abstentions_of_metrics_are_counted_once_each(ran: Ran) -> No
     stored = {(name, reason): count for name, reason, count in rows(ran.live.engine, sql)}
 
     def counted() -> dict[Any, int]:
-        found: Counter[Any] = Counter()
+        counts: Counter[Any] = Counter()
         for attributes_of, point in ran.received.points("agentic.metric.results"):
-            found[attributes_of["gen_ai.evaluation.name"], attributes_of.get("agentic.reason")] += point.as_int
-        return dict(found)
+            counts[attributes_of["gen_ai.evaluation.name"], attributes_of.get("agentic.reason")] += point.as_int
+        return dict(counts)
 
     eventually(counted, stored)
 
 
-def test_a_score_that_misses_the_threshold_of_the_settings_is_told_as_a_failure(ran: Ran) -> None:
+def test_a_score_that_misses_the_threshold_of_the_settings_counts_as_a_failure(ran: Ran) -> None:
     counted = ran.received.values(
         "agentic.metric.results", "gen_ai.evaluation.name", "agentic.outcome", "agentic.severity"
     )
@@ -268,11 +267,11 @@ def test_a_case_with_a_threshold_of_its_own_has_it_on_its_events(tmp_path: Path)
     )
     with (
         http_receiver() as receiver,
-        collecting(tmp_path, emit={"endpoint": receiver.endpoint, "interval_s": 0.2}) as (live, found),
+        collecting(tmp_path, emit={"endpoint": receiver.endpoint, "interval_s": 0.2}) as (live, server),
     ):
         labels = "conversation_id,case_id\nstrict-one,strict\n"
         live.run("truth_import", {"cases": [("strict.jsonl", case)], "labels": [("labels.csv", labels)]})
-        export(found, ended(ask_hotel("strict-one")))
+        export(server, ended(ask_hotel("strict-one")))
 
         def thresholds() -> set[Any]:
             return {
@@ -285,14 +284,14 @@ def test_a_case_with_a_threshold_of_its_own_has_it_on_its_events(tmp_path: Path)
 
 
 def test_a_scrape_has_every_series_in_both_formats(ran: Ran) -> None:
-    wanted = {name for instrument in names.INSTRUMENTS for name in series_names(instrument)}
+    expected = {name for instrument in names.INSTRUMENTS for name in series_names(instrument)}
 
     def scraped(accept: str) -> httpx.Response:
-        return httpx.get(f"{ran.found.admin}/metrics", headers={"Accept": accept}, trust_env=False)
+        return httpx.get(f"{ran.server.admin}/metrics", headers={"Accept": accept}, trust_env=False)
 
     def missing(text: str) -> set[str]:
         lines = [line for line in text.splitlines() if not line.startswith("#")]
-        return wanted - {line.partition("{")[0].partition(" ")[0] for line in lines}
+        return expected - {line.partition("{")[0].partition(" ")[0] for line in lines}
 
     assert missing(scraped("text/plain").text) == set()
     answer = scraped("application/openmetrics-text;version=1.0.0")
@@ -310,11 +309,11 @@ def test_what_we_emit_into_our_own_collector_is_ignored_there(tmp_path: Path) ->
     ways = {"receive": {"http": address, "grpc": "127.0.0.1:0"}}
     with collecting(tmp_path, **ways, emit={"endpoint": f"http://{address}", "interval_s": 60, "timeout_s": 0.5}) as (
         live,
-        found,
+        server,
     ):
-        converse(live, found)
+        converse(live, server)
         stored = rows(live.engine, EVERYTHING)
         assert not live.telemetry.force_flush(5.0)  # the events are taken and left aside, metrics have no way in
-        eventually(lambda: "own telemetry" in live.run("live", {})["collector"]["reasons"], wanted=True)
+        eventually(lambda: "own telemetry" in live.run("live", {})["collector"]["reasons"], expected=True)
         assert rows(live.engine, EVERYTHING) == stored
         assert stored[0][1] == 0

@@ -20,7 +20,7 @@ def variables() -> list[dict[str, Any]]:
 
 def test_queries_ask_for_emitted_names_only() -> None:
     for title, target in targets():
-        ours = {word for word in words(target["expr"]) if word.startswith(("agentic", "gen_ai", "deployment"))}
+        ours = {term for term in words(target["expr"]) if term.startswith(("agentic", "gen_ai", "deployment"))}
         assert (title, ours - SERIES - LABELS) == (title, set())
         assert (title, bool(ours & SERIES)) == (title, True)
 
@@ -32,21 +32,21 @@ def test_legends_name_labels_that_are_there() -> None:
 
 
 def test_every_metric_of_the_table_is_shown_somewhere() -> None:
-    shown = {word for _, target in targets() for word in words(target["expr"])}
+    displayed = {term for _, target in targets() for term in words(target["expr"])}
     family = {
         instrument.name: [name for name in SERIES if name.startswith(instrument.name.replace(".", "_"))]
         for instrument in names.INSTRUMENTS
     }
-    assert {name for name, series in family.items() if not shown & set(series)} == set()
+    assert {name for name, series in family.items() if not displayed & set(series)} == set()
 
 
 def test_panels_have_ids_of_their_own_and_do_not_overlap() -> None:
     ids = [panel["id"] for panel in panels()]
     assert sorted(set(ids)) == sorted(ids)
-    for one, other in combinations([panel["gridPos"] for panel in panels()], 2):
-        apart_x = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-        apart_y = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-        assert apart_x or apart_y, (one, other)
+    for first, other in combinations([panel["gridPos"] for panel in panels()], 2):
+        apart_x = first["x"] + first["w"] <= other["x"] or other["x"] + other["w"] <= first["x"]
+        apart_y = first["y"] + first["h"] <= other["y"] or other["y"] + other["h"] <= first["y"]
+        assert apart_x or apart_y, (first, other)
     assert max(panel["gridPos"]["x"] + panel["gridPos"]["w"] for panel in panels()) == 24
 
 
@@ -60,16 +60,16 @@ def test_queries_of_one_panel_have_names_of_their_own() -> None:
 def test_everything_asks_the_data_source_that_the_reader_chooses() -> None:
     (source,) = [variable for variable in variables() if variable["type"] == "datasource"]
     assert (source["name"], source["query"]) == ("datasource", "prometheus")
-    asked = [target["datasource"] for _, target in targets()]
-    asked += [panel["datasource"] for panel in panels() if panel["type"] != "row"]
-    asked += [variable["datasource"] for variable in variables() if variable["type"] == "query"]
-    assert asked == [{"type": "prometheus", "uid": "${datasource}"}] * len(asked)
+    sources = [target["datasource"] for _, target in targets()]
+    sources += [panel["datasource"] for panel in panels() if panel["type"] != "row"]
+    sources += [variable["datasource"] for variable in variables() if variable["type"] == "query"]
+    assert sources == [{"type": "prometheus", "uid": "${datasource}"}] * len(sources)
 
 
 def test_every_variable_that_is_used_is_there() -> None:
     declared = {f"${variable['name']}" for variable in variables()} | {"$__rate_interval", "$__range"}
-    used = {word for _, target in targets() for word in re.findall(r"\$\w+", target["expr"])}
-    used |= {word for variable in variables() for word in re.findall(r"\$\w+", str(variable.get("definition", "")))}
+    used = {term for _, target in targets() for term in re.findall(r"\$\w+", target["expr"])}
+    used |= {term for variable in variables() for term in re.findall(r"\$\w+", str(variable.get("definition", "")))}
     assert used - declared == set()
     assert used <= set(VALUES)
     assert [expression for _, target in targets() if "$" in (expression := filled(target["expr"]))] == []
@@ -83,10 +83,10 @@ def test_lists_of_values_come_from_labels_that_are_there() -> None:
             assert variable["definition"] == variable["query"]["query"]
 
 
-def test_it_imports_without_an_id_of_somebody_elses_grafana() -> None:
-    found = dashboard()
-    assert (found["id"], found["uid"]) == (None, "otel-agentic")
-    assert found["schemaVersion"] >= 39
+def test_it_imports_without_an_id_of_another_grafana() -> None:
+    content = dashboard()
+    assert (content["id"], content["uid"]) == (None, "otel-agentic")
+    assert content["schemaVersion"] >= 39
 
 
 @pytest.mark.parametrize("kind", ["timeseries", "heatmap", "bargauge", "state-timeline"])

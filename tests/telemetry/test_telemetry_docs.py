@@ -1,4 +1,4 @@
-"""The page about metrics says what the code emits."""
+"""The page about metrics lists the metrics that the code emits."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ KINDS = {
 
 def rows(first: str) -> list[list[str]]:
     """Return the cells of the table rows whose first cell begins so."""
-    found = re.findall(rf"^\| (`{re.escape(first)}.*) \|$", PAGE, re.MULTILINE)
-    return [[cell.strip() for cell in row.split(" |")] for row in found]
+    table_rows = re.findall(rf"^\| (`{re.escape(first)}.*) \|$", PAGE, re.MULTILINE)
+    return [[cell.strip() for cell in row.split(" |")] for row in table_rows]
 
 
 def quoted(cell: str) -> tuple[str, ...]:
@@ -71,6 +71,6 @@ def test_every_query_of_the_page_asks_for_series_and_labels_that_are_there() -> 
     (block,) = re.findall(r"```promql\n(.*?)```", PAGE, re.DOTALL)
     lines = [line for line in block.splitlines() if line and not line.startswith("#")]
     series = {name for instrument in names.INSTRUMENTS for name in series_names(instrument)}
-    asked = {word for line in lines for word in re.findall(r"\bagentic_(?:metric|evaluation)_\w+", line)}
-    assert (asked - series - LABELS, len(lines)) == (set(), 4)
+    used = {term for line in lines for term in re.findall(r"\bagentic_(?:metric|evaluation)_\w+", line)}
+    assert (used - series - LABELS, len(lines)) == (set(), 4)
     assert {label for line in lines for label in re.findall(r"[{(,](\w+)=", line)} <= LABELS

@@ -35,19 +35,19 @@ OTHER_SPAN_ID = "1111111111111111"
 
 
 def _emitted(
-    telemetry: Telemetry, receiver: HttpReceiver, judged: Conversation, score: ConversationScore
+    telemetry: Telemetry, receiver: HttpReceiver, evaluated: Conversation, score: ConversationScore
 ) -> dict[str, tuple[dict[str, Any], Any]]:
-    telemetry.record_score(judged, score, restated=False)
+    telemetry.record_score(evaluated, score, restated=False)
     assert telemetry.force_flush(5.0)
-    return {found["gen_ai.evaluation.name"]: (found, record) for found, record in receiver.received.events()}
+    return {event["gen_ai.evaluation.name"]: (event, record) for event, record in receiver.received.events()}
 
 
 def test_each_target_and_evaluation_gives_one_event(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     telemetry.record_score(conversation(), failing_score(), restated=False)
     assert telemetry.force_flush(5.0)
     emitted = [
-        (found["gen_ai.evaluation.name"], found["agentic.evaluation.target"], found["gen_ai.evaluation.score.label"])
-        for found, _ in receiver.received.events()
+        (event["gen_ai.evaluation.name"], event["agentic.evaluation.target"], event["gen_ai.evaluation.score.label"])
+        for event, _ in receiver.received.events()
     ]
     assert sorted(emitted) == [
         ("agentic.answer", "turn", "fail"),
@@ -76,10 +76,10 @@ def test_events_have_the_standard_name_our_scope_and_resource(telemetry: Telemet
 def test_an_answer_event_has_all_its_attributes(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:
     evaluator = Evaluator(version="abc123", answers="judge", answer_threshold=0.7, tool_threshold=1.0)
     telemetry = make_telemetry(receiver.endpoint, trigger="cli", evaluator=evaluator)
-    found, record = _emitted(telemetry, receiver, conversation(), conversation_score())["agentic.answer"]
-    identity = found.pop("agentic.evaluation.id")
+    event, record = _emitted(telemetry, receiver, conversation(), conversation_score())["agentic.answer"]
+    identity = event.pop("agentic.evaluation.id")
     assert len(identity) == 32
-    assert found == {
+    assert event == {
         "gen_ai.evaluation.name": "agentic.answer",
         "gen_ai.evaluation.score.value": 0.95,
         "gen_ai.evaluation.score.label": "pass",
@@ -106,8 +106,8 @@ def test_an_answer_event_has_all_its_attributes(make_telemetry: MakeTelemetry, r
 
 def test_events_stand_in_the_context_of_the_span_they_judge(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     last = turn(index=1, calls=(), trace_id=OTHER_TRACE_ID, span_id=OTHER_SPAN_ID, ended_ns=NOON_NS + 9 * SECOND_NS)
-    judged = conversation(turns=(turn(), last), ended_ns=NOON_NS + 10 * SECOND_NS)
-    events = _emitted(telemetry, receiver, judged, failing_score())
+    evaluated = conversation(turns=(turn(), last), ended_ns=NOON_NS + 10 * SECOND_NS)
+    events = _emitted(telemetry, receiver, evaluated, failing_score())
     context = {
         name: (record.trace_id.hex(), record.span_id.hex(), record.flags & 1, record.time_unix_nano - NOON_NS)
         for name, (_, record) in events.items()
@@ -121,31 +121,31 @@ def test_events_stand_in_the_context_of_the_span_they_judge(telemetry: Telemetry
 def test_a_call_at_fault_names_tool_fault_and_parameters(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     faults = (tool_fault(parameter="n"), tool_fault(parameter="city"), tool_fault(kind="wrong_order", parameter=None))
     score = failing_score(tools=(tool_score(outcome="fail", faults=faults),))
-    found, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.tool.call"]
-    assert found["gen_ai.tool.name"] == "search"
-    assert found["agentic.tool.fault"] == "wrong_parameters"
-    assert found["agentic.tool.parameter"] == ["city", "n"]
-    assert found["agentic.turn.index"] == 0
+    event, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.tool.call"]
+    assert event["gen_ai.tool.name"] == "search"
+    assert event["agentic.tool.fault"] == "wrong_parameters"
+    assert event["agentic.tool.parameter"] == ["city", "n"]
+    assert event["agentic.turn.index"] == 0
 
 
 def test_an_event_names_no_more_parameters_than_fit(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     faults = tuple(tool_fault(parameter=f"p{number:03}") for number in range(MAX_PARAMETERS + 5))
     score = failing_score(tools=(tool_score(outcome="fail", faults=faults),))
-    found, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.tool.call"]
-    assert found["agentic.tool.parameter"] == [f"p{number:03}" for number in range(MAX_PARAMETERS)]
+    event, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.tool.call"]
+    assert event["agentic.tool.parameter"] == [f"p{number:03}" for number in range(MAX_PARAMETERS)]
 
 
 def test_a_missing_call_points_at_its_turn(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     fault = tool_fault(kind="missing", actual_position=None, span_id=None, parameter=None)
     score = failing_score(tools=(tool_score(outcome="fail", faults=(fault,)),))
-    found, record = _emitted(telemetry, receiver, conversation(), score)["agentic.tool.call"]
-    assert (found["agentic.tool.fault"], record.span_id.hex()) == ("missing", TURN_SPAN_ID)
+    event, record = _emitted(telemetry, receiver, conversation(), score)["agentic.tool.call"]
+    assert (event["agentic.tool.fault"], record.span_id.hex()) == ("missing", TURN_SPAN_ID)
 
 
 def test_a_call_known_from_messages_alone_points_at_its_turn(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    judged = conversation(turns=(turn(calls=(tool_call(span_id=None),)),))
+    evaluated = conversation(turns=(turn(calls=(tool_call(span_id=None),)),))
     score = failing_score(tools=(tool_score(outcome="fail", faults=(tool_fault(span_id=None),)),))
-    _, record = _emitted(telemetry, receiver, judged, score)["agentic.tool.call"]
+    _, record = _emitted(telemetry, receiver, evaluated, score)["agentic.tool.call"]
     assert record.span_id.hex() == TURN_SPAN_ID
 
 
@@ -160,10 +160,10 @@ def test_a_failed_judge_is_an_error_without_a_score(telemetry: Telemetry, receiv
     score = conversation_score(outcome="not_evaluated", reason="judge_error", turns=(failed,), tools=())
     events = _emitted(telemetry, receiver, conversation(), score)
     for name in ("agentic.answer", "agentic.conversation"):
-        found, _ = events[name]
-        assert found["error.type"] == "judge_error"
-        assert found["gen_ai.evaluation.score.label"] == "not_evaluated"
-        assert "gen_ai.evaluation.score.value" not in found
+        event, _ = events[name]
+        assert event["error.type"] == "judge_error"
+        assert event["gen_ai.evaluation.score.label"] == "not_evaluated"
+        assert "gen_ai.evaluation.score.value" not in event
 
 
 def test_what_could_not_be_evaluated_has_a_reason_no_error_and_no_score(
@@ -174,10 +174,10 @@ def test_what_could_not_be_evaluated_has_a_reason_no_error_and_no_score(
     )
     events = _emitted(telemetry, receiver, conversation(), score)
     assert set(events) == {"agentic.conversation"}
-    found, _ = events["agentic.conversation"]
-    assert found["agentic.reason"] == "unmatched"
+    event, _ = events["agentic.conversation"]
+    assert event["agentic.reason"] == "unmatched"
     absent = {"error.type", "gen_ai.evaluation.score.value", "agentic.case.id", "agentic.match.method"}
-    assert absent & set(found) == set()
+    assert absent & set(event) == set()
 
 
 def test_an_unsure_verdict_keeps_its_score_in_the_event_without_an_error(
@@ -191,9 +191,9 @@ def test_an_unsure_verdict_keeps_its_score_in_the_event_without_an_error(
         answer_reason="judge_unsure",
     )
     score = conversation_score(outcome="not_evaluated", reason="judge_unsure", turns=(open_turn,), tools=())
-    found, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.answer"]
+    event, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.answer"]
     assert ("not_evaluated", 0.5, "judge_unsure", None) == tuple(
-        found.get(name)
+        event.get(name)
         for name in ("gen_ai.evaluation.score.label", "gen_ai.evaluation.score.value", "agentic.reason", "error.type")
     )
     assert receiver.received.points("agentic.evaluation.conversations")
@@ -202,13 +202,13 @@ def test_an_unsure_verdict_keeps_its_score_in_the_event_without_an_error(
 
 def test_a_given_label_is_named_as_the_evaluator(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     score = conversation_score(outcome="fail", reason="verdict", outcome_source="labels")
-    found, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.conversation"]
-    assert (found["agentic.evaluator.type"], found["gen_ai.evaluation.score.value"]) == ("label", 0.0)
+    event, _ = _emitted(telemetry, receiver, conversation(), score)["agentic.conversation"]
+    assert (event["agentic.evaluator.type"], event["gen_ai.evaluation.score.value"]) == ("label", 0.0)
 
 
 def test_explanations_are_left_out_unless_wanted(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     events = _emitted(telemetry, receiver, conversation(), failing_score())
-    assert [found for found, _ in events.values() if "gen_ai.evaluation.explanation" in found] == []
+    assert [event for event, _ in events.values() if "gen_ai.evaluation.explanation" in event] == []
 
 
 def test_wanted_explanations_are_cut(make_telemetry: MakeTelemetry, receiver: HttpReceiver) -> None:
@@ -232,10 +232,10 @@ def test_events_can_be_switched_off(make_telemetry: MakeTelemetry, receiver: Htt
 
 def test_hostile_text_in_ids_does_not_lose_the_batch(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     hostile = "\ud800" + "x" * 100_000
-    judged = conversation(conversation_id=hostile, agent_name=hostile, turns=(turn(response_id=hostile),))
-    events = _emitted(telemetry, receiver, judged, failing_score(conversation_id=hostile, case_id=hostile))
+    evaluated = conversation(conversation_id=hostile, agent_name=hostile, turns=(turn(response_id=hostile),))
+    events = _emitted(telemetry, receiver, evaluated, failing_score(conversation_id=hostile, case_id=hostile))
     assert len(events) == 5
-    assert max(len(str(value)) for found, _ in events.values() for value in found.values()) == 1024
+    assert max(len(str(value)) for event, _ in events.values() for value in event.values()) == 1024
 
 
 def _ids(score: ConversationScore, evaluator: Evaluator) -> list[str]:
@@ -251,9 +251,9 @@ def test_ids_are_distinct_within_a_score_and_the_same_in_every_run() -> None:
         tool_fault(),
     )
     score = failing_score(tools=(tool_score(outcome="fail", faults=faults), tool_score(turn_index=None)))
-    found = _ids(score, Evaluator(version="v1"))
-    assert len(set(found)) == len(found)
-    assert _ids(score, Evaluator(version="v1")) == found
+    ids = _ids(score, Evaluator(version="v1"))
+    assert len(set(ids)) == len(ids)
+    assert _ids(score, Evaluator(version="v1")) == ids
 
 
 def test_another_revision_or_evaluator_gives_other_ids() -> None:

@@ -5,12 +5,13 @@ import resource
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from inline_snapshot import snapshot
 
-from otel_agentic.spans.ports import Receipt
+from otel_agentic.spans.model import Receipt
 from otel_agentic.telemetry.delivery import COMPLAIN_EVERY_S, MAX_WAITING_EVENTS, Delivery
 from tests.telemetry.builders import conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
@@ -18,8 +19,6 @@ from tests.telemetry.receiver.over_http import GIGABYTE, Behaviour, HttpReceiver
 from tests.telemetry.receiver.received import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from otel_agentic.telemetry import Telemetry
     from tests.telemetry.conftest import MakeTelemetry
 
@@ -48,7 +47,7 @@ def broken(request: pytest.FixtureRequest, make_telemetry: MakeTelemetry) -> Ite
 
 @pytest.fixture
 def hanging(make_telemetry: MakeTelemetry) -> Iterator[tuple[Telemetry, HttpReceiver]]:
-    """Telemetry of which one export hangs, and goes on hanging for longer than anything else here takes."""
+    """Telemetry of which one export hangs for longer than anything else here takes."""
     with http_receiver("hang") as server:
         telemetry = make_telemetry(server.endpoint, interval_s=0.05, timeout_s=60)
         wait_until(lambda: bool(server.held))
@@ -96,22 +95,22 @@ def test_a_broken_backend_is_one_line_of_warning_and_no_traceback(
         for _ in range(2):
             broken.record_score(conversation(), failing_score(), restated=False)
             broken.force_flush(0.7)
-    told = [record for record in caplog.records if "telemetry backend" in record.getMessage()]
-    assert [record for record in caplog.records if record not in told] == []
-    assert 1 <= len(told) <= 2  # one for metrics, one for events
-    assert [record.exc_info for record in told if record.exc_info] == []
-    assert "127.0.0.1" in told[0].getMessage()
+    records = [record for record in caplog.records if "telemetry backend" in record.getMessage()]
+    assert [record for record in caplog.records if record not in records] == []
+    assert 1 <= len(records) <= 2  # one for metrics, one for events
+    assert [record.exc_info for record in records if record.exc_info] == []
+    assert "127.0.0.1" in records[0].getMessage()
 
 
 def test_events_beyond_the_queue_are_dropped_and_memory_stays_bounded(make_telemetry: MakeTelemetry) -> None:
     with http_receiver("hang") as server:
         telemetry = make_telemetry(server.endpoint, timeout_s=20.0)
-        judged, score = conversation(), failing_score()
+        evaluated, score = conversation(), failing_score()
         for _ in range(MAX_WAITING_EVENTS // 5):  # five events each: the queue is full afterwards
-            telemetry.record_score(judged, score, restated=False)
+            telemetry.record_score(evaluated, score, restated=False)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(400):
-            telemetry.record_score(judged, score, restated=False)
+            telemetry.record_score(evaluated, score, restated=False)
         grown_bytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
         assert grown_bytes < 30 * MEGABYTE
         telemetry.shutdown(0.2)
@@ -173,7 +172,7 @@ def test_other_users_of_the_sdk_keep_their_log(make_telemetry: MakeTelemetry, ca
     assert [record.getMessage() for record in caplog.records] == ["theirs"]
 
 
-def test_a_process_ends_although_its_backend_hangs() -> None:
+def test_a_process_ends_although_its_backend_hangs_and_imports_no_grpc_for_http() -> None:
     with http_receiver("hang") as server:
         code = (
             "from otel_agentic.config import EmitSettings\n"
@@ -182,7 +181,9 @@ def test_a_process_ends_although_its_backend_hangs() -> None:
             "telemetry = Telemetry.from_settings(emit, run_id='r', trigger='cli')\n"
             "telemetry.record_late(1)\n"
             "telemetry.shutdown(0.3)\n"
+            "import sys\n"
+            "print('grpc' in sys.modules)\n"
         )
         done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stderr) == (0, "")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
         assert server.held  # it is still asked for an answer

@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,6 @@ from tests.snapshots import passage
 from tests.telemetry.builders import agents, estimates, summary, window_point
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from otel_agentic.telemetry import Telemetry
     from tests.telemetry.conftest import MakeTelemetry
     from tests.telemetry.receiver.over_http import HttpReceiver
@@ -28,10 +27,10 @@ class Table:
 
     def __init__(self, *points: WindowPoint) -> None:
         self._points = points
-        self.asked = 0
+        self.reads = 0
 
     def points(self) -> Iterable[WindowPoint]:
-        self.asked += 1
+        self.reads += 1
         return self._points
 
 
@@ -41,17 +40,17 @@ def objective_point(
     return ObjectivePoint(key=key or GroupKey(agent="travel"), objective=objective, k=3, e_value=e_value)
 
 
-def test_a_table_is_made_into_points_when_somebody_collects_and_once(
+def test_a_table_becomes_points_once_and_only_when_it_is_collected(
     telemetry: Telemetry, receiver: HttpReceiver
 ) -> None:
     unread, table = Table(window_point()), Table(window_point("24h"))
     telemetry.set_windows(unread)
     telemetry.set_windows(table)
-    assert (unread.asked, table.asked) == (0, 0)
+    assert (unread.reads, table.reads) == (0, 0)
     telemetry.render()
     assert telemetry.force_flush(5.0)
     telemetry.render()
-    assert (unread.asked, table.asked) == (0, 1)
+    assert (unread.reads, table.reads) == (0, 1)
     assert receiver.received.values("agentic.success.ratio", "agentic.window") == {("24h",): 0.9}
 
 
@@ -60,8 +59,8 @@ def test_points_may_come_from_a_generator(telemetry: Telemetry, receiver: HttpRe
     for objectives in ([], [objective_point()]):
         telemetry.set_objectives(objectives)
         assert telemetry.force_flush(5.0)
-        shown = receiver.received.values("agentic.coverage.ratio", "agentic.window")
-        assert set(shown) == {("1h",), ("24h",)}
+        values = receiver.received.values("agentic.coverage.ratio", "agentic.window")
+        assert set(values) == {("1h",), ("24h",)}
 
 
 class BrokenTable:
@@ -104,7 +103,7 @@ def test_the_cap_counts_in_the_same_export_that_shows_it(make_telemetry: MakeTel
 def test_a_scrape_and_a_push_at_once_never_wait_for_each_other_for_ever(
     telemetry: Telemetry, receiver: HttpReceiver
 ) -> None:
-    keys, pushes, over = agents(20), 6, threading.Event()
+    keys, pushes, over = agents(4), 6, threading.Event()
 
     def again_and_again(step: Callable[[], object]) -> None:
         while not over.is_set():
@@ -129,8 +128,8 @@ def test_more_estimators_are_emitted_where_they_are_asked_for(
     telemetry = make_telemetry(receiver.endpoint, estimators=("plugin", "bayesian", "per_case"))
     telemetry.set_windows([window_point()])
     assert telemetry.force_flush(5.0)
-    found = receiver.received.values("agentic.pass_pow_k.ratio", "agentic.estimator", "agentic.k")
-    assert found == {("bayesian", 1): 0.9, ("bayesian", 3): 0.73, ("plugin", 1): 0.9, ("plugin", 3): 0.99}
+    values = receiver.received.values("agentic.pass_pow_k.ratio", "agentic.estimator", "agentic.k")
+    assert values == {("bayesian", 1): 0.9, ("bayesian", 3): 0.73, ("plugin", 1): 0.9, ("plugin", 3): 0.99}
     assert len(receiver.received.points("agentic.coverage.ratio")) == 1
 
 
@@ -141,12 +140,12 @@ def test_a_window_of_the_last_n_is_shown_by_its_name(telemetry: Telemetry, recei
     assert receiver.received.values("agentic.success.ratio", "agentic.window") == {("n200",): 0.9}
 
 
-def test_groups_by_tag_stand_beside_the_whole(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    whole, tagged = GroupKey(agent="travel"), GroupKey(agent="travel", tag="refund")
-    telemetry.set_windows([window_point(key=whole), window_point(key=tagged, c=1)])
+def test_groups_by_tag_are_emitted_alongside_all_conversations(telemetry: Telemetry, receiver: HttpReceiver) -> None:
+    untagged, tagged = GroupKey(agent="travel"), GroupKey(agent="travel", tag="refund")
+    telemetry.set_windows([window_point(key=untagged), window_point(key=tagged, c=1)])
     assert telemetry.force_flush(5.0)
-    found = receiver.received.values("agentic.window.conversations", "agentic.case.tag", "agentic.outcome")
-    assert (found[None, "pass"], found["refund", "pass"]) == (9, 1)
+    values = receiver.received.values("agentic.window.conversations", "agentic.case.tag", "agentic.outcome")
+    assert (values[None, "pass"], values["refund", "pass"]) == (9, 1)
 
 
 def test_objectives_are_gauges_of_their_group_until_they_are_not_given_any_more(
@@ -155,7 +154,7 @@ def test_objectives_are_gauges_of_their_group_until_they_are_not_given_any_more(
     telemetry.set_objectives([objective_point(), objective_point(objective="pass^1>=0.9", e_value=0.0)])
     assert telemetry.force_flush(5.0)
     assert receiver.received.by_name()["agentic.slo.e_value"].unit == "{e_value}"
-    assert [(found, point.as_double) for found, point in receiver.received.points("agentic.slo.e_value")] == [
+    assert [(labels, point.as_double) for labels, point in receiver.received.points("agentic.slo.e_value")] == [
         ({"gen_ai.agent.name": "travel", "agentic.objective": "pass^3>=0.7", "agentic.k": 3}, 3.5),
         ({"gen_ai.agent.name": "travel", "agentic.objective": "pass^1>=0.9", "agentic.k": 3}, 0.0),
     ]
@@ -187,8 +186,8 @@ def test_the_cap_on_groups_holds_for_objectives_and_prefers_those_with_windows(m
     telemetry.set_windows([window_point(key=keys[5]), window_point(key=keys[4])])
     telemetry.set_objectives([objective_point(key) for key in keys])
     text = telemetry.render()[1].decode()
-    shown = [line for line in text.splitlines() if line.startswith("agentic_slo_e_value")]
-    assert ["agent-004" in "".join(shown), "agent-005" in "".join(shown), len(shown)] == [True, True, 2]
+    lines = [line for line in text.splitlines() if line.startswith("agentic_slo_e_value")]
+    assert ["agent-004" in "".join(lines), "agent-005" in "".join(lines), len(lines)] == [True, True, 2]
 
 
 def test_objectives_of_agents_that_come_and_go_never_melt_into_an_overflow_point(make_telemetry: MakeTelemetry) -> None:

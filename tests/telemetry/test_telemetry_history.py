@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +12,17 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_C
 from otel_agentic.config import EmitSettings
 from otel_agentic.errors import BackendError, ConfigError
 from otel_agentic.telemetry import OtlpHistory, names
+from otel_agentic.telemetry.delivery import MAX_POINTS_PER_REQUEST
 from otel_agentic.telemetry.history import TRIES
-from otel_agentic.telemetry.sinks import MAX_POINTS_PER_REQUEST
 from tests.snapshots import raises
 from tests.telemetry.builders import NOON_NS, SECOND_NS, agents, conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
-from tests.telemetry.receiver.over_http import http_receiver
+from tests.telemetry.receiver.over_http import HttpReceiver, http_receiver
 from tests.telemetry.receiver.received import attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from otel_agentic.telemetry import Telemetry
     from tests.telemetry.conftest import MakeTelemetry
-    from tests.telemetry.receiver.over_http import HttpReceiver
 
 HOUR_NS = 3600 * SECOND_NS
 PAST_NS = NOON_NS - 90 * 24 * HOUR_NS
@@ -32,15 +30,15 @@ PAST_NS = NOON_NS - 90 * 24 * HOUR_NS
 
 @pytest.fixture
 def make_history() -> Iterator[Callable[..., OtlpHistory]]:
-    made: list[OtlpHistory] = []
+    histories: list[OtlpHistory] = []
 
     def make(endpoint: str, **emit: Any) -> OtlpHistory:
         settings = EmitSettings.model_validate({"timeout_s": 0.5, **emit})
-        made.append(OtlpHistory(settings, endpoint, sleep=lambda _: None))
-        return made[-1]
+        histories.append(OtlpHistory(settings, endpoint, sleep=lambda _: None))
+        return histories[-1]
 
     yield make
-    for history in made:
+    for history in histories:
         history.close()
 
 
@@ -61,8 +59,8 @@ def test_points_arrive_at_the_ends_of_their_windows(
         assert sorted(set(times(receiver, instrument.name))) == ends
     passed = {
         point.time_unix_nano: point.as_int
-        for found, point in receiver.received.points("agentic.window.conversations")
-        if found["agentic.outcome"] == "pass"
+        for labels, point in receiver.received.points("agentic.window.conversations")
+        if labels["agentic.outcome"] == "pass"
     }
     assert passed == dict(zip(ends, (0, 1, 2), strict=True))
 
@@ -70,13 +68,13 @@ def test_points_arrive_at_the_ends_of_their_windows(
 def test_the_past_has_the_names_units_and_attributes_of_the_present(
     make_history: Callable[..., OtlpHistory], telemetry: Telemetry, receiver: HttpReceiver
 ) -> None:
-    def told() -> dict[str, Any]:
+    def described() -> dict[str, Any]:
         return {
             name: (
                 metric.unit,
                 metric.description,
                 metric.WhichOneof("data"),
-                sorted(str(found) for found, _ in receiver.received.points(name)),
+                sorted(str(labels) for labels, _ in receiver.received.points(name)),
             )
             for name, metric in receiver.received.by_name().items()
             if name in {instrument.name for instrument in names.WINDOW_INSTRUMENTS}
@@ -84,9 +82,9 @@ def test_the_past_has_the_names_units_and_attributes_of_the_present(
 
     telemetry.set_windows([window_point()])
     assert telemetry.force_flush(5.0)
-    live = told()
+    live = described()
     make_history(receiver.endpoint).send([window_point()])
-    assert told() == live
+    assert described() == live
     tier = receiver.received.by_name()["agentic.tier.status"].sum
     assert (tier.is_monotonic, tier.aggregation_temporality) == (False, AGGREGATION_TEMPORALITY_CUMULATIVE)
 
@@ -98,8 +96,8 @@ def test_the_same_history_sent_again_is_the_same_series(
         make_history(receiver.endpoint, instance_id="store-1").send([window_point(end_ns=PAST_NS)])
     first, second = receiver.received.metrics
     assert first == second
-    found = attributes(first.resource_metrics[0].resource.attributes)
-    assert (found[names.SERVICE_NAME], found[names.SERVICE_INSTANCE_ID]) == ("otel-agentic", "store-1")
+    resource = attributes(first.resource_metrics[0].resource.attributes)
+    assert (resource[names.SERVICE_NAME], resource[names.SERVICE_INSTANCE_ID]) == ("otel-agentic", "store-1")
     scope = first.resource_metrics[0].scope_metrics[0]
     assert scope.scope.name == names.SCOPE
     assert (first.resource_metrics[0].schema_url, scope.schema_url) == (names.SCHEMA_URL, names.SCHEMA_URL)
@@ -129,8 +127,8 @@ def test_the_cap_on_groups_holds_at_each_end(make_history: Callable[..., OtlpHis
     points = [window_point(key=key, end_ns=PAST_NS) for key in early]
     points += [window_point(key=key, end_ns=PAST_NS + HOUR_NS) for key in late]
     make_history(receiver.endpoint, max_groups=2).send(points)
-    shown = receiver.received.values("agentic.coverage.ratio", "gen_ai.agent.name")
-    assert len(shown) == 4
+    values = receiver.received.values("agentic.coverage.ratio", "gen_ai.agent.name")
+    assert len(values) == 4
 
 
 @pytest.mark.parametrize("estimators", [(), ("plugin",), ("bayesian", "plugin")])
@@ -138,8 +136,8 @@ def test_the_estimators_that_the_settings_name_are_sent_else_the_headline_one(
     make_history: Callable[..., OtlpHistory], receiver: HttpReceiver, estimators: tuple[str, ...]
 ) -> None:
     make_history(receiver.endpoint, estimators=estimators).send([window_point()])
-    found = receiver.received.values("agentic.success.ratio", "agentic.estimator")
-    assert found == {(name,): 0.9 for name in estimators or ("bayesian",)}
+    values = receiver.received.values("agentic.success.ratio", "agentic.estimator")
+    assert values == {(name,): 0.9 for name in estimators or ("bayesian",)}
 
 
 def test_history_goes_over_grpc_too(make_history: Callable[..., OtlpHistory]) -> None:
@@ -214,8 +212,8 @@ def test_events_of_a_backfill_have_the_time_of_what_was_judged(
     old = conversation(ended_ns=PAST_NS)
     telemetry.record_score(old, failing_score(), restated=False)
     assert telemetry.force_flush(5.0)
-    found = {event["agentic.trigger"]: record for event, record in receiver.received.events()}
-    assert set(found) == {"backfill"}
+    records = {event["agentic.trigger"]: record for event, record in receiver.received.events()}
+    assert set(records) == {"backfill"}
     of_conversation = [
         record
         for event, record in receiver.received.events()

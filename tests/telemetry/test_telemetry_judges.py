@@ -52,8 +52,8 @@ def test_agreement_follows_the_newest_calibration(telemetry: Telemetry, receiver
     assert telemetry.force_flush(5.0)
     metric = receiver.received.by_name()["agentic.judge.agreement"]
     assert metric.unit == "{kappa}"
-    ((found, point),) = receiver.received.points(metric.name)
-    assert (found, point.as_double) == (
+    ((labels, point),) = receiver.received.points(metric.name)
+    assert (labels, point.as_double) == (
         {"agentic.evaluator": "langchain", "gen_ai.request.model": "qwen", "agentic.evaluation.target": "turn"},
         0.8,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,9 +10,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.evaluators.base import Metric, MetricScore
-from otel_agentic.evaluators.failures import FailureRules
+from otel_agentic.evaluators.run import FailureRules
 from otel_agentic.telemetry import MetricResult, names
-from otel_agentic.telemetry.results import ScoreStatus, status_of
+from otel_agentic.telemetry.events import ScoreStatus, status_of
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
     NOON_NS,
@@ -25,8 +26,6 @@ from tests.telemetry.builders import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.telemetry import Telemetry
     from tests.telemetry.conftest import MakeTelemetry
     from tests.telemetry.receiver.over_http import HttpReceiver
@@ -71,7 +70,7 @@ def result(of: Metric, *, score_id: str = "f" * 32, **changes: Any) -> MetricRes
     )
 
 
-def told(
+def emitted(
     telemetry: Telemetry, receiver: HttpReceiver, results: Sequence[MetricResult], *, restated: bool = False
 ) -> list[tuple[dict[str, Any], Any]]:
     telemetry.record_metrics(conversation(), results, restated=restated)
@@ -92,8 +91,8 @@ def test_the_event_of_a_score_has_all_its_attributes(make_telemetry: MakeTelemet
         by_judge=True,
         case_id="case-1",
     )
-    ((found, record),) = told(telemetry, receiver, [scored])
-    assert found == {
+    ((event, record),) = emitted(telemetry, receiver, [scored])
+    assert event == {
         "gen_ai.evaluation.name": "agentic.agentest.helpfulness",
         "gen_ai.evaluation.score.value": 2.0,
         "gen_ai.evaluation.score.label": "fail",
@@ -125,24 +124,24 @@ def test_explanations_stay_at_home_unless_asked_for_and_are_cut(
     make_telemetry: MakeTelemetry, receiver: HttpReceiver
 ) -> None:
     scored = result(VERDICT, label="action", explanation="x" * 5000)
-    ((found, _),) = told(make_telemetry(receiver.endpoint, events="all"), receiver, [scored])
-    assert "gen_ai.evaluation.explanation" not in found
-    (_, (found, _)) = told(make_telemetry(receiver.endpoint, events="all", explanations=True), receiver, [scored])
-    assert len(found["gen_ai.evaluation.explanation"]) == 1000
+    ((event, _),) = emitted(make_telemetry(receiver.endpoint, events="all"), receiver, [scored])
+    assert "gen_ai.evaluation.explanation" not in event
+    (_, (event, _)) = emitted(make_telemetry(receiver.endpoint, events="all", explanations=True), receiver, [scored])
+    assert len(event["gen_ai.evaluation.explanation"]) == 1000
 
 
 @pytest.mark.parametrize(
-    ("events", "emitted"), [("default", ["judged"]), ("all", ["judged", "computed"]), ("none", [])]
+    ("events", "expected"), [("default", ["judged"]), ("all", ["judged", "computed"]), ("none", [])]
 )
 def test_events_are_emitted_of_the_metrics_that_the_setting_names(
-    make_telemetry: MakeTelemetry, receiver: HttpReceiver, events: str, emitted: list[str]
+    make_telemetry: MakeTelemetry, receiver: HttpReceiver, events: str, expected: list[str]
 ) -> None:
     results = [
         result(HELPFULNESS, value=2.0, turn_index=0, by_judge=True, score_id="judged"),
         result(LATENCY, value=2.0, turn_index=0, score_id="computed"),
     ]
-    found = told(make_telemetry(receiver.endpoint, events=events), receiver, results)
-    assert emitted == [event["agentic.evaluation.id"] for event, _ in found]
+    records = emitted(make_telemetry(receiver.endpoint, events=events), receiver, results)
+    assert expected == [event["agentic.evaluation.id"] for event, _ in records]
     counted = receiver.received.values("agentic.metric.results", "gen_ai.evaluation.name")
     assert {(HELPFULNESS.name,): 1, (LATENCY.name,): 1} == counted
 
@@ -163,7 +162,7 @@ def test_events_stand_in_the_span_of_the_conversation_the_turn_or_the_call(
     ]
     telemetry.record_metrics(conversation(turns=(turn(), last)), results, restated=False)
     assert telemetry.force_flush(5.0)
-    events = {found["agentic.evaluation.id"]: (found, record) for found, record in receiver.received.events()}
+    events = {event["agentic.evaluation.id"]: (event, record) for event, record in receiver.received.events()}
     assert {name: (record.trace_id.hex(), record.span_id.hex()) for name, (_, record) in events.items()} == snapshot(
         {
             "whole": (OTHER_TRACE_ID, OTHER_SPAN_ID),
@@ -173,9 +172,9 @@ def test_events_stand_in_the_span_of_the_conversation_the_turn_or_the_call(
             "no such turn": ("", ""),
         }
     )
-    found, record = events["call"]
-    assert (found["agentic.evaluation.target"], found["gen_ai.tool.name"]) == ("tool_call", "search")
-    assert found["agentic.tool.parameter"] == ["q"]
+    event, record = events["call"]
+    assert (event["agentic.evaluation.target"], event["gen_ai.tool.name"]) == ("tool_call", "search")
+    assert event["agentic.tool.parameter"] == ["q"]
     assert record.time_unix_nano == NOON_NS + 2 * SECOND_NS
 
 
@@ -187,9 +186,9 @@ def test_a_judge_that_failed_is_an_error_without_a_score_and_no_failure_of_the_a
         result(VERDICT, reason="no_data"),
         result(HELPFULNESS, reason="budget_exhausted", turn_index=0, by_judge=True),
     ]
-    ((found, _),) = told(telemetry, receiver, results)
-    assert (found["error.type"], found["gen_ai.evaluation.score.label"]) == ("judge_error", "not_evaluated")
-    assert not {"gen_ai.evaluation.score.value", "agentic.outcome", "agentic.severity"} & set(found)
+    ((event, _),) = emitted(telemetry, receiver, results)
+    assert (event["error.type"], event["gen_ai.evaluation.score.label"]) == ("judge_error", "not_evaluated")
+    assert not {"gen_ai.evaluation.score.value", "agentic.outcome", "agentic.severity"} & set(event)
     counted = receiver.received.values("agentic.metric.results", "agentic.outcome", "agentic.reason")
     assert counted == {
         ("not_evaluated", "judge_error"): 1,
@@ -202,7 +201,7 @@ def test_a_judge_that_failed_is_an_error_without_a_score_and_no_failure_of_the_a
 def test_results_are_counted_by_label_outcome_and_revision(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     failing = result(VERDICT, label="action", outcome="fail", severity="high")
     telemetry.record_metrics(conversation(), [failing, result(VERDICT, label="none", outcome="pass")], restated=False)
-    told(telemetry, receiver, [failing], restated=True)
+    emitted(telemetry, receiver, [failing], restated=True)
     counted = receiver.received.values(
         "agentic.metric.results",
         "gen_ai.evaluation.name",
@@ -221,10 +220,10 @@ def test_results_are_counted_by_label_outcome_and_revision(telemetry: Telemetry,
 def test_a_label_that_the_metric_does_not_declare_makes_no_series_of_its_own(
     telemetry: Telemetry, receiver: HttpReceiver
 ) -> None:
-    events = told(telemetry, receiver, [result(VERDICT, label=f"made up {place}") for place in range(30)])
+    events = emitted(telemetry, receiver, [result(VERDICT, label=f"made up {number}") for number in range(30)])
     counted = receiver.received.values("agentic.metric.results", "gen_ai.evaluation.score.label")
     assert counted == {("other",): 30}
-    assert len({found["gen_ai.evaluation.score.label"] for found, _ in events}) == 30
+    assert len({event["gen_ai.evaluation.score.label"] for event, _ in events}) == 30
 
 
 @pytest.mark.parametrize(
@@ -247,8 +246,8 @@ def test_a_value_goes_into_the_histogram_of_its_unit(
     value: float,
     expected: tuple[str, float, str | None],
 ) -> None:
-    ((found, _),) = told(telemetry, receiver, [result(of, value=value)])
-    assert found["gen_ai.evaluation.score.value"] == value  # events tell it in its own unit and range
+    ((event, _),) = emitted(telemetry, receiver, [result(of, value=value)])
+    assert event["gen_ai.evaluation.score.value"] == value  # events have it in its own unit and range
     instrument, recorded, between = expected
     ((attributes, point),) = receiver.received.points(instrument)
     assert (point.count, point.sum, attributes.get("agentic.evaluation.range")) == (1, recorded, between)
@@ -258,28 +257,26 @@ def test_a_value_goes_into_the_histogram_of_its_unit(
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])
-def test_a_value_that_no_histogram_takes_is_counted_and_told_all_the_same(
+def test_a_value_that_fits_no_histogram_is_counted_and_has_an_event(
     telemetry: Telemetry, receiver: HttpReceiver, value: float
 ) -> None:
-    events = told(telemetry, receiver, [result(metric(name="m.any", low=None, high=None), value=value)])
+    events = emitted(telemetry, receiver, [result(metric(name="m.any", low=None, high=None), value=value)])
     assert len(events) == 1
     assert receiver.received.values("agentic.metric.results") == {(): 1}
     assert "agentic.metric.amount" not in receiver.received.by_name()
 
 
 def test_restated_values_are_not_measured_twice(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    told(telemetry, receiver, [result(metric(), value=0.5)])
-    told(telemetry, receiver, [result(metric(), value=0.7)], restated=True)
+    emitted(telemetry, receiver, [result(metric(), value=0.5)])
+    emitted(telemetry, receiver, [result(metric(), value=0.7)], restated=True)
     ((_, point),) = receiver.received.points("agentic.evaluation.score")
     assert (point.count, point.sum) == (1, 0.5)
 
 
-def test_scores_of_metrics_stand_in_the_histogram_beside_those_of_the_outcome(
-    telemetry: Telemetry, receiver: HttpReceiver
-) -> None:
+def test_scores_of_metrics_share_the_histogram_of_the_outcome(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     telemetry.record_score(conversation(), conversation_score(), restated=False)
-    told(telemetry, receiver, [result(metric(), value=0.5)])
-    series = {found["gen_ai.evaluation.name"] for found, _ in receiver.received.points("agentic.evaluation.score")}
+    emitted(telemetry, receiver, [result(metric(), value=0.5)])
+    series = {labels["gen_ai.evaluation.name"] for labels, _ in receiver.received.points("agentic.evaluation.score")}
     assert {"agentic.conversation", "agentic.answer", "agentic.layers.plan_quality"} <= series
 
 
@@ -287,22 +284,22 @@ def test_a_backfill_tells_events_of_metrics_and_counts_nothing(
     make_telemetry: MakeTelemetry, receiver: HttpReceiver
 ) -> None:
     telemetry = make_telemetry(receiver.endpoint, trigger="backfill", events="all")
-    events = told(telemetry, receiver, [result(metric(), value=0.5)])
-    assert [found["agentic.trigger"] for found, _ in events] == ["backfill"]
+    events = emitted(telemetry, receiver, [result(metric(), value=0.5)])
+    assert [event["agentic.trigger"] for event, _ in events] == ["backfill"]
     assert {name for name in receiver.received.by_name() if "metric" in name or "score" in name} == set()
 
 
 def test_hostile_names_are_cut_and_fit_for_utf_8(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     hostile = "\ud800" + "x" * 9000
     scored = result(VERDICT, label=hostile, tool_name=hostile, parameter=hostile)
-    ((found, _),) = told(telemetry, receiver, [scored])
-    assert len(found["gen_ai.evaluation.score.label"]) == len(found["gen_ai.tool.name"]) == 1024
-    assert [len(name) for name in found["agentic.tool.parameter"]] == [256]
+    ((event, _),) = emitted(telemetry, receiver, [scored])
+    assert len(event["gen_ai.evaluation.score.label"]) == len(event["gen_ai.tool.name"]) == 1024
+    assert [len(name) for name in event["agentic.tool.parameter"]] == [256]
 
 
 def test_every_metric_of_metrics_arrives_with_its_unit_and_bounds(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     units = ("1", "s", "{token}", "{USD}", "{call}")
-    told(telemetry, receiver, [result(metric(name=f"m.{unit}", unit=unit), value=1.0) for unit in units])
+    emitted(telemetry, receiver, [result(metric(name=f"m.{unit}", unit=unit), value=1.0) for unit in units])
     arrived = receiver.received.by_name()
     for instrument in names.METRIC_INSTRUMENTS:
         assert (instrument.name, arrived[instrument.name].unit) == (instrument.name, instrument.unit)
@@ -320,14 +317,14 @@ def test_how_a_score_stands_follows_the_settings_then_the_metric() -> None:
     )
     rules = FailureRules([HELPFULNESS, VERDICT, LATENCY, metric()], settings)
 
-    def standing(of: Metric, **changes: Any) -> ScoreStatus:
+    def status_with(of: Metric, **changes: Any) -> ScoreStatus:
         return status_of(conversation(), MetricScore(name=of.name, **changes), rules)
 
-    assert ScoreStatus("fail", "medium", 3.0) == standing(HELPFULNESS, value=2.0, turn_index=0)
-    assert ScoreStatus("pass", None, 3.0) == standing(HELPFULNESS, value=3.0, turn_index=0)
-    assert ScoreStatus("fail", "medium", 10.0) == standing(LATENCY, value=11.0, turn_index=0)
-    assert ScoreStatus("fail", "critical", None) == standing(VERDICT, label="action")
-    assert ScoreStatus("pass", None, None) == standing(VERDICT, label="none")
-    assert ScoreStatus() == standing(metric(), value=0.0)  # nothing says what a failure of it is
-    assert ScoreStatus(None, None, 3.0) == standing(HELPFULNESS, reason="judge_error")
-    assert ScoreStatus() == standing(metric(name="gone.away"), value=0.0)
+    assert ScoreStatus("fail", "medium", 3.0) == status_with(HELPFULNESS, value=2.0, turn_index=0)
+    assert ScoreStatus("pass", None, 3.0) == status_with(HELPFULNESS, value=3.0, turn_index=0)
+    assert ScoreStatus("fail", "medium", 10.0) == status_with(LATENCY, value=11.0, turn_index=0)
+    assert ScoreStatus("fail", "critical", None) == status_with(VERDICT, label="action")
+    assert ScoreStatus("pass", None, None) == status_with(VERDICT, label="none")
+    assert ScoreStatus() == status_with(metric(), value=0.0)  # no setting defines a failure of it
+    assert ScoreStatus(None, None, 3.0) == status_with(HELPFULNESS, reason="judge_error")
+    assert ScoreStatus() == status_with(metric(name="gone.away"), value=0.0)

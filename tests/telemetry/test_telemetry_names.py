@@ -25,16 +25,6 @@ def test_importing_the_names_imports_no_sdk() -> None:
     assert {name for name in loaded if name.split(".")[0] in {"opentelemetry", "grpc", "requests"}} == set()
 
 
-def test_http_telemetry_imports_no_grpc() -> None:
-    loaded = _loaded_by(
-        "from otel_agentic.telemetry import Telemetry\n"
-        "from otel_agentic.config import EmitSettings\n"
-        "emit = EmitSettings(endpoint='http://127.0.0.1:9', interval_s=60)\n"
-        "Telemetry.from_settings(emit, run_id='r', trigger='cli')"
-    )
-    assert "grpc" not in loaded
-
-
 def test_the_public_names_are_sorted_and_all_there() -> None:
     assert sorted(room.__all__) == room.__all__
     assert [name for name in room.__all__ if not hasattr(room, name)] == []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,18 +14,14 @@ from otel_agentic.errors import BadInputError
 from otel_agentic.telemetry import OpenMetricsHistory, names
 from otel_agentic.telemetry.history import _label_set
 from otel_agentic.telemetry.names import family_name
-from otel_agentic.windows.model import GroupKey
+from otel_agentic.windows.model import GroupKey, WindowPoint
 from tests.snapshots import raises
 from tests.telemetry.builders import NOON_NS, SECOND_NS, agents, window_point
 from tests.telemetry.openmetrics import at_s, families
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from prometheus_client import Metric
 
-    from otel_agentic.windows.model import WindowPoint
     from tests.telemetry.conftest import MakeTelemetry
 
 HOUR_NS = 3600 * SECOND_NS
@@ -36,17 +34,19 @@ def ends(count: int) -> list[int]:
 def written(path: Path, *parts: Iterable[WindowPoint], emit: EmitSettings | None = None) -> list[Metric]:
     history = OpenMetricsHistory(path, emit or EmitSettings())
     for part in parts:
-        history.add(part)
+        history.send(part)
     return families(history.finish().read_text())
 
 
 def test_what_was_computed_range_by_range_stands_family_by_family(tmp_path: Path) -> None:
     parts = [[window_point(key=key, end_ns=end_ns) for key in agents(2)] for end_ns in ends(3)]
-    found = written(tmp_path / "past.om", *parts)
-    assert [family.name for family in found] == [family_name(each) for each in names.WINDOW_INSTRUMENTS]
-    (success,) = [family for family in found if family.name == "agentic_success_ratio"]
-    seen = [(each.labels["gen_ai_agent_name"], at_s(each), each.value) for each in success.samples]
-    assert seen == [(key.agent, end_ns / SECOND_NS, 0.9) for key in agents(2) for end_ns in ends(3)]
+    written_families = written(tmp_path / "past.om", *parts)
+    assert [family.name for family in written_families] == [
+        family_name(instrument) for instrument in names.WINDOW_INSTRUMENTS
+    ]
+    (success,) = [family for family in written_families if family.name == "agentic_success_ratio"]
+    points = [(sample.labels["gen_ai_agent_name"], at_s(sample), sample.value) for sample in success.samples]
+    assert points == [(key.agent, end_ns / SECOND_NS, 0.9) for key in agents(2) for end_ns in ends(3)]
 
 
 def test_series_have_the_labels_of_a_scrape(tmp_path: Path, make_telemetry: MakeTelemetry) -> None:
@@ -55,10 +55,10 @@ def test_series_have_the_labels_of_a_scrape(tmp_path: Path, make_telemetry: Make
     _, text = telemetry.render("application/openmetrics-text;version=1.0.0")
     windows = {family_name(instrument) for instrument in names.WINDOW_INSTRUMENTS}
 
-    def series(found: Iterable[Metric]) -> set[tuple[str, str, tuple[tuple[str, str], ...], float]]:
+    def series(written_families: Iterable[Metric]) -> set[tuple[str, str, tuple[tuple[str, str], ...], float]]:
         return {
             (family.type, sample.name, tuple(sorted(sample.labels.items())), sample.value)
-            for family in found
+            for family in written_families
             if family.name in windows
             for sample in family.samples
         }
@@ -83,27 +83,27 @@ def test_adding_twice_is_adding_once_and_a_restatement_replaces(tmp_path: Path) 
 def test_a_kill_in_between_loses_nothing_that_was_added(tmp_path: Path) -> None:
     path = tmp_path / "past.om"
     killed = OpenMetricsHistory(path, EmitSettings())
-    killed.add([window_point(end_ns=ends(2)[0])])
+    killed.send([window_point(end_ns=ends(2)[0])])
     killed.close()
     assert not path.exists()
-    found = written(path, [window_point(end_ns=ends(2)[1])])
-    (coverage,) = [family for family in found if family.name == "agentic_coverage_ratio"]
+    written_families = written(path, [window_point(end_ns=ends(2)[1])])
+    (coverage,) = [family for family in written_families if family.name == "agentic_coverage_ratio"]
     assert [at_s(sample) for sample in coverage.samples] == [end_ns / SECOND_NS for end_ns in ends(2)]
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_add_says_how_many_values_there_are(tmp_path: Path) -> None:
     history = OpenMetricsHistory(tmp_path / "past.om", EmitSettings())
-    count = history.add([window_point()])
+    count = history.send([window_point()])
     text = history.finish().read_text()
     assert count == len([line for line in text.splitlines() if not line.startswith("#")])
 
 
 def test_own_labels_stand_on_every_series(tmp_path: Path) -> None:
     history = OpenMetricsHistory(tmp_path / "past.om", EmitSettings(), labels={"job": "otel-agentic"})
-    history.add([window_point()])
-    found = families(history.finish().read_text())
-    assert {sample.labels["job"] for family in found for sample in family.samples} == {"otel-agentic"}
+    history.send([window_point()])
+    written_families = families(history.finish().read_text())
+    assert {sample.labels["job"] for family in written_families for sample in family.samples} == {"otel-agentic"}
 
 
 def test_nothing_is_an_empty_file_that_readers_accept(tmp_path: Path) -> None:
@@ -113,13 +113,13 @@ def test_nothing_is_an_empty_file_that_readers_accept(tmp_path: Path) -> None:
 
 def test_the_cap_on_groups_holds_at_each_end(tmp_path: Path) -> None:
     points = [window_point(key=key) for key in agents(5)]
-    found = written(tmp_path / "past.om", points, emit=EmitSettings(max_groups=2))
-    agents_shown = {sample.labels["gen_ai_agent_name"] for family in found for sample in family.samples}
+    written_families = written(tmp_path / "past.om", points, emit=EmitSettings(max_groups=2))
+    agents_shown = {sample.labels["gen_ai_agent_name"] for family in written_families for sample in family.samples}
     assert len(agents_shown) == 2
 
 
 def test_a_scratch_file_that_is_something_else_is_named(tmp_path: Path) -> None:
-    (tmp_path / "past.om.parts").write_text("this is no database, whatever its name says")
+    (tmp_path / "past.om.parts").write_text("this is no database in spite of its name")
     with raises(
         BadInputError,
         snapshot(
@@ -134,8 +134,8 @@ def test_a_scratch_file_that_is_something_else_is_named(tmp_path: Path) -> None:
 
 def test_a_hostile_name_stays_one_label(tmp_path: Path) -> None:
     hostile = 'a"} 1 2\n# EOF\n\\n\\" \ud800 \u2028 {x="y"}'
-    found = written(tmp_path / "past.om", [window_point(key=GroupKey(agent=hostile))])
-    names_found = {sample.labels["gen_ai_agent_name"] for family in found for sample in family.samples}
+    written_families = written(tmp_path / "past.om", [window_point(key=GroupKey(agent=hostile))])
+    names_found = {sample.labels["gen_ai_agent_name"] for family in written_families for sample in family.samples}
     assert names_found == {hostile.replace("\ud800", "?")}
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,25 +17,21 @@ from otel_agentic.telemetry import names
 from otel_agentic.telemetry.alerts import rules_text
 from otel_agentic.telemetry.names import series_names
 from otel_agentic.windows.model import GroupKey
-from tests.pipeline.running import eventually
+from tests.live.running_collector import eventually
 from tests.telemetry.builders import conversation, failing_score, window_point
 from tests.telemetry.collecting import collecting, converse
 from tests.telemetry.dashboards import filled, targets
-from tests.telemetry.prometheus import needs_prometheus, prometheus
+from tests.telemetry.prometheus import Prometheus, needs_prometheus, prometheus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from otel_agentic.live.collector import LiveCollector
     from tests.telemetry.conftest import MakeTelemetry
-    from tests.telemetry.prometheus import Prometheus
 
 pytestmark = [pytest.mark.slow, needs_prometheus]
 
 #: What begins to be there only with a second scrape.
 OURS = {name for instrument in names.INSTRUMENTS for name in series_names(instrument)}
-#: What no scrape tells twice alike: time passes.
+#: Series that differ between two scrapes, because time passes.
 RESTLESS = ("agentic_ingest_", "agentic_evaluation_delay", "agentic_window_conversations")
 
 
@@ -43,9 +41,9 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveColl
     folder = tmp_path_factory.mktemp("watched")
     rules = folder / "rules.yml"
     rules.write_text(rules_text((Objective(k=1, target=0.9),), ("1h", "24h")))
-    with collecting(folder) as (live, found):
-        converse(live, found)
-        with prometheus(folder, scrape=found.admin, rules=rules) as server:
+    with collecting(folder) as (live, collector):
+        converse(live, collector)
+        with prometheus(folder, scrape=collector.admin, rules=rules) as server:
             eventually(lambda: OURS - names_in(server), set(), timeout_s=60)
             yield live, server
 
@@ -70,14 +68,14 @@ def test_it_has_every_series_of_the_table_with_the_values_of_the_scrape(
         }
 
     def stored() -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-        found = server.query('{__name__=~"agentic_.*"}')
+        series = server.query('{__name__=~"agentic_.*"}')
         return {
             (labels["__name__"], frozenset(_own(labels))): value
-            for labels, value in found
+            for labels, value in series
             if labels["__name__"] in OURS and not labels["__name__"].startswith(RESTLESS)
         }
 
-    eventually(lambda: scraped() == stored(), wanted=True, timeout_s=30)
+    eventually(lambda: scraped() == stored(), expected=True, timeout_s=30)
     assert len(stored()) > 50
 
 
@@ -96,7 +94,7 @@ def test_its_rules_are_evaluated_without_an_error_and_record_what_they_should(
     watched: tuple[LiveCollector, Prometheus],
 ) -> None:
     _, server = watched
-    eventually(lambda: len(server.query("agentic:window_conversations:pass_rate")) >= 2, wanted=True, timeout_s=30)
+    eventually(lambda: len(server.query("agentic:window_conversations:pass_rate")) >= 2, expected=True, timeout_s=30)
     eventually(lambda: {rule["health"] for rule in _rules(server)}, {"ok"}, timeout_s=30)
     assert {rule.get("lastError", "") for rule in _rules(server)} == {""}
     (rate,) = server.query('agentic:window_conversations:pass_rate{agentic_window="24h"}')
@@ -112,13 +110,13 @@ def test_its_exemplars_lead_to_the_traces_of_the_judged_conversations(
     with live.engine.store.read() as con:
         traces = {trace_id for (trace_id,) in con.execute("SELECT DISTINCT trace_id FROM turns").fetchall()}
 
-    def found(metric: str) -> set[str]:
+    def trace_ids(metric: str) -> set[str]:
         series = server.ask("query_exemplars", query=metric, start="0", end="9999999999")
-        return {exemplar["labels"]["trace_id"] for each in series for exemplar in each["exemplars"]}
+        return {exemplar["labels"]["trace_id"] for entry in series for exemplar in entry["exemplars"]}
 
-    eventually(lambda: bool(found("agentic_evaluation_conversations_total")), wanted=True, timeout_s=30)
-    assert found("agentic_evaluation_conversations_total") <= traces
-    assert found("agentic_evaluation_score_bucket") <= traces
+    eventually(lambda: bool(trace_ids("agentic_evaluation_conversations_total")), expected=True, timeout_s=30)
+    assert trace_ids("agentic_evaluation_conversations_total") <= traces
+    assert trace_ids("agentic_evaluation_score_bucket") <= traces
 
 
 HOSTILE = ["nul \0 byte", 'a"} 1 2\n# EOF\n', "\\n\\", "\r\n", "\x1b[31m", "\u2028", "\ufeff", "\x85", "\ud800", "\t"]
@@ -148,8 +146,8 @@ def test_hostile_names_break_no_scrape(tmp_path: Path, make_telemetry: MakeTelem
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     try:
         with prometheus(tmp_path, scrape=f"http://127.0.0.1:{server.server_port}") as scraping:
-            wanted = sorted(name.replace("\ud800", "?") for name in HOSTILE)
-            eventually(lambda: scraping.ask("label/gen_ai_agent_name/values"), wanted, timeout_s=30)
+            expected = sorted(name.replace("\ud800", "?") for name in HOSTILE)
+            eventually(lambda: scraping.ask("label/gen_ai_agent_name/values"), expected, timeout_s=30)
             assert [value for _, value in scraping.query("up")] == [1.0]
     finally:
         server.shutdown()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,10 +13,6 @@ from otel_agentic.config import Objective
 from otel_agentic.telemetry.alerts import rules_text
 from tests.telemetry.prometheus import needs_promtool, promtool
 from tests.telemetry.rule_series import AGENT, burning, held, interval, of_a_tag, of_version, series, tier
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 pytestmark = [pytest.mark.slow, needs_promtool]
 
@@ -71,7 +69,7 @@ CASES: dict[str, list[tuple[list[dict[str, str]], dict[int, int]]]] = {
     "AgenticTierChanged": [
         (CHANGED, {59: 0, 61: 1, 118: 1, 121: 0}),
         ([tier("ready", "1x200")], {5: 0, 100: 0}),
-        ([{**each, "series": each["series"].replace("}", ',instance="b"}')} for each in CHANGED], {61: 1}),
+        ([{**series, "series": series["series"].replace("}", ',instance="b"}')} for series in CHANGED], {61: 1}),
     ],
     "AgenticAgentSilent": [
         ([EMITTING, FELL_SILENT], {59: 0, 75: 1, 120: 0}),
@@ -174,8 +172,8 @@ def test_an_alert_tells_what_is_wrong_in_words(tmp_path: Path, rule_file: Path) 
         "description": "The whole interval of the 24h window lies below the objective.",
     }
     expected = {"exp_labels": labels, "exp_annotations": annotations}
-    told = {"eval_time": "10m", "alertname": "AgenticObjectiveBreached", "exp_alerts": [expected]}
-    test = {"interval": "1m", "input_series": interval(0.4, 0.6), "alert_rule_test": [told]}
+    alert_test = {"eval_time": "10m", "alertname": "AgenticObjectiveBreached", "exp_alerts": [expected]}
+    test = {"interval": "1m", "input_series": interval(0.4, 0.6), "alert_rule_test": [alert_test]}
     assert_of_rules(tmp_path, rule_file, [test])
 
 
@@ -212,7 +210,7 @@ def test_promtool_finds_no_fault(tmp_path: Path, objectives: tuple[Objective, ..
 
 
 def test_objectives_of_one_name_for_two_agents_keep_to_their_agents(tmp_path: Path) -> None:
-    """Each has its own alpha: what is proof to one is not to the other."""
+    """Each has its own alpha: evidence that suffices for one does not for the other."""
     two = [
         Objective(name="kept", agent=agent, target=0.9, alpha=alpha)
         for agent, alpha in (("travel", 0.001), ("shop", 0.1))
@@ -223,17 +221,17 @@ def test_objectives_of_one_name_for_two_agents_keep_to_their_agents(tmp_path: Pa
         series("agentic_slo_e_value", "400x9", agentic_objective="kept", agentic_k="1"),
         *burning("1h", "24h", 0, 25),
     ]
-    asked = 'count by (alertname) (ALERTS{alertname=~"Agentic.*Fast|Agentic.*Evidence"})'
-    firing = {"expr": asked, "eval_time": "5m"}
+    expression = 'count by (alertname) (ALERTS{alertname=~"Agentic.*Fast|Agentic.*Evidence"})'
+    firing = {"expr": expression, "eval_time": "5m"}
     fast = {"labels": '{alertname="AgenticErrorBudgetBurnFast"}', "value": 1}
     test = {"interval": "1m", "input_series": given, "promql_expr_test": [{**firing, "exp_samples": [fast]}]}
     assert_of_rules(tmp_path, rules, [test])
 
 
-def test_a_perfect_record_wakes_nobody_up_however_strict_the_objective(tmp_path: Path) -> None:
-    """Little data pulls estimates towards the middle: 25 of 25 are estimated at less than what is promised here."""
+def test_a_perfect_record_raises_no_alarm_however_strict_the_objective(tmp_path: Path) -> None:
+    """Little data pulls estimates towards the middle: 25 of 25 are estimated at less than the target."""
     rules = tmp_path / "rules.yml"
     rules.write_text(rules_text((Objective(k=3, target=0.99),), WIDTHS))
-    given = [*interval(0.65, 0.997), *(each for window in WIDTHS for each in held(window, 25, 0)), EMITTING]
-    asked = {"expr": 'ALERTS{severity!="info"}', "eval_time": "90m", "exp_samples": []}
-    assert_of_rules(tmp_path, rules, [{"interval": "1m", "input_series": given, "promql_expr_test": [asked]}])
+    given = [*interval(0.65, 0.997), *(series for window in WIDTHS for series in held(window, 25, 0)), EMITTING]
+    query = {"expr": 'ALERTS{severity!="info"}', "eval_time": "90m", "exp_samples": []}
+    assert_of_rules(tmp_path, rules, [{"interval": "1m", "input_series": given, "promql_expr_test": [query]}])

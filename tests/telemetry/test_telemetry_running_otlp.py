@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
-from otel_agentic.spans.ports import Receipt
+from otel_agentic.spans.model import Receipt
 from otel_agentic.telemetry import names
 from tests.telemetry.builders import (
     CALL_SPAN_ID,
@@ -50,9 +50,9 @@ def test_conversations_are_counted_by_outcome_reason_and_revision(telemetry: Tel
         ("fail", "wrong_answer", "restated"): 1,
         ("not_evaluated", "unmatched", "first"): 1,
     }
-    ((found, _), *_) = receiver.received.points("agentic.evaluation.conversations")
-    assert found["gen_ai.agent.name"] == "travel"
-    assert "gen_ai.conversation.id" not in found
+    ((labels, _), *_) = receiver.received.points("agentic.evaluation.conversations")
+    assert labels["gen_ai.agent.name"] == "travel"
+    assert "gen_ai.conversation.id" not in labels
 
 
 def test_counters_are_cumulative_and_monotonic(telemetry: Telemetry, receiver: HttpReceiver) -> None:
@@ -77,7 +77,7 @@ def test_scores_fall_into_buckets_of_a_tenth(telemetry: Telemetry, receiver: Htt
     metric = receiver.received.by_name()["agentic.evaluation.score"]
     assert metric.unit == "1"
     assert metric.histogram.aggregation_temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
-    points = {found["gen_ai.evaluation.name"]: point for found, point in receiver.received.points(metric.name)}
+    points = {labels["gen_ai.evaluation.name"]: point for labels, point in receiver.received.points(metric.name)}
     assert set(points) == {
         "agentic.conversation",
         "agentic.answer",
@@ -101,7 +101,7 @@ def test_what_was_not_evaluated_has_no_score(telemetry: Telemetry, receiver: Htt
 
 
 def test_tool_calls_are_counted_once_by_their_gravest_fault(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    made = (tool_call(), tool_call(name="book", position=1), tool_call(name="pay", position=2))
+    calls = (tool_call(), tool_call(name="book", position=1), tool_call(name="pay", position=2))
     faults = (
         tool_fault(kind="wrong_order"),
         tool_fault(),
@@ -109,7 +109,7 @@ def test_tool_calls_are_counted_once_by_their_gravest_fault(telemetry: Telemetry
         tool_fault(kind="spurious", tool_name="pay", actual_position=2, expected_index=None),
     )
     score = conversation_score(tools=(tool_score(outcome="fail", faults=faults),))
-    telemetry.record_score(conversation(turns=(turn(calls=made),)), score, restated=False)
+    telemetry.record_score(conversation(turns=(turn(calls=calls),)), score, restated=False)
     assert telemetry.force_flush(5.0)
     counted = receiver.received.values("agentic.evaluation.tool_calls", "gen_ai.tool.name", "agentic.tool.fault")
     assert counted == {
@@ -184,8 +184,8 @@ def test_late_spans_delays_and_open_conversations_arrive(telemetry: Telemetry, r
         assert receiver.received.values("agentic.conversations.open") == {(): open_conversations}
     assert receiver.received.values("agentic.ingest.late_spans") == {(): 3}
     metric = receiver.received.by_name()["agentic.evaluation.delay"]
-    ((found, point),) = receiver.received.points(metric.name)
-    assert (metric.unit, found, point.count, point.sum) == ("s", {"agentic.stage": "scored"}, 2, 42.0)
+    ((labels, point),) = receiver.received.points(metric.name)
+    assert (metric.unit, labels, point.count, point.sum) == ("s", {"agentic.stage": "scored"}, 2, 42.0)
 
 
 def test_every_running_metric_arrives_with_its_unit(telemetry: Telemetry, receiver: HttpReceiver) -> None:

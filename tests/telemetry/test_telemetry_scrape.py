@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -8,12 +9,10 @@ from inline_snapshot import snapshot
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from otel_agentic.spans.ports import Receipt
+from otel_agentic.spans.model import Receipt
 from tests.telemetry.builders import agents, conversation, empty_window_point, failing_score, window_point
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from prometheus_client.samples import Sample
 
     from otel_agentic.telemetry import Telemetry
@@ -74,8 +73,8 @@ def busy(make_telemetry: MakeTelemetry) -> Telemetry:
 
 
 def test_every_name_of_the_table_is_scraped_with_its_type(busy: Telemetry) -> None:
-    found = {sample.name: kind for kind, sample in _families(busy)}
-    assert {name: kind for name, kind in found.items() if name != "target_info"} == PROMETHEUS_NAMES
+    kinds = {sample.name: kind for kind, sample in _families(busy)}
+    assert {name: kind for name, kind in kinds.items() if name != "target_info"} == PROMETHEUS_NAMES
 
 
 def test_the_labels_are_the_attributes_with_underscores(busy: Telemetry) -> None:
@@ -132,8 +131,8 @@ def test_an_empty_window_gives_no_ratio(make_telemetry: MakeTelemetry) -> None:
 
 def test_a_group_that_disappears_leaves_the_scrape(make_telemetry: MakeTelemetry) -> None:
     telemetry = make_telemetry()
-    one, other = agents(2)
-    telemetry.set_windows([window_point(key=one), window_point(key=other)])
+    first, other = agents(2)
+    telemetry.set_windows([window_point(key=first), window_point(key=other)])
     assert len(_samples(telemetry, "agentic_success_ratio")) == 2
     telemetry.set_windows([window_point(key=other)])
     assert [labels["gen_ai_agent_name"] for labels, _ in _samples(telemetry, "agentic_success_ratio")] == [other.agent]

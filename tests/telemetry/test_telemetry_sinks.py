@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.errors import ConfigError
-from otel_agentic.telemetry.sinks import loggable, signal_endpoint
+from otel_agentic.telemetry.delivery import loggable, signal_endpoint
 from tests.snapshots import raises
 from tests.telemetry.builders import CALL_SPAN_ID, conversation, failing_score, window_point
 from tests.telemetry.receiver.over_grpc import grpc_receiver
@@ -79,7 +79,7 @@ def test_grpc_carries_metrics_events_and_headers(make_telemetry: MakeTelemetry) 
         assert telemetry.force_flush(5.0)
         assert server.received.values("agentic.success.ratio", "agentic.window") == {("1h",): 0.9}
         assert len(server.received.points("agentic.evaluation.conversations")) == 1
-        events = {found["gen_ai.evaluation.name"]: record for found, record in server.received.events()}
+        events = {event["gen_ai.evaluation.name"]: record for event, record in server.received.events()}
         assert events["agentic.tool.call"].span_id.hex() == CALL_SPAN_ID
         assert server.received.headers["authorization"] == "Bearer token-1"
         telemetry.shutdown(2.0)

@@ -14,7 +14,7 @@ from tests.telemetry.builders import NOON_NS, agents, empty_window_point, estima
 
 
 def _observed(*points: WindowPoint) -> dict[str, list[float]]:
-    return {name: [each.value for each in found] for name, found in observe(points).items()}
+    return {name: [observation.value for observation in observations] for name, observations in observe(points).items()}
 
 
 def test_an_undefined_estimate_gives_no_point_and_no_bounds() -> None:
@@ -43,14 +43,16 @@ def test_a_value_that_is_not_finite_gives_no_point() -> None:
 
 def test_an_estimate_of_k_beyond_the_attempts_is_left_out_and_the_others_stay() -> None:
     partly = estimates({1: Estimate(value=0.5), 3: Estimate(value=None)})
-    (found,) = observe([window_point(estimates={"bayesian": partly})])[names.PASS_AT_K.name]
-    assert found.attributes is not None
-    assert (found.value, found.attributes[names.K]) == (0.5, 1)
+    (observation,) = observe([window_point(estimates={"bayesian": partly})])[names.PASS_AT_K.name]
+    assert observation.attributes is not None
+    assert (observation.value, observation.attributes[names.K]) == (0.5, 1)
 
 
 def test_only_the_default_estimator_is_emitted() -> None:
-    found = observe([window_point()])[names.PASS_POW_K.name]
-    assert {each.attributes[names.ESTIMATOR] for each in found if each.attributes} == {"bayesian"}
+    observations = observe([window_point()])[names.PASS_POW_K.name]
+    assert {observation.attributes[names.ESTIMATOR] for observation in observations if observation.attributes} == {
+        "bayesian"
+    }
 
 
 def test_a_default_estimator_that_is_missing_gives_no_ratio() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,6 @@ from tests.telemetry.receiver.over_grpc import grpc_receiver
 from tests.telemetry.receiver.over_http import http_receiver
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from otel_agentic.telemetry import Telemetry
     from tests.telemetry.conftest import MakeTelemetry
 
@@ -49,7 +48,7 @@ def test_metrics_and_events_arrive_over_tls(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_backend_that_nobody_vouches_for_gets_nothing(
+def test_a_backend_without_a_trusted_certificate_gets_nothing(
     make_telemetry: MakeTelemetry, certificates: Certificates, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with PROTOCOLS[protocol](certificates=certificates) as server, caplog.at_level(logging.WARNING):
@@ -76,14 +75,14 @@ def test_mutual_tls_lets_in_who_shows_a_certificate_of_the_authority(
         )
         assert arrives(known)
         before = len(server.received.metrics)
-        stranger_files = {"client_cert_file": certificates.stranger, "client_key_file": certificates.stranger_key}
-        unknown: list[dict[str, Any]] = [{}, stranger_files]
+        untrusted_files = {"client_cert_file": certificates.untrusted, "client_key_file": certificates.untrusted_key}
+        unknown: list[dict[str, Any]] = [{}, untrusted_files]
         for files in unknown:
-            stranger = make_telemetry(
+            untrusted = make_telemetry(
                 server.endpoint, protocol=protocol, ca_file=certificates.ca, timeout_s=0.5, **files
             )
-            assert not arrives(stranger)
-            stranger.shutdown(0.5)
+            assert not arrives(untrusted)
+            untrusted.shutdown(0.5)
         assert len(server.received.metrics) == before
         known.shutdown(2.0)
 
@@ -91,10 +90,10 @@ def test_mutual_tls_lets_in_who_shows_a_certificate_of_the_authority(
 def test_authorities_of_the_settings_win_over_those_of_the_environment(
     make_telemetry: MakeTelemetry, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificates.stranger))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificates.untrusted))
     with http_receiver(certificates=certificates) as server:
         assert arrives(make_telemetry(server.endpoint, ca_file=certificates.ca))
-        other = make_telemetry(server.endpoint, ca_file=certificates.stranger, timeout_s=0.5)
+        other = make_telemetry(server.endpoint, ca_file=certificates.untrusted, timeout_s=0.5)
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificates.ca))
         assert not arrives(other)
 
@@ -114,18 +113,18 @@ def test_a_password_of_netrc_never_replaces_a_configured_header(
 def test_files_that_cannot_be_used_are_named_before_anything_is_sent(
     make_telemetry: MakeTelemetry, certificates: Certificates, tmp_path: Path
 ) -> None:
-    nonsense = tmp_path / "nonsense.pem"
-    nonsense.write_text("no certificate")
+    malformed = tmp_path / "malformed.pem"
+    malformed.write_text("no certificate")
     https = "https://127.0.0.1:9"
     client: dict[str, Any] = {"client_cert_file": certificates.client, "client_key_file": certificates.client_key}
-    wrong: dict[str, dict[str, Any]] = {
+    invalid: dict[str, dict[str, Any]] = {
         r"emit\.ca_file: .*missing\.pem: No such file": {"ca_file": tmp_path / "missing.pem"},
-        r"emit\.ca_file: .*nonsense\.pem: .*use a PEM file of authorities": {"ca_file": nonsense},
+        r"emit\.ca_file: .*malformed\.pem: .*use a PEM file of authorities": {"ca_file": malformed},
         r"set both or neither": {"client_cert_file": certificates.client},
-        r"client\.pem with .*stranger\.key": {**client, "client_key_file": certificates.stranger_key},
+        r"client\.pem with .*untrusted\.key": {**client, "client_key_file": certificates.untrusted_key},
         r"key without a password": {**client, "client_key_file": certificates.locked_key},
     }
-    for message, files in wrong.items():
+    for message, files in invalid.items():
         with pytest.raises(ConfigError, match=message):
             make_telemetry(https, **files)
     with raises(ConfigError, snapshot("emit.ca_file: TLS needs an endpoint that begins with https://")):

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
 from otel_agentic.telemetry import names
-from otel_agentic.telemetry.names import series_names
-
-if TYPE_CHECKING:
-    from otel_agentic.telemetry.names import Instrument
+from otel_agentic.telemetry.names import Instrument, series_names
 
 #: Of the units that Prometheus spells out, those that a metric of ours might have.
 UNITS = {"s": "seconds", "ms": "milliseconds", "By": "bytes", "%": "percent", "1": ""}
@@ -24,9 +20,9 @@ def translated(instrument: Instrument) -> str:
     if unit and unit not in words:
         words.append(unit)
     if instrument.kind in {"counter", "observable_counter"}:
-        words = [*(word for word in words if word != "total"), "total"]
+        words = [*(term for term in words if term != "total"), "total"]
     if instrument.unit == "1" and instrument.kind == "observable_gauge":
-        words = [*(word for word in words if word != "ratio"), "ratio"]
+        words = [*(term for term in words if term != "ratio"), "ratio"]
     return "_".join(words)
 
 

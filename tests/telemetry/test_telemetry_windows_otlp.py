@@ -32,10 +32,10 @@ def test_the_resource_and_scope_are_our_own(telemetry: Telemetry, receiver: Http
     telemetry.set_windows([window_point()])
     assert telemetry.force_flush(5.0)
     (resource,) = receiver.received.metrics[-1].resource_metrics
-    found = attributes(resource.resource.attributes)
-    assert found[names.SERVICE_NAME] == "otel-agentic"
-    assert found[names.SERVICE_VERSION]
-    assert found[names.SERVICE_INSTANCE_ID]
+    resource_attributes = attributes(resource.resource.attributes)
+    assert resource_attributes[names.SERVICE_NAME] == "otel-agentic"
+    assert resource_attributes[names.SERVICE_VERSION]
+    assert resource_attributes[names.SERVICE_INSTANCE_ID]
     (scope,) = resource.scope_metrics
     assert scope.scope.name == "otel_agentic"
 
@@ -52,8 +52,10 @@ def test_ratios_carry_subject_window_estimator_and_k(telemetry: Telemetry, recei
     }
     estimated = {**subject, "agentic.estimator": "bayesian"}
     received = receiver.received
-    assert [(found, point.as_double) for found, point in received.points("agentic.success.ratio")] == [(estimated, 0.9)]
-    assert [found for found, _ in received.points("agentic.coverage.ratio")] == [subject]
+    assert [(labels, point.as_double) for labels, point in received.points("agentic.success.ratio")] == [
+        (estimated, 0.9)
+    ]
+    assert [labels for labels, _ in received.points("agentic.coverage.ratio")] == [subject]
     assert received.values("agentic.pass_pow_k.ratio", "agentic.k") == {(1,): 0.9, (3,): 0.73}
     assert received.values("agentic.pass_pow_k.lower.ratio", "agentic.k") == {(1,): 0.8, (3,): 0.5}
     assert received.values("agentic.pass_at_k.upper.ratio", "agentic.k") == {(1,): 0.97, (3,): 1.0}
@@ -68,8 +70,8 @@ def test_ratios_carry_subject_window_estimator_and_k(telemetry: Telemetry, recei
 def test_unknown_keys_of_a_group_are_left_out(telemetry: Telemetry, receiver: HttpReceiver) -> None:
     telemetry.set_windows([window_point(key=GroupKey(agent="travel", tag="smoke"))])
     assert telemetry.force_flush(5.0)
-    ((found, _),) = receiver.received.points("agentic.coverage.ratio")
-    assert found == {"gen_ai.agent.name": "travel", "agentic.case.tag": "smoke", "agentic.window": "1h"}
+    ((labels, _),) = receiver.received.points("agentic.coverage.ratio")
+    assert labels == {"gen_ai.agent.name": "travel", "agentic.case.tag": "smoke", "agentic.window": "1h"}
 
 
 def test_the_tier_is_a_state_set_that_follows_the_newest_snapshot(telemetry: Telemetry, receiver: HttpReceiver) -> None:
@@ -77,7 +79,7 @@ def test_the_tier_is_a_state_set_that_follows_the_newest_snapshot(telemetry: Tel
         telemetry.set_windows([window_point(tier=tier)])
         assert telemetry.force_flush(5.0)
         states = receiver.received.values("agentic.tier.status", "agentic.tier")
-        assert states == {(each,): int(each == tier) for each in TIERS}
+        assert states == {(name,): int(name == tier) for name in TIERS}
     metric = receiver.received.by_name()["agentic.tier.status"].sum
     assert not metric.is_monotonic
     assert metric.aggregation_temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
@@ -93,10 +95,13 @@ def test_a_window_without_conversations_says_so_and_gives_no_ratio(
 
 
 def test_a_group_that_disappears_stops(telemetry: Telemetry, receiver: HttpReceiver) -> None:
-    one, other = agents(2)
-    telemetry.set_windows([window_point(key=one), window_point(key=other)])
+    first, other = agents(2)
+    telemetry.set_windows([window_point(key=first), window_point(key=other)])
     assert telemetry.force_flush(5.0)
-    assert set(receiver.received.values("agentic.success.ratio", "gen_ai.agent.name")) == {(one.agent,), (other.agent,)}
+    assert set(receiver.received.values("agentic.success.ratio", "gen_ai.agent.name")) == {
+        (first.agent,),
+        (other.agent,),
+    }
     telemetry.set_windows([window_point(key=other)])
     assert telemetry.force_flush(5.0)
     assert set(receiver.received.values("agentic.success.ratio", "gen_ai.agent.name")) == {(other.agent,)}
@@ -128,9 +133,9 @@ def test_groups_beyond_the_cap_are_dropped_whole_and_counted_once(
     for _ in range(2):  # the same two groups stay dropped: they are not counted again
         telemetry.set_windows(points)
         assert telemetry.force_flush(5.0)
-        shown = receiver.received.values("agentic.success.ratio", "gen_ai.agent.name", "agentic.window")
-        assert len({agent for agent, _ in shown}) == 3
-        assert len(shown) == 6
+        values = receiver.received.values("agentic.success.ratio", "gen_ai.agent.name", "agentic.window")
+        assert len({agent for agent, _ in values}) == 3
+        assert len(values) == 6
         assert receiver.received.values("agentic.telemetry.groups_dropped") == {(): 2}
 
 
@@ -141,13 +146,14 @@ def test_agents_that_come_and_go_never_melt_into_an_overflow_point(
     for generation in range(9):
         keys = [GroupKey(agent=f"agent-{index}", agent_version=str(generation)) for index in range(60)]
         # Tiers alone are more than the 2,000 points that the SDK would keep; rates would only take time.
-        points = [window_point(window, key=key, estimates={}) for key in keys for window in ("1h", "24h", "7d")]
+        windows = ("1h", "24h") if generation == 8 else ("24h",)
+        points = [window_point(window, key=key, estimates={}) for key in keys for window in windows]
         telemetry.set_windows(points)
         telemetry.render()
     assert telemetry.force_flush(5.0)
-    shown = receiver.received.values("agentic.tier.status", "gen_ai.agent.name", "agentic.window", "agentic.tier")
-    assert len(shown) == 60 * len(TIERS)  # once a group, of no window
-    assert {window for _, window, _ in shown} == {None}
+    values = receiver.received.values("agentic.tier.status", "gen_ai.agent.name", "agentic.window", "agentic.tier")
+    assert len(values) == 60 * len(TIERS)  # once a group, of no window
+    assert {window for _, window, _ in values} == {None}
     assert receiver.received.values("agentic.tier.status", "gen_ai.agent.version").keys() == {("8",)}
     assert b"overflow" not in telemetry.render()[1]
     assert len(telemetry._windows._known_groups) <= 2 * 60  # what the SDK remembers is thrown away in time
@@ -169,7 +175,7 @@ def test_hostile_group_names_do_not_stop_the_export(telemetry: Telemetry, receiv
     key = GroupKey(agent="broken \ud800 surrogate", service="x" * 1_000_000, environment='quote " and \n newline')
     telemetry.set_windows([window_point(key=key)])
     assert telemetry.force_flush(5.0)
-    ((found, _),) = receiver.received.points("agentic.success.ratio")
-    assert found["gen_ai.agent.name"] == "broken ? surrogate"
-    assert len(found["agentic.subject.service.name"]) == 256
+    ((labels, _),) = receiver.received.points("agentic.success.ratio")
+    assert labels["gen_ai.agent.name"] == "broken ? surrogate"
+    assert len(labels["agentic.subject.service.name"]) == 256
     assert telemetry.render()[1]

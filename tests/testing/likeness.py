@@ -1,22 +1,19 @@
-"""Which attributes stand on which spans below which others: of spans that we speak, and of real ones."""
+"""The attributes of spans and their parents: of generated spans, and of real ones."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from collectors.files import FileReader
 from otel_agentic.config import ReceiveSettings
-from otel_agentic.spans import Limits
+from otel_agentic.spans import Limits, Span
 from otel_agentic.testing import AgentRunScript, scripted_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
-    from otel_agentic.spans import Span
-
     Kind = Callable[[Span], str]
 
 #: Two parallel calls, a failing one and a sub-agent, over two turns.
@@ -44,14 +41,14 @@ def recorded(shared_dir: Path, capture: str) -> list[Span]:
 
 def keys_by_kind(spans: Iterable[Span], kind: Kind) -> Mapping[str, set[str]]:
     """Return the attributes that spans of each kind have, numbers in them left out."""
-    found: dict[str, set[str]] = defaultdict(set)
+    result: dict[str, set[str]] = defaultdict(set)
     for span in spans:
-        found[kind(span)] |= {_NUMBER.sub(".N", key) for key in span.attributes}
-    return found
+        result[kind(span)] |= {_NUMBER.sub(".N", key) for key in span.attributes}
+    return result
 
 
 def strange_keys(spoken: Iterable[Span], real: Iterable[Span], kind: Kind) -> set[tuple[str, str]]:
-    """Return (kind of span, attribute) that we speak and nobody else does."""
+    """Return (kind of span, attribute) that only our generators write."""
     known = keys_by_kind(real, kind)
     return {(name, key) for name, keys in keys_by_kind(spoken, kind).items() for key in keys - known.get(name, set())}
 

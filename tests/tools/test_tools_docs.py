@@ -1,8 +1,8 @@
-"""The checks of the documentation see what is wrong and leave alone what is right."""
+"""The checks of the documentation: broken links and invalid commands are reported, others are not."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
@@ -12,9 +12,6 @@ from tests.snapshots import passage
 from tools.check_docs import broken_links
 from tools.cli_reference import commands, reference
 from tools.shown_commands import click_problem, problem_of, shown_commands
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.group()
@@ -57,7 +54,7 @@ def secret() -> None:
         ["ingest", "--help"],
     ],
 )
-def test_a_command_that_the_tree_takes_is_no_problem(arguments: list[str]) -> None:
+def test_a_valid_command_is_no_problem(arguments: list[str]) -> None:
     assert None is click_problem(tree, arguments)
 
 
@@ -74,24 +71,24 @@ def test_a_command_that_the_tree_takes_is_no_problem(arguments: list[str]) -> No
         (["tools"], "needs a command"),
     ],
 )
-def test_a_command_that_the_tree_refuses_is_named_with_the_reason(arguments: list[str], reason: str) -> None:
+def test_an_invalid_command_is_named_with_the_reason(arguments: list[str], reason: str) -> None:
     assert reason in (click_problem(tree, arguments) or "")
 
 
-def test_only_the_first_command_of_a_pipe_and_only_our_own_are_asked() -> None:
+def test_only_the_first_command_of_a_pipe_and_only_our_own_are_checked() -> None:
     assert None is problem_of("cat spans.jsonl | less")
     assert None is problem_of("make test-slow PYTHON=python3.12 | tail")
 
 
-def test_a_make_target_that_is_not_there_is_named() -> None:
+def test_a_missing_make_target_is_named() -> None:
     assert problem_of("CI=true make breakfast") == snapshot("the Makefile has no target breakfast")
 
 
-def test_commands_outside_console_blocks_are_not_asked() -> None:
+def test_commands_outside_console_blocks_are_not_checked() -> None:
     assert [] == list(shown_commands("```text\n$ otel-agentic swallow\n```\n\n$ otel-agentic swallow\n"))
 
 
-def test_links_that_lead_nowhere_are_named_and_others_are_not(tmp_path: Path) -> None:
+def test_broken_links_are_named_and_others_are_not(tmp_path: Path) -> None:
     (tmp_path / "store.md").write_text("# Tables\n\n## `turn_scores`\n", encoding="utf-8")
     page = tmp_path / "index.md"
     page.write_text(
@@ -101,7 +98,7 @@ def test_links_that_lead_nowhere_are_named_and_others_are_not(tmp_path: Path) ->
     )
 
     assert list(broken_links(page)) == snapshot(
-        ["link to gone.md: no such file", "link to store.md#gone: no heading of that name"]
+        ["link to gone.md: no such file", "link to store.md#gone: no such heading"]
     )
 
 

@@ -1,28 +1,25 @@
-"""The page of metrics says what the evaluators say of themselves, and leaves none out."""
+"""The page of metrics describes every built-in evaluator, from its declaration."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 from inline_snapshot import snapshot
 
 from otel_agentic.config import EvaluatorSettings, Settings
-from otel_agentic.evaluators.base import Metric, Need, Target
-from otel_agentic.evaluators.failures import FailureRules
+from otel_agentic.evaluators.base import AnyEvaluator, Metric, Need, Target
 from otel_agentic.evaluators.registry import resolved
-from otel_agentic.scoring.model import NotEvaluatedReason
+from otel_agentic.evaluators.run import FailureRules
+from otel_agentic.scoring.scope import NotEvaluatedReason
 from tests.snapshots import passage
 from tools.metric_reference import NEEDS, TARGETS, evaluators, reference
 
-if TYPE_CHECKING:
-    from otel_agentic.evaluators.base import AnyEvaluator
 
-
-class Told:
-    """An evaluator of which only what it says of itself matters."""
+class Described:
+    """An evaluator with a declaration only."""
 
     version = "3"
     default = True
@@ -35,8 +32,8 @@ class Told:
             setattr(self, attribute, value)
 
 
-def page(*told: object) -> str:
-    return reference(told)  # type: ignore[arg-type]  # only what they say of themselves is read
+def page(*described: object) -> str:
+    return reference(described)  # type: ignore[arg-type]  # only the declaration is read
 
 
 def metric(**changes: Any) -> Metric:
@@ -44,7 +41,7 @@ def metric(**changes: Any) -> Metric:
         "name": "agentic.layers.routing",
         "title": "tool routing",
         "definition": "Share of calls that went to the right tool.",
-        "source": "Somebody 2025",
+        "source": "Author 2025",
         "limits": "A tool | with a bar.",
         "target": "conversation",
     }
@@ -52,10 +49,10 @@ def metric(**changes: Any) -> Metric:
 
 
 def built_in() -> list[tuple[AnyEvaluator, Metric]]:
-    return [(one, each) for one in evaluators() for each in one.metrics]
+    return [(evaluator, entry) for evaluator in evaluators() for entry in evaluator.metrics]
 
 
-def test_a_metric_is_told_with_all_that_is_known_of_it() -> None:
+def test_the_page_shows_every_field_of_a_metric() -> None:
     labels = metric(
         name="agentic.layers.verdict",
         labels=("none", "action"),
@@ -66,12 +63,12 @@ def test_a_metric_is_told_with_all_that_is_known_of_it() -> None:
         higher_is_better=None,
     )
 
-    told = page(Told("layers.routing", metric(threshold=0.8), labels))
+    text = page(Described("layers.routing", metric(threshold=0.8), labels))
 
-    assert passage(told) == snapshot(
+    assert passage(text) == snapshot(
         "| [`layers.routing`](#agenticlayersrouting) | tool routing | 0 to 1 | one a conversation | default |"
     )
-    section = told[told.index("### `agentic.layers.routing`") : told.index("### `agentic.layers.verdict`")]
+    section = text[text.index("### `agentic.layers.routing`") : text.index("### `agentic.layers.verdict`")]
     assert passage(section) == snapshot("\nShare of calls that went to the right tool.\n")
     for row in (
         "| range | 0 to 1 |",
@@ -81,12 +78,12 @@ def test_a_metric_is_told_with_all_that_is_known_of_it() -> None:
         "| needs | at least one tool call; expected calls in the case |",
         "| computed | by rule, without a model; by default |",
         "| evaluator | `layers.routing`, version 3 |",
-        "| source | Somebody 2025 |",
+        "| source | Author 2025 |",
         "| known limits | A tool \\| with a bar. |",
     ):
         assert row in section
-    assert passage(told) == snapshot("| labels | `none`, **`action`** (high) (failing in bold, with severity) |")
-    assert passage(told) == snapshot("| range | a label |\n| better | neither |")
+    assert passage(text) == snapshot("| labels | `none`, **`action`** (high) (failing in bold, with severity) |")
+    assert passage(text) == snapshot("| range | a label |\n| better | neither |")
 
 
 @pytest.mark.parametrize(
@@ -100,33 +97,38 @@ def test_a_metric_is_told_with_all_that_is_known_of_it() -> None:
         ({}, "| threshold | none: no value is a failure by itself |"),
     ],
 )
-def test_ranges_and_thresholds_are_told_in_words(changes: dict[str, Any], expected: str) -> None:
-    assert expected in page(Told("layers.routing", metric(**changes)))
+def test_ranges_and_thresholds_are_written_out(changes: dict[str, Any], expected: str) -> None:
+    assert expected in page(Described("layers.routing", metric(**changes)))
 
 
-def test_what_asks_a_judge_and_what_reads_others_is_told_so() -> None:
-    judged = Told("agentest.help", metric(name="agentic.agentest.help"), default=False, ask=None, needs={"judge"})
-    reads = Told("operations.per_success", metric(name="agentic.operations.per"), reads=("agentic.operations.cost",))
+def test_the_page_marks_evaluators_that_ask_a_judge_or_read_other_scores() -> None:
+    with_judge = Described(
+        "agentest.help", metric(name="agentic.agentest.help"), default=False, ask=None, needs={"judge"}
+    )
+    reads = Described(
+        "operations.per_success", metric(name="agentic.operations.per"), reads=("agentic.operations.cost",)
+    )
 
-    told = page(reads, judged)
+    text = page(reads, with_judge)
 
-    assert passage(told) == snapshot("| needs | scores of `agentic.operations.cost` |")
-    assert passage(told) == snapshot("| computed | a judge is asked; when chosen by name |")
-    assert passage(told) == snapshot("| needs | a judge that is a model |")
+    assert passage(text) == snapshot("| needs | scores of `agentic.operations.cost` |")
+    assert passage(text) == snapshot("| computed | a judge is asked; when chosen by name |")
+    assert passage(text) == snapshot("| needs | a judge that is a model |")
 
 
-def test_what_one_metric_needs_beyond_its_evaluator_is_told_of_that_one_alone() -> None:
+def test_a_need_of_one_metric_is_shown_for_that_metric_only() -> None:
     both = metric(needs=frozenset({"arguments"})), metric(name="agentic.layers.other")
     group = metric(name="agentic.operations.per", target="group", needs=frozenset({"score", "prices"}))
 
-    told = page(
-        Told("layers.routing", *both), Told("operations.per", group, reads=("agentic.operations.cost",), needs=())
+    text = page(
+        Described("layers.routing", *both),
+        Described("operations.per", group, reads=("agentic.operations.cost",), needs=()),
     )
 
     calls = "at least one tool call; {}expected calls in the case"
-    assert 1 == told.count(f"| needs | {calls.format('arguments of the calls recorded; ')} |")
-    assert 1 == told.count(f"| needs | {calls.format('')} |")
-    assert passage(told) == snapshot(
+    assert 1 == text.count(f"| needs | {calls.format('arguments of the calls recorded; ')} |")
+    assert 1 == text.count(f"| needs | {calls.format('')} |")
+    assert passage(text) == snapshot(
         "| needs | a price for the model (`evaluators.prices`); the outcome of the conversation |"
     )
 
@@ -142,19 +144,19 @@ def test_what_one_metric_needs_beyond_its_evaluator_is_told_of_that_one_alone() 
         ("latency_p50", ("at least one turn",)),
     ],
 )
-def test_a_reader_of_one_entry_knows_what_it_takes(name: str, needs: tuple[str, ...]) -> None:
+def test_an_entry_lists_all_needs_of_its_metric(name: str, needs: tuple[str, ...]) -> None:
     (row,) = re.findall(rf"### `agentic\.\w+\.{name}`\n.*?\| needs \| (.*?) \|", reference(evaluators()), re.DOTALL)
     assert [] == [need for need in needs if need not in row]
 
 
-def test_a_metric_that_gives_labels_alone_has_no_range() -> None:
+def test_a_metric_that_has_only_labels_has_no_range() -> None:
     alone = ("layers.verdict", "layers.state_changes", "agentest.agent_behavior_failure", "tool_call_behavior_failure")
-    ranges = {each.name: (each.low, each.high) for _, each in built_in() if each.name.endswith(alone)}
+    ranges = {entry.name: (entry.low, entry.high) for _, entry in built_in() if entry.name.endswith(alone)}
     assert [(None, None)] * len(alone) == list(ranges.values())
 
 
-def test_a_family_of_nobody_comes_with_its_own_name() -> None:
-    assert "## manners\n" in page(Told("manners.polite", metric(name="agentic.manners.polite")))
+def test_an_unknown_family_has_its_name_as_title() -> None:
+    assert "## manners\n" in page(Described("manners.polite", metric(name="agentic.manners.polite")))
 
 
 def test_there_are_words_for_every_need_and_every_target() -> None:
@@ -162,36 +164,38 @@ def test_there_are_words_for_every_need_and_every_target() -> None:
     assert set(get_args(Target)) == set(TARGETS)
 
 
-def test_every_reason_why_there_is_no_score_is_told() -> None:
-    told = reference(())
-    assert [] == [reason for reason in get_args(NotEvaluatedReason) if f"`{reason}`" not in told]
+def test_the_page_explains_every_reason_for_a_missing_score() -> None:
+    text = reference(())
+    assert [] == [reason for reason in get_args(NotEvaluatedReason) if f"`{reason}`" not in text]
 
 
-def test_every_built_in_metric_says_what_it_is_where_it_comes_from_and_what_it_cannot() -> None:
+def test_every_built_in_metric_has_a_definition_source_and_limits() -> None:
     lacking = [
-        f"{each.name}: {field}"
-        for _, each in built_in()
+        f"{entry.name}: {field}"
+        for _, entry in built_in()
         for field in ("title", "definition", "source", "limits")
-        if not getattr(each, field).strip()
+        if not getattr(entry, field).strip()
     ]
     assert [] == lacking
 
 
-def test_every_built_in_metric_stands_on_the_page_once_with_its_evaluator() -> None:
-    told = reference(evaluators())
-    assert [] == [each.name for _, each in built_in() if told.count(f"\n### `{each.name}`\n") != 1]
+def test_every_built_in_metric_is_on_the_page_once_with_its_evaluator() -> None:
+    text = reference(evaluators())
+    assert [] == [entry.name for _, entry in built_in() if text.count(f"\n### `{entry.name}`\n") != 1]
     assert [] == [
-        one.name for one, _ in built_in() if f"| evaluator | `{one.name}`, version {one.version} |" not in told
+        evaluator.name
+        for evaluator, _ in built_in()
+        if f"| evaluator | `{evaluator.name}`, version {evaluator.version} |" not in text
     ]
 
 
-def test_the_settings_and_names_that_the_page_shows_are_taken() -> None:
-    told, built = reference(evaluators()), evaluators()
-    blocks = re.findall(r"```toml\n(.*?)```", told, re.DOTALL)
+def test_the_settings_and_names_on_the_page_are_accepted() -> None:
+    text, built = reference(evaluators()), evaluators()
+    blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     assert len(blocks) == 3
     for block in blocks:
         settings: EvaluatorSettings = Settings.model_validate(tomllib.loads(block)).evaluators
-        FailureRules([each for _, each in built_in()], settings)  # raises where a name is unknown
+        FailureRules([entry for _, entry in built_in()], settings)  # raises where a name is unknown
         assert resolved(settings.metrics, built)
-    for names in re.findall(r"--metrics? (\S+)", told):
+    for names in re.findall(r"--metrics? (\S+)", text):
         assert resolved(names.split(","), built)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
@@ -11,9 +11,6 @@ from inline_snapshot import snapshot
 from tests.snapshots import opening
 from tools.check_requirements import problems
 from tools.generated import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The page of the DuckDB file says all that is in it."""
+"""The page of the DuckDB file describes all its tables, views and columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_every_table_view_and_column_is_commented() -> None:
     assert [] == uncommented(schema())
 
 
-def test_what_nobody_commented_is_named() -> None:
+def test_tables_and_columns_without_a_comment_are_named() -> None:
     columns = (Column(name="query", type="VARCHAR", nullable=True, comment=None),)
     table = Relation(name="turns", comment="a turn", columns=columns)
     view = Relation(name="v_turns", comment=None, columns=())
@@ -28,11 +28,11 @@ def test_a_comment_with_a_bar_or_a_line_break_stays_one_cell() -> None:
     assert "| `n` | INTEGER | a\\|b c |" in page
 
 
-def test_a_page_that_is_not_current_is_named_with_what_differs() -> None:
-    wanted = PAGE.read_text(encoding="utf-8") + "one more line\n"
+def test_a_page_that_is_not_current_is_named_with_the_difference() -> None:
+    expected = PAGE.read_text(encoding="utf-8") + "one more line\n"
 
-    found = stale(PAGE, wanted)
+    difference = stale(PAGE, expected)
 
-    assert found is not None
-    assert opening(found) == snapshot("docs/store.md is not current; run `make docs`")
-    assert "+one more line" in found
+    assert difference is not None
+    assert opening(difference) == snapshot("docs/store.md is not current; run `make docs`")
+    assert "+one more line" in difference

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from tools import check_words
 from tools.check_words import WORDS, check_markdown, check_python, load_rules, main
 
 RULES = load_rules()
@@ -75,10 +77,16 @@ def test_a_page_is_checked_without_its_code() -> None:
 
 def test_an_exemption_holds_in_its_files_only() -> None:
     assert found_in("otel_agentic/stats/compare.py", "means = 1") == []
-    assert [word for _, word in found_in("otel_agentic/live/means.py", "")] == ["name `means`"]
+    assert [finding for _, finding in found_in("otel_agentic/live/means.py", "")] == ["name `means`"]
 
 
-def test_the_exit_code_and_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_and_the_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(WORDS)]) == 0, "a file that is neither Python nor Markdown is not checked"
-    assert main(["--count", "tests/tools/test_tools_words.py"]) == 1
-    assert re.search(r"^ +\d+ tests/tools$", capsys.readouterr().out, re.MULTILINE)
+    monkeypatch.setattr(check_words, "ROOT", tmp_path)
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "page.md"
+    page.write_text("It tells a rate.\n", encoding="utf-8")
+    assert main(["--count", str(page)]) == 1
+    assert re.search(r"^ +1 docs/page\.md$", capsys.readouterr().out, re.MULTILINE)

@@ -20,7 +20,7 @@ def cases_of(document: Document) -> list[dict[str, Any]]:
     return [{**record_of(case), "dataset": case.dataset} for case in document.require()]
 
 
-def one(document: Document) -> dict[str, Any]:
+def only_case(document: Document) -> dict[str, Any]:
     (case,) = cases_of(document)
     return case
 
@@ -29,5 +29,5 @@ def lost(document: Document) -> list[str]:
     return [loss.field for loss in document.losses]
 
 
-def made(call: ToolCall) -> tuple[Any, ...]:
+def call_fields(call: ToolCall) -> tuple[Any, ...]:
     return (call.name, call.arguments, call.step, call.result if call.result_captured else "not captured")

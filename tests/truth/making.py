@@ -1,4 +1,4 @@
-"""Strategies of cases: everything that the case format can say, and what each foreign format can hold of it."""
+"""Strategies of cases: everything that the case format can express, and the part of it that each foreign format can hold."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def records() -> st.SearchStrategy[dict[str, Any]]:
     """A case, as a record."""
     weights = st.dictionaries(
         st.sampled_from(["selection", "parameters", "sequence", "utilization"]), RATIOS, min_size=1, max_size=2
-    ).filter(lambda found: sum(found.values()) > 0)
+    ).filter(lambda result: sum(result.values()) > 0)
     return st.builds(
         lambda identity, rest: {**identity, **rest},
         st.fixed_dictionaries({"case_id": NAMES, "dataset": st.sampled_from(["default", "airline"])}),

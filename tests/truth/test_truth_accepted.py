@@ -65,8 +65,8 @@ def test_an_answer_that_is_none_is_refused_in_one_sentence_that_says_what_is_all
 )
 def test_a_cell_of_csv_is_a_list_where_it_is_a_json_list_of_texts(cell: str, accepted: tuple[str, ...]) -> None:
     quoted = cell.replace('"', '""')
-    (found,) = read_document("f.csv", f'case_id,query,answer\na,q,"{quoted}"\n').require()
-    assert found.turns[0].accepted_answers == accepted
+    (result,) = read_document("f.csv", f'case_id,query,answer\na,q,"{quoted}"\n').require()
+    assert result.turns[0].accepted_answers == accepted
 
 
 def test_a_list_with_something_else_than_texts_names_the_column_and_the_line() -> None:
@@ -76,5 +76,5 @@ def test_a_list_with_something_else_than_texts_names_the_column_and_the_line() -
 
 def test_an_outcome_style_case_takes_a_list_and_numbers_in_it() -> None:
     text = '[{"id": "a", "input": "2+2?", "expected_outcome": {"answer": ["four", 4]}}]'
-    (found,) = read_document("f.json", text).require()
-    assert found.turns[0].accepted_answers == ("four", "4")
+    (result,) = read_document("f.json", text).require()
+    assert result.turns[0].accepted_answers == ("four", "4")

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -10,9 +11,6 @@ from otel_agentic import truth
 from otel_agentic.errors import CaseError
 from otel_agentic.truth import Case, parse_cases, read_cases
 from tests.snapshots import raises
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def problems_of(*cases: Any) -> list[str]:
@@ -106,7 +104,7 @@ EXPECTATION = "alternatives, calls, extra_calls, forbidden, order"
         ),
     ],
 )
-def test_a_bad_case_is_told_with_file_line_field_and_what_is_allowed(case: Any, problem: str) -> None:
+def test_an_invalid_case_is_reported_with_file_line_field_and_allowed_values(case: Any, problem: str) -> None:
     assert problems_of(case) == [f"cases.jsonl:1: {problem}"]
 
 
@@ -115,8 +113,8 @@ def test_a_parameter_called_like_a_field_is_no_field() -> None:
 
 
 def test_a_line_that_is_not_json_says_where() -> None:
-    found = parse_cases("cases.jsonl", "{nope")
-    assert found.problems == snapshot(
+    result = parse_cases("cases.jsonl", "{nope")
+    assert result.problems == snapshot(
         (
             (
                 "cases.jsonl:1: not JSON: Expecting property name enclosed in double quotes at column 2; "
@@ -127,16 +125,16 @@ def test_a_line_that_is_not_json_says_where() -> None:
 
 
 def test_all_problems_of_a_file_are_collected_and_the_good_cases_kept() -> None:
-    found = parse_cases("c.jsonl", '{"case_id": 1, "agent": 2}\n\n{"case_id": "good"}\n{"case": "x"}\n')
-    assert [case.case_id for case in found.cases] == ["good"]
-    assert [problem.split(" ")[0] for problem in found.problems] == [
+    result = parse_cases("c.jsonl", '{"case_id": 1, "agent": 2}\n\n{"case_id": "good"}\n{"case": "x"}\n')
+    assert [case.case_id for case in result.cases] == ["good"]
+    assert [problem.split(" ")[0] for problem in result.problems] == [
         "c.jsonl:1:",
         "c.jsonl:1:",
         "c.jsonl:4:",
         "c.jsonl:4:",
     ]
     with pytest.raises(CaseError, match=r"c\.jsonl:1: case_id"):
-        found.require()
+        result.require()
 
 
 def test_a_case_id_that_stands_twice_in_a_dataset_names_both_lines() -> None:
@@ -153,8 +151,8 @@ def test_a_case_without_a_dataset_belongs_to_the_one_called_like_the_file() -> N
 
 
 def test_a_line_separator_inside_a_text_does_not_end_the_line() -> None:
-    found = parse_cases("c.jsonl", '\ufeff{"case_id": "a", "goal": "one\u2028two"}')
-    assert found.require()[0].goal == "one\u2028two"
+    result = parse_cases("c.jsonl", '\ufeff{"case_id": "a", "goal": "one\u2028two"}')
+    assert result.require()[0].goal == "one\u2028two"
 
 
 def test_files_that_cannot_be_read_are_case_errors(tmp_path: Path) -> None:
@@ -169,7 +167,7 @@ def version(**fields: Any) -> str:
     return Case.model_validate_json(json.dumps({"case_id": "a", **fields})).version
 
 
-def test_the_version_is_the_content_whatever_the_spelling() -> None:
+def test_the_version_depends_on_the_content_in_any_notation() -> None:
     assert version(tags=[], effects={"a": "read", "b": "write"}) == version(effects={"b": "write", "a": "read"})
     assert version() != version(goal="x")
     assert version(tools={"calls": [{"tool_name": "x", "parameters": {"big": 10**30}}]}) != version()

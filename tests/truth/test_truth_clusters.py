@@ -18,8 +18,8 @@ def opening(name: str, query: str | None, *, at: int = 0, agent: str | None = "m
     return Opening(environment="", conversation_id=name, agent=agent, query=query, ended_ns=at)
 
 
-def test_the_same_question_is_one_cluster_whatever_its_figures_and_wording() -> None:
-    found = cluster(
+def test_the_same_question_is_one_cluster_with_any_figures_and_wording() -> None:
+    result = cluster(
         [
             opening("c1", "Where is my order A1?", at=1, agent="mesa"),
             opening("c2", "where is my order B-22", at=4, agent="mesa"),
@@ -28,7 +28,7 @@ def test_the_same_question_is_one_cluster_whatever_its_figures_and_wording() -> 
         ]
     )
 
-    first, second = found
+    first, second = result
     assert (first.query, first.size, first.share, first.agents) == snapshot(
         ("where is my order B-22", 3, 0.75, ("mesa", "bot"))
     )
@@ -37,24 +37,24 @@ def test_the_same_question_is_one_cluster_whatever_its_figures_and_wording() -> 
 
 
 def test_conversations_without_a_query_are_a_cluster_of_their_own() -> None:
-    found = cluster([opening("c1", None), opening("c2", None, at=2), opening("c3", "?")])
+    result = cluster([opening("c1", None), opening("c2", None, at=2), opening("c3", "?")])
 
-    assert [(None, 3)] == [(one.query and None, one.size) for one in found]
+    assert [(None, 3)] == [(item.query and None, item.size) for item in result]
     assert [] == cluster([])
 
 
 def test_an_unlike_question_stands_alone() -> None:
     queries = ["I want to cancel my flight", "I want to cancel my order", "How is the weather?", "你好"]
-    found = cluster(opening(query, query) for query in queries)
+    result = cluster(opening(query, query) for query in queries)
 
-    assert [1, 1, 1, 1] == [one.size for one in found]
+    assert [1, 1, 1, 1] == [item.size for item in result]
 
 
 def test_a_long_paste_after_the_question_does_not_matter() -> None:
-    question = " ".join(f"word{'x' * place}" for place in range(20))
-    found = cluster([opening("c1", f"{question} one"), opening("c2", f"{question} {'other ' * 5000}")])
+    question = " ".join(f"word{'x' * index}" for index in range(20))
+    result = cluster([opening("c1", f"{question} one"), opening("c2", f"{question} {'other ' * 5000}")])
 
-    assert [2] == [one.size for one in found]
+    assert [2] == [item.size for item in result]
 
 
 QUERIES = st.none() | st.lists(st.sampled_from(["cancel", "my", "flight", "order", "A1", "now"]), max_size=6).map(
@@ -66,14 +66,14 @@ QUERIES = st.none() | st.lists(st.sampled_from(["cancel", "my", "flight", "order
 def test_every_conversation_is_in_one_cluster_and_their_order_does_not_matter(
     queries: list[str | None], shuffler: random.Random
 ) -> None:
-    openings = [opening(f"c{place}", query, at=place % 3) for place, query in enumerate(queries)]
+    openings = [opening(f"c{index}", query, at=index % 3) for index, query in enumerate(queries)]
     shuffled = list(openings)
     shuffler.shuffle(shuffled)
 
-    found = cluster(openings)
+    result = cluster(openings)
 
-    assert found == cluster(shuffled)
-    assert len(openings) == sum(one.size for one in found)
-    assert [one.size for one in found] == sorted((one.size for one in found), reverse=True)
-    assert all(one.example in openings and one.example.query == one.query for one in found)
-    assert abs(sum(one.share for one in found) - 1) < 1e-9
+    assert result == cluster(shuffled)
+    assert len(openings) == sum(item.size for item in result)
+    assert [item.size for item in result] == sorted((item.size for item in result), reverse=True)
+    assert all(item.example in openings and item.example.query == item.query for item in result)
+    assert abs(sum(item.share for item in result) - 1) < 1e-9

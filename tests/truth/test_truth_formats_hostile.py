@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +14,6 @@ from otel_agentic.errors import CaseError, TooLargeError
 from otel_agentic.truth import load, parse_labels, read_cases
 from otel_agentic.truth.formats import FORMATS, Document, read_document, read_rows
 from tests.snapshots import raises
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 #: Fields by which formats are known, and others.
 KEYS = (
@@ -46,10 +42,10 @@ def names(document: Document) -> list[str]:
         ("d.csv", "case_id,goal\na," + "x" * 200_000, None),
     ],
 )
-def test_a_text_that_is_built_to_break_is_told(name: str, text: str, problem: str | None) -> None:
-    (found,) = read_document(name, text).problems
-    assert found.startswith(problem or f"{name}:2: ")
-    assert len(found) < 300
+def test_a_text_that_is_built_to_break_the_reader_is_reported(name: str, text: str, problem: str | None) -> None:
+    (result,) = read_document(name, text).problems
+    assert result.startswith(problem or f"{name}:2: ")
+    assert len(result) < 300
 
 
 def test_aliases_of_aliases_are_given_up_early() -> None:
@@ -64,9 +60,9 @@ def test_aliases_of_aliases_are_given_up_early() -> None:
 
 def test_a_deep_value_costs_its_own_case_only() -> None:
     deep = '{"case_id": "a", "expected_state": ' + '{"a":' * 200 + "1" + "}" * 200 + "}"
-    found = read_document("c.jsonl", f'{deep}\n{{"case_id": "b"}}\n{{"case_id": "c", "goal": {"[" * 100_000}\n')
-    assert ["b"] == names(found)
-    assert found.problems == snapshot(
+    result = read_document("c.jsonl", f'{deep}\n{{"case_id": "b"}}\n{{"case_id": "c", "goal": {"[" * 100_000}\n')
+    assert ["b"] == names(result)
+    assert result.problems == snapshot(
         (
             "c.jsonl:1: expected_state.a.a: nested deeper than 128 levels; no case needs that",
             "c.jsonl:3: not JSON: nested too deep to be read; no case needs that; a line holds one case as a JSON object",
@@ -74,7 +70,7 @@ def test_a_deep_value_costs_its_own_case_only() -> None:
     )
 
 
-def test_numbers_that_cannot_be_held_are_told_not_rounded() -> None:
+def test_numbers_out_of_range_are_reported_not_rounded() -> None:
     text = f'{{"case_id": "a", "outputs": [{"9" * 5000}]}}\n{{"case_id": "b", "outputs": [1e999]}}'
     assert read_document("c.jsonl", text).problems == snapshot(
         (
@@ -84,7 +80,7 @@ def test_numbers_that_cannot_be_held_are_told_not_rounded() -> None:
     )
 
 
-def test_numbers_of_a_table_that_are_none_are_told_too() -> None:
+def test_invalid_numbers_of_a_table_are_reported_too() -> None:
     row = {"user_input": "x", "reference_tool_calls": [{"name": "a", "args": {"x": float("nan")}}]}
     assert read_rows("r.parquet", list(row), [(1, row)]).problems == snapshot(
         ("r.parquet:row 1: reference_tool_calls.0.args.x: nan is not JSON; leave the field out or give a number",)
@@ -95,11 +91,11 @@ def test_numbers_of_a_table_that_are_none_are_told_too() -> None:
     )
 
 
-def test_half_a_character_is_told_and_a_whole_one_is_read() -> None:
+def test_half_of_a_surrogate_pair_is_reported_and_a_complete_one_is_read() -> None:
     text = '{"case_id": "a", "goal": "\\ud800"}\n{"case_id": "b", "goal": "\\ud83d\\ude00"}'
-    found = read_document("c.jsonl", text)
-    assert ["\U0001f600"] == [case.goal for case in found.cases]
-    assert found.problems == snapshot(("c.jsonl:1: goal: half of a surrogate pair in the text; it is no character",))
+    result = read_document("c.jsonl", text)
+    assert ["\U0001f600"] == [case.goal for case in result.cases]
+    assert result.problems == snapshot(("c.jsonl:1: goal: half of a surrogate pair in the text; it is no character",))
 
 
 def test_a_nul_character_is_a_damaged_file_and_its_escape_is_a_text() -> None:
@@ -121,7 +117,7 @@ def test_an_empty_file_holds_no_cases(name: str) -> None:
     assert ((), ()) == (read_document(name, "\n").cases, read_document(name, "\n").problems)
 
 
-def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf_8_are_reported(tmp_path: Path) -> None:
     (tmp_path / "wide.jsonl").write_bytes('{"case_id": "a"}'.encode("utf-16"))
     with raises(CaseError, snapshot("wide.jsonl: byte 0 is not UTF-8; save it as UTF-8")):
         read_cases(tmp_path / "wide.jsonl")
@@ -134,11 +130,11 @@ def test_a_file_that_no_person_wrote_is_too_large(tmp_path: Path, monkeypatch: p
         read_cases(tmp_path / "big.jsonl")
 
 
-def test_of_very_many_problems_the_first_are_told() -> None:
+def test_of_very_many_problems_the_first_are_reported() -> None:
     with pytest.raises(CaseError) as raised:
         read_document("c.jsonl", '{"case_id": 1}\n' * 1500).require()
-    told = str(raised.value).split("\n")
-    assert (len(told), told[-1]) == snapshot((1001, "… and 500 more problems"))
+    message = str(raised.value).split("\n")
+    assert (len(message), message[-1]) == snapshot((1001, "… and 500 more problems"))
 
 
 @given(
@@ -159,9 +155,9 @@ def test_of_very_many_problems_the_first_are_told() -> None:
     form=st.none() | st.sampled_from(sorted(FORMATS.keys() - {"parquet"})),
 )
 def test_no_text_raises(text: str, name: str, form: str | None) -> None:
-    found = read_document(name, text, form)
-    assert all(problem.startswith(name) for problem in found.problems)
-    assert all(case.case_id for case in found.cases)
+    result = read_document(name, text, form)
+    assert all(problem.startswith(name) for problem in result.problems)
+    assert all(case.case_id for case in result.cases)
 
 
 @settings(max_examples=60)

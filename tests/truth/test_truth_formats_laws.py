@@ -1,4 +1,4 @@
-"""Files of cases give back what they can hold, and what they cannot is told."""
+"""Files of cases return the fields that they can hold, and the others are reported as losses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOSSLESS = {"native", "yaml"}
 
 
 def there_and_back(given_cases: list[Case], name: str) -> tuple[Document, tuple[Loss, ...]]:
-    """What a file of the cases holds, and what is said to be lost."""
+    """Return the content of a file of the cases, and the reported losses."""
     if name == "parquet":
         table = write_rows(given_cases)
         return read_rows("", COLUMNS, list(enumerate(table.rows, start=1)), name), table.losses
@@ -31,15 +31,15 @@ def there_and_back(given_cases: list[Case], name: str) -> tuple[Document, tuple[
 
 
 def with_lost(back: Case, case: Case, losses: list[Loss]) -> dict[str, Any]:
-    """What came back, with the lost fields as they were; each of them must have differed."""
-    one, other = case.model_dump(mode="json"), copy.deepcopy(back.model_dump(mode="json"))
+    """Return the case read again, with the lost fields as they were; each of them must have differed."""
+    first, other = case.model_dump(mode="json"), copy.deepcopy(back.model_dump(mode="json"))
     for loss in losses:
-        source, target = one, other
+        source, target = first, other
         *way, last = way_of(loss.field)
         for part in way:
             source, target = source[part], target[part]
-        kept = target.pop(last, ABSENT)
-        assert repr(source.get(last, ABSENT)) != repr(kept), loss
+        retained = target.pop(last, ABSENT)
+        assert repr(source.get(last, ABSENT)) != repr(retained), loss
         if last in source:
             target[last] = source[last]
     return other
@@ -57,7 +57,7 @@ def way_of(field: str) -> list[Any]:
     return way
 
 
-@settings(max_examples=80)
+@settings(max_examples=settings().max_examples // 2)
 @given(given_cases=cases())
 def test_the_losses_are_exactly_the_fields_that_differ(given_cases: list[Case]) -> None:
     for name in FORMATS:
@@ -65,11 +65,11 @@ def test_the_losses_are_exactly_the_fields_that_differ(given_cases: list[Case]) 
         assert () == back.problems, name
         assert all(loss.reason for loss in losses)
         assert not (losses and name in LOSSLESS)
-        found = {case.key: case for case in back.cases}
+        result = {case.key: case for case in back.cases}
         for case in given_cases:
             lost = [loss for loss in losses if (loss.dataset, loss.case_id) == case.key]
-            if case.key in found:
-                assert case.model_dump(mode="json") == with_lost(found[case.key], case, lost)
+            if case.key in result:
+                assert case.model_dump(mode="json") == with_lost(result[case.key], case, lost)
             else:
                 assert [""] == [loss.field for loss in lost]
 
@@ -113,7 +113,7 @@ DIALOGUE = st.builds(
     CALLED,
 )
 OUTCOME = st.builds(
-    lambda one, rest: {**one, **rest},
+    lambda item, rest: {**item, **rest},
     of(turns=st.just([]) | optional(query=NAMES, answer=ANSWERS).filter(bool).map(lambda turn: [turn])),
     optional(
         notes=TEXTS,
@@ -129,7 +129,7 @@ OUTCOME = st.builds(
     ),
 )
 ADK = st.builds(
-    lambda one, state: {**one, **state},
+    lambda item, state: {**item, **state},
     of(turns=turns_of(query=TEXTS, answer=NAMES, tools=expectation(LITERAL, order="exact")))
     | of(turns=of(query=TEXTS).map(lambda turn: [turn]), goal=TEXTS),
     optional(expected_state=st.dictionaries(TEXTS, VALUES, min_size=1, max_size=2)),
@@ -164,14 +164,14 @@ FLAT = of(
         ("tau-bench", TAU_BENCH),
     ],
 )
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 @given(data=st.data())
 def test_what_a_format_can_hold_comes_back_as_it_was(
     name: str, holds: st.SearchStrategy[dict[str, Any]], data: st.DataObject
 ) -> None:
     identity = of(case_id=st.sampled_from(["a", "007", "x/y"]), dataset=st.sampled_from(["airline", "shop"]))
     listed = st.lists(
-        st.builds(lambda one, other: case_of({**one, **other}), identity, holds),
+        st.builds(lambda first, other: case_of({**first, **other}), identity, holds),
         max_size=2,
         unique_by=lambda case: case.key,
     )

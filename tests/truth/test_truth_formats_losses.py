@@ -1,4 +1,4 @@
-"""What an export to another tool holds, and what it is said to lose."""
+"""The content of an export to another tool, and the losses that it reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from otel_agentic.truth.formats import read_document, write_document
 from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, ToolExpectation
 
-WHOLE = Case(
+COMPLETE = Case(
     case_id="a",
     dataset="d",
     turns=(
@@ -42,11 +42,11 @@ WHOLE = Case(
     ],
 )
 def test_what_a_format_cannot_hold_is_named(name: str, fields: list[str]) -> None:
-    assert fields == [loss.field for loss in write_document([WHOLE], name).losses]
+    assert fields == [loss.field for loss in write_document([COMPLETE], name).losses]
 
 
 @pytest.mark.parametrize(
-    ("name", "kept", "lost"),
+    ("name", "retained", "lost"),
     [
         *((name, ("Hello", "Hi there"), []) for name in ("native", "yaml", "csv", "outcome")),
         *((name, ("Hello",), ["turns.0.answer"]) for name in ("fair-forge", "ragas", "adk")),
@@ -54,26 +54,26 @@ def test_what_a_format_cannot_hold_is_named(name: str, fields: list[str]) -> Non
     ],
 )
 def test_accepted_answers_come_back_or_the_first_one_does_and_the_loss_is_named(
-    name: str, kept: tuple[str, ...], lost: list[str]
+    name: str, retained: tuple[str, ...], lost: list[str]
 ) -> None:
     case = Case(case_id="a", dataset="d", turns=(CaseTurn(query="Hi", answer=("Hello", "Hi there")),))
     written = write_document([case], name)
     (back,) = read_document("", written.text, name).cases
-    assert kept == tuple(answer for turn in back.turns for answer in turn.accepted_answers)
+    assert retained == tuple(answer for turn in back.turns for answer in turn.accepted_answers)
     assert lost == [loss.field for loss in written.losses if loss.field.startswith("turns")]
 
 
 def test_a_pattern_is_not_passed_off_as_an_argument_nor_an_optional_call_as_a_required_one() -> None:
-    (exported,) = json.loads(write_document([WHOLE], "fair-forge").text)
+    (exported,) = json.loads(write_document([COMPLETE], "fair-forge").text)
     assert [{"tool_name": "get_it", "parameters": {"n": 1}}] == exported["conversation"][0]["ground_truth_agentic"][
         "expected_tools"
     ]
 
 
 def test_calls_expected_of_turns_go_to_the_conversation_where_a_format_has_only_that() -> None:
-    row = json.loads(write_document([WHOLE], "ragas").text)
+    row = json.loads(write_document([COMPLETE], "ragas").text)
     assert [{"name": "get_it", "args": {"n": 1}}] == row["reference_tool_calls"]
-    (task,) = json.loads(write_document([WHOLE], "tau-bench").text)
+    (task,) = json.loads(write_document([COMPLETE], "tau-bench").text)
     assert [{"name": "get_it", "kwargs": {"n": 1}}] == task["actions"]
 
 

@@ -1,4 +1,4 @@
-"""Cases in JSON, YAML and CSV: what is read, and what is said of what is not."""
+"""Cases in JSON, YAML and CSV: valid records are read, invalid ones reported."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_look_decides_between_json_lines_and_a_document() -> None:
 
 
 def test_problems_of_a_json_document_have_the_line_of_the_field() -> None:
-    found = read(
+    result = read(
         "c.json",
         """
         {
@@ -64,8 +64,8 @@ def test_problems_of_a_json_document_have_the_line_of_the_field() -> None:
         }
         """,
     )
-    assert ["ok"] == ids(found)
-    assert found.problems == snapshot(
+    assert ["ok"] == ids(result)
+    assert result.problems == snapshot(
         (
             'c.json:7: tools.calls.0.required: found "no"; allowed: true or false',
             "c.json:10: goal: duplicate key 'goal'; keep one",
@@ -75,7 +75,7 @@ def test_problems_of_a_json_document_have_the_line_of_the_field() -> None:
     )
 
 
-def test_what_stands_beside_the_cases_is_checked_too() -> None:
+def test_fields_next_to_the_cases_are_checked_too() -> None:
     assert read("c.json", '{"cases": [{"case_id": "a"}],\n "colour": 1,\n "dataset": 3}').problems == snapshot(
         (
             "c.json:2: colour: unknown field next to the cases; allowed: cases, dataset, $schema",
@@ -87,14 +87,14 @@ def test_what_stands_beside_the_cases_is_checked_too() -> None:
     )
 
 
-def test_a_key_that_stands_twice_on_a_line_is_told() -> None:
+def test_a_duplicate_key_on_a_line_is_reported() -> None:
     assert read("c.jsonl", '{"case_id": "a", "tags": [], "tags": ["x"]}\n{"case_id": "b"}').problems == snapshot(
         ("c.jsonl:1: tags: duplicate key 'tags'; keep one",)
     )
 
 
 def test_yaml_documents_hold_lists_objects_and_single_cases() -> None:
-    found = read(
+    result = read(
         "c.yaml",
         """
         - case_id: a
@@ -107,8 +107,8 @@ def test_yaml_documents_hold_lists_objects_and_single_cases() -> None:
         ---
         """,
     )
-    assert ["a", "b", "c", "d"] == ids(found)
-    assert "other" == found.cases[-1].dataset
+    assert ["a", "b", "c", "d"] == ids(result)
+    assert "other" == result.cases[-1].dataset
 
 
 def test_a_plain_word_of_yaml_is_a_text_unless_json_knows_it() -> None:
@@ -138,7 +138,7 @@ def test_yaml_that_other_readers_take_otherwise_is_written_with_quotes() -> None
 
 
 def test_problems_of_yaml_have_the_line_of_the_field() -> None:
-    found = read(
+    result = read(
         "c.yaml",
         """
         - case_id: a
@@ -157,8 +157,8 @@ def test_problems_of_yaml_have_the_line_of_the_field() -> None:
           notes: !!int five
         """,
     )
-    assert ["ok"] == ids(found)
-    assert found.problems == snapshot(
+    assert ["ok"] == ids(result)
+    assert result.problems == snapshot(
         (
             'c.yaml:4: turns.0.anwser: unknown field, found "Hello"; allowed: answer, not_answer, query, reference_topics, tools',
             "c.yaml:7: goal: duplicate key 'goal'; keep one",
@@ -171,20 +171,20 @@ def test_problems_of_yaml_have_the_line_of_the_field() -> None:
 
 
 def test_past_an_error_of_yaml_nothing_is_read_and_what_stands_before_is_kept() -> None:
-    found = read("c.yaml", "- case_id: a\n- case_id: [b\n- case_id: c")
-    assert ["a"] == ids(found)
-    assert 1 == len(found.problems)
-    assert found.problems[0].startswith("c.yaml:3: not YAML: ")
-    assert ending(found.problems[0]) == snapshot("; nothing after it was read")
+    result = read("c.yaml", "- case_id: a\n- case_id: [b\n- case_id: c")
+    assert ["a"] == ids(result)
+    assert 1 == len(result.problems)
+    assert result.problems[0].startswith("c.yaml:3: not YAML: ")
+    assert ending(result.problems[0]) == snapshot("; nothing after it was read")
 
 
 def test_an_alias_repeats_what_its_anchor_holds() -> None:
-    found = read("c.yaml", "- {case_id: a, effects: &all {'*': read}}\n- {case_id: b, effects: *all}")
-    assert [{"*": "read"}, {"*": "read"}] == [case.effects for case in found.require()]
+    result = read("c.yaml", "- {case_id: a, effects: &all {'*': read}}\n- {case_id: b, effects: *all}")
+    assert [{"*": "read"}, {"*": "read"}] == [case.effects for case in result.require()]
 
 
 def test_a_row_of_csv_is_a_turn_and_an_empty_cell_says_nothing() -> None:
-    found = read(
+    result = read(
         "c.csv",
         """
         case_id,turn,query,answer,turn_tools,tags,reviewed,minimum_steps,verdict,goal
@@ -195,7 +195,7 @@ def test_a_row_of_csv_is_a_turn_and_an_empty_cell_says_nothing() -> None:
         b,,,,,,,,,
         """,
     )
-    assert [record_of(case) for case in found.require()] == [
+    assert [record_of(case) for case in result.require()] == [
         {
             "case_id": "a",
             "dataset": "c",
@@ -247,11 +247,11 @@ def test_a_row_of_csv_is_a_turn_and_an_empty_cell_says_nothing() -> None:
         ('case_id,query,turn_tools\na,x,\na,y,"{""calls"": 1}"', "3: turn_tools.calls: found 1; allowed: a list"),
     ],
 )
-def test_a_bad_csv_is_told_with_line_and_column(text: str, problem: str) -> None:
+def test_an_invalid_csv_is_reported_with_line_and_column(text: str, problem: str) -> None:
     assert (f"c.csv:{problem}",) == read_document("c.csv", text).problems
 
 
-def test_a_csv_without_case_ids_is_told_what_it_lacks() -> None:
+def test_a_csv_without_case_ids_is_reported_with_the_missing_column() -> None:
     (problem,) = read_document("c.csv", "query,answer\nx,y\n", "csv").problems
     assert opening(problem) == snapshot(
         "c.csv:1: case_id: column missing, found query, answer; allowed: case_id, dataset, turn"
@@ -261,7 +261,7 @@ def test_a_csv_without_case_ids_is_told_what_it_lacks() -> None:
     )
 
 
-def test_an_unknown_column_is_told_and_nothing_else() -> None:
+def test_an_unknown_column_is_the_only_reported_problem() -> None:
     (problem,) = read_document("c.csv", "case_id,colour\na,red\n").problems
     assert opening(problem) == snapshot("c.csv:1: colour: unknown column; allowed: case_id, dataset, ")
 
@@ -293,8 +293,8 @@ def test_typed_cells_of_a_table_are_taken_as_they_are() -> None:
 
 
 def test_problems_of_a_table_name_the_row() -> None:
-    found = read_rows("c.parquet", COLUMNS, [(1, {"case_id": 7}), (2, {"case_id": "a", "goal": b"x"})])
-    assert found.problems == snapshot(
+    result = read_rows("c.parquet", COLUMNS, [(1, {"case_id": 7}), (2, {"case_id": "a", "goal": b"x"})])
+    assert result.problems == snapshot(
         (
             "c.parquet:row 1: case_id: found 7; allowed: a text",
             "c.parquet:row 2: goal: found a value of type bytes; allowed: text, number, true or false, list, object",

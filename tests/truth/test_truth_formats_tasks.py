@@ -9,11 +9,11 @@ from inline_snapshot import snapshot
 
 from otel_agentic.truth.formats import read_document
 from otel_agentic.truth.formats.tau_bench import READS
-from tests.truth.foreign import cases_of, lost, one, read
+from tests.truth.foreign import cases_of, lost, only_case, read
 
 
 def test_an_outcome_names_tools_and_fields_of_the_end_state() -> None:
-    found = read(
+    result = read(
         {
             "id": "r1",
             "description": "must finalize first",
@@ -35,8 +35,8 @@ def test_an_outcome_names_tools_and_fields_of_the_end_state() -> None:
         {"id": "t", "input": {"message": "Hi"}, "expected_outcome": "The user is greeted"},
     )
     any_arguments = {"ignore_extra_parameters": True}
-    assert "outcome" == found.format
-    assert cases_of(found) == [
+    assert "outcome" == result.format
+    assert cases_of(result) == [
         {
             "case_id": "r1",
             "dataset": "set",
@@ -62,12 +62,12 @@ def test_an_outcome_names_tools_and_fields_of_the_end_state() -> None:
         },
         {"case_id": "t", "dataset": "set", "turns": [{"query": "Hi"}], "goal": "The user is greeted"},
     ]
-    assert ["source", "inputs.invoice_status"] == lost(found)
+    assert ["source", "inputs.invoice_status"] == lost(result)
 
 
-def test_a_bad_outcome_is_told_with_its_field() -> None:
-    found = read({"id": "a", "expected_outcome": 5}, {"id": "b", "expected_outcome": {"tools_called": [{"nme": 1}]}})
-    assert found.problems == snapshot(
+def test_an_invalid_outcome_is_reported_with_its_field() -> None:
+    result = read({"id": "a", "expected_outcome": 5}, {"id": "b", "expected_outcome": {"tools_called": [{"nme": 1}]}})
+    assert result.problems == snapshot(
         (
             "set.json:1: expected_outcome: found 5; allowed: an object",
             "set.json:1: expected_outcome.tools_called.0.name: missing; it is required here",
@@ -102,9 +102,9 @@ def test_an_eval_set_of_adk_is_a_dataset() -> None:
             },
         ],
     }
-    found = read_document("home.evalset.json", json.dumps(eval_set))
-    assert "adk" == found.format
-    assert cases_of(found) == [
+    result = read_document("home.evalset.json", json.dumps(eval_set))
+    assert "adk" == result.format
+    assert cases_of(result) == [
         {
             "case_id": "on",
             "dataset": "home",
@@ -121,7 +121,7 @@ def test_an_eval_set_of_adk_is_a_dataset() -> None:
         },
         {"case_id": "plan", "dataset": "home", "turns": [{"query": "Hi"}], "goal": "Ask for light"},
     ]
-    assert ["conversation.rubrics", "session_input.state"] == lost(found)
+    assert ["conversation.rubrics", "session_input.state"] == lost(result)
 
 
 def test_adk_in_camel_case_and_with_events_is_read_too() -> None:
@@ -131,7 +131,7 @@ def test_adk_in_camel_case_and_with_events_is_read_too() -> None:
     }
     held = {"userContent": {"parts": [{"text": "Off"}]}, "intermediateData": {"invocationEvents": [event]}}
     text = json.dumps({"evalSetId": "home", "evalCases": [{"evalId": "off", "conversation": [held]}]})
-    case = one(read_document("x.json", text))
+    case = only_case(read_document("x.json", text))
     assert ("home", "off") == (case["dataset"], case["case_id"])
     assert ["set"] == [call["tool_name"] for call in case["turns"][0]["tools"]["calls"]]
 
@@ -145,13 +145,13 @@ def test_the_older_forms_of_adk_are_read_too() -> None:
             "tools": {"calls": [{"tool_name": "roll", "parameters": {"sides": 6}}], "order": "exact"},
         }
     ]
-    named = one(read({"name": "dice", "data": [turn], "initial_session": {"state": {}}}))
+    named = only_case(read({"name": "dice", "data": [turn], "initial_session": {"state": {}}}))
     assert {"case_id": "dice", "dataset": "set", "turns": turns} == named
-    bare = one(read(turn, turn, name="dice.test.json"))
+    bare = only_case(read(turn, turn, name="dice.test.json"))
     assert {"case_id": "dice", "dataset": "dice", "turns": turns * 2} == bare
 
 
-def test_a_bad_eval_case_is_told_with_its_field() -> None:
+def test_an_invalid_eval_case_is_reported_with_its_field() -> None:
     text = '[{"query": "a", "expected_tool_use": []},\n {"query": 3, "expected_tool_use": []}]'
     assert read_document("d.json", text).problems == snapshot(("d.json:2: data.1.query: found 3; allowed: a text",))
     assert read({"eval_id": "x"}).problems == snapshot(
@@ -160,7 +160,7 @@ def test_a_bad_eval_case_is_told_with_its_field() -> None:
 
 
 def test_a_tau_bench_task_requires_what_writes_and_leaves_reading_free() -> None:
-    found = read(
+    result = read(
         {
             "annotator": "0",
             "user_id": "mia",
@@ -173,8 +173,8 @@ def test_a_tau_bench_task_requires_what_writes_and_leaves_reading_free() -> None
             "outputs": ["327"],
         }
     )
-    assert "tau-bench" == found.format
-    assert one(found) == {
+    assert "tau-bench" == result.format
+    assert only_case(result) == {
         "case_id": "0",
         "dataset": "set",
         "tools": {
@@ -188,11 +188,11 @@ def test_a_tau_bench_task_requires_what_writes_and_leaves_reading_free() -> None
         "effects": dict.fromkeys(READS, "read"),
         "goal": "You are Mia.",
     }
-    assert ["user_id"] == lost(found)
+    assert ["user_id"] == lost(result)
 
 
 def test_a_task_of_the_second_tau_bench_leaves_out_what_the_user_does() -> None:
-    found = read(
+    result = read(
         {
             "id": "t0",
             "user_scenario": {"instructions": {"reason_for_call": "Cancel X. ", "task_instructions": "Insist."}},
@@ -208,17 +208,17 @@ def test_a_task_of_the_second_tau_bench_leaves_out_what_the_user_does() -> None:
         },
         {"id": "t1", "user_scenario": {"instructions": "Ask."}, "evaluation_criteria": None},
     )
-    first, second = cases_of(found)
+    first, second = cases_of(result)
     assert ("t0", "Cancel X.\n\nInsist.", ["4"]) == (first["case_id"], first["goal"], first["outputs"])
     assert [
         {"tool_name": "cancel", "parameters": {"id": "X"}},
         {"tool_name": "note", "parameters": {"id": 1}, "ignore_extra_parameters": True},
     ] == first["tools"]["calls"]
     assert ("Ask.", []) == (second["goal"], second["tools"]["calls"])
-    assert ["evaluation_criteria.nl_assertions"] == lost(found)
+    assert ["evaluation_criteria.nl_assertions"] == lost(result)
 
 
-def test_a_bad_task_is_told_with_its_field() -> None:
+def test_an_invalid_task_is_reported_with_its_field() -> None:
     assert read({"instruction": "x", "actions": "none"}).problems == snapshot(
         ('set.json:1: actions: found "none"; allowed: a list',)
     )

@@ -50,7 +50,7 @@ def test_verdicts_and_rewards_are_read_and_empty_cells_say_nothing() -> None:
         ),
     ],
 )
-def test_a_bad_labels_file_is_told_with_file_line_and_column(text: str, problem: str) -> None:
+def test_an_invalid_labels_file_is_reported_with_file_line_and_column(text: str, problem: str) -> None:
     assert problems_of(text) == (problem,)
 
 

@@ -11,7 +11,7 @@ from otel_agentic import testing
 from otel_agentic.errors import CaseError
 from otel_agentic.testing import tool_call, turn
 from otel_agentic.truth import CaseIndex, Label, parse_cases
-from tests.snapshots import opening, raises, whole
+from tests.snapshots import exactly, opening, raises
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
@@ -32,7 +32,7 @@ def conversation(
     arguments: dict[str, Any] | None = None,
 ) -> Conversation:
     calls = (tool_call("book", arguments),) if arguments else ()
-    turns = tuple(replace(turn(query, "done", *calls), index=place) for place, query in enumerate(queries))
+    turns = tuple(replace(turn(query, "done", *calls), index=position) for position, query in enumerate(queries))
     return replace(testing.conversation(agent_name=agent, case_id=case_id), turns=turns)
 
 
@@ -44,7 +44,7 @@ CASES = index_of(case("hotel", "Book a hotel", "In Rome"), case("flight", "Book 
 
 
 @pytest.mark.parametrize(
-    ("made", "row", "expected"),
+    ("actual", "row", "expected"),
     [
         (conversation("Book a flight", case_id="hotel"), label("taxi"), ("hotel", "case_id", 1.0)),
         (conversation("Book a flight"), label("taxi"), ("taxi", "labels_file", 1.0)),
@@ -58,16 +58,16 @@ CASES = index_of(case("hotel", "Book a hotel", "In Rome"), case("flight", "Book 
     ],
 )
 def test_the_first_method_that_hits_wins(
-    made: Conversation, row: Label | None, expected: tuple[str, str, float]
+    actual: Conversation, row: Label | None, expected: tuple[str, str, float]
 ) -> None:
-    match = CASES.match(made, row)
+    match = CASES.match(actual, row)
     assert match.case is not None
     assert (match.case.case_id, match.method, match.confidence) == expected
     assert match.reason is None
 
 
 @pytest.mark.parametrize(
-    "made",
+    "actual",
     [
         conversation("Book a boat"),
         conversation(None),
@@ -77,8 +77,8 @@ def test_the_first_method_that_hits_wins(
         conversation("Book a hotel", "not in Rome"),
     ],
 )
-def test_what_no_method_finds_is_unmatched(made: Conversation) -> None:
-    match = CASES.match(made)
+def test_what_no_method_finds_is_unmatched(actual: Conversation) -> None:
+    match = CASES.match(actual)
     assert (match.case, match.reason, match.candidates) == (None, "unmatched", ())
 
 
@@ -105,23 +105,23 @@ def test_a_case_is_only_for_the_agent_it_names() -> None:
     assert named.warning == snapshot("the spans name case 'b', which is not for agent 'mesa'; check the case's `agent`")
 
 
-def test_an_id_that_leads_nowhere_is_told_and_the_next_method_asked() -> None:
+def test_an_id_that_leads_nowhere_is_reported_and_the_next_method_is_tried() -> None:
     match = CASES.match(conversation("book a taxi", case_id="gone"))
     assert (match.method, match.warning) == snapshot(
         ("exact_queries", "the spans name case 'gone', which is in no dataset; load its file or correct the id")
     )
-    told = CASES.match(conversation("book a boat"), label("gone"))
-    assert (told.reason, told.warning) == snapshot(
+    message = CASES.match(conversation("book a boat"), label("gone"))
+    assert (message.reason, message.warning) == snapshot(
         ("unmatched", "the labels file names case 'gone', which is in no dataset; load its file or correct the id")
     )
     long = CASES.match(conversation("book a boat", case_id="x" * 10_000))
-    assert whole(long.warning or "", value="x" * 199) == snapshot(
+    assert exactly(long.warning or "", value="x" * 199) == snapshot(
         "the spans name case '<value>…', which is in no dataset; load its file or correct the id"
     )
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "result"),
     [
         ("one/a", ("one/a", 1.0)),
         ("ONE/A", ("one/a", 0.9)),
@@ -139,7 +139,7 @@ def test_an_id_that_leads_nowhere_is_told_and_the_next_method_asked() -> None:
     ],
 )
 def test_an_id_may_name_its_dataset_and_be_spelt_otherwise_where_that_is_one_case(
-    name: str, found: tuple[str, float] | None
+    name: str, result: tuple[str, float] | None
 ) -> None:
     index = index_of(
         case("a", "x", dataset="one"),
@@ -149,7 +149,7 @@ def test_an_id_may_name_its_dataset_and_be_spelt_otherwise_where_that_is_one_cas
         case("C", "v", dataset="one"),
     )
     match = index.match(conversation("w", case_id=name))
-    assert found == (match.case and (f"{match.case.dataset}/{match.case.case_id}", match.confidence))
+    assert result == (match.case and (f"{match.case.dataset}/{match.case.case_id}", match.confidence))
 
 
 def test_an_id_spelt_like_none_but_near_to_two_is_ambiguous() -> None:
@@ -158,7 +158,7 @@ def test_an_id_spelt_like_none_but_near_to_two_is_ambiguous() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "method"),
+    ("stated", "method"),
     [
         ((None, "Book it", "Yes"), "exact_queries"),
         ((None, "Book it"), "first_query"),
@@ -170,10 +170,10 @@ def test_an_id_spelt_like_none_but_near_to_two_is_ambiguous() -> None:
     ],
 )
 def test_where_the_agent_speaks_first_the_first_query_is_the_first_that_is_known(
-    said: tuple[str | None, ...], method: str | None
+    stated: tuple[str | None, ...], method: str | None
 ) -> None:
     greeted = {"case_id": "greeted", "turns": [{"answer": "Hello!"}, {"query": "Book it"}, {"query": "Yes"}]}
-    assert index_of(greeted).match(conversation(*said)).method == method
+    assert index_of(greeted).match(conversation(*stated)).method == method
 
 
 def draft(case_id: str, *queries: str, **fields: Any) -> dict[str, Any]:
@@ -188,17 +188,17 @@ def test_a_draft_is_matched_where_no_reviewed_case_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "method"),
+    ("actual", "method"),
     [
         (conversation("Hi"), "first_query"),
         (conversation("Hi", case_id="draft"), "first_query"),
         (conversation("Ho", "Rome", case_id="old"), "case_id"),
     ],
 )
-def test_a_draft_never_competes_with_a_reviewed_case(made: Conversation, method: str) -> None:
-    match = index_of(case("old", "Hi", "Paris"), draft("draft", "Hi", "Rome")).match(made)
+def test_a_draft_never_competes_with_a_reviewed_case(actual: Conversation, method: str) -> None:
+    match = index_of(case("old", "Hi", "Paris"), draft("draft", "Hi", "Rome")).match(actual)
     assert (match.candidates, match.method) == (("old",), method)
-    if made.case_id == "draft":
+    if actual.case_id == "draft":
         assert match.warning == snapshot(
             "the spans name case 'draft', a draft: a reviewed case that fits goes before it"
         )
@@ -216,7 +216,7 @@ def test_what_contradicts_a_reviewed_case_may_be_a_draft() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "candidates"),
+    ("stated", "candidates"),
     [
         (("Hi", "Refund order 17"), ("a",)),
         (("Hi", "Please refund my order 17", "Bye"), ("a",)),
@@ -226,9 +226,9 @@ def test_what_contradicts_a_reviewed_case_may_be_a_draft() -> None:
         (("Hi", "Refund my order"), ("a", "b")),
     ],
 )
-def test_later_turns_tell_cases_apart_that_begin_alike(said: tuple[str, ...], candidates: tuple[str, ...]) -> None:
+def test_later_turns_tell_cases_apart_that_begin_alike(stated: tuple[str, ...], candidates: tuple[str, ...]) -> None:
     index = index_of(case("a", "Hi", "Refund order 17", "Bye"), case("b", "Hi", "Refund order 18", "Bye"))
-    assert index.match(conversation(*said)).candidates == candidates
+    assert index.match(conversation(*stated)).candidates == candidates
 
 
 def test_a_case_of_another_agent_does_not_keep_a_draft_away() -> None:
@@ -240,7 +240,7 @@ BOOKING = {"calls": [{"tool_name": "book", "parameters": {"code": "HAT136", "sea
 
 
 @pytest.mark.parametrize(
-    ("made", "warned"),
+    ("actual", "warned"),
     [
         (conversation("A boat", case_id="x"), False),
         (conversation("A boat", case_id="x", arguments={"code": "HAT999"}), True),
@@ -251,17 +251,17 @@ BOOKING = {"calls": [{"tool_name": "book", "parameters": {"code": "HAT136", "sea
         (conversation(None, case_id="x"), False),
     ],
 )
-def test_a_case_that_shares_nothing_with_its_conversation_is_a_warning(made: Conversation, *, warned: bool) -> None:
-    match = index_of(case("x", "Book it", tools=BOOKING)).match(made)
+def test_a_case_that_shares_nothing_with_its_conversation_is_a_warning(actual: Conversation, *, warned: bool) -> None:
+    match = index_of(case("x", "Book it", tools=BOOKING)).match(actual)
     assert (match.warning is not None) == warned
     if match.warning:
         assert opening(match.warning) == snapshot("wrong ground truth? Case 'x' of dataset 'd' shares neither")
 
 
 def test_a_case_given_twice_is_one_case_unless_it_differs() -> None:
-    one, same, other = (
+    first, same, other = (
         parse_cases("d.jsonl", json.dumps(case("a", query))).require()[0] for query in ("Hi", "Hi", "Bye")
     )
-    assert len(CaseIndex([one, same])) == 1
+    assert len(CaseIndex([first, same])) == 1
     with raises(CaseError, snapshot("exists twice with different content")):
-        CaseIndex([one, other])
+        CaseIndex([first, other])

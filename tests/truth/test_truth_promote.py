@@ -1,4 +1,4 @@
-"""A conversation as the draft of a case: what is in it, what is left out, and that it finds its conversation again."""
+"""A conversation as the draft of a case: its content, its omissions, and that it matches its conversation."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
 
 
-def draft(made: Conversation, **fields: Any) -> Case:
-    given_ = {"dataset": "production", "promoted_from": ["conversation-1"], "why": "Promoted by name.", **fields}
-    return draft_case(made, **given_)
+def draft(actual: Conversation, **fields: Any) -> Case:
+    provided = {"dataset": "production", "promoted_from": ["conversation-1"], "why": "Promoted by name.", **fields}
+    return draft_case(actual, **provided)
 
 
 def test_a_draft_holds_what_was_asked_answered_and_called() -> None:
-    made = conversation(
+    actual = conversation(
         turn("Which hotel?", "The Ritz.", tool_call("search", {"q": "hotels", "n": 2}), tool_call("rate", {})),
         turn("Thanks!", None),
     )
-    found = draft(made)
+    result = draft(actual)
 
     assert {
-        "case_id": found.case_id,
+        "case_id": result.case_id,
         "dataset": "production",
         "tags": ["production"],
         "agent": "travel",
@@ -52,11 +52,11 @@ def test_a_draft_holds_what_was_asked_answered_and_called() -> None:
         "reviewed": False,
         "promoted_from": ["conversation-1"],
         "notes": "Promoted by name.",
-    } == found.model_dump(mode="json", exclude_defaults=True)
+    } == result.model_dump(mode="json", exclude_defaults=True)
 
 
 def test_only_calls_that_scoring_counts_are_expected_and_their_steps_have_no_gaps() -> None:
-    made = conversation(
+    actual = conversation(
         turn(
             "Go",
             "Done.",
@@ -69,9 +69,9 @@ def test_only_calls_that_scoring_counts_are_expected_and_their_steps_have_no_gap
         )
     )
 
-    assert [("inner", 1), ("one", 2), ("other", 2)] == _calls(draft(made))
-    assert draft(made).notes == snapshot("Promoted by name. Left out: 1 call that returned an error.")
-    counted = draft(made, count_errors=True)
+    assert [("inner", 1), ("one", 2), ("other", 2)] == _calls(draft(actual))
+    assert draft(actual).notes == snapshot("Promoted by name. Left out: 1 call that returned an error.")
+    counted = draft(actual, count_errors=True)
     assert [("broken", 1), ("inner", 2), ("one", 3), ("other", 3)] == _calls(counted)
     assert "Promoted by name." == counted.notes
 
@@ -82,17 +82,17 @@ def _calls(case: Case) -> list[tuple[str, int | None]]:
     return [(call.tool_name, call.step) for call in tools.calls]
 
 
-def test_what_was_not_captured_is_absent_and_told() -> None:
+def test_missing_content_is_absent_and_reported() -> None:
     silent = replace(tool_call("search"), arguments=None)
-    made = conversation(
+    actual = conversation(
         turn("Go", None, silent, answer_captured=False), turn(None, " ", query_captured=False), turn("Then?", "Yes.")
     )
-    found = draft(made)
+    result = draft(actual)
 
-    assert [("Go", None), (None, None), ("Then?", "Yes.")] == [(one.query, one.answer) for one in found.turns]
-    assert found.turns[0].tools is not None
-    assert found.turns[0].tools.calls[0].ignore_extra_parameters
-    assert found.notes == snapshot(
+    assert [("Go", None), (None, None), ("Then?", "Yes.")] == [(item.query, item.answer) for item in result.turns]
+    assert result.turns[0].tools is not None
+    assert result.turns[0].tools.calls[0].ignore_extra_parameters
+    assert result.notes == snapshot(
         "Promoted by name. Not captured: the arguments of 1 call. Not captured: the query of turn 2. "
         "Not captured: the answer of turn 1."
     )
@@ -106,12 +106,12 @@ def test_what_was_not_captured_is_absent_and_told() -> None:
         ([None, "Go"], None),
     ],
 )
-def test_a_conversation_that_no_case_could_find_again_is_told(queries: list[str | None], problem: str | None) -> None:
+def test_a_conversation_that_no_case_could_match_is_reported(queries: list[str | None], problem: str | None) -> None:
     assert problem == CaseIdentity.of("a", queries).problem
 
 
 def test_the_id_follows_from_agent_and_queries_alone_and_tells_none_of_them() -> None:
-    one = draft(conversation(turn("Cancel my order!", "Done.")))
+    first = draft(conversation(turn("Cancel my order!", "Done.")))
     same = draft(conversation(turn(" cancel MY order", "No.", tool_call()), conversation_id="c2"), dataset="other")
     others = [
         draft(conversation(turn("Cancel my order", "Done."), agent_name="b")),
@@ -120,18 +120,18 @@ def test_the_id_follows_from_agent_and_queries_alone_and_tells_none_of_them() ->
         draft(conversation(turn("Cancel my order"), turn(None))),
     ]
 
-    assert one.case_id == same.case_id
-    assert 5 == len({one.case_id, *(other.case_id for other in others)})
-    assert one.case_id.startswith("production-")
-    assert "cancel" not in one.case_id
+    assert first.case_id == same.case_id
+    assert 5 == len({first.case_id, *(other.case_id for other in others)})
+    assert first.case_id.startswith("production-")
+    assert "cancel" not in first.case_id
 
 
 @pytest.mark.parametrize("agent", ["bot", "bot[1]", "bot*", "*", "[!a]", "?", "a]b", None])
-def test_a_draft_is_for_its_own_agent_whatever_its_name(agent: str | None) -> None:
-    found = draft(conversation(agent_name=agent))
+def test_a_draft_is_for_its_own_agent_with_any_name(agent: str | None) -> None:
+    result = draft(conversation(agent_name=agent))
 
-    assert found.is_for(agent)
-    assert (agent is None) == found.is_for("another agent")
+    assert result.is_for(agent)
+    assert (agent is None) == result.is_for("another agent")
 
 
 TEXTS = st.none() | st.text(max_size=8)
@@ -155,12 +155,12 @@ TURNS = st.builds(lambda query, answer, calls: turn(query, answer, *calls), TEXT
 
 @given(turns=st.lists(TURNS, min_size=1, max_size=3), agent=st.none() | st.text(max_size=4))
 def test_a_draft_loads_again_and_is_matched_with_its_own_conversation(turns: list[Any], agent: str | None) -> None:
-    made = conversation(*turns, agent_name=agent or None)
-    queries = [one.query for one in made.turns]
-    found = draft(made)
+    actual = conversation(*turns, agent_name=agent or None)
+    queries = [item.query for item in actual.turns]
+    result = draft(actual)
 
-    said = json.dumps(found.model_dump(mode="json", exclude_defaults=True))
-    assert (found,) == parse_cases("production.jsonl", said).require()
-    if CaseIdentity.of(made.agent_name, queries).problem is None:
-        match = CaseIndex([found]).match(made)
-        assert ("exact_queries", found) == (match.method, match.case)
+    stated = json.dumps(result.model_dump(mode="json", exclude_defaults=True))
+    assert (result,) == parse_cases("production.jsonl", stated).require()
+    if CaseIdentity.of(actual.agent_name, queries).problem is None:
+        match = CaseIndex([result]).match(actual)
+        assert ("exact_queries", result) == (match.method, match.case)

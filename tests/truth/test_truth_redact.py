@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_agentic.scoring.checks import agrees
+from otel_agentic.scoring.compile import agrees
 from otel_agentic.truth import Case, Label
 from otel_agentic.truth.load import redacted_case, redacted_label, redacted_labels
 from tests.spans.secrets_made_up import ALL, SHAPED, redactor
 
 if TYPE_CHECKING:
-    from otel_agentic.redaction.batch import BatchRedactor
+    from otel_agentic.redaction.engine import BatchRedactor
 
 KEY = SHAPED["openai_key"]
 
@@ -40,7 +40,7 @@ def case_with(parameters: dict[str, Any], **match: Any) -> Case:
             "turns": [
                 {
                     "query": f"use {KEY}",
-                    "answer": f"done with {KEY}",
+                    "answer": f"finished with {KEY}",
                     "tools": {"calls": [{"tool_name": "login", "parameters": parameters, "match": match}]},
                 }
             ],
@@ -68,17 +68,17 @@ def test_texts_of_a_case_are_redacted_and_its_grammar_is_not() -> None:
             "notes": KEY,
         }
     )
-    found = redacted_case(case, REDACTS)
-    text = found.model_dump_json()
+    result = redacted_case(case, REDACTS)
+    text = result.model_dump_json()
     assert not any(secret in text for secret in (KEY, "bob@example", "4111", '"x1"'))
-    assert case.effects == found.effects
-    assert case.tools == found.tools
-    assert 20 == found.outputs[1]
-    assert found == redacted_case(found, REDACTS)
+    assert case.effects == result.effects
+    assert case.tools == result.tools
+    assert 20 == result.outputs[1]
+    assert result == redacted_case(result, REDACTS)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "match", "made", "wrong"),
+    ("parameters", "match", "actual", "invalid"),
     [
         ({"api_key": KEY}, {}, {"api_key": KEY}, {"api_key": SHAPED["jwt"]}),
         ({"card": 4111111111111111}, {}, {"card": 4111111111111111}, {"card": 5555555555554444}),
@@ -91,20 +91,25 @@ def test_texts_of_a_case_are_redacted_and_its_grammar_is_not() -> None:
             {"to": "b@example.com"},
             {"to": "c@example.com"},
         ),
-        ({"text": f"key is {re.escape(KEY)}"}, {"text": "regex"}, {"text": f"key is {KEY}"}, {"text": "key is none"}),
-        ({"text": f"key .s {KEY}"}, {"text": "regex"}, {"text": f"key is {KEY}"}, {"text": "key is none"}),
+        (
+            {"text": f"key is {re.escape(KEY)}"},
+            {"text": "regex"},
+            {"text": f"key is {KEY}"},
+            {"text": "key is missing"},
+        ),
+        ({"text": f"key .s {KEY}"}, {"text": "regex"}, {"text": f"key is {KEY}"}, {"text": "key is missing"}),
         ({"text": KEY}, {"text": "contains"}, {"text": f"so {KEY} it is"}, {"text": "so none it is"}),
         ({"password": "x1"}, {"password": {"mode": "exact"}}, {"password": "x1"}, {"password": "x2"}),
     ],
 )
 def test_parameters_compare_as_before(
-    parameters: dict[str, Any], match: dict[str, Any], made: dict[str, Any], wrong: dict[str, Any]
+    parameters: dict[str, Any], match: dict[str, Any], actual: dict[str, Any], invalid: dict[str, Any]
 ) -> None:
     call = redacted_case(case_with(parameters, **match), REDACTS).turns[0].tools.calls[0]  # type: ignore[union-attr]
-    for arguments, expected in ((made, True), (wrong, False)):
-        seen = REDACTS.value(arguments)
+    for arguments, expected in ((actual, True), (invalid, False)):
+        recorded = REDACTS.value(arguments)
         (name, rule), *_ = call.rules.items()
-        assert expected is agrees(call.parameters[name], seen[name], rule)
+        assert expected is agrees(call.parameters[name], recorded[name], rule)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +130,8 @@ def test_a_secret_among_escapes_leaves_no_trace_and_nothing_to_compare() -> None
 
 def test_labels_follow_the_ids_of_redacted_conversations_and_cases() -> None:
     label = Label(conversation_id="bob@example.com", case_id="c1", verdict=True, line=2)
-    found = redacted_label(label, REDACTS)
-    assert REDACTS.value("bob@example.com") == found.conversation_id
-    assert {found.conversation_id: found} == redacted_labels({"bob@example.com": label}, REDACTS)
+    result = redacted_label(label, REDACTS)
+    assert REDACTS.value("bob@example.com") == result.conversation_id
+    assert {result.conversation_id: result} == redacted_labels({"bob@example.com": label}, REDACTS)
     plain = Label(conversation_id="c", case_id=None, verdict=None, line=1)
     assert plain is redacted_label(plain, REDACTS)

@@ -12,7 +12,7 @@ from jsonschema_rs import Draft202012Validator, meta
 from pydantic import ValidationError
 
 from otel_agentic.truth import Case
-from otel_agentic.truth.formats.base import FIELDS, case_schema, schema_text
+from otel_agentic.truth.formats.base import case_schema, field_descriptions, schema_text
 from otel_agentic.truth.model import CaseTurn, ExpectedCall, MatchRule, ToolExpectation
 from tests.truth.making import records
 from tools.case_schema import PAGE
@@ -28,18 +28,18 @@ def accepted_by_model(record: Any) -> bool:
     return True
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def indices(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The ways to all fields of a record that the format itself names."""
-    found = [path]
+    result = [path]
     if isinstance(value, dict):
         for key, inner in value.items():
-            # What stands in these is the author's own.
+            # The content of these is the author's own.
             if key not in {"parameters", "expected_state", "match"}:
-                found += places(inner, (*path, key))
+                result += indices(inner, (*path, key))
     elif isinstance(value, list):
-        for place, inner in enumerate(value):
-            found += places(inner, (*path, place))
-    return found
+        for index, inner in enumerate(value):
+            result += indices(inner, (*path, index))
+    return result
 
 
 def changed(record: Any, path: tuple[Any, ...], value: Any) -> Any:
@@ -49,7 +49,7 @@ def changed(record: Any, path: tuple[Any, ...], value: Any) -> Any:
     first, *rest = path
     if isinstance(record, dict):
         return {**record, first: changed(record[first], tuple(rest), value)}
-    return [changed(inner, tuple(rest), value) if place == first else inner for place, inner in enumerate(record)]
+    return [changed(inner, tuple(rest), value) if index == first else inner for index, inner in enumerate(record)]
 
 
 @given(record=records())
@@ -60,7 +60,7 @@ def test_what_the_models_accept_the_schema_accepts(record: dict[str, Any]) -> No
 
 @given(record=records(), data=st.data())
 def test_a_changed_field_is_refused_by_both_or_by_neither(record: dict[str, Any], data: st.DataObject) -> None:
-    path = data.draw(st.sampled_from(places(record)[1:]))
+    path = data.draw(st.sampled_from(indices(record)[1:]))
     value = data.draw(st.sampled_from([None, True, -1, 0, 2.5, "", "allow", "x", [], [1], [""], {}, {"x": 1}]))
     mutated = changed(record, path, value)
     assert accepted_by_model(mutated) == VALIDATOR.is_valid(mutated)
@@ -101,4 +101,4 @@ def test_every_field_is_described() -> None:
     models = {
         model.__name__: set(model.model_fields) for model in (Case, CaseTurn, ToolExpectation, ExpectedCall, MatchRule)
     }
-    assert models == {name: set(fields) for name, fields in FIELDS.items()}
+    assert models == {name: set(fields) for name, fields in field_descriptions().items()}

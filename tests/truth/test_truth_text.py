@@ -1,4 +1,4 @@
-"""Text in many scripts: what ends a sentence, what is a word, and what is said in a text."""
+"""Text in many scripts: the ends of sentences, words, and texts within texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from otel_agentic.truth.values import normalise, says_text, similarity, words
 
 
 @pytest.mark.parametrize(
-    "said",
+    "stated",
     [
         "Where?",
         "どこ\uff1f",
@@ -23,8 +23,8 @@ from otel_agentic.truth.values import normalise, says_text, similarity, words
         "Where…",
     ],
 )
-def test_what_ends_a_sentence_does_not_matter_in_any_language(said: str) -> None:
-    assert normalise(said[:-1]) == normalise(said) == normalise(f" {said} ")
+def test_what_ends_a_sentence_does_not_matter_in_any_language(stated: str) -> None:
+    assert normalise(stated[:-1]) == normalise(stated) == normalise(f" {stated} ")
 
 
 def test_a_sign_with_a_meaning_is_no_punctuation() -> None:
@@ -37,7 +37,7 @@ def test_a_word_with_combining_marks_is_one_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted", "told"),
+    ("text", "expected", "message"),
     [
         ("हिन्दी में", "हिन्दी", True),
         ("हिन्दी", "हिन", False),
@@ -46,5 +46,5 @@ def test_a_word_with_combining_marks_is_one_word() -> None:
         ("order a12", "a1", False),
     ],
 )
-def test_a_text_is_said_as_whole_words(text: str, wanted: str, *, told: bool) -> None:
-    assert told == says_text(text, wanted)
+def test_a_text_is_contained_as_complete_words(text: str, expected: str, *, message: bool) -> None:
+    assert message == says_text(text, expected)

@@ -1,8 +1,9 @@
-"""Matching by what users said: what is a match, what contradicts it, and that no other case has a say in it."""
+"""Matching by the queries of users: matches, contradictions, and independence from other cases."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,14 +13,9 @@ from inline_snapshot import snapshot
 from otel_agentic.config import MatchingSettings, load_settings
 from otel_agentic.errors import ConfigError
 from otel_agentic.testing import conversation, turn
-from otel_agentic.truth import Case, CaseIndex, CaseTurn
+from otel_agentic.truth import Case, CaseIndex, CaseTurn, Match
 from otel_agentic.truth.sentences import Spoken, contradict
 from tests.snapshots import raises
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.truth import Match
 
 REFUND = (
     "Hello, I ordered a green lamp last week and it arrived broken.",
@@ -47,20 +43,20 @@ CASES = [case("refund", *REFUND), case("change", *CHANGE), case("parcel", *PARCE
 
 
 def matched(cases: Sequence[Case], *queries: str | None, text: Any = "auto", agent: str = "a") -> Match:
-    made = conversation(*(turn(query, "Done.") for query in queries), agent_name=agent)
-    return CaseIndex(cases, MatchingSettings(text=text)).match(made)
+    actual = conversation(*(turn(query, "Done.") for query in queries), agent_name=agent)
+    return CaseIndex(cases, MatchingSettings(text=text)).match(actual)
 
 
 def test_other_words_are_matched_suggested_or_ignored_as_the_settings_say() -> None:
-    found = matched(CASES, *REWORDED)
-    assert ("text", ("refund",), None, None) == (found.method, found.candidates, found.reason, found.suggestion)
-    assert found.confidence is not None
-    assert 0.85 <= found.confidence < 1.0
+    result = matched(CASES, *REWORDED)
+    assert ("text", ("refund",), None, None) == (result.method, result.candidates, result.reason, result.suggestion)
+    assert result.confidence is not None
+    assert 0.85 <= result.confidence < 1.0
 
     suggested = matched(CASES, *REWORDED, text="suggest")
     assert (None, "unmatched") == (suggested.case, suggested.reason)
     assert suggested.suggestion is not None
-    assert ("refund", found.confidence) == (suggested.suggestion.case.case_id, suggested.suggestion.confidence)
+    assert ("refund", result.confidence) == (suggested.suggestion.case.case_id, suggested.suggestion.confidence)
     assert None is matched(CASES, *REWORDED, text="off").suggestion
     assert "suggest" == MatchingSettings().text
 
@@ -81,15 +77,15 @@ def test_equal_queries_are_no_match_by_text() -> None:
         ("Hello!", "Yes, please.", "Thank you."),
         (None, None),
     ],
-    ids=["another id", "swapped digits", "not", "no", "another name", "another topic", "nothing said", "not captured"],
+    ids=["another id", "swapped digits", "not", "no", "another name", "another topic", "no content", "not captured"],
 )
 def test_what_contradicts_a_case_or_shares_little_is_no_match(changed: tuple[str | None, ...]) -> None:
-    found = matched(CASES, *changed)
-    assert (None, None) == (found.case, found.suggestion)
+    result = matched(CASES, *changed)
+    assert (None, None) == (result.case, result.suggestion)
 
 
 @pytest.mark.parametrize(
-    ("said", "fits"),
+    ("stated", "fits"),
     [
         ("Wheer is my order?", True),
         ("where is my order, please", True),
@@ -98,23 +94,23 @@ def test_what_contradicts_a_case_or_shares_little_is_no_match(changed: tuple[str
         ("Where is not my order?", False),
     ],
 )
-def test_of_short_texts_only_spelling_and_politeness_may_differ(said: str, *, fits: bool) -> None:
-    assert fits == (matched([case("where", "Where is my order?")], said).method == "text")
+def test_of_short_texts_only_spelling_and_politeness_may_differ(stated: str, *, fits: bool) -> None:
+    assert fits == (matched([case("where", "Where is my order?")], stated).method == "text")
 
 
 @pytest.mark.parametrize(
-    "said",
+    "stated",
     [
         "i want to fly from boston to oslo tomorrow morning",
         "i want to fly from rome to boston tomorrow morning",
         "I want to fly from Boston to Paris tomorrow morning",
     ],
 )
-def test_a_request_with_another_word_in_it_is_another_request(said: str) -> None:
-    assert None is matched([case("rome", "i want to fly from boston to rome tomorrow morning!")], said).case
+def test_a_request_with_another_word_in_it_is_another_request(stated: str) -> None:
+    assert None is matched([case("rome", "i want to fly from boston to rome tomorrow morning!")], stated).case
 
 
-def test_cases_of_the_same_text_are_told_apart_by_nothing() -> None:
+def test_cases_of_the_same_text_are_indistinguishable() -> None:
     twins = [case("one", *REFUND), case("two", *REFUND)]
     assert None is matched(twins, *REWORDED).case
 
@@ -126,8 +122,8 @@ def test_a_case_of_another_agent_neither_matches_nor_competes() -> None:
 
 
 def test_a_stronger_method_that_is_ambiguous_is_not_overruled() -> None:
-    found = matched([case("a", REFUND[0], "In Rome"), case("b", REFUND[0], "In Oslo")], REFUND[0])
-    assert ("ambiguous", ("a", "b"), None) == (found.reason, found.candidates, found.suggestion)
+    result = matched([case("a", REFUND[0], "In Rome"), case("b", REFUND[0], "In Oslo")], REFUND[0])
+    assert ("ambiguous", ("a", "b"), None) == (result.reason, result.candidates, result.suggestion)
 
 
 def test_a_renamed_setting_names_the_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,28 +147,29 @@ UNRELATED = case("unrelated", "Tell stories about wizards, dragons and castles",
 
 @given(collection=st.lists(TEXTS, max_size=4), queries=TEXTS, shuffled=st.randoms(use_true_random=False))
 def test_the_order_of_the_cases_does_not_matter(collection: list[list[str]], queries: list[str], shuffled: Any) -> None:
-    cases = [case(str(place), *said) for place, said in enumerate(collection)]
+    cases = [case(str(index), *stated) for index, stated in enumerate(collection)]
     expected = matched(cases, *queries)
     shuffled.shuffle(cases)
-    found = matched(cases, *queries)
-    assert (expected.candidates, expected.method) == (found.candidates, found.method)
+    result = matched(cases, *queries)
+    assert (expected.candidates, expected.method) == (result.candidates, result.method)
 
 
 @given(collection=st.lists(TEXTS, max_size=4), queries=TEXTS)
 def test_an_unrelated_case_is_never_the_match(collection: list[list[str]], queries: list[str]) -> None:
-    cases = [case(str(place), *said) for place, said in enumerate(collection)]
+    cases = [case(str(index), *stated) for index, stated in enumerate(collection)]
     assert "unrelated" not in matched([*cases, UNRELATED], *queries).candidates
 
 
-@given(text=TEXTS, place=st.integers(0, 200))
-def test_a_text_with_another_digit_or_a_negation_contradicts_itself(text: list[str], place: int) -> None:
-    said = [f"{query} for order LM-4471 and seat 17 today" for query in text]
-    other = [query.replace("17", "18") for query in said]
-    negated = [f"{said[0]} not", *said[1:]]
-    words = said[0].split(" ")
-    words.insert(place % len(words), "never")
-    assert not contradict(Spoken.of(said), Spoken.of(said))
-    for changed in (other, negated, [" ".join(words), *said[1:]]):
+@given(text=TEXTS, index=st.integers(0, 200))
+def test_a_text_with_another_digit_or_a_negation_contradicts_itself(text: list[str], index: int) -> None:
+    stated = [f"{query} for order LM-4471 and seat 17 today" for query in text]
+    other = [query.replace("17", "18") for query in stated]
+    negated = [f"{stated[0]} not", *stated[1:]]
+    words = stated[0].split(" ")
+    words.insert(index % len(words), "never")
+    assert not contradict(Spoken.of(stated), Spoken.of(stated))
+    for changed in (other, negated, [" ".join(words), *stated[1:]]):
         assert (
-            contradict(Spoken.of(changed), Spoken.of(said)) or Spoken.of(said).sentences == Spoken.of(changed).sentences
+            contradict(Spoken.of(changed), Spoken.of(stated))
+            or Spoken.of(stated).sentences == Spoken.of(changed).sentences
         )

@@ -19,12 +19,12 @@ def case(*queries: str, **parameters: Any) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("expected", "said", "made", "wrong"),
+    ("expected", "stated", "actual", "invalid"),
     [
         pytest.param(case("Book it", code="HAT136"), "Book it!", {"code": "HAT999"}, False, id="same query"),
         pytest.param(case(code="HAT136"), "Hi", {"code": "HAT136"}, False, id="same identifier"),
         pytest.param(case(code="HAT136"), "Hi", {"id": ["hat136"]}, False, id="same identifier, elsewhere"),
-        pytest.param(case(code="HAT136"), "I mean HAT136", {"code": "HAT999"}, False, id="identifier said"),
+        pytest.param(case(code="HAT136"), "I mean HAT136", {"code": "HAT999"}, False, id="identifier in the answer"),
         pytest.param(case(code="HAT136"), "Hi", {"code": "HAT999"}, True, id="other identifier"),
         pytest.param(
             case(code="HAT136", cabin="economy"), "Hi", {"code": "HAT999", "cabin": "economy"}, True, id="common value"
@@ -37,9 +37,9 @@ def case(*queries: str, **parameters: Any) -> Case:
             id="no identifier made: values count",
         ),
         pytest.param(case(bags=3), "Hi", {"bags": 4}, True, id="no value shared"),
-        pytest.param(case(bags=3), "I have 3 bags", {"bags": 4}, False, id="value said"),
-        pytest.param(case(bags=3), "Hi", None, False, id="no call made: nothing to compare"),
-        pytest.param(case(confirmed=True), "Hi", {"confirmed": False}, False, id="true and false tell nothing"),
+        pytest.param(case(bags=3), "I have 3 bags", {"bags": 4}, False, id="value in the answer"),
+        pytest.param(case(bags=3), "Hi", None, False, id="no calls: nothing to compare"),
+        pytest.param(case(confirmed=True), "Hi", {"confirmed": False}, False, id="true and false prove nothing"),
         pytest.param(case("Where is my order?"), "Please tell me where my order is", None, False, id="in other words"),
         pytest.param(case("Where is my order?"), "Play some music", None, False, id="one short question each"),
         pytest.param(
@@ -52,21 +52,21 @@ def case(*queries: str, **parameters: Any) -> Case:
             id="another question",
         ),
         pytest.param(
-            case("Cancel order A1", code="A1"), "Cancel order B2", {"code": "B2"}, True, id="alike but for the id"
+            case("Cancel order A1", code="A1"), "Cancel order B2", {"code": "B2"}, True, id="the same except for the id"
         ),
         pytest.param(case(), "Hi", {"code": "B2"}, False, id="nothing expected"),
     ],
 )
 def test_a_case_is_wrong_when_it_shares_nothing_that_tells(
-    expected: Case, said: str, made: dict[str, Any] | None, *, wrong: bool
+    expected: Case, stated: str, actual: dict[str, Any] | None, *, invalid: bool
 ) -> None:
-    calls = () if made is None else (tool_call("book", made),)
+    calls = () if actual is None else (tool_call("book", actual),)
 
-    assert wrong == shares_nothing(expected, conversation(turn(said, "Done.", *calls)))
+    assert invalid == shares_nothing(expected, conversation(turn(stated, "Done.", *calls)))
 
 
 def test_a_conversation_without_content_is_never_called_wrong() -> None:
     silent = replace(tool_call("book"), arguments=None, result=None, result_captured=False)
-    made = conversation(turn(None, None, tool_call("book", {}), silent))
+    actual = conversation(turn(None, None, tool_call("book", {}), silent))
 
-    assert not shares_nothing(case("Book it", code="HAT136"), made)
+    assert not shares_nothing(case("Book it", code="HAT136"), actual)

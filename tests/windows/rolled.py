@@ -1,22 +1,26 @@
-"""What windows hold, told slowly: each by a scan of all conversations."""
+"""The contents of windows, computed slowly: each by a scan of all conversations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hypothesis import strategies as st
 
 from otel_agentic.config import StatsSettings
-from otel_agentic.stats import BayesianEstimator, GroupedAttempts, PerCaseEstimator, leaning_tiers
-from otel_agentic.windows import GroupKey, ScoredConversation, attempts_of, parse_windows, subject_key, summarise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from otel_agentic.stats import Estimator
-    from otel_agentic.windows import GroupSummary, WindowPoint
+from otel_agentic.stats import BayesianEstimator, Estimator, GroupedAttempts, PerCaseEstimator, leaning_tiers
+from otel_agentic.windows import (
+    GroupKey,
+    GroupSummary,
+    ScoredConversation,
+    WindowPoint,
+    attempts_of,
+    parse_windows,
+    subject_key,
+    summarise,
+)
 
 SECOND: Final = 1_000_000_000
 WEEK: Final = 604_800 * SECOND
@@ -39,8 +43,8 @@ PLAIN: Final = ScoredConversation(
     outcome="pass",
     reason=None,
 )
-#: What is said of a point, rounded to what two ways of adding up agree on.
-Said = tuple[object, ...]
+#: The figures of a point, rounded so that two orders of addition agree.
+Figures = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,7 @@ def scanned(
 
 def _summary(key: GroupKey, held: Sequence[ScoredConversation]) -> GroupSummary:
     summary = summarise(key, held, estimators=ESTIMATORS, settings=SETTINGS, k=SETTINGS.k)
-    # A window claims nothing; it leans to what its estimates say.
+    # A window claims nothing; it leans to the tier of its estimates.
     (leaning,) = leaning_tiers(GroupedAttempts.of([attempts_of(held)]), SETTINGS)
     return replace(summary, tier="insufficient_evidence", leaning=leaning)
 
@@ -76,8 +80,8 @@ def _held(
     members: Sequence[ScoredConversation], end_ns: int, width_ns: int | None, newest: int | None, widths: Sequence[str]
 ) -> list[ScoredConversation]:
     if width_ns is not None:
-        return [each for each in members if end_ns - width_ns < each.ended_ns <= end_ns]
-    before = sorted((each for each in members if each.ended_ns <= end_ns), key=_event_order)
+        return [row for row in members if end_ns - width_ns < row.ended_ns <= end_ns]
+    before = sorted((row for row in members if row.ended_ns <= end_ns), key=_event_order)
     widest = max((window.width_ns for window in parse_windows(widths) if window.width_ns is not None), default=WEEK)
     alive = bool(before) and before[-1].ended_ns > end_ns - widest
     return before[-(newest or 0) :] if alive else []
@@ -89,9 +93,9 @@ def _event_order(scored: ScoredConversation) -> tuple[int, str, str]:
 
 def _groups(scored: Sequence[ScoredConversation], tags: Sequence[str]) -> dict[GroupKey, list[ScoredConversation]]:
     groups: dict[GroupKey, list[ScoredConversation]] = {}
-    for each in scored:
-        for key in _keys(each, tags):
-            groups.setdefault(key, []).append(each)
+    for row in scored:
+        for key in _keys(row, tags):
+            groups.setdefault(key, []).append(row)
     return {key: groups[key] for key in sorted(groups, key=GroupKey.sort_key)}
 
 
@@ -108,8 +112,8 @@ def _keys(scored: ScoredConversation, tags: Sequence[str]) -> Iterator[GroupKey]
         )
 
 
-def said(point: WindowPoint | Slow) -> Said:
-    """Return everything that a point says, numbers rounded to what two ways of adding up agree on."""
+def figures_of(point: WindowPoint | Slow) -> Figures:
+    """Return all figures of a point, rounded so that two orders of addition agree."""
     summary = point.summary
     return (
         point.end_ns,
@@ -123,11 +127,16 @@ def said(point: WindowPoint | Slow) -> Said:
         summary.tier,
         summary.leaning,
         summary.default_estimator,
-        tuple((name, round(found.mean, 9), found.n) for name, found in sorted(summary.tool_dimensions.items())),
+        tuple((name, round(figure.mean, 9), figure.n) for name, figure in sorted(summary.tool_dimensions.items())),
         tuple(
-            (name, found.interval_method, k, *(None if x is None else round(x, 7) for x in (e.value, e.lower, e.upper)))
-            for name, found in sorted(summary.estimates.items())
-            for family in (found.pass_at_k, found.pass_pow_k)
+            (
+                name,
+                figure.interval_method,
+                k,
+                *(None if x is None else round(x, 7) for x in (e.value, e.lower, e.upper)),
+            )
+            for name, figure in sorted(summary.estimates.items())
+            for family in (figure.pass_at_k, figure.pass_pow_k)
             for k, e in family.items()
         ),
     )
@@ -139,7 +148,7 @@ def conversations(*, weights: Sequence[float] = (1.0,)) -> st.SearchStrategy[lis
         [("pass", None), ("fail", "wrong_answer"), ("not_evaluated", "judge_error"), ("not_evaluated", "unmatched")]
     )
     score = st.sampled_from([0.0, 1 / 3, 0.5, 1.0])
-    one = st.builds(
+    row_strategy = st.builds(
         _conversation,
         st.integers(0, 60),
         st.sampled_from(["booking", None]),
@@ -150,7 +159,7 @@ def conversations(*, weights: Sequence[float] = (1.0,)) -> st.SearchStrategy[lis
         st.dictionaries(st.sampled_from(["selection", "utilization"]), score, max_size=2),
         st.sampled_from(list(weights)),
     )
-    return st.lists(one, max_size=25).map(_numbered)
+    return st.lists(row_strategy, max_size=25).map(_numbered)
 
 
 def _conversation(  # noqa: PLR0917 — a strategy gives each its own
@@ -174,7 +183,7 @@ def _conversation(  # noqa: PLR0917 — a strategy gives each its own
         dataset=case and case[0],
         case_id=case and case[1],
         tags=tags if case else (),
-        outcome=outcome[0],  # type: ignore[arg-type]  # sampled from what is allowed
+        outcome=outcome[0],  # type: ignore[arg-type]  # sampled from the allowed values
         reason=outcome[1],  # type: ignore[arg-type]  # the same
         dimensions=dimensions,  # type: ignore[arg-type]  # the same
         weight=weight,
@@ -182,4 +191,4 @@ def _conversation(  # noqa: PLR0917 — a strategy gives each its own
 
 
 def _numbered(scored: list[ScoredConversation]) -> list[ScoredConversation]:
-    return [replace(each, conversation_id=f"c-{number:02}") for number, each in enumerate(scored)]
+    return [replace(row, conversation_id=f"c-{number:02}") for number, row in enumerate(scored)]

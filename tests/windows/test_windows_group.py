@@ -52,8 +52,8 @@ def test_the_key_holds_what_is_grouped_by_and_none_elsewhere() -> None:
 
 def test_a_conversation_counts_once_in_each_of_its_tags_and_nowhere_without_one() -> None:
     both = replace(PLAIN, conversation_id="both", tags=("regression", "capability", "regression"))
-    one = replace(PLAIN, conversation_id="one", tags=("capability",))
-    groups = group_by([both, one, PLAIN], by=("tag",))
+    tagged = replace(PLAIN, conversation_id="one", tags=("capability",))
+    groups = group_by([both, tagged, PLAIN], by=("tag",))
     assert {key.tag: ids(group) for key, group in groups.items()} == {
         "capability": ["both", "one"],
         "regression": ["both"],

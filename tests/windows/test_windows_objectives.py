@@ -1,4 +1,4 @@
-"""A monitor sees conversations one after the other, whatever the portions they come in."""
+"""A monitor sees conversations one after the other, in portions of any size."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def monitor(rows: list[tuple[int, bool]], objective: Objective = NINE) -> Monito
     return Monitor.of(KEY, objective).then(finals(rows))
 
 
-def said(of: Monitor) -> dict[str, Any]:
+def figures_of(of: Monitor) -> dict[str, Any]:
     return {
         "n": of.n,
         "c": of.c,
@@ -55,9 +55,9 @@ ROWS = st.lists(st.tuples(st.sampled_from([NO_CASE, 3, 7, 11]), st.booleans()), 
 @given(ROWS, st.integers(0, 60), st.sampled_from(["pooled", "per_case"]))
 def test_portions_make_no_difference(rows: list[tuple[int, bool]], cut: int, method: str) -> None:
     objective = Objective.model_validate({"target": 0.9, "method": method, "target_run_length": 30})
-    whole = monitor(rows, objective)
+    at_once_monitor = monitor(rows, objective)
     parts = monitor(rows[:cut], objective).then(finals(rows[cut:], min(cut, len(rows))))
-    assert said(whole) == said(parts)
+    assert figures_of(at_once_monitor) == figures_of(parts)
 
 
 def test_pooled_evidence_looks_at_no_case() -> None:
@@ -67,20 +67,20 @@ def test_pooled_evidence_looks_at_no_case() -> None:
 
 def test_per_case_evidence_has_a_part_for_each_case_and_one_for_all_without() -> None:
     rows = [(11, True), (3, False), (NO_CASE, False), (3, False), (NO_CASE, True)]
-    seen = monitor(rows, Objective(target=0.9, method="per_case"))
+    watched = monitor(rows, Objective(target=0.9, method="per_case"))
     _, path = Evidence.none().then([0, 1, 2, 1, 2], [correct for _, correct in rows], 0.9)
-    assert [11, 3, NO_CASE] == seen.cases.tolist()
-    assert path[-1] == seen.evidence.log_e
+    assert [11, 3, NO_CASE] == watched.cases.tolist()
+    assert path[-1] == watched.evidence.log_e
 
 
 def test_the_alarm_is_the_first_conversation_to_reach_it_and_stays() -> None:
     rows = [(NO_CASE, True)] * 5 + [(NO_CASE, False)] * 8 + [(NO_CASE, True)] * 300
     path = log_e_path([correct for _, correct in rows], 0.9)
     first = int(np.flatnonzero(path >= math.log(20))[0])
-    seen = monitor(rows)
-    assert first == seen.alarmed_ns
-    assert first == seen.then(finals([(NO_CASE, False)] * 5, 1_000)).alarmed_ns
-    assert seen.e_value < 20
+    watched = monitor(rows)
+    assert first == watched.alarmed_ns
+    assert first == watched.then(finals([(NO_CASE, False)] * 5, 1_000)).alarmed_ns
+    assert watched.e_value < 20
 
 
 def test_pass_pow_k_is_held_against_the_kth_root() -> None:
@@ -94,14 +94,14 @@ def test_a_change_is_found_after_a_long_good_time_and_found_again() -> None:
     rows = [(NO_CASE, True)] * 500 + [(NO_CASE, False)] * 30
     objective = Objective(target=0.9, target_run_length=200)
     _, alarms = ChangeDetector.of(0.9, 200).watch(ChangeDetector.of(0.9, 200).start(), [correct for _, correct in rows])
-    seen = monitor(rows, objective)
+    watched = monitor(rows, objective)
     assert 500 < alarms[0] < 510
-    assert (len(alarms), alarms[-1]) == (seen.changes, seen.changed_ns)
+    assert (len(alarms), alarms[-1]) == (watched.changes, watched.changed_ns)
 
 
 def test_nothing_new_changes_nothing() -> None:
-    seen = monitor([(NO_CASE, False)])
-    assert seen is seen.then(finals([]))
+    watched = monitor([(NO_CASE, False)])
+    assert watched is watched.then(finals([]))
 
 
 def test_a_new_monitor_says_nothing_either_way() -> None:
@@ -117,7 +117,7 @@ def visits(*rows: tuple[float, bool, int, int]) -> Finals:
     """Return conversations of (hours, correct, user, session)."""
     ended, correct, user, session = zip(*rows, strict=True)
     return Finals(
-        ended_ns=np.array([int(each * HOURS) for each in ended]),
+        ended_ns=np.array([int(hour * HOURS) for hour in ended]),
         correct=np.array(correct),
         case=np.full(len(rows), NO_CASE),
         user=np.array(user, np.uint64),
@@ -143,8 +143,8 @@ MIXED = visits(
 )
 def test_a_block_is_a_run_of_a_user_or_session_or_an_hour(block: Block, expected: list[list[int]]) -> None:
     number, _ = MIXED.blocks(block)
-    found = [np.flatnonzero(number == each).tolist() for each in np.unique(number)]
-    assert expected == sorted(found)
+    blocks = [np.flatnonzero(number == value).tolist() for value in np.unique(number)]
+    assert expected == sorted(blocks)
 
 
 def test_a_user_and_a_session_of_equal_hash_are_two() -> None:
@@ -155,14 +155,14 @@ def test_a_user_and_a_session_of_equal_hash_are_two() -> None:
 @pytest.mark.parametrize("block", ["auto", "user", "session", "hour"])
 def test_a_block_counts_once_and_when_it_is_closed(block: Block) -> None:
     monitor = Monitor.of(GroupKey(), BLOCKED, block).then(MIXED, until_ns=int(1.25 * HOURS))
-    whole = Monitor.of(GroupKey(), BLOCKED, block).then(MIXED)
+    at_once_monitor = Monitor.of(GroupKey(), BLOCKED, block).then(MIXED)
 
     assert 0 < monitor.n + monitor.waiting.correct.size
-    assert monitor.n + monitor.waiting.correct.size == whole.n == 9
-    assert whole.blocks == len(set(MIXED.blocks(block)[0].tolist()))
-    means = {"hour": [3 / 4, 2 / 4, 1.0]}.get(block)
-    if means:
-        assert whole.evidence.log_e == pytest.approx(BlockEvidence.none(0.9).then(means, 0.9)[0].log_e)
+    assert monitor.n + monitor.waiting.correct.size == at_once_monitor.n == 9
+    assert at_once_monitor.blocks == len(set(MIXED.blocks(block)[0].tolist()))
+    rates = {"hour": [3 / 4, 2 / 4, 1.0]}.get(block)
+    if rates:
+        assert at_once_monitor.evidence.log_e == pytest.approx(BlockEvidence.none(0.9).then(rates, 0.9)[0].log_e)
 
 
 @settings(max_examples=30, deadline=None)
@@ -176,14 +176,14 @@ def test_a_block_counts_once_and_when_it_is_closed(block: Block) -> None:
 def test_blocks_are_the_same_however_often_one_looks(
     rows: list[tuple[float, bool, int, int]], looks: list[float], block: Block
 ) -> None:
-    finals, monitor, seen = visits(*rows), Monitor.of(GroupKey(), BLOCKED, block), -1
+    finals, monitor, newest_ns = visits(*rows), Monitor.of(GroupKey(), BLOCKED, block), -1
     for until_ns in [int(look * HOURS) for look in looks] + [10**15]:
-        monitor = monitor.then(finals.where((finals.ended_ns > seen) & (finals.ended_ns <= until_ns)), until_ns)
-        seen = max(seen, until_ns)
+        monitor = monitor.then(finals.where((finals.ended_ns > newest_ns) & (finals.ended_ns <= until_ns)), until_ns)
+        newest_ns = max(newest_ns, until_ns)
     at_once = Monitor.of(GroupKey(), BLOCKED, block).then(finals, 10**15)
 
-    told = [(each.n, each.c, each.blocks, each.alarmed_ns, each.changes) for each in (monitor, at_once)]
-    assert told[0] == told[1]
+    figures = [(item.n, item.c, item.blocks, item.alarmed_ns, item.changes) for item in (monitor, at_once)]
+    assert figures[0] == figures[1]
     assert monitor.evidence.log_e == pytest.approx(at_once.evidence.log_e)
     assert monitor.change_value == pytest.approx(at_once.change_value)
     assert not monitor.waiting.correct.size

@@ -25,7 +25,7 @@ from otel_agentic.windows import (
     window_ends,
 )
 from tests.snapshots import raises
-from tests.windows.rolled import ESTIMATORS, PLAIN, SECOND, SETTINGS, conversations, said, scanned
+from tests.windows.rolled import ESTIMATORS, PLAIN, SECOND, SETTINGS, conversations, figures_of, scanned
 
 HOUR = 3_600 * SECOND
 DAY = 24 * HOUR
@@ -91,7 +91,7 @@ def test_an_empty_window_has_no_point() -> None:
 
 
 def test_the_order_of_conversations_changes_nothing() -> None:
-    scored = [replace(one, outcome="fail" if i % 3 else "pass") for i, one in enumerate(at(5, 3, 9, 1, 7, 3))]
+    scored = [replace(row, outcome="fail" if i % 3 else "pass") for i, row in enumerate(at(5, 3, 9, 1, 7, 3))]
     ends = list(window_ends(1, 9, 2))
     assert points_of(scored, ["1s"], ends) == points_of(scored[::-1], ["1s"], ends)
 
@@ -129,7 +129,7 @@ def test_ends_are_multiples_from_the_origin_and_cover_every_time(a: int, b: int,
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=25), st.integers(1, 5))
 def test_windows_as_wide_as_the_step_count_each_conversation_once(minutes: list[int], width: int) -> None:
     minute = 60 * SECOND
-    scored = at(*(one * minute for one in minutes))
+    scored = at(*(second * minute for second in minutes))
     ends = list(window_ends(min(minutes) * minute, max(minutes) * minute, width * minute))
     points = points_of(scored, [f"{width}m"], ends)
     assert sum(point.summary.n for point in points) == len(minutes)
@@ -138,12 +138,12 @@ def test_windows_as_wide_as_the_step_count_each_conversation_once(minutes: list[
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 120), min_size=1, max_size=20), st.integers(1, 90), st.integers(1, 30))
 def test_every_point_counts_what_a_plain_scan_counts(seconds: list[int], width: int, step: int) -> None:
-    scored = at(*(one * SECOND for one in seconds))
+    scored = at(*(second * SECOND for second in seconds))
     ends = list(window_ends(min(seconds) * SECOND, max(seconds) * SECOND, step * SECOND))
-    found = {point.end_ns: point.summary.n for point in points_of(scored, [f"{width}s"], ends)}
+    counts = {point.end_ns: point.summary.n for point in points_of(scored, [f"{width}s"], ends)}
     for end in ends:
-        expected = sum(end - width * SECOND < one * SECOND <= end for one in seconds)
-        assert found.get(end, 0) == expected
+        expected = sum(end - width * SECOND < second * SECOND <= end for second in seconds)
+        assert counts.get(end, 0) == expected
 
 
 def counted(scored: list[ScoredConversation], widths: list[str], *hours: int) -> list[tuple[int, str, int]]:
@@ -151,13 +151,13 @@ def counted(scored: list[ScoredConversation], widths: list[str], *hours: int) ->
     return [(point.end_ns // HOUR, point.window, point.summary.n) for point in points]
 
 
-def test_a_count_window_holds_the_newest_whatever_their_age() -> None:
+def test_a_count_window_holds_the_newest_of_any_age() -> None:
     scored = at(1 * HOUR, 2 * HOUR, 50 * HOUR, 51 * HOUR)
     assert [(1, "n3", 1), (50, "n3", 3), (51, "n3", 3)] == counted(scored, ["n3"], 0, 1, 50, 51)
 
 
 def test_a_count_window_counts_what_was_not_evaluated_too() -> None:
-    scored = [replace(each, outcome="not_evaluated") if place else each for place, each in enumerate(at(1, 2, 3))]
+    scored = [replace(row, outcome="not_evaluated") if index else row for index, row in enumerate(at(1, 2, 3))]
     (point,) = points_of(scored, ["n2"], [10])
     assert (0, {"no_data": 2}, None) == (point.summary.n, point.summary.not_evaluated, point.width_ns)
 
@@ -168,12 +168,12 @@ def test_a_count_window_ends_when_its_newest_conversation_is_older_than_the_wide
 
 
 def test_of_conversations_that_ended_together_the_later_ids_are_the_newest() -> None:
-    scored = [replace(each, outcome="fail" if place < 2 else "pass") for place, each in enumerate(at(5, 5, 5, 5))]
+    scored = [replace(row, outcome="fail" if index < 2 else "pass") for index, row in enumerate(at(5, 5, 5, 5))]
     assert [2] == [point.summary.c for point in points_of(scored[::-1], ["n2"], [5])]
 
 
-def test_a_tag_has_windows_of_its_own_beside_the_whole() -> None:
-    scored = [replace(each, tags=("vip", "new") if place else ()) for place, each in enumerate(at(1, 2, 3))]
+def test_a_tag_has_windows_of_its_own_in_addition_to_the_total() -> None:
+    scored = [replace(row, tags=("vip", "new") if index else ()) for index, row in enumerate(at(1, 2, 3))]
     table = roll(results_of(scored, ["v*"]), ["1s"], [5], estimators=ESTIMATORS, settings=SETTINGS, k=(1,))
     assert [(None, 3), ("vip", 2)] == [(point.summary.key.tag, point.summary.n) for point in table.points()]
 
@@ -196,10 +196,8 @@ def test_unequal_weights_move_the_rate_and_equal_ones_do_not() -> None:
 
 
 def test_many_ends_are_counted_in_stretches_that_make_no_difference() -> None:
-    scored = [
-        replace(each, case_id=f"case {place % 3}", dataset="d") for place, each in enumerate(at(*range(0, 90, 7)))
-    ]
-    whole, in_stretches = (
+    scored = [replace(row, case_id=f"case {index % 3}", dataset="d") for index, row in enumerate(at(*range(0, 90, 7)))]
+    at_once, in_stretches = (
         roll(
             results_of(scored),
             ["1s", "n4"],
@@ -211,7 +209,7 @@ def test_many_ends_are_counted_in_stretches_that_make_no_difference() -> None:
         ).points()
         for cells in (10**6, 6)
     )
-    assert [said(point) for point in whole] == [said(point) for point in in_stretches]
+    assert [figures_of(point) for point in at_once] == [figures_of(point) for point in in_stretches]
 
 
 def test_without_a_conversation_the_table_still_tells_what_was_asked() -> None:
@@ -220,7 +218,7 @@ def test_without_a_conversation_the_table_still_tells_what_was_asked() -> None:
     assert {"bayesian", "per_case"} == set(table.estimates)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(
     conversations(weights=(1.0, 2.0, 10.0)),
     st.permutations(["5s", "17s", "n3", "n1"]),
@@ -234,4 +232,4 @@ def test_every_point_says_what_a_scan_of_all_conversations_says(
         results_of(scored, ("v*", "new")), widths, ends, estimators=ESTIMATORS, settings=SETTINGS, k=SETTINGS.k
     )
     slow = scanned(scored, widths, ends, ("v*", "new"))
-    assert [said(point) for point in slow] == [said(point) for point in table.points()]
+    assert [figures_of(point) for point in slow] == [figures_of(point) for point in table.points()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,11 @@ from hypothesis import strategies as st
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.errors import UsageError
-from otel_agentic.stats import BayesianEstimator, PerCaseEstimator, PluginEstimator, UnbiasedEstimator
+from otel_agentic.stats import BayesianEstimator, Estimator, PerCaseEstimator, PluginEstimator, UnbiasedEstimator
 from otel_agentic.windows import DimensionMean, GroupKey, GroupSummary, ScoredConversation, attempts_of, summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from otel_agentic.scoring.model import FailReason, NotEvaluatedReason, Outcome
-    from otel_agentic.stats import Estimator
+    from otel_agentic.scoring.scope import FailReason, NotEvaluatedReason, Outcome
 
 ALL: tuple[Estimator, ...] = (BayesianEstimator(), PerCaseEstimator(), PluginEstimator(), UnbiasedEstimator())
 KEY = GroupKey(agent="booking")
@@ -108,7 +106,7 @@ def test_conversations_without_a_case_are_cases_of_their_own() -> None:
 
 def test_equal_case_ids_of_two_datasets_are_two_cases() -> None:
     attempts = [scored(n, case_id="hotel") for n in range(6)]
-    of_two = [replace(one, dataset=("old", "new")[place % 2]) for place, one in enumerate(attempts)]
+    of_two = [replace(row, dataset=("old", "new")[index % 2]) for index, row in enumerate(attempts)]
     assert [(case.dataset, case.n) for case in attempts_of(of_two).cases] == [("new", 3), ("old", 3)]
     assert summary_of(of_two).estimates["per_case"].cases_left_out == {1: 0, 3: 0, 5: 2}
 
@@ -116,7 +114,7 @@ def test_equal_case_ids_of_two_datasets_are_two_cases() -> None:
 def test_attempts_of_one_case_are_counted_together_and_shown_per_case() -> None:
     conversations = [scored(n, "pass" if n % 5 else "fail", case_id=f"case {n // 5}") for n in range(20)]
     summary = summary_of(conversations)
-    assert summary.default_estimator == "bayesian"  # whatever the data are
+    assert summary.default_estimator == "bayesian"  # for any data
     assert summary.estimates["per_case"].pass_pow_k[3].value == pytest.approx(0.4)
     assert summary.estimates["plugin"].interval_method == "wilson_effective_n"
 
@@ -131,8 +129,8 @@ def test_tiers_look_at_the_estimator_that_is_shown(passed: int, failed: int, tie
         assert (summary.tier, summary.leaning) == (tier, leaning)
         assert summary.tier_evidence is not None
         assert summary.tier_evidence.estimator == estimator.name
-        shown = estimator.estimate(attempts_of(group(passed, failed)), [1, 3])
-        assert summary.tier_evidence.rates["pass_pow_3"] == shown.pass_pow_k[3].value
+        estimates = estimator.estimate(attempts_of(group(passed, failed)), [1, 3])
+        assert summary.tier_evidence.rates["pass_pow_3"] == estimates.pass_pow_k[3].value
 
 
 def test_a_default_estimator_that_was_not_given_is_stood_in_for() -> None:

@@ -22,7 +22,7 @@ from tools.capture_generators.record import recording
 from tools.capture_generators.story import AGENT, STORY, TOOLS, expected, interleaved
 
 _RELEASE = int(version("langfuse").split(".")[0])
-#: Capture -> how it is made. `session` says by what means the id is given.
+#: Capture -> how it is made. `session` is how the id is set.
 _VARIANTS = {
     3: {
         "langfuse-3-langgraph": {"graph": True, "session": "metadata"},
@@ -59,7 +59,7 @@ def _propagated(session, conversation_id):
 
 def _with_functions(url, *, session=None, streamed=False):
     client = OpenAI(base_url=url, api_key="none")
-    asked = ask_streaming if streamed else ask
+    ask_model = ask_streaming if streamed else ask
     tools = named(observe(as_type="tool")(tool) for tool in TOOLS)
     histories, spoken = {}, []
 
@@ -70,7 +70,7 @@ def _with_functions(url, *, session=None, streamed=False):
             get_client().update_current_trace(session_id=spoken[-1])
         history = histories.setdefault(spoken[-1], opening())
         history.append({"role": "user", "content": query})
-        return answered(history, lambda known: asked(client, known), tools)
+        return answered(history, lambda known: ask_model(client, known), tools)
 
     def say(conversation_id, query):
         with _propagated(session, conversation_id):
@@ -84,9 +84,9 @@ def _record(name):
     variant = dict(_VARIANTS[_RELEASE][name])
     speaker = _with_graph if variant.pop("graph") else _with_functions
     conversations = CONVERSATIONS if speaker is _with_graph else STORY
-    with ModelServer(conversations) as server, recording(name, service="travel-desk") as made:
+    with ModelServer(conversations) as server, recording(name, service="travel-desk") as capture:
         os.environ["LANGFUSE_RELEASE"] = "1"
-        host = {"host" if _RELEASE < 5 else "base_url": made.endpoint}
+        host = {"host" if _RELEASE < 5 else "base_url": capture.endpoint}
         client = Langfuse(public_key="pk-none", secret_key="none", flush_at=16, flush_interval=0.4, **host)  # noqa: S106
         say = speaker(server.url, **variant)
         for index, turn_index, turn in interleaved(conversations):
@@ -96,7 +96,7 @@ def _record(name):
                 raise ValueError(f"{turn.query!r} was answered by {answer!r}")
         client.flush()
         known = {} if "session" in variant else {"id_in_telemetry": False}
-        made.truth = expected(conversations, framework=name, **known)
+        capture.truth = expected(conversations, framework=name, **known)
         client.shutdown()
 
 

@@ -25,13 +25,13 @@ from tools.capture_generators.story import (
     delegation,
 )
 
-#: What the agent can tell: the story, and the sub-agent behind a tool.
+#: The conversations that the agent can hold: the story, and the sub-agent behind a tool.
 CONVERSATIONS = (*STORY, delegation())
 
 
 @wrap_tool_call
-def told_errors(request: Any, handler: Any) -> Any:
-    """Tell the model what a tool raised."""
+def report_errors(request: Any, handler: Any) -> Any:
+    """Return the error of a tool to the model."""
     try:
         return handler(request)
     except ValueError as error:
@@ -55,13 +55,13 @@ def agent(url: str, *, remembers: bool, streamed: bool = False) -> Any:
         [*TOOLS, refunds],
         system_prompt=INSTRUCTIONS,
         name=AGENT,
-        middleware=[told_errors],
+        middleware=[report_errors],
         checkpointer=InMemorySaver() if remembers else None,
     )
 
 
 class Desk:
-    """Says the queries to the agent. Without a memory of the agent's own, the whole history is sent each time."""
+    """Sends the queries to the agent. An agent without a memory of its own gets the whole history each time."""
 
     def __init__(self, url: str, *, remembers: bool, streamed: bool = False) -> None:
         self._agent = agent(url, remembers=remembers, streamed=streamed)
@@ -74,13 +74,13 @@ class Desk:
         messages = [*self._histories.get(conversation_id, []), {"role": "user", "content": query}]
         if self._remembers:
             config["configurable"] = {"thread_id": conversation_id}
-        said = self._said({"messages": messages}, config)
+        messages_after = self._invoke({"messages": messages}, config)
         if not self._remembers:
-            self._histories[conversation_id] = said
-        return said[-1].content
+            self._histories[conversation_id] = messages_after
+        return messages_after[-1].content
 
-    def _said(self, given: dict[str, Any], config: dict[str, Any]) -> list[Any]:
+    def _invoke(self, state: dict[str, Any], config: dict[str, Any]) -> list[Any]:
         if not self._streamed:
-            return self._agent.invoke(given, config)["messages"]
-        *_, last = self._agent.stream(given, config, stream_mode="values")
+            return self._agent.invoke(state, config)["messages"]
+        *_, last = self._agent.stream(state, config, stream_mode="values")
         return last["messages"]

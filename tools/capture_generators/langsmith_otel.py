@@ -47,13 +47,13 @@ def _with_graph(url, *, remembers, streamed=False, key=None):
 
 def _with_functions(url, *, streamed=False, key=None):
     client = wrap_openai(OpenAI(base_url=url, api_key="none"))
-    asked = ask_streaming if streamed else ask
+    ask_model = ask_streaming if streamed else ask
     tools = named(traceable(run_type="tool")(tool) for tool in TOOLS)
     histories = {}
 
     @traceable(run_type="chain", name=AGENT)
     def turn(query, history):
-        return answered(history, lambda known: asked(client, known), tools)
+        return answered(history, lambda known: ask_model(client, known), tools)
 
     def say(session, query):
         history = histories.setdefault(session, opening())
@@ -67,9 +67,9 @@ def _record(name):
     variant = dict(_VARIANTS[name])
     speaker = _with_graph if variant.pop("graph") else _with_functions
     conversations = CONVERSATIONS if speaker is _with_graph else STORY
-    with ModelServer(conversations) as server, recording(name, service="travel-desk") as made:
-        os.environ.update(_SWITCHES, LANGSMITH_ENDPOINT=made.endpoint)
-        made.providers()
+    with ModelServer(conversations) as server, recording(name, service="travel-desk") as capture:
+        os.environ.update(_SWITCHES, LANGSMITH_ENDPOINT=capture.endpoint)
+        capture.providers()
         say = speaker(server.url, **variant)
         for index, turn_index, turn in interleaved(conversations):
             server.now(index, turn_index)
@@ -78,7 +78,7 @@ def _record(name):
                 raise ValueError(f"{turn.query!r} was answered by {answer!r}")
         _flush()
         known = variant.get("remembers") or "key" in variant
-        made.truth = expected(conversations, framework=name, **({} if known else {"id_in_telemetry": False}))
+        capture.truth = expected(conversations, framework=name, **({} if known else {"id_in_telemetry": False}))
 
 
 def _flush():

@@ -46,10 +46,10 @@ def _agent(model: Any) -> Any:
     return agents.Agent(name=AGENT, instructions=INSTRUCTIONS, model=model, tools=tools(TOOLS), handoffs=[refunds])
 
 
-async def _run(agent: Any, said: list[Any], *, streamed: bool) -> Any:
+async def _run(agent: Any, messages: list[Any], *, streamed: bool) -> Any:
     if not streamed:
-        return await agents.Runner.run(agent, said)
-    result = agents.Runner.run_streamed(agent, said)
+        return await agents.Runner.run(agent, messages)
+    result = agents.Runner.run_streamed(agent, messages)
     async for _ in result.stream_events():
         pass
     return result
@@ -75,12 +75,12 @@ async def _play(server: ModelServer, model: Any, *, streamed: bool, with_id: boo
 def _record(name: str) -> None:
     interface, streamed, with_id, scrubbing = _VARIANTS[name]
     conversations = (*STORY, TRANSFER)
-    with ModelServer(conversations) as server, recording(name, service="travel-desk") as made:
+    with ModelServer(conversations) as server, recording(name, service="travel-desk") as capture:
         logfire.configure(
             send_to_logfire=False,
             console=False,
             metrics=False,
-            service_name=made.service,
+            service_name=capture.service,
             service_version="1",
             scrubbing=scrubbing,
         )
@@ -91,7 +91,7 @@ def _record(name: str) -> None:
         asyncio.run(played)
         logfire.shutdown()
         notes = {} if with_id else {"id_in_telemetry": False}
-        made.truth = expected(conversations, framework=name, **notes)
+        capture.truth = expected(conversations, framework=name, **notes)
 
 
 def main() -> None:

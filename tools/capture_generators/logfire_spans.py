@@ -19,12 +19,12 @@ from tools.capture_generators.story import STORY, TOOLS, expected, interleaved
 _VARIANTS = {
     "logfire-spans": (2, False, "conversation_id"),
     "logfire-spans-v1": (1, False, "thread_id"),
-    # The name says "session": the scrubber replaces the value.
+    # The name contains "session": the scrubber replaces the value.
     "logfire-spans-stream-scrubbed": (2, True, "session_id"),
 }
 
 
-def _play(server, client, asked, key):
+def _play(server, client, ask_model, key):
     tools = named(logfire.instrument()(tool) for tool in TOOLS)
     histories = {}
     for index, turn_index, turn in interleaved(server.conversations):
@@ -32,7 +32,7 @@ def _play(server, client, asked, key):
         messages = histories.setdefault(index, opening())
         messages.append({"role": "user", "content": turn.query})
         with logfire.span("desk turn", query=turn.query, **{key: server.conversations[index].id}) as span:
-            answer = answered(messages, lambda known: asked(client, known), tools)
+            answer = answered(messages, lambda known: ask_model(client, known), tools)
             span.set_attribute("answer", answer)
         if answer != turn.answer:
             raise ValueError(f"{turn.query!r} was answered by {answer!r}")
@@ -40,16 +40,16 @@ def _play(server, client, asked, key):
 
 def _record(name):
     version, streamed, key = _VARIANTS[name]
-    with ModelServer(STORY) as server, recording(name, service="travel-desk") as made:
+    with ModelServer(STORY) as server, recording(name, service="travel-desk") as capture:
         logfire.configure(
-            send_to_logfire=False, console=False, metrics=False, service_name=made.service, service_version="1"
+            send_to_logfire=False, console=False, metrics=False, service_name=capture.service, service_version="1"
         )
         client = OpenAI(base_url=server.url, api_key="none")
         logfire.instrument_openai(client, version=version)
         _play(server, client, ask_streaming if streamed else ask, key)
         logfire.shutdown()
         notes = {"id_in_telemetry": False} if key == "session_id" else {}
-        made.truth = expected(STORY, framework=name, **notes)
+        capture.truth = expected(STORY, framework=name, **notes)
 
 
 def main() -> None:

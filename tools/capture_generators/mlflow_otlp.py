@@ -39,13 +39,13 @@ def _with_functions(mlflow, url, *, with_id=False, streamed=False):
 
     mlflow.openai.autolog()
     client = OpenAI(base_url=url, api_key="none")
-    asked = ask_streaming if streamed else ask
+    ask_model = ask_streaming if streamed else ask
     tools = named(mlflow.trace(span_type="TOOL")(tool) for tool in TOOLS)
     histories = {}
 
     def turn(query, messages):
         messages.append({"role": "user", "content": query})
-        return answered(messages, lambda known: asked(client, known), tools)
+        return answered(messages, lambda known: ask_model(client, known), tools)
 
     @mlflow.trace(name=AGENT, span_type="AGENT")
     def atlas(query, session_id):
@@ -61,11 +61,11 @@ def _with_functions(mlflow, url, *, with_id=False, streamed=False):
     return say
 
 
-def _switch_on(made, folder, *, translated):
+def _switch_on(capture, folder, *, translated):
     """Set what MLflow reads when it is imported, and return it."""
     # The general endpoint would also get metrics, after the receiver has gone.
     del os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"]
-    os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = f"{made.endpoint}/v1/traces"
+    os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = f"{capture.endpoint}/v1/traces"
     os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/mlflow.db"
     os.environ["MLFLOW_ENABLE_OTEL_GENAI_SEMCONV"] = str(translated).lower()
     import mlflow  # noqa: PLC0415 - after its environment
@@ -82,18 +82,18 @@ def _record(name):
     with (
         tempfile.TemporaryDirectory() as folder,
         ModelServer(conversations) as server,
-        recording(name, service="travel-desk") as made,
+        recording(name, service="travel-desk") as capture,
     ):
-        mlflow = _switch_on(made, folder, translated=translated)
+        mlflow = _switch_on(capture, folder, translated=translated)
         say = (_with_graph if graph else _with_functions)(mlflow, server.url, **variant)
         for index, turn_index, turn in interleaved(conversations):
             server.now(index, turn_index)
             answer = say(conversations[index].id, turn.query)
             if answer != turn.answer:
                 raise ValueError(f"{turn.query!r} was answered by {answer!r}")
-        mlflow.tracing.reset()  # sends what is still held
+        mlflow.tracing.reset()  # sends the spans that are still buffered
         known = variant.get("remembers") or (variant.get("with_id") and not translated)
-        made.truth = expected(conversations, framework=name, **({} if known else {"id_in_telemetry": False}))
+        capture.truth = expected(conversations, framework=name, **({} if known else {"id_in_telemetry": False}))
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """An OpenAI-compatible server on the loopback interface whose model is the story.
 
 `/v1/chat/completions`, `/v1/responses` and Anthropic's `/v1/messages` (also streamed), `/v1/models`, `/v1/conversations`. For processes in other
-languages: `GET /story` is the story as JSON, `POST /now` {"conversation", "turn", "count"} says which turn is played,
+languages: `GET /story` is the story as JSON, `POST /now` {"conversation", "turn", "count"} sets the turn that is played,
 `POST /tools/<name>` runs a tool of the story with the body as its arguments.
 """
 
@@ -10,22 +10,17 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from types import ModuleType
+from typing import Any, ClassVar, Self
 
 from tools.capture_generators import wire_chat, wire_messages, wire_responses
-from tools.capture_generators.script import MODEL, Reply, Script
-from tools.capture_generators.shapes import Call
+from tools.capture_generators.script import MODEL, Message, Reply, Script
+from tools.capture_generators.shapes import Call, Conversation
 from tools.capture_generators.story import STORY
 from tools.capture_generators.tools import REFUND_TOOLS, TOOLS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import ModuleType
-
-    from tools.capture_generators.script import Said
-    from tools.capture_generators.shapes import Conversation
 
 _TOOLS = {tool.__name__: tool for tool in (*TOOLS, *REFUND_TOOLS)}
 
@@ -90,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
     model: ClassVar[ModelServer]
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: the story is no news."""
+        """Log nothing: the requests of the story are known."""
 
     def do_GET(self) -> None:
         if self.path == "/story":
@@ -124,22 +119,22 @@ class _Handler(BaseHTTPRequestHandler):
             self._send({"error": {"message": f"no {path} here"}}, status=404)
 
     def _chat(self, request: dict[str, Any]) -> None:
-        reply, number = self._reply(wire_chat.said(request), request)
+        reply, number = self._reply(wire_chat.messages(request), request)
         if request.get("stream"):
             self._stream(f"data: {data}\n\n" for data in wire_chat.events(request, reply, number))
         else:
             self._send(wire_chat.response(request, reply, number))
 
     def _typed(self, wire: ModuleType, request: dict[str, Any]) -> None:
-        reply, number = self._reply(wire.said(request), request)
+        reply, number = self._reply(wire.messages(request), request)
         if request.get("stream"):
-            told = wire.events(request, reply, number)
-            self._stream(f"event: {kind}\ndata: {data}\n\n" for kind, data in told)
+            events = wire.events(request, reply, number)
+            self._stream(f"event: {kind}\ndata: {data}\n\n" for kind, data in events)
         else:
             self._send(wire.response(request, reply, number))
 
-    def _reply(self, said: list[Said], request: dict[str, Any]) -> tuple[Reply, int]:
-        reply = self.model.renamed(self.model.script.reply(said), wire_chat.offered(request))
+    def _reply(self, messages: list[Message], request: dict[str, Any]) -> tuple[Reply, int]:
+        reply = self.model.renamed(self.model.script.reply(messages), wire_chat.offered(request))
         return reply, self.model.number()
 
     def _send(self, body: object, *, status: int = 200) -> None:

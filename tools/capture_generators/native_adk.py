@@ -23,7 +23,7 @@ from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
 
 from tools.capture_generators.record import recording
-from tools.capture_generators.script import MODEL, Said, Script
+from tools.capture_generators.script import MODEL, Message, Script
 from tools.capture_generators.story import (
     AGENT,
     INSTRUCTIONS,
@@ -42,18 +42,18 @@ from tools.capture_generators.variants import each_alone
 _LATEST = {"OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental"}
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _HANDED = (*STORY, transfer("transfer_to_agent", {"agent_name": REFUNDS}))
-_ASKED = (*STORY, delegation())
+_CONVERSATIONS = (*STORY, delegation())
 #: Name of the capture -> environment, conversations, whether the content is in log records.
 _FIRST = {
     "native-adk-1-handed": ({}, _HANDED, False),
-    "native-adk-1-asked-logs": ({_CONTENT: "true"}, _ASKED, True),
+    "native-adk-1-asked-logs": ({_CONTENT: "true"}, _CONVERSATIONS, True),
 }
 _SECOND = {
-    "native-adk-2-schema2-span": ({**_LATEST, _CONTENT: "SPAN_ONLY"}, _ASKED, False),
+    "native-adk-2-schema2-span": ({**_LATEST, _CONTENT: "SPAN_ONLY"}, _CONVERSATIONS, False),
     "native-adk-2-schema2-event": ({**_LATEST, _CONTENT: "EVENT_ONLY"}, _HANDED, True),
     "native-adk-2-schema1": ({"ADK_TELEMETRY_SCHEMA_VERSION_OPT_IN": "1"}, _HANDED, False),
-    "native-adk-2-schema1-asked": ({"ADK_TELEMETRY_SCHEMA_VERSION_OPT_IN": "1"}, _ASKED, False),
-    "native-adk-2-default": ({}, _ASKED, False),
+    "native-adk-2-schema1-asked": ({"ADK_TELEMETRY_SCHEMA_VERSION_OPT_IN": "1"}, _CONVERSATIONS, False),
+    "native-adk-2-default": ({}, _CONVERSATIONS, False),
 }
 _VERSION = version("google-adk")
 _CAPTURES = _FIRST if _VERSION.startswith("1.") else _SECOND
@@ -66,7 +66,7 @@ class ScriptedLlm(BaseLlm):
 
     async def generate_content_async(self, llm_request, stream=False):  # noqa: FBT002, ARG002 - the framework's signature
         """Yield the one response."""
-        reply = self.script.reply([_said(content) for content in llm_request.contents])
+        reply = self.script.reply([_messages(content) for content in llm_request.contents])
         calls = [
             types.Part(function_call=types.FunctionCall(id=call_id, name=call.name, args=call.arguments))
             for call_id, call in reply.calls
@@ -78,14 +78,14 @@ class ScriptedLlm(BaseLlm):
         )
 
 
-def _said(content):
+def _messages(content):
     if any(part.function_response for part in content.parts):
-        return Said("tool", "")
+        return Message("tool", "")
     role = "assistant" if content.role == "model" else "user"
-    return Said(role, "\n".join(part.text for part in content.parts if part.text))
+    return Message(role, "\n".join(part.text for part in content.parts if part.text))
 
 
-def _told(tool, args, tool_context, error):
+def _error_result(tool, args, tool_context, error):
     return {"error": str(error)}
 
 
@@ -105,7 +105,7 @@ def _agent(script, conversations):
         instruction=INSTRUCTIONS,
         tools=[*TOOLS, *([] if handed else [AgentTool(refunds)])],
         sub_agents=[refunds] if handed else [],
-        on_tool_error_callback=_told,
+        on_tool_error_callback=_error_result,
     )
 
 

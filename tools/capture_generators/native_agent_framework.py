@@ -42,8 +42,8 @@ def _agent(server):
 
     client = OpenAIChatCompletionClient(MODEL, api_key="none", base_url=server.url)
     refunds = Agent(client, REFUND_INSTRUCTIONS, name=REFUNDS, tools=list(REFUND_TOOLS))
-    asked = refunds.as_tool(name=REFUNDS, description="Pays bookings back.", arg_name="request")
-    return Agent(client, INSTRUCTIONS, name=AGENT, tools=[*TOOLS, asked])
+    refunds_tool = refunds.as_tool(name=REFUNDS, description="Pays bookings back.", arg_name="request")
+    return Agent(client, INSTRUCTIONS, name=AGENT, tools=[*TOOLS, refunds_tool])
 
 
 async def _play(server, *, streamed):

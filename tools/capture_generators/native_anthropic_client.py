@@ -1,6 +1,6 @@
 """Anthropic's client alone under OpenTelemetry's GenAI instrumentation: tool results are messages of the user.
 
-The client emits a span of its own inside, for the same model call.
+The client emits its own span inside that span, of the same model call.
 """
 # needs: anthropic==2.12.0 opentelemetry-instrumentation-genai-anthropic==1.3b0
 #        opentelemetry-exporter-otlp-proto-http==1.45.2
@@ -25,7 +25,7 @@ from tools.capture_generators.story import INSTRUCTIONS, STORY, TOOLS, expected,
 from tools.capture_generators.variants import each_alone
 
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-#: Name of the capture -> where the content goes, whether it streams, what is around a turn.
+#: Name of the capture -> where the content goes, whether it streams, the span around a turn.
 _CAPTURES = {
     "native-genai-anthropic-span-bare": ("SPAN_ONLY", False, None),
     "native-genai-anthropic-event-stream-job": ("EVENT_ONLY", True, "answer mail"),
@@ -38,7 +38,7 @@ def _schema(tool):
 
 
 def _ask(client, messages, *, streamed):
-    asked = {
+    request = {
         "model": MODEL,
         "max_tokens": 500,
         "system": INSTRUCTIONS,
@@ -46,8 +46,8 @@ def _ask(client, messages, *, streamed):
         "tools": [_schema(tool) for tool in TOOLS],
     }
     if not streamed:
-        return client.messages.create(**asked).content
-    with client.messages.stream(**asked) as stream:
+        return client.messages.create(**request).content
+    with client.messages.stream(**request) as stream:
         return stream.get_final_message().content
 
 

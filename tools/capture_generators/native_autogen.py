@@ -1,6 +1,6 @@
-"""autogen: its own spans beside those of the OpenAI client; one agent, and a team that hands over.
+"""autogen: its own spans and those of the OpenAI client; one agent, and a team that hands over.
 
-Alone its spans hold neither content nor an id by which turns could be told to belong together.
+Its spans alone contain neither content nor an id that connects the turns.
 """
 # needs: autogen-agentchat==0.7.5 autogen-ext[openai]==0.7.5 openai==2.54.0 opentelemetry-util-genai==0.4b0
 #        opentelemetry-instrumentation-openai-v2==2.4b0 opentelemetry-exporter-otlp-proto-http==1.45.2
@@ -83,7 +83,7 @@ async def _play(server, conversations):
     make = _team if conversations is _HANDED else _alone
     agents = [make(client) for _ in conversations]
     for c, t, turn in interleaved(conversations):
-        # The team tells the second agent of the hand-over in a text, not by the result of the call.
+        # The team announces the hand-over to the second agent in a text, not by the result of the call.
         server.now(c, t, count=conversations is _HANDED)
         result = await agents[c].run(task=turn.query)
         assert result.messages[-1].to_text() == turn.answer, result.messages

@@ -44,7 +44,7 @@ _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 @wrap_tool_call
-def _told(request, handler):
+def _report_errors(request, handler):
     try:
         return handler(request)
     except ValueError as error:
@@ -68,7 +68,9 @@ def _refunds(model):
 
 def _agent(model, saver):
     tools = [*_tools(TOOLS), _refunds(model)]
-    return create_agent(model, tools, system_prompt=INSTRUCTIONS, name=AGENT, middleware=[_told], checkpointer=saver)
+    return create_agent(
+        model, tools, system_prompt=INSTRUCTIONS, name=AGENT, middleware=[_report_errors], checkpointer=saver
+    )
 
 
 def _graph(model, saver):
@@ -90,7 +92,7 @@ def _graph(model, saver):
 def _swarm(model, saver):
     handoff = create_handoff_tool(agent_name=REFUNDS)
     tools = [*_tools(TOOLS), handoff]
-    atlas = create_agent(model, tools, system_prompt=INSTRUCTIONS, name=AGENT, middleware=[_told])
+    atlas = create_agent(model, tools, system_prompt=INSTRUCTIONS, name=AGENT, middleware=[_report_errors])
     refunds = create_agent(model, _tools(REFUND_TOOLS), system_prompt=REFUND_INSTRUCTIONS, name=REFUNDS)
     return create_swarm([atlas, refunds], default_active_agent=AGENT).compile(checkpointer=saver, name="desk")
 

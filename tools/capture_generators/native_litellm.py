@@ -24,25 +24,25 @@ from tools.capture_generators.script import MODEL
 from tools.capture_generators.story import STORY, TOOLS, expected, interleaved
 
 
-def _asking(server):
+def _model_call(server):
     tools = [{"type": "function", "function": tool_schema(tool)} for tool in TOOLS]
 
-    def asked(messages):
+    def call_model(messages):
         response = litellm.completion(
             f"openai/{MODEL}", messages=messages, tools=tools, api_base=server.url, api_key="none"
         )
         return response.choices[0].message.model_dump(exclude_none=True)
 
-    return asked
+    return call_model
 
 
 def _play(server):
-    asked, tools = _asking(server), named(TOOLS)
+    call_model, tools = _model_call(server), named(TOOLS)
     histories = [opening() for _ in STORY]
     for c, t, turn in interleaved(STORY):
         server.now(c, t)
         histories[c].append({"role": "user", "content": turn.query})
-        assert turn.answer == answered(histories[c], asked, tools)
+        assert turn.answer == answered(histories[c], call_model, tools)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from livekit.agents.telemetry import set_tracer_provider
 from livekit.agents.types import DEFAULT_API_CONNECT_OPTIONS
 
 from tools.capture_generators.record import recording
-from tools.capture_generators.script import Said, Script
+from tools.capture_generators.script import Message, Script
 from tools.capture_generators.story import AGENT, INSTRUCTIONS, STORY, TOOLS, expected
 
 _VERSION = version("livekit-agents")
@@ -52,7 +52,7 @@ class _Stream(llm.LLMStream):
         if greets:
             self._say(content=_GREETING)
             return
-        reply = self._llm.script.reply(list(_said(self._chat_ctx.items)))
+        reply = self._llm.script.reply(list(_messages(self._chat_ctx.items)))
         calls = [
             llm.FunctionToolCall(name=call.name, arguments=json.dumps(call.arguments), call_id=call_id)
             for call_id, call in reply.calls
@@ -60,18 +60,18 @@ class _Stream(llm.LLMStream):
         self._say(content=reply.text, tool_calls=calls)
 
     def _say(self, **delta):
-        told = llm.ChoiceDelta(role="assistant", **delta)
-        self._event_ch.send_nowait(llm.ChatChunk(id="scripted", delta=told))
+        message = llm.ChoiceDelta(role="assistant", **delta)
+        self._event_ch.send_nowait(llm.ChatChunk(id="scripted", delta=message))
         usage = llm.CompletionUsage(completion_tokens=5, prompt_tokens=20, total_tokens=25)
         self._event_ch.send_nowait(llm.ChatChunk(id="scripted", usage=usage))
 
 
-def _said(items):
+def _messages(items):
     for item in items:
         if item.type == "message":
-            yield Said(item.role, item.text_content or "")
+            yield Message(item.role, item.text_content or "")
         elif item.type == "function_call_output":
-            yield Said("tool", item.output)
+            yield Message("tool", item.output)
 
 
 def _tool(function):

@@ -1,6 +1,6 @@
 """The OpenAI Agents SDK under two instrumentations: the one that is installed decides which captures are written.
 
-The SDK tells the model of a failed tool in a text of its own.
+The SDK reports a failed tool to the model in its own words.
 """
 # needs: openai-agents==0.24.0 openai==3.54.0 opentelemetry-instrumentation-genai-openai-agents==1.3b0
 #        opentelemetry-instrumentation-genai-openai==1.3b0 opentelemetry-exporter-otlp-proto-http==1.45.2
@@ -47,15 +47,15 @@ from tools.capture_generators.variants import each_alone
 
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _HANDED = (*STORY, TRANSFER)
-_ASKED = (*STORY, delegation(argument="input"))
+_CONVERSATIONS = (*STORY, delegation(argument="input"))
 #: Name of the capture -> conversations, the model's interface, whether it streams.
 _V2 = {
     "native-openai-agents-v2-chat": (_HANDED, OpenAIChatCompletionsModel, False),
-    "native-openai-agents-v2-responses-stream": (_ASKED, OpenAIResponsesModel, True),
+    "native-openai-agents-v2-responses-stream": (_CONVERSATIONS, OpenAIResponsesModel, True),
 }
 _GENAI = {
     "native-genai-openai-agents-chat": (_HANDED, OpenAIChatCompletionsModel, False),
-    "native-genai-openai-agents-responses-stream": (_ASKED, OpenAIResponsesModel, True),
+    "native-genai-openai-agents-responses-stream": (_CONVERSATIONS, OpenAIResponsesModel, True),
 }
 
 
@@ -87,8 +87,8 @@ def _tools(functions):
 
 def _agent(model, *, handed):
     refunds = Agent(name=REFUNDS, instructions=REFUND_INSTRUCTIONS, model=model, tools=_tools(REFUND_TOOLS))
-    asked = [] if handed else [refunds.as_tool(tool_name=REFUNDS, tool_description="Pays bookings back.")]
-    tools = [*_tools(TOOLS), *asked]
+    refunds_tools = [] if handed else [refunds.as_tool(tool_name=REFUNDS, tool_description="Pays bookings back.")]
+    tools = [*_tools(TOOLS), *refunds_tools]
     handoffs = [refunds] if handed else []
     return Agent(name=AGENT, instructions=INSTRUCTIONS, model=model, tools=tools, handoffs=handoffs)
 

@@ -1,6 +1,6 @@
 """The OpenAI client alone, instrumented by OpenTelemetry: the application calls the tools and keeps the history.
 
-A failed call is told to the model as the text `Error: ...` and stands nowhere else. Every model call is a trace of its own where no span of the application is around it.
+A failed call reaches the model as the text `Error: ...` and is recorded nowhere else. Every model call is a trace of its own where no span of the application is around it.
 """
 # needs: openai==2.54.0 opentelemetry-instrumentation-openai-v2==2.4b0 opentelemetry-util-genai==0.4b0
 #        opentelemetry-exporter-otlp-proto-http==1.45.2
@@ -62,18 +62,18 @@ def _items(message):
     return [{"role": message["role"], "content": message["content"]}]
 
 
-def _play(server, tracer, *, asked, job):
+def _play(server, tracer, *, ask_model, job):
     client = OpenAI(base_url=server.url, api_key="none")
     histories = [opening() for _ in STORY]
     for c, t, turn in interleaved(STORY):
         server.now(c, t)
         histories[c].append({"role": "user", "content": turn.query})
         with tracer.start_as_current_span(job) if job else nullcontext():
-            assert turn.answer == answered(histories[c], partial(asked, client), named(TOOLS))
+            assert turn.answer == answered(histories[c], partial(ask_model, client), named(TOOLS))
 
 
 def _captures():
-    """Return name of the capture -> environment, whether log records are kept, how is asked, what is around a turn."""
+    """Return name of the capture -> environment, whether log records are kept, the function that calls the model, the span around a turn."""
     if "openai_v2" in _instrumentor().__module__:
         return {
             "native-openai-v2-latest-span-bare": ({**_LATEST, _CONTENT: "span_only"}, False, ask, None),
@@ -89,12 +89,12 @@ def _captures():
 
 
 def _record(name):
-    environment, logs, asked, job = _captures()[name]
+    environment, logs, ask_model, job = _captures()[name]
     with ModelServer() as server, recording(name, service="travel-desk", logs=logs) as capture:
         os.environ.update(environment)
         spans, records = capture.providers()
         _instrumentor()().instrument(tracer_provider=spans, logger_provider=records)
-        _play(server, spans.get_tracer("desk"), asked=asked, job=job)
+        _play(server, spans.get_tracer("desk"), ask_model=ask_model, job=job)
         capture.truth = expected(
             STORY,
             framework=f"{_instrumentor().__module__}, openai {version('openai')}, {environment}",

@@ -1,6 +1,6 @@
 """pydantic-ai, both major versions in use: the one that is installed decides which captures are written.
 
-A tool that fails says so with ModelRetry, which is how this framework tells the model.
+A tool that fails raises ModelRetry, which this framework reports to the model.
 """
 # needs: pydantic-ai-slim[openai]==2.68.0 opentelemetry-exporter-otlp-proto-http==1.45.2
 # or:    pydantic-ai-slim[openai]==1.107.10 opentelemetry-exporter-otlp-proto-http==1.45.2
@@ -72,7 +72,7 @@ def _agent(model):
         """Ask the refunds desk.
 
         Args:
-            request: What it is to do.
+            request: The task.
         """
         return (await refunds.run(request)).output
 

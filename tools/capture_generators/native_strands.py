@@ -44,7 +44,7 @@ def _agent(model, attributes):
         """Ask the refunds desk.
 
         Args:
-            request: What it is to do.
+            request: The task.
         """
         tools = [tool(function) for function in REFUND_TOOLS]
         agent = Agent(model, name=REFUNDS, system_prompt=REFUND_INSTRUCTIONS, tools=tools, callback_handler=None)

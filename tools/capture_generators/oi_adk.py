@@ -26,7 +26,7 @@ from tools.capture_generators.story import (
 )
 
 _TRANSFER = transfer("transfer_to_agent", {"agent_name": REFUNDS})
-_DELEGATED = delegated(REFUNDS, lambda asked: {"request": asked})
+_DELEGATED = delegated(REFUNDS, lambda task: {"request": task})
 
 
 def main() -> None:

@@ -55,9 +55,9 @@ def chat_with_handoff(url):
     async def ask(conversation, query):
         session = sessions.setdefault(conversation.id, SQLiteSession(conversation.id))
         agent = speaking.get(conversation.id, desk)
-        said = await Runner.run(agent, query, session=session, run_config=RunConfig(group_id=conversation.id))
-        speaking[conversation.id] = said.last_agent
-        return said.final_output
+        result = await Runner.run(agent, query, session=session, run_config=RunConfig(group_id=conversation.id))
+        speaking[conversation.id] = result.last_agent
+        return result.final_output
 
     return lambda conversation, query: wait(ask(conversation, query))
 
@@ -70,11 +70,11 @@ def streamed(url):
 
     async def ask(conversation, query):
         history = [*histories.get(conversation.id, ()), {"role": "user", "content": query}]
-        said = Runner.run_streamed(desk, history)
-        async for _ in said.stream_events():
+        result = Runner.run_streamed(desk, history)
+        async for _ in result.stream_events():
             pass
-        histories[conversation.id] = said.to_input_list()
-        return said.final_output
+        histories[conversation.id] = result.to_input_list()
+        return result.final_output
 
     return lambda conversation, query: wait(ask(conversation, query))
 

@@ -27,7 +27,7 @@ from tools.capture_generators.story import (
     TOOLS,
 )
 
-DELEGATED = delegated("delegate_task_to_member", lambda asked: {"member_id": REFUNDS, "task": asked})
+DELEGATED = delegated("delegate_task_to_member", lambda task: {"member_id": REFUNDS, "task": task})
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def with_session(url):
-    """Return a speaker over an agent that is told the session."""
+    """Return a speaker over an agent that gets the session id."""
     common = {"add_history_to_context": True, "db": InMemoryDb(), "telemetry": False, "model": _model(url)}
     agent = Agent(name=AGENT, tools=list(TOOLS), instructions=INSTRUCTIONS, **common)
     return lambda conversation, query: agent.run(query, session_id=conversation.id, user_id="u-7").content
@@ -81,8 +81,8 @@ def without_session(url):
     agents, histories = {}, {}
 
     def say(conversation, query):
-        made = Agent(name=AGENT, model=_model(url), tools=list(TOOLS), instructions=INSTRUCTIONS, telemetry=False)
-        agent, history = agents.setdefault(conversation.id, made), histories.setdefault(conversation.id, [])
+        agent = Agent(name=AGENT, model=_model(url), tools=list(TOOLS), instructions=INSTRUCTIONS, telemetry=False)
+        agent, history = agents.setdefault(conversation.id, agent), histories.setdefault(conversation.id, [])
         history.append(Message(role="user", content=query))
         output = agent.run(list(history))
         history[:] = [message for message in output.messages if message.role != "system"]

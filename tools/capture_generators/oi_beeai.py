@@ -24,7 +24,7 @@ from tools.capture_generators.story import AGENT, INSTRUCTIONS, STORY, TOOLS, ex
 
 
 class _Scripted(ChatModel):
-    """Says what the script says next: the framework rewrites its history, so that replies are counted."""
+    """Returns the next reply of the script, by counting: the framework rewrites its history."""
 
     def __init__(self):
         super().__init__(allow_parallel_tool_calls=True)
@@ -42,11 +42,11 @@ class _Scripted(ChatModel):
         reply = next(self.replies)
         answer = [("done", "final_answer", {"response": reply.text})] if reply.text else []
         calls = [(call_id, call.name, call.arguments) for call_id, call in reply.calls]
-        asked = [
+        messages = [
             MessageToolCallContent(id=call_id, tool_name=name, args=json.dumps(arguments))
             for call_id, name, arguments in (*calls, *answer)
         ]
-        return ChatModelOutput(output=[AssistantMessage(asked)], finish_reason="tool_calls")
+        return ChatModelOutput(output=[AssistantMessage(messages)], finish_reason="tool_calls")
 
     async def _create_stream(self, input, run):  # noqa: A002 — the framework's signature
         yield await self._create(input, run)
@@ -56,9 +56,9 @@ async def _play():
     agents = {}
     for c, t, turn in interleaved(STORY):
         model = _Scripted()
-        made = {"instructions": INSTRUCTIONS, "name": AGENT, "memory": UnconstrainedMemory(), "llm": model}
+        options = {"instructions": INSTRUCTIONS, "name": AGENT, "memory": UnconstrainedMemory(), "llm": model}
         if c not in agents:
-            agents[c] = (RequirementAgent(tools=list(map(tool, TOOLS)), **made), model)
+            agents[c] = (RequirementAgent(tools=list(map(tool, TOOLS)), **options), model)
         agent, model = agents[c]
         model.replies = (reply_at(f"{c + 1}_{t + 1}", turn, step) for step in range(len(turn.steps) + 1))
         with using_session(STORY[c].id):

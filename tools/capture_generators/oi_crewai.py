@@ -48,9 +48,9 @@ def alone(url):
     def say(conversation, query):
         history = histories.setdefault(conversation.id, [])
         crew = _crew(url)
-        said = crew.kickoff(inputs={"question": query, "history": "\n".join(history) or "nothing yet"}).raw
-        history.extend((f"User: {query}", f"Agent: {said}"))
-        return said
+        answer = crew.kickoff(inputs={"question": query, "history": "\n".join(history) or "nothing yet"}).raw
+        history.extend((f"User: {query}", f"Agent: {answer}"))
+        return answer
 
     return say
 
@@ -59,7 +59,7 @@ def _crew(url):
     model = LLM(model="openai/scripted-1", base_url=url, api_key=KEY)
     tools = [tool(function.__name__)(function) for function in TOOLS]
     agent = Agent(role=AGENT, goal=INSTRUCTIONS, backstory="You know every train.", llm=model, tools=tools)
-    task = Task(description="Said so far: {history}\nNow: {question}", expected_output="An answer.", agent=agent)
+    task = Task(description="So far: {history}\nNow: {question}", expected_output="An answer.", agent=agent)
     return Crew(agents=[agent], tasks=[task], name="desk")
 
 

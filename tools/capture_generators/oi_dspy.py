@@ -34,9 +34,9 @@ def _react(url):
 
     def say(conversation, query):
         with dspy.context(lm=model, adapter=dspy.ChatAdapter(use_native_function_calling=True)):
-            said = desk(question=query, history=histories.get(conversation.id))
-        histories[conversation.id] = said.history
-        return said.answer
+            prediction = desk(question=query, history=histories.get(conversation.id))
+        histories[conversation.id] = prediction.history
+        return prediction.answer
 
     return say
 

@@ -51,9 +51,9 @@ def alone(url):
 
     def say(conversation, query):
         history = [*histories.get(conversation.id, ()), ChatMessage.from_user(query)]
-        said = desk.run(messages=history)
-        histories[conversation.id] = without_system(said["messages"])
-        return said["last_message"].text
+        result = desk.run(messages=history)
+        histories[conversation.id] = without_system(result["messages"])
+        return result["last_message"].text
 
     return say
 
@@ -65,15 +65,15 @@ def in_pipeline(url):
 
     def say(conversation, query):
         history = [*histories.get(conversation.id, ()), ChatMessage.from_user(query)]
-        said = pipeline.run({"desk": {"messages": history}})["desk"]
-        histories[conversation.id] = without_system(said["messages"])
-        return said["last_message"].text
+        result = pipeline.run({"desk": {"messages": history}})["desk"]
+        histories[conversation.id] = without_system(result["messages"])
+        return result["last_message"].text
 
     return say
 
 
 def without_system(messages):
-    """Return the messages that a caller keeps: the agent adds its instructions anew."""
+    """Return the messages that a caller keeps: the agent adds its instructions again."""
     return [message for message in messages if message.role != "system"]
 
 

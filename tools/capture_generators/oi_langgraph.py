@@ -27,7 +27,7 @@ from tools.capture_generators.story import (
     TOOLS,
 )
 
-DELEGATED = delegated(REFUNDS, lambda asked: {"request": asked}, result="B-17 is paid back: 49.9 euros.")
+DELEGATED = delegated(REFUNDS, lambda task: {"request": task}, result="B-17 is paid back: 49.9 euros.")
 
 
 def main() -> None:
@@ -47,14 +47,14 @@ class Forgiving(AgentMiddleware):
     """Lets the model read what went wrong in a tool."""
 
     def wrap_tool_call(self, request, handler):
-        """Return the tool's message or one that says what went wrong."""
+        """Return the tool's message, or the message of its error."""
         try:
             return handler(request)
         except ValueError as error:
             return _failed(request, error)
 
     async def awrap_tool_call(self, request, handler):
-        """Return the tool's message or one that says what went wrong."""
+        """Return the tool's message, or the message of its error."""
         try:
             return await handler(request)
         except ValueError as error:
@@ -87,8 +87,8 @@ def state_graph(url):
 
     def say(conversation, query):
         config = {"configurable": {"thread_id": conversation.id}}
-        told = list(compiled.stream({"messages": [("user", query)]}, config, stream_mode="values"))
-        return told[-1]["messages"][-1].text
+        states = list(compiled.stream({"messages": [("user", query)]}, config, stream_mode="values"))
+        return states[-1]["messages"][-1].text
 
     return say
 
@@ -100,8 +100,8 @@ def with_sub_agent(url):
     @tool(REFUNDS)
     async def refunds(request: str) -> str:
         """Ask the agent that pays bookings back."""
-        said = await member.ainvoke({"messages": [("user", request)]})
-        return said["messages"][-1].text
+        result = await member.ainvoke({"messages": [("user", request)]})
+        return result["messages"][-1].text
 
     tools = [*TOOLS, refunds]
     agent = create_agent(
@@ -115,8 +115,8 @@ def with_sub_agent(url):
 
     def say(conversation, query):
         config = {"configurable": {"thread_id": conversation.id}, "metadata": {"tier": "gold"}}
-        said = wait(agent.ainvoke({"messages": [("user", query)]}, config))
-        return said["messages"][-1].text
+        result = wait(agent.ainvoke({"messages": [("user", query)]}, config))
+        return result["messages"][-1].text
 
     return say
 

@@ -19,7 +19,7 @@ _TYPES = {int: "integer", float: "number", str: "string"}
 
 
 def main() -> None:
-    """Record the captures. A tool result is text only: whether the tool failed is not told."""
+    """Record the captures. A tool result is only text, without a status."""
     openai = instrumented("openinference.instrumentation.openai:OpenAIInstrumentor")
     notes = {"framework": "openai", "not_in_data": ["error"]}
     record(Plan("openinference-openai-stream-bare", openai, partial(chat, stream=True)), id_in_telemetry=False, **notes)
@@ -48,11 +48,11 @@ def chat(url, *, stream=False, tools=TOOLS):
 
 
 def _reply(client, messages, offered, *, stream):
-    asked = {"model": "scripted-1", "messages": messages, "tools": offered}
+    request = {"model": "scripted-1", "messages": messages, "tools": offered}
     if not stream:
-        return client.chat.completions.create(**asked).choices[0].message.model_dump(exclude_none=True)
+        return client.chat.completions.create(**request).choices[0].message.model_dump(exclude_none=True)
     text, calls = "", {}
-    for chunk in client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}):
+    for chunk in client.chat.completions.create(**request, stream=True, stream_options={"include_usage": True}):
         for choice in chunk.choices:
             text += choice.delta.content or ""
             for part in choice.delta.tool_calls or ():
@@ -78,11 +78,13 @@ def responses(url):
         items = histories.setdefault(conversation.id, [])
         items.append({"role": "user", "content": query})
         while True:
-            said = client.responses.create(model="scripted-1", instructions=INSTRUCTIONS, input=items, tools=offered)
-            items.extend(item.model_dump(exclude_none=True) for item in said.output)
-            calls = [item for item in said.output if item.type == "function_call"]
+            response = client.responses.create(
+                model="scripted-1", instructions=INSTRUCTIONS, input=items, tools=offered
+            )
+            items.extend(item.model_dump(exclude_none=True) for item in response.output)
+            calls = [item for item in response.output if item.type == "function_call"]
             if not calls:
-                return said.output_text
+                return response.output_text
             for call in calls:
                 result = ran(by_name, call.name, call.arguments)
                 items.append({"type": "function_call_output", "call_id": call.call_id, "output": result})
@@ -100,8 +102,10 @@ def ran(by_name, name, arguments):
 
 def schema(function):
     """Return name, description and parameters of a tool."""
-    told = {name: _type(parameter.annotation) for name, parameter in inspect.signature(function).parameters.items()}
-    parameters = {"type": "object", "properties": told, "required": list(told)}
+    properties = {
+        name: _type(parameter.annotation) for name, parameter in inspect.signature(function).parameters.items()
+    }
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
     return {"name": function.__name__, "description": inspect.getdoc(function), "parameters": parameters}
 
 

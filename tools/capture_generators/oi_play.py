@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # (the frameworks are installed where captures are made, not here)
-"""Plays the story against a framework in this process, and checks that the framework says what the script says."""
+"""Plays the story against a framework in this process, and checks that the framework gives the answers of the script."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import asyncio
 import importlib
 import multiprocessing
 import os
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
@@ -18,14 +19,12 @@ from tools.capture_generators.record import recording
 from tools.capture_generators.story import STORY, delegation, expected, interleaved
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
-
     from tools.capture_generators.shapes import Conversation
 
     #: Takes conversation and query, returns the answer.
     Say = Callable[[Conversation, str], str | None]
 
-#: What is not in a capture whose content was kept out.
+#: Fields that are missing in a capture without content.
 HIDDEN = ("query", "answer", "arguments", "result")
 
 #: What the clients send as their key: the scripted model asks for none.
@@ -38,8 +37,8 @@ T = TypeVar("T")
 class Plan:
     """How a capture is made.
 
-    `instrument` takes tracer and logger provider and says what is recorded; `speaker` takes the model's base URL.
-    With `around`, the conversations are told one after the other, each inside what `around` returns for a tracer.
+    `instrument` takes tracer and logger provider and starts the recording of spans; `speaker` takes the model's base URL.
+    With `around`, the conversations are played one after the other, each inside what `around` returns for a tracer.
     """
 
     name: str
@@ -57,7 +56,7 @@ def record(plan: Plan, **notes: Any) -> None:
     """Record `captures/<name>` in a process of its own: providers are set once a process. Notes: see `expected`.
 
     Raises:
-        RuntimeError: the recording failed; its process has said why.
+        RuntimeError: the recording failed; its process has printed the reason.
     """
     process = multiprocessing.get_context("fork").Process(target=_record, args=(plan, notes))
     process.start()
@@ -68,24 +67,24 @@ def record(plan: Plan, **notes: Any) -> None:
 
 def _record(plan: Plan, notes: dict[str, Any]) -> None:
     with (
-        recording(plan.name, service="travel-desk", logs=plan.logs) as made,
+        recording(plan.name, service="travel-desk", logs=plan.logs) as capture,
         ModelServer(plan.conversations, answer_tool=plan.answer_tool) as server,
     ):
-        spans, records = made.providers()
+        spans, records = capture.providers()
         plan.instrument(spans, records)
         say = plan.speaker(server.url)
         if plan.around is None:
             _play(server, say, interleaved(plan.conversations), count=plan.count)
         else:
             _play_apart(server, say, plan, spans.get_tracer("travel_desk.web"))
-        made.truth = expected(plan.conversations, **notes)
+        capture.truth = expected(plan.conversations, **notes)
 
 
 def _play_apart(server: ModelServer, say: Say, plan: Plan, tracer: Any) -> None:
     for index, conversation in enumerate(plan.conversations):
-        told = ((index, number, turn) for number, turn in enumerate(conversation.turns))
+        turns = ((index, number, turn) for number, turn in enumerate(conversation.turns))
         with plan.around(tracer, conversation) if plan.around else nullcontext():
-            _play(server, say, told, count=plan.count)
+            _play(server, say, turns, count=plan.count)
 
 
 def _play(server: ModelServer, say: Say, turns: Iterable[tuple[int, int, Any]], *, count: bool) -> None:
@@ -129,30 +128,30 @@ def in_session(speaker: Callable[[str], Say], **attributes: str) -> Callable[[st
     def speaking(url: str) -> Say:
         say = speaker(url)
 
-        def told(conversation: Conversation, query: str) -> str | None:
+        def say_in_session(conversation: Conversation, query: str) -> str | None:
             with using_attributes(session_id=conversation.id, **attributes):
                 return say(conversation, query)
 
-        return told
+        return say_in_session
 
     return speaking
 
 
 def delegated(name: str, arguments: Callable[[str], dict[str, Any]], *, result: Any = None) -> Conversation:
-    """Return the conversation with a sub-agent behind a tool of this name; `arguments` takes what it is asked.
+    """Return the conversation with a sub-agent behind the tool `name`; `arguments` returns the arguments for a task.
 
-    `result` is None where the framework wraps the sub-agent's answer in words of its own.
+    `result` is None if the framework adds words of its own to the sub-agent's answer.
     """
     plain = delegation(name)
     first, *others = plain.turns
     (call,) = first.steps[0]
-    asked = call.inner.query if call.inner else ""
-    told = replace(call, arguments=arguments(asked), result=result)
-    return replace(plain, turns=(replace(first, steps=((told,),)), *others))
+    task = call.inner.query if call.inner else ""
+    delegating_call = replace(call, arguments=arguments(task), result=result)
+    return replace(plain, turns=(replace(first, steps=((delegating_call,),)), *others))
 
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return what the coroutine returns; all of them share a loop, as their clients keep connections."""
+    """Run a coroutine; all share one event loop, because their clients keep connections."""
     return _loop().run_until_complete(coroutine)
 
 

@@ -23,7 +23,7 @@ from tools.capture_generators.story import (
 )
 from tools.capture_generators.tools import seats_left
 
-_DELEGATED = delegated(REFUNDS, lambda asked: {"request": asked}, result="B-17 is paid back: 49.9 euros.")
+_DELEGATED = delegated(REFUNDS, lambda task: {"request": task}, result="B-17 is paid back: 49.9 euros.")
 
 
 def main() -> None:
@@ -75,9 +75,9 @@ def _in_session(url):
 
     def say(conversation, query):
         history = histories.get(conversation.id)
-        said = wait(agent.run(query, message_history=history, conversation_id=conversation.id))
-        histories[conversation.id] = said.all_messages()
-        return said.output
+        result = wait(agent.run(query, message_history=history, conversation_id=conversation.id))
+        histories[conversation.id] = result.all_messages()
+        return result.output
 
     return say
 
@@ -86,9 +86,9 @@ def _streaming(url):
     agent, histories = _agent(url), {}
 
     async def ask(conversation, query):
-        async with agent.run_stream(query, message_history=histories.get(conversation.id)) as said:
-            text = "".join([part async for part in said.stream_text(delta=True)])
-        histories[conversation.id] = said.all_messages()
+        async with agent.run_stream(query, message_history=histories.get(conversation.id)) as result:
+            text = "".join([part async for part in result.stream_text(delta=True)])
+        histories[conversation.id] = result.all_messages()
         return text
 
     return lambda conversation, query: wait(ask(conversation, query))

@@ -21,7 +21,7 @@ from tools.capture_generators.story import (
     TOOLS,
 )
 
-_DELEGATED = delegated(REFUNDS, lambda asked: {"task": asked})
+_DELEGATED = delegated(REFUNDS, lambda task: {"task": task})
 
 
 def main() -> None:
@@ -99,8 +99,8 @@ def _coding(url):
 
     def say(conversation, query):
         model = ScriptedCoder()
-        made = {"name": AGENT, "instructions": INSTRUCTIONS, "verbosity_level": 0}
-        agent = agents.setdefault(conversation.id, CodeAgent([tool(each) for each in TOOLS], model, **made))
+        options = {"name": AGENT, "instructions": INSTRUCTIONS, "verbosity_level": 0}
+        agent = agents.setdefault(conversation.id, CodeAgent([tool(function) for function in TOOLS], model, **options))
         played = agents.setdefault((conversation.id, "turns"), iter(conversation.turns))
         agent.model.steps = iter([*_code(turn := next(played)), ("I know it.", f"final_answer({turn.answer!r})")])
         return agent.run(query, reset=False)
@@ -114,8 +114,8 @@ def _code(turn):
         lines = []
         for call in step:
             (_, first), *named = call.arguments.items()
-            given = ", ".join([repr(first), *(f"{name}={value!r}" for name, value in named)])
-            lines.append(f"found = {call.name}({given})\nprint(found)")
+            arguments = ", ".join([repr(first), *(f"{name}={value!r}" for name, value in named)])
+            lines.append(f"found = {call.name}({arguments})\nprint(found)")
         yield "I look it up.", "\n".join(lines)
 
 

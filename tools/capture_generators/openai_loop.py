@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from typing import TYPE_CHECKING, Any, Final, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, get_type_hints
 
 from tools.capture_generators.script import MODEL
 from tools.capture_generators.story import INSTRUCTIONS, TOOLS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 _SHAPES: Final[dict[Any, dict[str, Any]]] = {
     float: {"type": "number"},
@@ -63,18 +61,18 @@ def ask_streaming(client: Any, messages: list[dict[str, Any]]) -> dict[str, Any]
                 call["id"] += part.id or ""
                 call["function"]["name"] += part.function.name or ""
                 call["function"]["arguments"] += part.function.arguments or ""
-    told: dict[str, Any] = {"role": "assistant"}
-    return {**told, "tool_calls": list(calls.values())} if calls else {**told, "content": text}
+    message: dict[str, Any] = {"role": "assistant"}
+    return {**message, "tool_calls": list(calls.values())} if calls else {**message, "content": text}
 
 
 def answered(
     messages: list[dict[str, Any]],
-    asked: Callable[[list[dict[str, Any]]], dict[str, Any]],
+    ask_model: Callable[[list[dict[str, Any]]], dict[str, Any]],
     tools: Mapping[str, Callable[..., Any]],
 ) -> str:
-    """Return the answer to the last message; everything said on the way is added to `messages`."""
+    """Return the answer to the last message; the calls and results before it are added to `messages`."""
     while True:
-        message = asked(messages)
+        message = ask_model(messages)
         messages.append(message)
         if not message.get("tool_calls"):
             return str(message["content"])

@@ -43,23 +43,23 @@ def _with_hex_ids(value: Any) -> Any:
 
 def without_machine(request: dict[str, Any]) -> dict[str, Any]:
     """Return the request without attributes that identify the machine; paths are shortened in every text."""
-    told = json.dumps(request, ensure_ascii=False)
+    text = json.dumps(request, ensure_ascii=False)
     for path, short in _paths():
-        told = told.replace(path, short)
-    told = re.sub(r"/tmp/[\w./-]*?node_modules", "/app/node_modules", told)  # noqa: S108 - recognised, not used
-    cleaned: dict[str, Any] = json.loads(told)
+        text = text.replace(path, short)
+    text = re.sub(r"/tmp/[\w./-]*?node_modules", "/app/node_modules", text)  # noqa: S108 - recognised, not used
+    cleaned: dict[str, Any] = json.loads(text)
     for group in (*cleaned.get("resourceSpans", ()), *cleaned.get("resourceLogs", ())):
         resource = group.get("resource", {})
-        kept = [item for item in resource.get("attributes", ()) if not item["key"].startswith(_MACHINE)]
+        attributes = [item for item in resource.get("attributes", ()) if not item["key"].startswith(_MACHINE)]
         if "attributes" in resource:
-            resource["attributes"] = kept
+            resource["attributes"] = attributes
     return cleaned
 
 
 def _paths() -> list[tuple[str, str]]:
-    """Return the folders that say where this was made, longest first, and what stands for them."""
+    """Return the folders that identify this machine, longest first, each with its replacement."""
     packages = [(folder, "/site-packages") for folder in (*site.getsitepackages(), site.getusersitepackages())]
     root = [(str(Path(__file__).parents[2]), "/app"), (sys.prefix, "/venv"), (sys.base_prefix, "/python")]
     home = [(os.path.realpath(sys.base_prefix), "/python"), (str(Path.home()), "/home")]
-    found = [(path, short) for path, short in (*packages, *root, *home) if len(path) > 1]
-    return sorted(found, key=lambda item: -len(item[0]))
+    paths = [(path, short) for path, short in (*packages, *root, *home) if len(path) > 1]
+    return sorted(paths, key=lambda item: -len(item[0]))

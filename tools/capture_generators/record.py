@@ -6,16 +6,14 @@ import gzip
 import json
 import os
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from tools.capture_generators.otlp import json_request, without_machine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CAPTURES: Final = Path(__file__).parents[2] / "tests" / "golden" / "captures"
 _MAX_BYTES: Final = 60 * 1024
@@ -74,7 +72,7 @@ class Recording:
         return spans, logs
 
     def close(self) -> None:
-        """Send what is still held by the providers."""
+        """Send the spans and records that the providers still buffer."""
         for provider in self._closing:
             provider.force_flush()
             provider.shutdown()
@@ -82,42 +80,42 @@ class Recording:
 
 @contextmanager
 def recording(name: str, *, service: str, logs: bool = False) -> Iterator[Recording]:
-    """Record what is exported inside, then write `captures/<name>`.
+    """Record all exports inside the block, then write `captures/<name>`.
 
-    The OTLP variables stand in this process's environment meanwhile; other processes get them from `.environment`.
+    Inside the block the environment of this process contains the OTLP variables; pass `.environment` to other processes.
 
     Raises:
         ValueError: nothing was exported, the truth is missing, or the files are too large.
     """
     handler = type("BoundReceiver", (_Receiver,), {})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    made = Recording(name=name, service=service, endpoint=f"http://127.0.0.1:{server.server_port}", logs=logs)
-    handler.requests = made.requests  # type: ignore[attr-defined]  # the class was made a line above
+    capture = Recording(name=name, service=service, endpoint=f"http://127.0.0.1:{server.server_port}", logs=logs)
+    handler.requests = capture.requests  # type: ignore[attr-defined]  # the class was made a line above
     threading.Thread(target=server.serve_forever, daemon=True).start()
     before = dict(os.environ)
-    os.environ.update(made.environment)
+    os.environ.update(capture.environment)
     try:
-        yield made
-        made.close()
+        yield capture
+        capture.close()
     finally:
         os.environ.clear()
         os.environ.update(before)
         server.shutdown()
         server.server_close()
-    _write(made)
+    _write(capture)
 
 
-def _write(made: Recording) -> None:
-    if made.truth is None:
-        raise ValueError(f"{made.name}: no truth was told")
-    if not made.requests["traces"]:
-        raise ValueError(f"{made.name}: no spans were exported")
-    folder = CAPTURES / made.name
+def _write(capture: Recording) -> None:
+    if capture.truth is None:
+        raise ValueError(f"{capture.name}: the truth is missing")
+    if not capture.requests["traces"]:
+        raise ValueError(f"{capture.name}: no spans were exported")
+    folder = CAPTURES / capture.name
     folder.mkdir(parents=True, exist_ok=True)
-    for signal in ("traces", "logs") if made.logs else ("traces",):
-        _write_lines(folder / f"{signal}.jsonl.gz", made.requests[signal])
-    told = json.dumps(made.truth, ensure_ascii=False, indent=1)
-    (folder / "expected.json").write_text(told + "\n", encoding="utf-8")
+    for signal in ("traces", "logs") if capture.logs else ("traces",):
+        _write_lines(folder / f"{signal}.jsonl.gz", capture.requests[signal])
+    truth = json.dumps(capture.truth, ensure_ascii=False, indent=1)
+    (folder / "expected.json").write_text(truth + "\n", encoding="utf-8")
 
 
 def _write_lines(path: Path, requests: list[dict[str, Any]]) -> None:
@@ -136,7 +134,7 @@ class _Receiver(BaseHTTPRequestHandler):
     requests: ClassVar[dict[str, list[dict[str, Any]]]]
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         self._send()

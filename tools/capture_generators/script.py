@@ -1,16 +1,15 @@
-"""What the scripted model says to a request: found from what was said before, without memory."""
+"""The reply of the scripted model to a request, computed from the messages before it, without memory."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tools.capture_generators.story import keyed_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from tools.capture_generators.shapes import Call, Conversation, Turn
 
 MODEL = "scripted-1"
@@ -26,7 +25,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Message:
     """A message before the reply: `user`, `assistant` or `tool`, and its text."""
 
     role: str
@@ -36,9 +35,9 @@ class Said:
 class Script:
     """The model's part of some conversations.
 
-    `now` tells which turn is being played. Without it the turn is found by its query; a query that is said twice is
-    then told by how often it stands in the history. `now(..., count=True)` counts the replies given since instead of
-    the tool results in the request, for frameworks that rewrite the history.
+    `now` sets the turn that is being played. Without it the turn is the one with the query; among turns with equal
+    queries, the number of times that the query occurs in the history decides. `now(..., count=True)` counts replies
+    instead of the tool results in the request, for frameworks that rewrite the history.
     """
 
     def __init__(self, conversations: Iterable[Conversation]) -> None:
@@ -48,11 +47,11 @@ class Script:
         self._called: set[str] = set()
 
     def now(self, conversation: int, turn: int, *, count: bool = False) -> None:
-        """Say which turn is played: indexes from 0."""
+        """Set the turn that is played, by indices from 0."""
         self._key = f"{conversation + 1}_{turn + 1}"
         self._counted = {} if count else None
 
-    def reply(self, messages: Sequence[Said]) -> Reply:
+    def reply(self, messages: Sequence[Message]) -> Reply:
         """Return the reply to these messages; a call that is made a second time is warned of: the truth has it once.
 
         Raises:
@@ -65,7 +64,7 @@ class Script:
         self._called |= {call_id for call_id, _ in reply.calls}
         return reply
 
-    def _next(self, messages: Sequence[Said]) -> Reply:
+    def _next(self, messages: Sequence[Message]) -> Reply:
         key, turn, start = self._find(messages)
         results = sum(1 for message in messages[start:] if message.role == "tool")
         if self._counted is None:
@@ -74,29 +73,29 @@ class Script:
         self._counted[key] = step + 1
         return reply_at(key, turn, step)
 
-    def _find(self, messages: Sequence[Said]) -> tuple[str, Turn, int]:
-        """Return key and turn that are asked, and where in the messages its query stands (0 where it does not)."""
-        asked = [i for i, message in enumerate(messages) if message.role == "user"]
-        for i in reversed(asked):
-            told = [(key, turn) for key, turn in self._turns if turn.query in messages[i].text]
-            if told:
-                key, turn = self._chosen(told, [messages[j] for j in asked if j <= i])
+    def _find(self, messages: Sequence[Message]) -> tuple[str, Turn, int]:
+        """Return key and turn of the query, and its index in the messages (0 if they do not contain it)."""
+        user_positions = [i for i, message in enumerate(messages) if message.role == "user"]
+        for i in reversed(user_positions):
+            candidates = [(key, turn) for key, turn in self._turns if turn.query in messages[i].text]
+            if candidates:
+                key, turn = self._chosen(candidates, [messages[j] for j in user_positions if j <= i])
                 return key, turn, i
         for key, turn in self._turns:
             if key == self._key:
                 return key, turn, 0
         raise LookupError(f"no query of the story in {messages}")
 
-    def _chosen(self, told: list[tuple[str, Turn]], asked: list[Said]) -> tuple[str, Turn]:
+    def _chosen(self, candidates: list[tuple[str, Turn]], user_messages: list[Message]) -> tuple[str, Turn]:
         """Return the turn that is played, a sub-agent's turn, or the nth of those with the same query."""
-        # A prompt may quote the whole conversation: the query that stands last in it is the one that is asked.
-        last = max(told, key=lambda item: asked[-1].text.rfind(item[1].query))[1].query
-        same = [item for item in told if item[1].query == last]
+        # A prompt may quote the whole conversation: the last query in it is the current one.
+        last = max(candidates, key=lambda item: user_messages[-1].text.rfind(item[1].query))[1].query
+        same = [item for item in candidates if item[1].query == last]
         for item in same:
             if item[0] == self._key:
                 return item
-        said = sum(message.text.count(last) for message in asked)
-        return same[min(said, len(same)) - 1]
+        count = sum(message.text.count(last) for message in user_messages)
+        return same[min(count, len(same)) - 1]
 
 
 def reply_after(key: str, turn: Turn, results: int) -> Reply:

@@ -1,4 +1,4 @@
-"""Conversations as they are told: turns, and the calls in them."""
+"""The conversations of the story: turns, and the calls in them."""
 
 from __future__ import annotations
 

@@ -1,16 +1,14 @@
-"""What is said at the travel desk: the one truth that every capture is recorded from and compared with."""
+"""The conversations at the travel desk: the truth that every capture is recorded from and compared with."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tools.capture_generators.shapes import Call, Conversation, Turn
 from tools.capture_generators.tools import AGENT, REFUND_TOOLS, REFUNDS, TOOLS
 from tools.capture_generators.truth import expected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "AGENT",
@@ -141,7 +139,7 @@ _TWICE: Final = "And two of these would be?"
 
 
 def transfer(name: str = "transfer_to_refunds", arguments: dict[str, Any] | None = None) -> Conversation:
-    """Return a conversation that is handed off to the agent `refunds` by a call of this name, and stays there."""
+    """Return a conversation that is handed off to the agent `refunds` by a call of `name`, and stays there."""
     handoff = Call(name, arguments or {}, kind="handoff")
     twice = Call("multiply", {"price": 49.9, "count": 2}, 99.8, agent=REFUNDS)
     return Conversation(
@@ -154,7 +152,7 @@ def transfer(name: str = "transfer_to_refunds", arguments: dict[str, Any] | None
 
 
 def delegation(name: str = REFUNDS, argument: str = "request") -> Conversation:
-    """Return a conversation in which the agent `refunds` is a tool of this name, with one text argument."""
+    """Return a conversation in which the agent `refunds` is the tool `name`, with one text argument."""
     inner = Turn(query="Pay booking B-17 back.", steps=((_REFUND,),), answer="B-17 is paid back: 49.9 euros.")
     call = Call(name, {argument: inner.query}, inner.answer, kind="sub_agent", inner=inner)
     twice = Call("multiply", {"price": 49.9, "count": 2}, 99.8)

@@ -23,7 +23,7 @@ def main() -> None:
     record(
         Plan("openllmetry-openai-agents-chat-handoff", sdk, associated(chat_with_handoff), (*STORY, TRANSFER)),
         framework="openai-agents",
-        # Chat replies are not recorded: an answer stands in the history of the turn after it, or nowhere.
+        # Chat replies are not recorded: an answer is only in the history of the next turn, if there is one.
         not_in_data=["answer_of_last_turn"],
     )
     record(

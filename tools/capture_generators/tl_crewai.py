@@ -13,7 +13,7 @@ from tools.capture_generators.tl_play import associated, traceloop
 
 
 def main() -> None:
-    """Record the captures. A query stands only inside the text of the task, which quotes what was said before."""
+    """Record the captures. A query occurs only inside the text of the task, which quotes the earlier messages."""
     notes = {"framework": "crewai", "not_in_data": ["query"]}
     sdk = traceloop("CREWAI", "OPENAI")
     record(Plan("openllmetry-crewai-session", sdk, associated(alone), count=True), **notes)

@@ -12,7 +12,7 @@ from tools.capture_generators.tl_play import associated, in_workflow, traceloop
 
 
 def main() -> None:
-    """Record the captures. A tool result is text only: whether the tool failed is not told."""
+    """Record the captures. A tool result is only text, without a status."""
     model = traceloop("OPENAI")
     notes = {"framework": "haystack", "not_in_data": ["error"]}
     record(Plan("openllmetry-haystack-chat-id", model, associated(in_pipeline, "chat_id")), **notes)

@@ -15,7 +15,7 @@ _NOTES = {"framework": "openai", "not_in_data": ["error"]}
 
 
 def main() -> None:
-    """Record the captures. Without tool spans a result is text only: whether the tool failed is not told."""
+    """Record the captures. Without tool spans, a result is only text, without a status."""
     sdk = traceloop("OPENAI")
     record(
         Plan(
@@ -39,14 +39,14 @@ def decorated(url, *, stream=False):
     tools = [tool(name=function.__name__)(function) for function in TOOLS]
     say = chat(url, stream=stream, tools=tools)
 
-    def told(conversation, query):
+    def say_again(conversation, query):
         @agent(name=AGENT)
         def answer(question):
             return say(conversation, question)
 
         return answer(query)
 
-    return told
+    return say_again
 
 
 def streamed(url):

@@ -14,7 +14,7 @@ from tools.capture_generators.oi_play import instrumented
 def traceloop(*instruments, also=(), **options):
     """Return an `instrument` that starts the SDK with these instruments, named as in its enumeration.
 
-    `also` names instrumentors as `instrumented` takes them, for those that the SDK does not start.
+    `also` names the instrumentors that the SDK does not start, in the form that `instrumented` accepts.
     """
 
     def instrument(spans, records):
@@ -38,11 +38,11 @@ def associated(speaker, key="session_id"):
 
         say = speaker(url)
 
-        def told(conversation, query):
+        def say_in_association(conversation, query):
             Traceloop.set_association_properties({key: conversation.id, "tier": "gold"})
             return say(conversation, query)
 
-        return told
+        return say_in_association
 
     return speaking
 
@@ -55,13 +55,13 @@ def in_workflow(speaker):
 
         say = speaker(url)
 
-        def told(conversation, query):
+        def say_in_workflow(conversation, query):
             @workflow(name="desk_turn")
             def desk_turn(question):
                 return say(conversation, question)
 
             return desk_turn(query)
 
-        return told
+        return say_in_workflow
 
     return speaking

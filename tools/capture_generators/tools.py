@@ -106,7 +106,7 @@ def refund(booking: str) -> dict[str, Any]:
         booking: The number of the booking.
 
     Returns:
-        What was paid back, and where to.
+        The refunded amount and its recipient.
     """
     return dict(_REFUNDS[booking])
 

@@ -1,14 +1,13 @@
-"""Conversations -> what stands in expected.json."""
+"""Conversations -> the content of expected.json."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tools.capture_generators.tools import AGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from tools.capture_generators.shapes import Call, Conversation, Turn
 
 
@@ -25,7 +24,7 @@ def expected(
     `id_in_telemetry`, `content_in_telemetry` (True, False, "partial") and `not_in_data` (a list of field names).
     """
     known = notes.get("id_in_telemetry", True)
-    told = [
+    entries = [
         {
             "conversation_id": conversation.id if known else None,
             "agent_name": agent_name,
@@ -33,7 +32,7 @@ def expected(
         }
         for conversation in conversations
     ]
-    return {**notes, "conversations": told}
+    return {**notes, "conversations": entries}
 
 
 def _expected_turn(turn: Turn, aka: Callable[[str], str] | None) -> dict[str, Any]:

@@ -99,8 +99,8 @@ def main() -> None:
     """Record the captures that are named on the command line, all of them when none is."""
     for name in sys.argv[1:] or _VARIANTS:
         release, variant, notes = _VARIANTS[name]
-        told = {"release": release, **variant}
-        record_node(name, project=f"vercel-{release}", driver="vercel", variant=told, **notes)
+        variant_notes = {"release": release, **variant}
+        record_node(name, project=f"vercel-{release}", driver="vercel", variant=variant_notes, **notes)
 
 
 if __name__ == "__main__":

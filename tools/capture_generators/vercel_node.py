@@ -33,8 +33,8 @@ _SECONDS: Final = 120
 def _workplace(project: str) -> Path:
     """Return a folder with the drivers and the packages of `js/<project>`, installed where they are not yet.
 
-    `GOLDEN_NODE` names the folder of such folders. It must lie outside of this project: Node looks for packages beside
-    the driver.
+    `GOLDEN_NODE` names the folder of such folders. It must lie outside of this project: Node looks for packages in the
+    folder of the driver.
     """
     root = Path(os.environ.get("GOLDEN_NODE") or tempfile.gettempdir()) / project
     root.mkdir(parents=True, exist_ok=True)
@@ -50,15 +50,15 @@ def _workplace(project: str) -> Path:
 def record_node(name: str, *, project: str, driver: str, variant: dict[str, Any], **notes: Any) -> None:
     """Record `captures/<name>` from `js/<driver>.mjs` run with the packages of `js/<project>`.
 
-    `notes` go into expected.json. `NODE` names the program where `node` is too old.
+    `notes` are written to expected.json. `NODE` names the program where `node` is too old.
 
     Raises:
-        subprocess.CalledProcessError: the driver failed; what it wrote stands above.
+        subprocess.CalledProcessError: the driver failed; its output is printed above.
         ValueError: the receiver took an empty request.
     """
     folder = _workplace(project)
     conversations = (*STORY, delegation()) if variant.get("delegates") else STORY
-    with recording(name, service="travel-desk") as made, ModelServer(conversations) as model:
+    with recording(name, service="travel-desk") as capture, ModelServer(conversations) as model:
         desk = {
             "agent": AGENT,
             "instructions": INSTRUCTIONS,
@@ -66,20 +66,20 @@ def record_node(name: str, *, project: str, driver: str, variant: dict[str, Any]
             "refundInstructions": REFUND_INSTRUCTIONS,
             "refundTools": [tool_schema(tool) for tool in REFUND_TOOLS],
             "refunds": REFUNDS,
-            "service": made.service,
+            "service": capture.service,
             "tools": [tool_schema(tool) for tool in TOOLS],
             "variant": variant,
         }
-        places = {"MODEL_ROOT": model.root, "OPENAI_BASE_URL": model.url, "GOLDEN_DESK": json.dumps(desk)}
-        environment = {**os.environ, **made.environment, **places}
+        addresses = {"MODEL_ROOT": model.root, "OPENAI_BASE_URL": model.url, "GOLDEN_DESK": json.dumps(desk)}
+        environment = {**os.environ, **capture.environment, **addresses}
         program = [os.environ.get("NODE", "node"), f"{driver}.mjs"]
         subprocess.run(program, cwd=folder, env=environment, check=True, timeout=_SECONDS)
-        made.requests["traces"][:] = [_placeless(request, folder) for request in made.requests["traces"]]
-        made.truth = expected(conversations, framework=name, **notes)
+        capture.requests["traces"][:] = [_placeless(request, folder) for request in capture.requests["traces"]]
+        capture.truth = expected(conversations, framework=name, **notes)
 
 
 def _placeless(request: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the request with `/app` for the driver's folder, which stands in stack traces."""
+    """Return the request with `/app` for the driver's folder, which occurs in stack traces."""
     # Node's exporters send their requests in chunks, which a receiver may take for an empty body.
     if not request.get("resourceSpans"):
         raise ValueError("a request without spans came: does the receiver read chunked bodies?")

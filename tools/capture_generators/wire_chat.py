@@ -1,21 +1,19 @@
-"""Chat Completions: requests -> what was said, replies -> responses and stream events."""
+"""Chat Completions: requests -> messages, replies -> responses and stream events."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from tools.capture_generators.script import MODEL, Reply, Said
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tools.capture_generators.script import MODEL, Message, Reply
 
 _CREATED = 1_700_000_000
 
 
-def said(request: dict[str, Any]) -> list[Said]:
+def messages(request: dict[str, Any]) -> list[Message]:
     """Return the messages of a request."""
-    return [Said(message["role"], text_of(message.get("content"))) for message in request["messages"]]
+    return [Message(message["role"], text_of(message.get("content"))) for message in request["messages"]]
 
 
 def text_of(content: object) -> str:

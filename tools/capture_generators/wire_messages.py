@@ -1,30 +1,28 @@
-"""Messages, as Anthropic's client speaks: requests -> what was said, replies -> responses and stream events.
+"""The Messages interface of Anthropic: requests -> messages, replies -> responses and stream events.
 
-Tool results come back in messages of the user, and the calls stand in the content.
+Tool results come back in messages of the user, and calls are parts of the content.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from tools.capture_generators.script import MODEL, Reply, Said
+from tools.capture_generators.script import MODEL, Message, Reply
 from tools.capture_generators.wire_chat import text_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-def said(request: dict[str, Any]) -> list[Said]:
+def messages(request: dict[str, Any]) -> list[Message]:
     """Return the messages of a request; each tool result is one."""
-    return [one for message in request["messages"] for one in _message_said(message)]
+    return [part for message in request["messages"] for part in _messages_of(message)]
 
 
-def _message_said(message: dict[str, Any]) -> list[Said]:
+def _messages_of(message: dict[str, Any]) -> list[Message]:
     content = message["content"]
     parts = content if isinstance(content, list) else []
-    results = [Said("tool", text_of(part.get("content"))) for part in parts if part.get("type") == "tool_result"]
-    return results or [Said(message["role"], text_of(content))]
+    results = [Message("tool", text_of(part.get("content"))) for part in parts if part.get("type") == "tool_result"]
+    return results or [Message(message["role"], text_of(content))]
 
 
 def response(request: dict[str, Any], reply: Reply, number: int) -> dict[str, Any]:
@@ -44,14 +42,14 @@ def response(request: dict[str, Any], reply: Reply, number: int) -> dict[str, An
 
 def events(request: dict[str, Any], reply: Reply, number: int) -> Iterator[tuple[str, str]]:
     """Yield type and data of each stream event."""
-    whole = response(request, reply, number)
-    begun = {**whole, "content": [], "stop_reason": None}
-    told: list[tuple[str, dict[str, Any]]] = [("message_start", {"message": begun})]
-    for index, part in enumerate(whole["content"]):
-        told += _part_events(index, part)
-    stop = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
-    told += [("message_delta", {"delta": stop, "usage": whole["usage"]}), ("message_stop", {})]
-    for kind, data in told:
+    complete = response(request, reply, number)
+    begun = {**complete, "content": [], "stop_reason": None}
+    sequence: list[tuple[str, dict[str, Any]]] = [("message_start", {"message": begun})]
+    for index, part in enumerate(complete["content"]):
+        sequence += _part_events(index, part)
+    stop = {"stop_reason": complete["stop_reason"], "stop_sequence": None}
+    sequence += [("message_delta", {"delta": stop, "usage": complete["usage"]}), ("message_stop", {})]
+    for kind, data in sequence:
         yield kind, json.dumps({"type": kind, **data})
 
 

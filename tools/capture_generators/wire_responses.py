@@ -1,36 +1,34 @@
-"""Responses: requests -> what was said, replies -> responses and stream events."""
+"""Responses: requests -> messages, replies -> responses and stream events."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from tools.capture_generators.script import MODEL, Reply, Said
+from tools.capture_generators.script import MODEL, Message, Reply
 from tools.capture_generators.wire_chat import text_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _CREATED = 1_700_000_000
 
 
-def said(request: dict[str, Any]) -> list[Said]:
+def messages(request: dict[str, Any]) -> list[Message]:
     """Return the messages of a request; only new items where the server keeps the conversation."""
     items = request["input"]
     if isinstance(items, str):
-        return [Said("user", items)]
-    return [_item_said(item) for item in items]
+        return [Message("user", items)]
+    return [_message_of(item) for item in items]
 
 
-def _item_said(item: dict[str, Any]) -> Said:
+def _message_of(item: dict[str, Any]) -> Message:
     if item.get("type") == "function_call_output":
-        return Said("tool", text_of(item.get("output")))
-    return Said(item.get("role", "assistant"), text_of(item.get("content")))
+        return Message("tool", text_of(item.get("output")))
+    return Message(item.get("role", "assistant"), text_of(item.get("content")))
 
 
 def response(request: dict[str, Any], reply: Reply, number: int) -> dict[str, Any]:
     """Return the response body."""
-    read, written = 12 * len(said(request)), 9 * max(1, len(reply.calls))
+    read, written = 12 * len(messages(request)), 9 * max(1, len(reply.calls))
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     return {
         **_head(request, number),
@@ -43,11 +41,11 @@ def response(request: dict[str, Any], reply: Reply, number: int) -> dict[str, An
 def events(request: dict[str, Any], reply: Reply, number: int) -> Iterator[tuple[str, str]]:
     """Yield type and data of each stream event."""
     begun = {**_head(request, number), "status": "in_progress", "output": [], "usage": None}
-    told: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": begun})]
+    sequence: list[tuple[str, dict[str, Any]]] = [("response.created", {"response": begun})]
     for index, item in enumerate(_items(reply, number)):
-        told += _item_events(index, item)
-    told.append(("response.completed", {"response": response(request, reply, number)}))
-    for order, (kind, data) in enumerate(told):
+        sequence += _item_events(index, item)
+    sequence.append(("response.completed", {"response": response(request, reply, number)}))
+    for order, (kind, data) in enumerate(sequence):
         yield kind, json.dumps({"type": kind, "sequence_number": order, **data})
 
 

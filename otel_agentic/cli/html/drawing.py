@@ -1,32 +1,41 @@
-"""The drawings of a page: curves over k and reliability over time, as inline SVG by matplotlib."""
+"""The drawings of a page: curves over k and reliability over time, as inline SVG by matplotlib.
+
+Each role (ink, grid, a tier, ...) is drawn in one improbable colour, its mark, which the SVG replaces by a CSS
+variable. So the page has one drawing for light, dark and print. The colours behind the variables are those of Okabe and
+Ito, which can be distinguished with every kind of colour vision.
+
+Ref: M. Okabe, K. Ito, "Color Universal Design", 2008.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from otel_agentic.cli.html.markup import Html, markup
 from otel_agentic.cli.render.report_notes import rates_by_k
+from otel_agentic.cli.render.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import numpy.typing as npt
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from otel_agentic.results.charts import CurveRow, HistoryRow
 
+    Floats = npt.NDArray[np.float64]
+
 #: Role -> the mark that matplotlib draws it with; `style.css` gives each role its colours.
 MARKS: Final[Mapping[str, str]] = {
-    role: f"#0d0e{place:02x}"
-    for place, role in enumerate(
+    role: f"#0d0e{code:02x}"
+    for code, role in enumerate(
         (
             "ink",
             "muted",
@@ -48,7 +57,7 @@ MARKS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierStyle:
-    """A deployment tier as people see it: in words, in colour, and in a shape for those who see no colour.
+    """The presentation of a deployment tier: words, a colour, and a shape for readers who cannot see colours.
 
     `marker` is matplotlib's name of the shape, `sign` the character.
     """
@@ -106,7 +115,7 @@ _RC: Final[dict[Any, Any]] = {
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Draw in our own style while the block runs, whatever style the user has for matplotlib."""
+    """Draw in the style of the page while the block runs, independent of the user's matplotlib style."""
     import matplotlib as mpl  # noqa: PLC0415 — only pictures pay for it
 
     with mpl.rc_context():
@@ -119,22 +128,22 @@ _NAMESPACE: Final = re.compile(r"\{[^}]*\}")
 _FONT: Final = re.compile(r"font-family: [^;]*;? ?")
 _LONG: Final = re.compile(r"(\d+\.\d)\d{2,}")
 _REFERENCE: Final = re.compile(r"#([mp][0-9a-f]{10})")
-_NO_TURN: Final = re.compile(r"rotate\(-?0(\.0)? .*")
+_NO_ROTATION: Final = re.compile(r"rotate\(-?0(\.0)? .*")
 _COLOURS: Final = re.compile("|".join(MARKS.values()))
 _ROLES: Final = {mark: f"var(--{role})" for role, mark in MARKS.items()}
 _BAND: Final = f"fill-opacity: {BAND:g}"
-_WHOLE: Final = re.compile(r"\s+")
+_SPACES: Final = re.compile(r"\s+")
 
 
-def inline_svg(figure: Figure, *, name: str, title: str, description: str, extra: str = "") -> Html:
+def inline_svg(figure: Figure, *, name: str, title: str, description: str, extra: str = "") -> str:
     """Return a figure as an `svg` element for a page.
 
     Args:
-        figure: drawn in the marks of `theme.MARKS`, without any text of strangers.
+        figure: drawn in the marks of `MARKS`, without any untrusted text.
         name: unique in the page; ids in the drawing begin with it.
-        title: what it shows, in a few words; for those who do not see it.
-        description: what is to be seen, in a sentence.
-        extra: a class of the element beside `plot`.
+        title: its subject in a few words, for readers who cannot see it.
+        description: its content in a sentence.
+        extra: a class of the element in addition to `plot`.
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415 — only pictures pay for it
 
@@ -146,15 +155,13 @@ def inline_svg(figure: Figure, *, name: str, title: str, description: str, extra
     _clean(root, name)
     view = root.get("viewBox", "")
     inner = "".join(ET.tostring(child, encoding="unicode") for child in root)
-    told = Html(f'<title id="{name}-t">{markup(title)}</title><desc id="{name}-d">{markup(description)}</desc>{inner}')
+    texts = f'<title id="{name}-t">{escape(printable(title))}</title><desc id="{name}-d">{escape(printable(description))}</desc>'
     classes = f"plot {extra}".strip()
-    return Html(
-        f'<svg class="{classes}" role="img" aria-labelledby="{name}-t {name}-d" viewBox="{view}">{_coloured(told)}</svg>'
-    )
+    return f'<svg class="{classes}" role="img" aria-labelledby="{name}-t {name}-d" viewBox="{view}">{texts}{_coloured(inner)}</svg>'
 
 
 def _clean(root: ET.Element, name: str) -> None:
-    """Take out what a page has no use for, and give ids that no other drawing of the page has."""
+    """Remove elements that a page does not need, and make the ids unique in the page."""
     for parent in list(root.iter()):
         for child in list(parent):
             if _local(child) in {"metadata", "style"}:
@@ -163,9 +170,9 @@ def _clean(root: ET.Element, name: str) -> None:
         element.tag = _local(element)
         for key, value in list(element.attrib.items()):
             del element.attrib[key]
-            kept = _attribute(element.tag, _NAMESPACE.sub("", key), value, name)
-            if kept is not None:
-                element.set(_NAMESPACE.sub("", key), kept)
+            attribute = _attribute(element.tag, _NAMESPACE.sub("", key), value, name)
+            if attribute is not None:
+                element.set(_NAMESPACE.sub("", key), attribute)
     for element in root.iter():
         element.tail = None
         if element.tag != "text":
@@ -173,37 +180,34 @@ def _clean(root: ET.Element, name: str) -> None:
 
 
 def _attribute(element: str, key: str, value: str, name: str) -> str | None:
-    """Return the value that an attribute has in a page, None for one that it has no use for."""
+    """Return the value of an attribute in a page, None if the page does not need it."""
     if key == "id":
         # Groups are named, too, but nothing refers to them.
         return f"{name}-{value}" if _REFERENCE.fullmatch(f"#{value}") else None
-    if key == "transform" and _NO_TURN.fullmatch(value):
+    if key == "transform" and _NO_ROTATION.fullmatch(value):
         return None
     if key == "style":
         return _FONT.sub("", value).strip("; ") or None
     if key in {"href", "clip-path"}:
         return _REFERENCE.sub(rf"#{name}-\1", value)
     if key == "d":
-        return _WHOLE.sub(" ", _LONG.sub(r"\1", value)).strip()
+        return _SPACES.sub(" ", _LONG.sub(r"\1", value)).strip()
     return _LONG.sub(r"\1", value) if element != "svg" else value
 
 
 def _coloured(text: str) -> str:
-    return _COLOURS.sub(lambda found: _ROLES[found.group()], text.replace(_BAND, "fill-opacity: var(--band)"))
+    return _COLOURS.sub(lambda match: _ROLES[match.group()], text.replace(_BAND, "fill-opacity: var(--band)"))
 
 
 def _local(element: ET.Element) -> str:
     return _NAMESPACE.sub("", str(element.tag))
 
 
-if TYPE_CHECKING:
-    Floats = npt.NDArray[np.float64]
-
 #: Names of the estimates of a point, each with its bounds.
 ESTIMATES: Final = ("pass_at_k", "pass_pow_k")
 #: A line breaks where the next window end is further away than this many steps: in between, no window holds anything.
 _STEPS: Final = 1.5
-#: How many steps on either side tell how long a step is here; it changes where history was filled in.
+#: The number of steps on either side whose median is the usual step; it changes where history was filled in.
 _NEAR: Final = 5
 
 
@@ -217,7 +221,7 @@ class Series:
         coverage: evaluated / all.
         tiers: the tier of each point.
         restated: which points were changed after they had been final.
-        width_ns: width of a window, None where windows are counts of conversations.
+        width_ns: width of a window, None if windows are counts of conversations.
     """
 
     ends_ns: npt.NDArray[np.int64]
@@ -234,7 +238,7 @@ class Series:
         return cls(
             ends_ns=np.array(row.end_ns, dtype=np.int64),
             values={
-                name: np.stack([_floats(getattr(row, each)) for each in names], axis=1)
+                name: np.stack([_floats(getattr(row, column)) for column in names], axis=1)
                 for name, names in bounds.items()
             },
             coverage=_floats(row.coverage),
@@ -244,7 +248,7 @@ class Series:
         )
 
     def segments(self, name: str | None = None) -> Iterator[npt.NDArray[np.intp]]:
-        """Yield the places of the points that a line goes through, a piece at a time; it breaks where there is no data.
+        """Yield the indices of the points of each piece of the line; it breaks where there is no data.
 
         Args:
             name: an estimate; where it is undefined the line breaks, too.
@@ -252,18 +256,18 @@ class Series:
         there = np.ones(len(self.ends_ns), bool) if name is None else ~np.isnan(self.values[name][:, 0])
         starts = np.flatnonzero(breaks(self.ends_ns, self.width_ns) | ~there)
         for piece in np.split(np.arange(len(self.ends_ns)), starts):
-            kept = piece[there[piece]]
-            if len(kept):
-                yield kept
+            segment = piece[there[piece]]
+            if len(segment):
+                yield segment
 
     def tier_runs(self, every: int = 1) -> Iterator[tuple[int, int, str]]:
-        """Yield first place, last place and tier of each run of one tier without a gap, looking at every so many points."""
+        """Yield first index, last index and tier of each run of one tier without a gap, looking at every so many points."""
         for piece in self.segments():
             first = piece[0]
-            for place in piece[1::every]:
-                if self.tiers[place] != self.tiers[first]:
-                    yield int(first), int(place), self.tiers[first]
-                    first = place
+            for index in piece[1::every]:
+                if self.tiers[index] != self.tiers[first]:
+                    yield int(first), int(index), self.tiers[first]
+                    first = index
             yield int(first), int(piece[-1]), self.tiers[first]
 
 
@@ -292,10 +296,10 @@ def breaks(ends_ns: npt.NDArray[np.int64], width_ns: int | None) -> npt.NDArray[
 
 
 def thinned(columns: Floats, most: int) -> npt.NDArray[np.intp]:
-    """Return the places of at most about `most` points that draw the same picture: ends and extremes of every stretch.
+    """Return the indices of at most about `most` points that draw the same picture: ends and extremes of every stretch.
 
     Args:
-        columns: (points, columns) what is drawn; the extremes of each column are kept.
+        columns: (points, columns) the drawn values; the extremes of each column remain.
         most: points that are wanted.
 
     >>> thinned(np.array([[0.0], [0.0], [9.0], [0.0], [0.0], [0.0], [0.0], [0.0]]), 4).tolist()
@@ -306,17 +310,17 @@ def thinned(columns: Floats, most: int) -> npt.NDArray[np.intp]:
         return np.arange(count)
     stretches = np.array_split(np.arange(count), max(1, most // (2 + 2 * width)))
     lowest, highest = (np.where(np.isnan(columns), worst, columns) for worst in (np.inf, -np.inf))
-    kept = [
-        place
+    extremes = [
+        index
         for stretch in stretches
-        for place in (
+        for index in (
             stretch[0],
             stretch[-1],
             *stretch[lowest[stretch].argmin(axis=0)],
             *stretch[highest[stretch].argmax(axis=0)],
         )
     ]
-    return np.unique(kept)
+    return np.unique(extremes)
 
 
 def _floats(values: Sequence[float | None]) -> Floats:
@@ -324,7 +328,7 @@ def _floats(values: Sequence[float | None]) -> Floats:
 
 
 _LINES: Final = (("pass_at_k", "at", (0, (4, 2)), "o"), ("pass_pow_k", "pow", "-", "s"))
-#: Height by width: what is drawn wider is taller, too.
+#: Height by width: a wider drawing is taller, too.
 _HEIGHT: Final = 0.4
 _LEAST_PX: Final = 190
 _MARGINS: Final = {"left": 30, "right": 10, "top": 8, "bottom": 36}
@@ -333,7 +337,7 @@ _FEW: Final = 16
 
 
 def curves(row: CurveRow, width_px: int) -> Figure:
-    """Return the picture of a group's curves, to be drawn inside `theme.drawing`.
+    """Return the picture of a group's curves, to be drawn inside `drawing`.
 
     Args:
         row: estimates of one estimator, a row of `report_pictures`.
@@ -354,8 +358,8 @@ def curves(row: CurveRow, width_px: int) -> Figure:
     _frame(axes, ks)
     hollow = np.array([row.cases_left_out.get(str(k), 0) > 0 for k in ks])
     for name, role, style, marker in _LINES:
-        found = [rates_by_k(estimates, name)[str(k)] for k in ks]
-        numbers = np.array([[rate.value, rate.lower, rate.upper] for rate in found], dtype=np.float64)
+        rates = [rates_by_k(estimates, name)[str(k)] for k in ks]
+        numbers = np.array([[rate.value, rate.lower, rate.upper] for rate in rates], dtype=np.float64)
         _curve(axes, np.array(ks), numbers, hollow, colour=MARKS[role], style=style, marker=marker)
     return figure
 
@@ -380,14 +384,23 @@ def _curve(
 
     Where cases had too few attempts to take part, the estimate is of other cases: a hollow mark on its own.
     """
-    there = ~np.isnan(numbers[:, 0])
-    whole, part = there & ~hollow, there & hollow
-    axes.fill_between(ks[whole], numbers[whole, 1], numbers[whole, 2], color=colour, alpha=BAND, linewidth=0)
-    axes.plot(ks[whole], numbers[whole, 1:], color=colour, alpha=0.45, linewidth=0.7)
-    axes.plot(ks[whole], numbers[whole, 0], color=colour, linestyle=style, marker=marker if len(ks) <= _FEW else "")
-    axes.vlines(ks[part], numbers[part, 1], numbers[part, 2], color=colour, alpha=0.35, linewidth=2.5)
-    hollow_mark: dict[str, Any] = {"markerfacecolor": MARKS["surface"], "markeredgecolor": colour, "markersize": 5}
-    axes.plot(ks[part], numbers[part, 0], linestyle="", marker=marker, **hollow_mark)
+    defined = ~np.isnan(numbers[:, 0])
+    complete, partial = defined & ~hollow, defined & hollow
+    axes.fill_between(ks[complete], numbers[complete, 1], numbers[complete, 2], color=colour, alpha=BAND, linewidth=0)
+    axes.plot(ks[complete], numbers[complete, 1:], color=colour, alpha=0.45, linewidth=0.7)
+    axes.plot(
+        ks[complete], numbers[complete, 0], color=colour, linestyle=style, marker=marker if len(ks) <= _FEW else ""
+    )
+    axes.vlines(ks[partial], numbers[partial, 1], numbers[partial, 2], color=colour, alpha=0.35, linewidth=2.5)
+    axes.plot(
+        ks[partial],
+        numbers[partial, 0],
+        linestyle="",
+        marker=marker,
+        markerfacecolor=MARKS["surface"],
+        markeredgecolor=colour,
+        markersize=5,
+    )
 
 
 _DAY_NS: Final = 86_400_000_000_000
@@ -413,7 +426,7 @@ _DATES: Final = ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"]
 
 
 def timeline(series: Series, span_ns: tuple[int, int], width_px: int) -> Figure:
-    """Return the picture of a series, to be drawn inside `theme.drawing`.
+    """Return the picture of a series, to be drawn inside `drawing`.
 
     Args:
         series: the windows of a group.
@@ -448,10 +461,10 @@ def _timeline_frame(axes: list[Axes], span_ns: tuple[int, int]) -> None:
     main, coverage, tiers = axes
     first, last = (time_ns / _DAY_NS for time_ns in span_ns)
     margin = max(0.01 * (last - first), 1 / 24)
-    for each in axes:
-        each.set_xlim(first - margin, last + margin)
-        each.tick_params(axis="x", labelbottom=False, length=0)
-        each.spines["left"].set_visible(False)
+    for row in axes:
+        row.set_xlim(first - margin, last + margin)
+        row.tick_params(axis="x", labelbottom=False, length=0)
+        row.spines["left"].set_visible(False)
     main.set_ylim(-0.02, 1.02)
     main.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
     main.grid(axis="y")
@@ -478,14 +491,14 @@ def _line(axes: Axes, series: Series, name: str, colour: str, style: object, mar
     few = len(days) <= _FEW_POINTS
     thin = 1.1 if len(days) > _THIN else 1.9
     for piece in series.segments(name):
-        kept = piece[thinned(values[piece], max(8, _MOST * len(piece) // len(days)))]
-        at, (value, lower, upper) = days[kept], values[kept].T
-        if len(kept) == 1:
+        points = piece[thinned(values[piece], max(8, _MOST * len(piece) // len(days)))]
+        at, (value, lower, upper) = days[points], values[points].T
+        if len(points) == 1:
             axes.vlines(at, lower, upper, color=colour, alpha=0.45, linewidth=3)
         else:
             axes.fill_between(at, lower, upper, color=colour, alpha=BAND, linewidth=0)
             axes.plot(at, lower, at, upper, color=colour, alpha=0.45, linewidth=0.7)
-        alone = few or len(kept) == 1
+        alone = few or len(points) == 1
         axes.plot(
             at, value, color=colour, linestyle=style, linewidth=thin, marker=marker if alone else "", markersize=4
         )
@@ -493,12 +506,12 @@ def _line(axes: Axes, series: Series, name: str, colour: str, style: object, mar
 
 def _rings(axes: Axes, series: Series) -> None:
     """Mark the points that were restated, on the line of pass^k."""
-    places = np.flatnonzero(series.restated & ~np.isnan(series.values["pass_pow_k"][:, 0]))
-    places = places[:: max(1, -(-len(places) // _RINGS))]
-    if len(places):
+    indices = np.flatnonzero(series.restated & ~np.isnan(series.values["pass_pow_k"][:, 0]))
+    indices = indices[:: max(1, -(-len(indices) // _RINGS))]
+    if len(indices):
         axes.plot(
-            _days(series)[places],
-            series.values["pass_pow_k"][places, 0],
+            _days(series)[indices],
+            series.values["pass_pow_k"][indices, 0],
             linestyle="",
             marker="o",
             markersize=6.5,
@@ -512,9 +525,9 @@ def _rings(axes: Axes, series: Series) -> None:
 def _coverage(axes: Axes, series: Series) -> None:
     days = _days(series)
     for piece in series.segments():
-        kept = piece[thinned(series.coverage[piece, None], max(8, _MOST * len(piece) // len(days)))]
-        at = _spread(days[kept], series)
-        covered = np.broadcast_to(series.coverage[kept], at.shape) if len(kept) == 1 else series.coverage[kept]
+        points = piece[thinned(series.coverage[piece, None], max(8, _MOST * len(piece) // len(days)))]
+        at = _spread(days[points], series)
+        covered = np.broadcast_to(series.coverage[points], at.shape) if len(points) == 1 else series.coverage[points]
         axes.fill_between(at, 0, 1, color=MARKS["grid"], alpha=0.5, linewidth=0)
         axes.fill_between(at, 0, covered, color=MARKS["cover"], alpha=0.75, linewidth=0)
 
@@ -532,21 +545,23 @@ def _tiers(axes: Axes, series: Series, width_px: int) -> None:
         axes.broken_barh(spans, (0, 1), color=MARKS[style.role], alpha=0.9 if style.marker else 0.35, linewidth=0)
         middles = [start + length / 2 for start, length in spans if length >= shape_days]
         if style.marker and middles:
-            shape: dict[str, Any] = {
-                "marker": style.marker,
-                "markersize": 5.5,
-                "color": MARKS["surface"],
-                "markeredgewidth": 0,
-            }
-            axes.plot(middles, [0.5] * len(middles), linestyle="", **shape)
+            axes.plot(
+                middles,
+                [0.5] * len(middles),
+                linestyle="",
+                marker=style.marker,
+                markersize=5.5,
+                color=MARKS["surface"],
+                markeredgewidth=0,
+            )
 
 
 def _spread(days: np.ndarray, series: Series) -> np.ndarray:
     """Return times as they are, a single one as the short stretch around it, so that it has a width to be seen."""
     if len(days) > 1:
         return days
-    whole = _days(series)
-    half = max((whole[-1] - whole[0]) / 200, 1 / 96)
+    ends = _days(series)
+    half = max((ends[-1] - ends[0]) / 200, 1 / 96)
     return np.array([days[0] - half, days[0] + half])
 
 

@@ -1,8 +1,9 @@
-"""Coverage for people: what is recorded, and what to set where something is not."""
+"""Coverage as text: the recorded content, and advice on missing content."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -11,8 +12,6 @@ from otel_agentic.cli.render.terminal import Column, print_table, say
 from otel_agentic.cli.render.text import percent, printable, safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from rich.console import Console
 
     from otel_agentic.results.store import Coverage, Missing
@@ -34,7 +33,7 @@ def print_coverage(out: Console, rows: Sequence[Coverage], title: str) -> None:
         Column(name="dialect", least=8, spare=1),
         *(Column(name=name, right=True) for name in ("turns", "calls", *_SHARES.values())),
     ]
-    shown = [
+    cells = [
         (
             row.service,
             row.framework,
@@ -45,7 +44,7 @@ def print_coverage(out: Console, rows: Sequence[Coverage], title: str) -> None:
         )
         for row in rows
     ]
-    print_table(out, columns, shown, title)
+    print_table(out, columns, cells, title)
     several = len(rows) > 1
     for row in rows:
         if row.missing:
@@ -64,9 +63,9 @@ def missing_lines(missing: Iterable[Missing]) -> list[str]:
     ['answers: 0 of 15 — content capture is off: set X=1']
     """
     by_advice: dict[str, list[str]] = {}
-    for each in missing:
-        by_advice.setdefault(each.advice, []).append(f"{each.what}: {each.have:,} of {each.of:,}")
-    return [f"{', '.join(things)} — {advice}" for advice, things in by_advice.items()]
+    for item in missing:
+        by_advice.setdefault(item.advice, []).append(f"{item.what}: {item.have:,} of {item.of:,}")
+    return [f"{', '.join(items)} — {advice}" for advice, items in by_advice.items()]
 
 
 def hang(out: Console, line: str, style: str | None = None, indent: str = "  ") -> None:
@@ -77,5 +76,5 @@ def hang(out: Console, line: str, style: str | None = None, indent: str = "  ") 
     wrapped = textwrap.wrap(
         printable(line), max(out.width, 20), initial_indent=indent, subsequent_indent=indent * 2, break_on_hyphens=False
     )
-    for each in wrapped:
-        say(out, each, style=style)
+    for item in wrapped:
+        say(out, item, style=style)

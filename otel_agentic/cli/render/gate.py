@@ -1,9 +1,13 @@
-"""The result of a gate as a table, Markdown, JSON, JUnit XML and GitHub annotations."""
+"""The result of a gate as a table, Markdown, JSON, JUnit XML and GitHub annotations.
+
+Ref: docs.github.com, "Workflow commands for GitHub Actions".
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,12 +22,10 @@ from otel_agentic.cli.render.terminal import Column, console, print_table, print
 from otel_agentic.cli.render.text import NOTHING, json_text, markdown, moment, plural, printable, ratio
 from otel_agentic.errors import UsageError
 from otel_agentic.results import to_json
-from otel_agentic.results.gate import GateResult, GateRow
+from otel_agentic.results.gate import GateResult, GateRow, is_file
 from otel_agentic.results.reports import Rate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from otel_agentic.commands import Client
 
 Row = GateRow
@@ -31,7 +33,7 @@ Row = GateRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOutcome:
-    """The result of a gate, where its values were saved as a baseline, and where they should have been."""
+    """The result of a gate, and the baseline in which its values were saved, or would have been if it had passed."""
 
     result: GateResult
     saved_baseline: str | None
@@ -41,12 +43,12 @@ class GateOutcome:
 #: Conditions whose values are ratios; so are `pass^k` and `pass@k`.
 _RATIOS: Final = ("success", "coverage")
 _NAMES: Final = {"n": "evaluated"}
-#: Digits of a ratio, and the most that are shown to tell it from its limit.
+#: The number of digits of a ratio: as many as distinguish it from its limit.
 _DIGITS: Final = range(3, 10)
 
 
 def condition_of(row: Row) -> str:
-    """Return what is looked at.
+    """Return the name of the condition.
 
     >>> from types import SimpleNamespace as Row
     >>> condition_of(Row(condition="severity", kind="severity", label="critical"))
@@ -58,29 +60,29 @@ def condition_of(row: Row) -> str:
     return f"{name} against baseline" if row.kind == "regression" else _NAMES.get(name, name)
 
 
-def wanted_of(row: Row) -> str:
-    """Return what is wanted of it.
+def limit_of(row: Row) -> str:
+    """Return the limit of the condition.
 
     >>> from types import SimpleNamespace as Row
-    >>> wanted_of(Row(condition="pass^3", kind="rate", operator=">=", limit=0.7))
+    >>> limit_of(Row(condition="pass^3", kind="rate", operator=">=", limit=0.7))
     '>= .700'
     """
-    wanted, operator = row.limit, row.operator
-    if wanted == "chance":
+    limit, operator = row.limit, row.operator
+    if limit == "chance":
         return "not worse"
-    if isinstance(wanted, str):
-        return wanted
+    if isinstance(limit, str):
+        return limit
     if row.kind == "severity":
         return "0"
     if row.kind == "regression" and is_ratio(row):
-        return f"drop <= {ratio(abs(wanted))}"
+        return f"drop <= {ratio(abs(limit))}"
     if row.kind == "regression":
-        return f"change {operator} {_signed(wanted)}"
-    return f"{operator} {ratio(wanted) if is_ratio(row) else _plain(wanted)}"
+        return f"change {operator} {_signed(limit)}"
+    return f"{operator} {ratio(limit) if is_ratio(row) else _plain(limit)}"
 
 
-def found_of(row: Row) -> str:
-    """Return what was found, with its interval where it has one."""
+def value_of(row: Row) -> str:
+    """Return the measured value, with its interval if it has one."""
     value, lower, upper = row.value, row.lower, row.upper
     if row.kind == "tier" and row.label:
         return str(row.label)
@@ -96,8 +98,8 @@ def found_of(row: Row) -> str:
         )
     if not is_ratio(row):
         return _plain(value)
-    told = [_apart(each, row.limit) for each in (value, lower, upper) if each is not None]
-    return f"{told[0]} [{told[1]}, {told[2]}]" if len(told) > 1 else told[0]
+    texts = [_apart(number, row.limit) for number in (value, lower, upper) if number is not None]
+    return f"{texts[0]} [{texts[1]}, {texts[2]}]" if len(texts) > 1 else texts[0]
 
 
 def verdict_of(row: Row) -> str:
@@ -108,17 +110,17 @@ def verdict_of(row: Row) -> str:
 
 
 def is_ratio(row: Row) -> bool:
-    """Return whether its values are ratios."""
+    """Return whether the values of the condition are ratios."""
     return row.condition in _RATIOS or str(row.condition).startswith(("pass^", "pass@"))
 
 
 def sentence_of(row: Row, rows: Sequence[Row]) -> str:
-    """Return one row as a line: whose, what, wanted, found, why."""
+    """Return one row as a line: agent, condition, limit, verdict, value and reason."""
     whose = f"{row.agent or 'unknown agent'}: " if several(rows) else ""
-    found = f"{found_of(row)}, " if row.value is not None or row.label else ""
-    found = "" if row.verdict == "no_data" else found
-    told = f"{whose}{condition_of(row)} {wanted_of(row)}: {verdict_of(row)}, {found}{row.reason}"
-    return printable(" ".join(told.split()))
+    actual = f"{value_of(row)}, " if row.value is not None or row.label else ""
+    actual = "" if row.verdict == "no_data" else actual
+    sentence = f"{whose}{condition_of(row)} {limit_of(row)}: {verdict_of(row)}, {actual}{row.reason}"
+    return printable(" ".join(sentence.split()))
 
 
 def several(rows: Sequence[Row]) -> bool:
@@ -126,12 +128,12 @@ def several(rows: Sequence[Row]) -> bool:
     return len({row.agent for row in rows}) > 1
 
 
-def headline(found: GateOutcome) -> str:
-    """Return the verdict on the whole."""
-    rows = found.result.rows
+def headline(outcome: GateOutcome) -> str:
+    """Return the verdict of the gate."""
+    rows = outcome.result.rows
     failed = [row for row in rows if row.stops]
     without = sum(row.verdict == "no_data" for row in failed)
-    agents = _whose(found.result.agents)
+    agents = _whose(outcome.result.agents)
     if failed:
         want = f", {without:,} for want of data" if without else ""
         return f"gate failed: {len(failed):,} of {plural(len(rows), 'condition')}{agents} {_do(len(failed))} not hold{want}"
@@ -140,31 +142,31 @@ def headline(found: GateOutcome) -> str:
     return f"gate passed: {plural(len(rows) - allowed, 'condition')}{agents} {'holds' if len(rows) - allowed == 1 else 'hold'}{rest}"
 
 
-def notes_of(found: GateOutcome) -> list[str]:
-    """Return what is to be known of it, and what to do."""
-    told = [*_method(found), *(str(note) for note in found.result.notes)]
-    base = found.result.baseline
+def notes_of(outcome: GateOutcome) -> list[str]:
+    """Return the notes on the result, with advice."""
+    notes = [*_method(outcome), *(str(note) for note in outcome.result.notes)]
+    base = outcome.result.baseline
     if base:
         many = plural(base.conversations, "conversation")
-        told.insert(0, f"baseline {base.name}: {many}, saved {moment(base.saved_at)} UTC")
-    if any(row.verdict == "no_data" and not row.allowed for row in found.result.rows):
-        told += advice(found.result.not_evaluated)
-        told.append("a condition without data fails; --allow-no-data NAME lets it pass")
-    if found.saved_baseline:
-        told.append(f"baseline {found.saved_baseline} saved: {plural(found.result.conversations, 'conversation')}")
-    elif found.requested_baseline:
-        told.append(f"baseline {found.requested_baseline} not saved: the gate failed")
-    return told
+        notes.insert(0, f"baseline {base.name}: {many}, saved {moment(base.saved_at)} UTC")
+    if any(row.verdict == "no_data" and not row.allowed for row in outcome.result.rows):
+        notes += advice(outcome.result.not_evaluated)
+        notes.append("a condition without data fails; --allow-no-data NAME lets it pass")
+    if outcome.saved_baseline:
+        notes.append(f"baseline {outcome.saved_baseline} saved: {plural(outcome.result.conversations, 'conversation')}")
+    elif outcome.requested_baseline:
+        notes.append(f"baseline {outcome.requested_baseline} not saved: the gate failed")
+    return notes
 
 
-def _method(found: GateOutcome) -> Iterator[str]:
-    """Yield how rates were estimated, and what their intervals are."""
-    names = sorted({row.estimator for row in found.result.rows if row.estimator})
-    exact = any(row.interval == "clopper_pearson_effective_n" for row in found.result.rows)
+def _method(outcome: GateOutcome) -> Iterator[str]:
+    """Yield the estimators of the rates, and the kind of their intervals."""
+    names = sorted({row.estimator for row in outcome.result.rows if row.estimator})
+    exact = any(row.interval == "clopper_pearson_effective_n" for row in outcome.result.rows)
     if names:
         yield f"pass^k and pass@k by {' and '.join(names)}, as in a report"
     if exact:
-        yield f"{found.result.level * 100:g} % intervals of Clopper and Pearson; attempts of one case may go alike, and weigh less"
+        yield f"{outcome.result.level * 100:g} % intervals of Clopper and Pearson; attempts of one case may be correlated, and weigh less"
 
 
 def _whose(agents: Sequence[str | None]) -> str:
@@ -186,43 +188,45 @@ def _signed(value: float) -> str:
 
 
 def _apart(value: float, limit: Any) -> str:
-    """Return a ratio with so many digits that it is seen on which side of its limit it lies."""
+    """Return a ratio with enough digits to show on which side of its limit it is."""
     if not isinstance(limit, int | float) or value == limit:
         return ratio(value)
-    digits = next((each for each in _DIGITS if round(value, each) != round(limit, each)), _DIGITS[-1])
+    digits = next((count for count in _DIGITS if round(value, count) != round(limit, count)), _DIGITS[-1])
     return ratio(value) if digits == _DIGITS[0] else f"{value:.{digits}f}".removeprefix("0")
 
 
 _TITLE: Final = "otel-agentic gate"
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-#: GitHub shows ten annotations of a kind and step; the last one then says how many more there are.
+#: GitHub shows ten annotations of a kind and step; the last one then has the number of further ones.
 _MOST: Final = 10
 
 
-def print_github(found: GateOutcome, table: Callable[[GateOutcome], None]) -> None:
+def print_github(outcome: GateOutcome, table: Callable[[GateOutcome], None]) -> None:
     """Print the table for the log, then an annotation for each condition that does not hold, or one that all do.
 
-    Nothing in the table is obeyed: names of agents are strangers' text, and a line of the log may be a command.
+    Commands are off while the table is printed: agent names are untrusted, and a line of the log may be a command.
     """
     token = secrets.token_hex(16)
     click.echo(f"::stop-commands::{token}")
-    table(found)
+    table(outcome)
     click.echo(f"::{token}::")
-    rows = found.result.rows
-    if found.result.passed:
-        click.echo(command("notice", _TITLE, headline(found)))
+    rows = outcome.result.rows
+    if outcome.result.passed:
+        click.echo(command("notice", _TITLE, headline(outcome)))
     failed = [row for row in rows if row.stops]
-    shown = failed if len(failed) <= _MOST else failed[: _MOST - 1]
-    for row in shown:
+    annotated = failed if len(failed) <= _MOST else failed[: _MOST - 1]
+    for row in annotated:
         click.echo(command("error", f"{_TITLE}: {condition_of(row)}", sentence_of(row, rows)))
-    if len(shown) < len(failed):
-        click.echo(command("error", _TITLE, f"{headline(found)}; {len(failed) - len(shown):,} more are in the log"))
+    if len(annotated) < len(failed):
+        click.echo(
+            command("error", _TITLE, f"{headline(outcome)}; {len(failed) - len(annotated):,} more are in the log")
+        )
     for row in [row for row in rows if row.allowed][:_MOST]:
         click.echo(command("warning", f"{_TITLE}: {condition_of(row)}", sentence_of(row, rows)))
 
 
 def command(kind: str, title: str, message: str) -> str:
-    r"""Return a workflow command of one line, whatever the texts hold.
+    r"""Return a workflow command of one line; characters with a meaning in it are escaped.
 
     >>> command("error", "a, b: c", "50 % of x\n::set-env name=y::z")
     '::error title=a%2C b%3A c::50 %25 of x%0A::set-env name=y::z'
@@ -231,14 +235,14 @@ def command(kind: str, title: str, message: str) -> str:
 
 
 def append_summary(text: str) -> None:
-    """Add Markdown to the summary of the step, where GitHub says that there is one."""
+    """Add Markdown to the summary of the step if GitHub provides one."""
     path = os.environ.get(_SUMMARY)
     if not path:
         return
     try:
         with Path(path).open("a", encoding="utf-8", newline="\n") as file:
             file.write(text)
-    except OSError as error:  # a summary that cannot be written is no verdict
+    except OSError as error:  # a summary that cannot be written does not change the verdict
         print_text(f"{_SUMMARY} {path}: {error.strerror}; the summary is left out\n", err=True)
 
 
@@ -249,9 +253,9 @@ def _data(text: str) -> str:
 _SUITE = "otel-agentic gate"
 
 
-def junit_of(found: GateOutcome) -> str:
-    """Return the XML: failed conditions are failures, so are those without data; where that is allowed they are skipped."""
-    rows = found.result.rows
+def junit_of(outcome: GateOutcome) -> str:
+    """Return JUnit XML: conditions that failed or have no data are failures; if no data is allowed, they are skipped."""
+    rows = outcome.result.rows
     skipped = sum(row.allowed for row in rows)
     failures = sum(row.verdict != "pass" for row in rows) - skipped
     counts = {"tests": str(len(rows)), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
@@ -265,93 +269,92 @@ def junit_of(found: GateOutcome) -> str:
 
 def _add(suite: ET.Element, row: Row, rows: Sequence[Row]) -> None:
     # `printable` leaves no character that XML does not allow.
-    name = printable(f"{condition_of(row)} {wanted_of(row)}")
+    name = printable(f"{condition_of(row)} {limit_of(row)}")
     agent = " ".join(printable(str(row.agent or "unknown agent")).split())
     case = ET.SubElement(suite, "testcase", {"classname": f"gate.{agent}", "name": name, "time": "0"})
     if row.verdict == "pass":
-        ET.SubElement(case, "system-out").text = printable(f"{found_of(row)}: {row.reason}")
+        ET.SubElement(case, "system-out").text = printable(f"{value_of(row)}: {row.reason}")
         return
-    told = sentence_of(row, rows)
+    message = sentence_of(row, rows)
     if row.allowed:
-        ET.SubElement(case, "skipped", {"message": told})
+        ET.SubElement(case, "skipped", {"message": message})
         return
-    ET.SubElement(case, "failure", {"message": told, "type": row.verdict}).text = told
+    ET.SubElement(case, "failure", {"message": message, "type": row.verdict}).text = message
 
 
 _COLUMNS: Final = (
     Column(name="agent"),
     Column(name="condition"),
-    Column(name="wanted", whole=True),
-    Column(name="found", whole=True),
+    Column(name="wanted", unfolded=True),
+    Column(name="found", unfolded=True),
     Column(name="n", right=True, spare=1),
     Column(name="verdict"),
     Column(name="why", least=24),
 )
 
 
-def tell(found: GateOutcome, output: str, out: Path | None, besides: Mapping[str, Path | None]) -> None:
-    """Print what a gate found in one form, or write it to `out`; write other forms `besides`.
+def write_outcome(outcome: GateOutcome, output: str, out: Path | None, others: Mapping[str, Path | None]) -> None:
+    """Print the outcome of a gate in one format, or write it to `out`; write the formats of `others` to their files.
 
     Raises:
         UsageError: a file cannot be written.
     """
-    for form, path in besides.items():
+    for form, path in others.items():
         if path is not None:
-            _write(path, _FORMS[form](found))
+            _write(path, _FORMS[form](outcome))
     if out is not None:
-        _write(out, _FORMS[output](found))
-        print_text(f"{headline(found)}; written to {out}\n")
+        _write(out, _FORMS[output](outcome))
+        print_text(f"{headline(outcome)}; written to {out}\n")
     elif output == "table":
-        print_gate(found)
+        print_gate(outcome)
     elif output == "github":
-        print_github(found, print_gate)
+        print_github(outcome, print_gate)
     else:
-        print_text(_FORMS[output](found))
+        print_text(_FORMS[output](outcome))
     if output == "github":
-        append_summary(markdown_of(found))
+        append_summary(markdown_of(outcome))
 
 
-def print_gate(found: GateOutcome) -> None:
-    """Print the table, what is to be known of it, and the verdict."""
+def print_gate(outcome: GateOutcome) -> None:
+    """Print the table, the notes and the verdict."""
     console_out = console()
-    columns, rows = _table(found)
+    columns, rows = _table(outcome)
     if rows:
         print_table(console_out, columns, rows)
         click.echo()
-    for note in notes_of(found):
+    for note in notes_of(outcome):
         say(console_out, note)
-    # Last, where the eye falls first in a log.
-    say(console_out, headline(found), style="bold green" if found.result.passed else "bold red")
+    # The verdict is last, because readers look at the end of a log first.
+    say(console_out, headline(outcome), style="bold green" if outcome.result.passed else "bold red")
 
 
-def markdown_of(found: GateOutcome) -> str:
+def markdown_of(outcome: GateOutcome) -> str:
     """Return the table, the verdict and the notes as Markdown."""
-    columns, rows = _table(found)
-    told = headline(found)
-    lines = [f"## {markdown(told[:1].upper() + told[1:])}", ""]
+    columns, rows = _table(outcome)
+    verdict = headline(outcome)
+    lines = [f"## {markdown(verdict[:1].upper() + verdict[1:])}", ""]
     lines += [f"| {' | '.join(column.name for column in columns)} |"]
     lines += [f"|{'|'.join('---:' if column.right else '---' for column in columns)}|"]
     lines += [f"| {' | '.join(markdown(cell) for cell in row)} |" for row in rows]
-    notes = [f"- {markdown(note)}" for note in notes_of(found)]
+    notes = [f"- {markdown(note)}" for note in notes_of(outcome)]
     return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
 
 
-def json_of(found: GateOutcome) -> str:
-    """Return it as indented JSON."""
-    payload = {name: value for name, value in to_json(found.result).items() if name != "measured"}
-    payload["saved_baseline"] = found.saved_baseline
+def json_of(outcome: GateOutcome) -> str:
+    """Return the outcome as indented JSON."""
+    payload = {name: value for name, value in to_json(outcome.result).items() if name != "measured"}
+    payload["saved_baseline"] = outcome.saved_baseline
     return json_text(payload, orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + "\n"
 
 
 def write_baseline(client: Client, where: str | None, measured: Any) -> str | None:
-    """Keep a baseline in the store, or in a file; return where, None where none is to be kept.
+    """Save a baseline in the store or in a file; return its name, None if no baseline was requested.
 
     Raises:
-        UsageError: its name is none, or the file cannot be written.
+        UsageError: the name is invalid, or the file cannot be written.
     """
     if where is None:
         return None
-    from otel_agentic.reports.baselines import is_file  # noqa: PLC0415 — pydantic models are not needed for --help
 
     if is_file(where):
         _write(Path(where), json_text(measured, orjson.OPT_INDENT_2) + "\n")
@@ -360,15 +363,15 @@ def write_baseline(client: Client, where: str | None, measured: Any) -> str | No
     return where
 
 
-def _table(found: GateOutcome) -> tuple[list[Column], list[list[Any]]]:
-    """Return the columns and the rows: what fails comes first."""
-    rows = sorted(found.result.rows, key=lambda row: not row.stops)
+def _table(outcome: GateOutcome) -> tuple[list[Column], list[list[Any]]]:
+    """Return the columns and the rows, failures first."""
+    rows = sorted(outcome.result.rows, key=lambda row: not row.stops)
     cells = [
         [
             row.agent,
             condition_of(row),
-            wanted_of(row),
-            found_of(row),
+            limit_of(row),
+            value_of(row),
             f"{row.n:,}",
             verdict_of(row),
             row.reason,
@@ -386,11 +389,11 @@ def _write(path: Path, text: str) -> None:
         raise UsageError(f"{path}: {error.strerror}; give a file that can be written") from error
 
 
-def _lines_of(found: GateOutcome) -> str:
-    """Return the verdict in lines, for a file."""
-    columns, rows = _table(found)
+def _lines_of(outcome: GateOutcome) -> str:
+    """Return the outcome as plain text for a file."""
+    columns, rows = _table(outcome)
     table = "\n".join("\t".join(str(cell) for cell in row) for row in [[column.name for column in columns], *rows])
-    return "\n".join([table, "", *notes_of(found), headline(found)]) + "\n"
+    return "\n".join([table, "", *notes_of(outcome), headline(outcome)]) + "\n"
 
 
 _FORMS: Final[dict[str, Callable[[GateOutcome], str]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +14,6 @@ from otel_agentic.cli.render.terminal import console, say
 from otel_agentic.cli.render.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from otel_agentic.results.charts import Curves
     from otel_agentic.results.reports import Estimates, Rate
 
@@ -52,17 +51,17 @@ _BAR: Final = ("│", "|")
 _PLAIN: Final = str.maketrans("┌┐└┘├┤┬┴┼│─", "+++++++++|-")
 
 
-def plot(found: Curves) -> None:
+def plot(data: Curves) -> None:
     """Print the curves of some groups, one below the other.
 
     It is as wide as the terminal, up to 100 columns; without colours in a pipe or where NO_COLOR is set, and in ASCII
     where the encoding of the output has no lines.
 
     Args:
-        found: the `curves` of `report_pictures`.
+        data: the `curves` of `report_pictures`.
     """
     out = console()
-    rows = found.rows
+    rows = data.rows
     click.echo()
     if not rows:
         say(out, NOTHING_TO_DRAW)
@@ -70,8 +69,8 @@ def plot(found: Curves) -> None:
     ascii_only = not _shows("●■│┤", out.encoding)
     coloured = out.is_terminal and not out.no_color and os.environ.get("TERM") != "dumb"
     width = max(_LEAST_WIDE, min(out.width, _MOST_WIDE) if out.is_terminal else _PIPE_WIDE)
-    for place, row in enumerate(rows):
-        if place:
+    for index, row in enumerate(rows):
+        if index:
             click.echo()
         estimates = shown_estimates(row)
         marks = ", ".join(f"{line.plain if ascii_only else line.mark} {line.name}" for line in _LINES)
@@ -81,8 +80,8 @@ def plot(found: Curves) -> None:
             f"{estimates.level:.0%} intervals",
         )
         click.echo(drawn(estimates, width, ascii_only=ascii_only, coloured=coloured), color=True)
-    if found.left_out:
-        say(out, f"{plural(found.left_out, 'more group')} in the table; --agent chooses what is drawn")
+    if data.left_out:
+        say(out, f"{plural(data.left_out, 'more group')} in the table; --agent selects groups")
 
 
 def drawn(estimates: Estimates, width: int, *, ascii_only: bool, coloured: bool) -> str:
@@ -99,7 +98,7 @@ def drawn(estimates: Estimates, width: int, *, ascii_only: bool, coloured: bool)
     ks = [int(k) for k in estimates.pass_at_k]
     figure.clear()
     try:
-        terminal.limit(False, False)  # the width is ours to say, and a low terminal scrolls
+        terminal.limit(False, False)  # the width is set here, and a low terminal scrolls
         figure.theme("colorless")
         figure.plot_size(width, _HEIGHT)
         figure.ruler("x").lim(ks[0] - 0.5, ks[-1] + 0.5)
@@ -115,22 +114,22 @@ def drawn(estimates: Estimates, width: int, *, ascii_only: bool, coloured: bool)
     finally:
         terminal.limit()
         figure.clear()
-    lines = [each.rstrip() for each in text.strip("\n").split("\n")]
+    lines = [rate.rstrip() for rate in text.strip("\n").split("\n")]
     return "\n".join(lines).translate(_PLAIN) if ascii_only else "\n".join(lines)
 
 
-def _draw(figure: Any, line: _Line, found: Mapping[str, Rate], column: float, *, ascii_only: bool) -> None:
+def _draw(figure: Any, line: _Line, rates: Mapping[str, Rate], column: float, *, ascii_only: bool) -> None:
     """Draw one curve: a bar and a mark for each k where it is defined."""
     from plotext import marker  # noqa: PLC0415 — only a plot pays for it
 
-    there = {int(k) + line.column * column: each for k, each in found.items() if each.value is not None}
+    points = {int(k) + line.column * column: rate for k, rate in rates.items() if rate.value is not None}
     bar = marker(_BAR[ascii_only], line.colour)
-    for x, each in there.items():
-        if each.lower is not None and each.upper is not None:
-            figure.draw(figure.segment((x, x), (each.lower, each.upper), marker=bar))
-    if there:
+    for x, rate in points.items():
+        if rate.lower is not None and rate.upper is not None:
+            figure.draw(figure.segment((x, x), (rate.lower, rate.upper), marker=bar))
+    if points:
         mark = marker(line.plain if ascii_only else line.mark, line.colour)
-        figure.draw(figure.signal(list(there), [each.value for each in there.values()], marker=mark))
+        figure.draw(figure.signal(list(points), [rate.value for rate in points.values()], marker=mark))
 
 
 def _shows(signs: str, encoding: str) -> bool:

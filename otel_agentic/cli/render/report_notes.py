@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from otel_agentic.cli.render.notes import advice, is_partial, partial_warning
 from otel_agentic.cli.render.terminal import differing_and_shared
@@ -26,9 +27,6 @@ from otel_agentic.results.reports import (
     TierEvidence,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 _KEYS: Final = ("agent", "agent_version", "environment", "service")
 #: What counts once.
 _BLOCKS: Final = {
@@ -37,7 +35,7 @@ _BLOCKS: Final = {
     "session": "runs of a session, else hours",
     "hour": "hours",
 }
-#: The largest e-value that is told as a number.
+#: The largest e-value that is printed as a number.
 _LARGEST: Final = 1e300
 
 
@@ -45,56 +43,56 @@ def objective_notes(objectives: Sequence[ObjectiveStatus]) -> list[str]:
     """Return a line for each objective of a report, and one more where its pass rate fell.
 
     Args:
-        objectives: as they stand in the report; none where none is set.
+        objectives: those of the report; empty if none is configured.
     """
     names, _ = differing_and_shared(objectives, _KEYS)
     lines = []
-    for found in objectives:
-        group = " ".join(str(value) for name in names if (value := getattr(found, name)))
-        label = f"{group}: {found.objective}" if group else found.objective
-        lines += [f"{label}: {sentence}" for sentence in _sentences(found)]
+    for status in objectives:
+        group = " ".join(str(value) for name in names if (value := getattr(status, name)))
+        label = f"{group}: {status.objective}" if group else status.objective
+        lines += [f"{label}: {sentence}" for sentence in _sentences(status)]
     return [*lines, *_not_proven(objectives)]
 
 
 def _not_proven(objectives: Sequence[ObjectiveStatus]) -> list[str]:
-    if all(found.alarm or not found.n for found in objectives):
+    if all(status.alarm or not status.n for status in objectives):
         return []
     return ["no alarm does not prove that an objective is kept; a lower bound of pass^k at or above the target does"]
 
 
-def _sentences(found: ObjectiveStatus) -> Iterator[str]:
-    newer = f"; {plural(found.pending, 'newer one')} not final yet" if found.pending else ""
-    if not found.n:
-        yield f"nothing to say, for no conversation is final yet{newer.replace('newer one', 'conversation')}"
+def _sentences(status: ObjectiveStatus) -> Iterator[str]:
+    newer = f"; {plural(status.pending, 'newer one')} not final yet" if status.pending else ""
+    if not status.n:
+        yield f"no evidence yet, because no conversation is final{newer.replace('newer one', 'conversation')}"
         return
-    by_case = " by case" if found.method == "per_case" else ""
-    counted = plural(found.n, "conversation")
-    if found.block != "none":
-        counted += f", counted as {plural(found.blocks, 'block')} ({_BLOCKS[found.block]})"
-    evidence = f"e-value{by_case} {_number(found.e_value)} after {counted}"
-    yield f"{_verdict_on(found, evidence)}{newer}"
-    if found.changed_at is not None:
-        yield _changed(found)
+    by_case = " by case" if status.method == "per_case" else ""
+    counted = plural(status.n, "conversation")
+    if status.block != "none":
+        counted += f", counted as {plural(status.blocks, 'block')} ({_BLOCKS[status.block]})"
+    evidence = f"e-value{by_case} {_number(status.e_value)} after {counted}"
+    yield f"{_verdict_on(status, evidence)}{newer}"
+    if status.changed_at is not None:
+        yield _changed(status)
 
 
-def _verdict_on(found: ObjectiveStatus, evidence: str) -> str:
-    alarm = f"{1 / found.alpha:.4g}"
-    if found.alarm:
-        trust = f"an alarm at {alarm} is false in at most {100 * found.alpha:.3g} % of agents, ever"
-        since = f"; reached {_time(found.alarmed_at)}"
-        if found.e_value * found.alpha >= 1:
+def _verdict_on(status: ObjectiveStatus, evidence: str) -> str:
+    alarm = f"{1 / status.alpha:.4g}"
+    if status.alarm:
+        trust = f"an alarm at {alarm} is false in at most {100 * status.alpha:.3g} % of agents, ever"
+        since = f"; reached {_time(status.alarmed_at)}"
+        if status.e_value * status.alpha >= 1:
             return f"broken, with {evidence} ({trust}{since})"
         return f"was found broken ({trust}{since}); {evidence}"
-    if found.e_value > 1:
+    if status.e_value > 1:
         return f"no alarm, with {evidence} (the alarm is at {alarm}; above 1 speaks against it)"
     return f"no evidence against it, with {evidence} (the alarm is at {alarm})"
 
 
-def _changed(found: ObjectiveStatus) -> str:
-    which = f", the last of {found.changes:,}" if found.changes > 1 else ""
+def _changed(status: ObjectiveStatus) -> str:
+    which = f", the last of {status.changes:,}" if status.changes > 1 else ""
     return (
-        f"the pass rate seems to have fallen below {ratio(found.p0)}: change alarm {_time(found.changed_at)}{which} "
-        f"(where it did not fall, such alarms are {found.target_run_length:,.6g} {'conversations' if found.block == 'none' else 'blocks'} apart or more, on average)"
+        f"the pass rate seems to have fallen below {ratio(status.p0)}: change alarm {_time(status.changed_at)}{which} "
+        f"(where it did not fall, such alarms are {status.target_run_length:,.6g} {'conversations' if status.block == 'none' else 'blocks'} apart or more, on average)"
     )
 
 
@@ -119,12 +117,12 @@ def _notes_of_judge(judge: GroupJudge) -> Iterator[str]:
     name = f"answers judged by {judge.name}{model}"
     calibration = judge.calibration
     if calibration is None:
-        yield f"{name}, not held against people yet: `otel-agentic judge calibrate --labels CSV` tells how far it agrees with them"
+        yield f"{name}, not compared with people yet: `otel-agentic judge calibrate --labels CSV` measures how far it agrees with them"
     else:
         yield f"{name}: {_agreement(calibration)}"
         if not calibration.same_evaluation:
             yield (
-                f"warning: {judge.name} was held against people under another evaluator version; cases, labels or "
+                f"warning: {judge.name} was compared with people under another evaluator version; cases, labels or "
                 "settings changed since"
             )
     if judge.others:
@@ -137,24 +135,24 @@ def _notes_of_judge(judge: GroupJudge) -> Iterator[str]:
 def _agreement(calibration: JudgeCalibration) -> str:
     targets = (("turn", calibration.turn), ("conversation", calibration.conversation))
     parts = [
-        f"{interval(found.agreement)} on {plural(found.n, target)}{_beyond_chance(found)}{_without(found)}"
-        for target, found in targets
-        if found is not None and found.n
+        f"{interval(result.agreement)} on {plural(result.n, target)}{_beyond_chance(result)}{_without(result)}"
+        for target, result in targets
+        if result is not None and result.n
     ]
     if not parts:
-        return "held against people, but it gave no verdict on what they labelled"
+        return "compared with people, but it gave no verdict on what they labelled"
     sample = "" if calibration.random_sample else "; the labels are no random sample"
     return f"agreement with people {', '.join(parts)}{sample}"
 
 
-def _without(found: JudgeAgreement) -> str:
+def _without(agreement: JudgeAgreement) -> str:
     """Return how many of them the judge had no part in, where tool calls, outputs or missing turns decided."""
-    without = found.n - found.judged
+    without = agreement.n - agreement.judged
     return f", {without:,} of them decided without a judge" if without else ""
 
 
-def _beyond_chance(found: JudgeAgreement) -> str:
-    return "" if found.kappa.value is None else f" (kappa {interval(found.kappa)})"
+def _beyond_chance(agreement: JudgeAgreement) -> str:
+    return "" if agreement.kappa.value is None else f" (kappa {interval(agreement.kappa)})"
 
 
 Group = ReportGroup
@@ -171,7 +169,7 @@ _KINDS: Final = {
     "hierarchical": "a new case, learnt from all",
 }
 _ONE_CASE: Final = "_one_case"
-#: Probabilities of two targets that differ by less look alike in a report.
+#: Probabilities of two targets that differ by less are equal as printed.
 _APART: Final = 0.01
 #: The k of pass^k that tiers look at.
 _TIER_K: Final = 3
@@ -185,7 +183,7 @@ _ASSUMED: Final = (
     ),
     (
         "_effective_n",
-        "about new cases like these; cases count as independent; attempts of one case may go alike, so they weigh less (effective n)",
+        "about new cases like these; cases count as independent; attempts of one case may be correlated, so they weigh less (effective n)",
     ),
     ("", "conversations count as independent"),
 )
@@ -195,28 +193,28 @@ _TEN_MILLION: Final = 1e7
 
 
 def period(window: str | None, since: str | None, until: str | None) -> str:
-    """Return what time a report is about.
+    """Return the time range of a report.
 
     >>> period(None, None, None), period("24h", None, None), period(None, "7d", None)
     ('all time', 'window 24h', 'since 7d')
     """
     bounds = [f"since {since}" if since else "", f"until {until}" if until else ""]
-    told = " ".join(bound for bound in bounds if bound)
+    sentence = " ".join(bound for bound in bounds if bound)
     if window is None:
-        return told or "all time"
+        return sentence or "all time"
     return f"window {window}" + (f" up to {until}" if until else "") + (f", since {since}" if since else "")
 
 
 def title(groups: Sequence[Group]) -> str:
-    """Return what all groups have in common, as a title."""
+    """Return the values that all groups share, as a title."""
     _, same = differing_and_shared(groups, KEYS)
     agent = same.pop("agent", None)
-    told = [f"{name.replace('agent_', '')} {value}" for name, value in same.items()]
-    return ", ".join([f"Reliability of {agent}" if agent else "Reliability", *told])
+    sentence = [f"{name.replace('agent_', '')} {value}" for name, value in same.items()]
+    return ", ".join([f"Reliability of {agent}" if agent else "Reliability", *sentence])
 
 
 def name_of(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
-    """Return the name of a group among the others: what tells it apart, or its agent where it is the only one."""
+    """Return the name of a group: the values that distinguish it, or its agent if it is the only group."""
     differing, _ = differing_and_shared(groups, KEYS)
     named = [short(getattr(group, name), _NAME) for name in differing if getattr(group, name)]
     return " ".join(named) or short(group.agent or "all", _NAME)
@@ -243,11 +241,11 @@ def estimator_kind(estimator: str) -> str:
 
 def estimates_by_role(group: Group) -> dict[str, NamedEstimates]:
     """Return the shown estimates of a group: pooled, per case, and of the headline estimator if it is a third one."""
-    shown = {"pooled": group.pooled, "per case": group.per_case}
+    by_role = {"pooled": group.pooled, "per case": group.per_case}
     headline = group.default_estimator
-    if headline not in {estimates.estimator for estimates in shown.values()}:
+    if headline not in {estimates.estimator for estimates in by_role.values()}:
         third = shown_estimates(group)
-        shown[headline] = NamedEstimates(
+        by_role[headline] = NamedEstimates(
             estimator=headline,
             interval_method=third.interval_method,
             level=third.level,
@@ -255,14 +253,17 @@ def estimates_by_role(group: Group) -> dict[str, NamedEstimates]:
             pass_pow_k=third.pass_pow_k,
             collapsed=third.collapsed,
         )
-    return shown
+    return by_role
 
 
 def group_notes(groups: Sequence[Group]) -> list[str]:
-    """Return what is to be known of single groups, and what to do about it."""
-    told = [*target_notes(groups), *(f"{name_of(group, groups)}: {note}" for group in groups for note in _notes(group))]
+    """Return the notes on single groups, with advice."""
+    sentence = [
+        *target_notes(groups),
+        *(f"{name_of(group, groups)}: {note}" for group in groups for note in _notes(group)),
+    ]
     missing = [reason for group in groups for reason in group.not_evaluated]
-    return [*told, *_one_case_note(groups), *group_judge_notes(groups), *advice(missing)]
+    return [*sentence, *_one_case_note(groups), *group_judge_notes(groups), *advice(missing)]
 
 
 def not_rebuilt_notes(report: Report) -> list[str]:
@@ -307,9 +308,9 @@ def method_notes(groups: Sequence[Group]) -> list[str]:
     """Return how the numbers were made and what their intervals assume: a line for each way that is in use."""
     evaluated = [group for group in groups if group.n]
     ways = Counter(
-        (role, found.estimator, found.interval_method, found.level)
+        (role, estimates.estimator, estimates.interval_method, estimates.level)
         for group in evaluated
-        for role, found in estimates_by_role(group).items()
+        for role, estimates in estimates_by_role(group).items()
     )
     lines = []
     for (role, estimator, method, level), count in ways.items():
@@ -322,8 +323,8 @@ def method_notes(groups: Sequence[Group]) -> list[str]:
 def _notes(group: Group) -> list[str]:
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in group.not_evaluated.items())
     if group.n == 0:
-        told = f"no conversation was evaluated, so there is no number to give: {reasons or 'there is none'}"
-        return [told, *_unsure(group)]
+        sentence = f"no conversation was evaluated, so there is no number to give: {reasons or 'the group is empty'}"
+        return [sentence, *_unsure(group)]
     notes = []
     if reasons and group.bounds is not None:
         low, high = group.bounds
@@ -334,7 +335,9 @@ def _notes(group: Group) -> list[str]:
     if is_partial(group.partial_fails, group.n):
         notes.append(f"warning: {partial_warning(group.partial_fails, group.n)}")
     notes += [
-        f"warning: {_collapsed(found.estimator)}" for found in estimates_by_role(group).values() if found.collapsed
+        f"warning: {_collapsed(estimates.estimator)}"
+        for estimates in estimates_by_role(group).values()
+        if estimates.collapsed
     ]
     return [*notes, *_sampled(group.sampling)]
 
@@ -346,11 +349,11 @@ def _unsure(group: Group) -> list[str]:
         return []
     judge = group.judge
     named = f"judge {judge.name}" if judge else "judge"
-    told = f"the {named} is unsure about an answer of {plural(count, 'conversation')}"
+    sentence = f"the {named} is unsure about an answer of {plural(count, 'conversation')}"
     known = group.known_failures
     if known:
-        told += f"; {known:,} of them fail{'s' if known == 1 else ''} by something else, which `otel-agentic failures` lists"
-    return [told]
+        sentence += f"; {known:,} of them fail{'s' if known == 1 else ''} by something else, which `otel-agentic failures` lists"
+    return [sentence]
 
 
 def _collapsed(estimator: str) -> str:
@@ -361,7 +364,7 @@ def _collapsed(estimator: str) -> str:
 
 
 def _sampled(sampling: SampleShares | None) -> list[str]:
-    """Return what share of a group's conversations was evaluated, and whether rates weigh by it."""
+    """Return the share of a group's conversations that was evaluated, and whether rates are weighted by it."""
     if sampling is None:
         return []
     lowest, highest = ratio(sampling.lowest_ratio), ratio(sampling.highest_ratio)
@@ -369,15 +372,15 @@ def _sampled(sampling: SampleShares | None) -> list[str]:
         return [
             f"a random share of {lowest} of its conversations is evaluated: what sampling leaves out biases no rate"
         ]
-    told = (
+    sentence = (
         f"random shares of {lowest} to {highest} of its conversations are evaluated: rates count each conversation 1 / share "
         "times, so they differ from correct / evaluated; what sampling leaves out biases no rate"
     )
-    return [told]
+    return [sentence]
 
 
 def target_notes(groups: Sequence[Group]) -> list[str]:
-    """Return how this traffic goes on and how a new case does, of each group where the answers differ."""
+    """Return the estimates for this traffic and for a new case, of each group in which they differ."""
     several = len(groups) > 1
     return [
         f"{name_of(group, groups)}: {note}" if several else note
@@ -389,7 +392,7 @@ def target_notes(groups: Sequence[Group]) -> list[str]:
 
 def _targets_differ(targets: Targets) -> bool:
     """Return whether cases were tried unequally often, or the two targets are visibly apart for some k."""
-    both = [(found, targets.new_case.get(k)) for k, found in targets.this_traffic.items()]
+    both = [(estimates, targets.new_case.get(k)) for k, estimates in targets.this_traffic.items()]
     apart = (
         abs(traffic.pass_pow_k.value - new.pass_pow_k.value) >= _APART
         for traffic, new in both
@@ -403,9 +406,9 @@ def _targets(targets: Targets) -> list[str]:
     fewest, most = targets.fewest_attempts, targets.most_attempts
     attempts = plural(most, "attempt") + " each" if fewest == most else f"{fewest:,} to {plural(most, 'attempt')} each"
     traffic, new = targets.this_traffic, targets.new_case
-    k = min((each for each in traffic if each != "1"), key=lambda each: abs(int(each) - _TIER_K), default="1")
+    k = min((key for key in traffic if key != "1"), key=lambda key: abs(int(key) - _TIER_K), default="1")
     return [
-        f"this traffic, if these {plural(targets.cases, 'case')} ({attempts}) go on in these shares: "
+        f"this traffic, if these {plural(targets.cases, 'case')} ({attempts}) continue in these shares: "
         + _rates(traffic, k, f"{k} conversations drawn from it all succeed"),
         "a new case like these: " + _rates(new, k, f"the same new case succeeds {k} times in a row", by=True),
     ]
@@ -414,14 +417,15 @@ def _targets(targets: Targets) -> list[str]:
 def _rates(target: dict[str, RatesAtK], k: str, all_pass: str, *, by: bool = False) -> str:
     """Return the success rate and pass^k of a target, by the names of their estimators where asked for."""
     words = {"1": "success rate"} | ({} if k == "1" else {k: all_pass})
-    known = [(text, target[each]) for each, text in words.items() if each in target]
+    known = [(text, target[key]) for key, text in words.items() if key in target]
     return "; ".join(
-        f"{text} {interval(found.pass_pow_k)}" + (f" ({found.estimator})" if by else "") for text, found in known
+        f"{text} {interval(estimates.pass_pow_k)}" + (f" ({estimates.estimator})" if by else "")
+        for text, estimates in known
     )
 
 
 def tier_notes(groups: Sequence[Group]) -> list[str]:
-    """Return the tier of each group with the numbers that it rests on."""
+    """Return the tier of each group with the numbers that it is based on."""
     return [f"{name_of(group, groups)}: {_tier(group)}" for group in groups if group.n]
 
 
@@ -432,18 +436,18 @@ def _tier(group: Group) -> str:
     rates = [
         f"{name.replace('_at_', '@').replace('_pow_', '^')} {ratio(value)}" for name, value in evidence.rates.items()
     ]
-    told = f"tier {group.tier} by {', '.join(rates)} ({evidence.estimator})"
+    sentence = f"tier {group.tier} by {', '.join(rates)} ({evidence.estimator})"
     if group.tier == "no_row":
-        return f"{told}; the table of tier_rule = {evidence.rule!r} has no row for them"
+        return f"{sentence}; the table of tier_rule = {evidence.rule!r} has no row for them"
     if evidence.rule != "interval":
-        return told
+        return sentence
     if evidence.withheld:
-        return f"{told}; no tier is claimed: {evidence.withheld}"
+        return f"{sentence}; no tier is claimed: {evidence.withheld}"
     if evidence.e_value is not None:
-        told += (
+        sentence += (
             f"; {evidence.statement}: e-value {_e_value(evidence.e_value)}, claimed from {evidence.e_value_needed:g} on"
         )
-    return f"{told}; {_counted(evidence)}"
+    return f"{sentence}; {_counted(evidence)}"
 
 
 def _e_value(value: float) -> str:
@@ -470,7 +474,7 @@ def _undecided(group: Group) -> str:
 
 
 def _one_case_note(groups: Sequence[Group]) -> list[str]:
-    """Warn of intervals that are about one case, unless that is what was asked for."""
+    """Warn of intervals that are about one case, unless one case was requested."""
     alone = [
         name_of(group, groups)
         for group in groups
@@ -484,7 +488,7 @@ def _one_case_note(groups: Sequence[Group]) -> list[str]:
 
 
 def _assumed(method: str) -> str:
-    return next(told for ending, told in _ASSUMED if method.endswith(ending))
+    return next(sentence for ending, sentence in _ASSUMED if method.endswith(ending))
 
 
 def _gauges(groups: Sequence[Group]) -> list[str]:
@@ -494,16 +498,16 @@ def _gauges(groups: Sequence[Group]) -> list[str]:
 
 
 def _left_out(groups: Sequence[Group]) -> list[str]:
-    """Return what each shown estimator leaves out."""
+    """Return the cases that each shown estimator leaves out."""
     counts: dict[str, Counter[str]] = {}
     for group in groups:
-        for found in estimates_by_role(group).values():
-            left_out = group.cases_left_out.get(found.estimator)
+        for estimates in estimates_by_role(group).values():
+            left_out = group.cases_left_out.get(estimates.estimator)
             if left_out is not None and group.n:
-                counts.setdefault(found.estimator, Counter()).update(left_out)
+                counts.setdefault(estimates.estimator, Counter()).update(left_out)
     return [_left_out_line(estimator, by_k) for estimator, by_k in counts.items()]
 
 
 def _left_out_line(estimator: str, by_k: Counter[str]) -> str:
-    told = ", ".join(f"{plural(count, 'case')} at k={k}" for k, count in by_k.items() if count)
-    return f"{estimator} leaves out cases with fewer than k attempts: {told or 'none here'}"
+    sentence = ", ".join(f"{plural(count, 'case')} at k={k}" for k, count in by_k.items() if count)
+    return f"{estimator} leaves out cases with fewer than k attempts: {sentence or 'none here'}"

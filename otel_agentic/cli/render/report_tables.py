@@ -1,9 +1,9 @@
-"""A report as tables, for a terminal and as Markdown."""
+"""A report as tables, printed to a terminal or as Markdown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -22,18 +22,9 @@ from otel_agentic.cli.render.report_notes import (
 )
 from otel_agentic.cli.render.terminal import Column, console, differing_and_shared, fits, print_table, say, text
 from otel_agentic.cli.render.text import NOTHING, interval, markdown, percent, plural, ratio, short
-from otel_agentic.results.reports import (
-    ComparedGroup,
-    Comparison,
-    CorrectedRates,
-    GroupKeys,
-    Mean,
-    MetricSummary,
-    Report,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import Console
 
@@ -50,65 +41,80 @@ if TYPE_CHECKING:
         Report,
     )
 
-_COIN = 0.5
+_COIN: Final = 0.5
+G = TypeVar("G", bound="GroupKeys")
+
+
+def key_columns(groups: Sequence[GroupKeys]) -> list[Column]:
+    """Return a column for each key that distinguishes the groups."""
+    return text(*(name.replace("agent_", "") for name in differing_and_shared(groups, KEYS)[0]))
+
+
+def keyed_rows(groups: Sequence[G], cells_of: Callable[[G], Iterable[Sequence[Any]]]) -> list[list[Any]]:
+    """Return the rows of each group; only the first row of a group has the keys that distinguish it."""
+    names, _ = differing_and_shared(groups, KEYS)
+    return [
+        [*(getattr(group, name) if index == 0 else "" for name in names), *cells]
+        for group in groups
+        for index, cells in enumerate(cells_of(group))
+    ]
 
 
 def difference_title(comparison: Comparison) -> str:
-    """Return what a table of differences is about."""
+    """Return the title of the table of differences."""
     return f"Difference of {comparison.by} {comparison.b} from {comparison.a}"
 
 
 def difference_columns(comparison: Comparison) -> list[Column]:
     """Return the columns of the table of differences."""
-    names, _ = differing_and_shared(comparison.groups, KEYS)
-    named = [Column(name=name.replace("agent_", "")) for name in names]
     rates = [f"{rate}, {role}" for role in ("pooled", "per case") for rate in ("pass@k", "pass^k")]
-    return [*named, Column(name="k", right=True), *(Column(name=rate, whole=True) for rate in rates)]
+    columns = [Column(name="k", right=True), *(Column(name=rate, unfolded=True) for rate in rates)]
+    return [*key_columns(comparison.groups), *columns]
 
 
 def difference_rows(comparison: Comparison) -> list[list[Any]]:
     """Return the rows of the table of differences: one for each group and k."""
-    names, _ = differing_and_shared(comparison.groups, KEYS)
-    rows = []
-    for group in comparison.groups:
-        whole = [getattr(group, name) for name in names]
-        for place, (k, found) in enumerate(group.differences.items()):
-            cells = [
-                difference(rate)
-                for side in (found.pooled, found.per_case)
-                for rate in ((None, None) if side is None else (side.pass_at_k, side.pass_pow_k))
-            ]
-            rows.append([*(whole if place == 0 else [""] * len(whole)), k, *cells])
-    return rows
+    return keyed_rows(comparison.groups, _differences)
+
+
+def _differences(group: ComparedGroup) -> Iterator[list[Any]]:
+    for k, differences in group.differences.items():
+        sides = [
+            (None, None) if side is None else (side.pass_at_k, side.pass_pow_k)
+            for side in (differences.pooled, differences.per_case)
+        ]
+        yield [k, *(difference(rate) for rates in sides for rate in rates)]
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
-    """Return who is worse, with what probability, and what that rests on: a line a group, then what was left out."""
+    """Return a line for each group: the worse side, its probability and the basis; then the conversations left out."""
     groups, by = comparison.groups, comparison.by
     lines = [line for group in groups for line in _group_lines(group, comparison, _named(group, groups))]
     every_group = [*groups, *comparison.not_compared]
     for missing in comparison.not_compared:
         without = " and ".join(missing.without)
-        lines.append(f"{_missing_name(missing, every_group)}not compared, for nothing of {by} {without} was evaluated")
+        lines.append(
+            f"{_missing_name(missing, every_group)}not compared, because nothing of {by} {without} was evaluated"
+        )
     if comparison.on_both:
         lines.append(f"{plural(comparison.on_both, 'conversation')} on both sides left out")
     return lines
 
 
-def difference(found: Rate | None) -> str:
+def difference(rate: Rate | None) -> str:
     """Return a difference of ratios with its bounds, all signed.
 
     >>> from otel_agentic.results.reports import Rate
     >>> difference(Rate(value=-0.42, lower=-0.606, upper=0.2))
     '-.420 [-.606, +.200]'
     """
-    if found is None or found.value is None:
+    if rate is None or rate.value is None:
         return NOTHING
-    return f"{_signed(found.value)} [{_signed(found.lower)}, {_signed(found.upper)}]"
+    return f"{_signed(rate.value)} [{_signed(rate.lower)}, {_signed(rate.upper)}]"
 
 
 def probability(value: float) -> str:
-    """Return a probability; only what is certain is 0 or 1.
+    """Return a probability; only certainty is shown as 0 or 1.
 
     >>> probability(0.9973), probability(0.99997), probability(0.0001)
     ('.997', '>.999', '<.001')
@@ -122,10 +128,10 @@ def _group_lines(group: ComparedGroup, comparison: Comparison, name: str) -> Ite
     a, b = comparison.a, comparison.b
     yield f"{name}{_verdict(a, b, group.probability_worse)}, {_basis(group)}{_single(group)}"
     left_out = group.cases_left_out
-    for one, other, count in ((a, b, left_out.a), (b, a, left_out.b)):
+    for side, other, count in ((a, b, left_out.a), (b, a, left_out.b)):
         if count:
-            yield f"{name}left out: {plural(count, 'case')} of {one} that {other} has no evaluated attempt of"
-    undefined = [k for k, found in group.differences.items() if found.per_case is None]
+            yield f"{name}left out: {plural(count, 'case')} of {side} that {other} has no evaluated attempt of"
+    undefined = [k for k, rates in group.differences.items() if rates.per_case is None]
     if undefined and group.method == "paired":
         yield f"{name}no per-case difference at k={', '.join(undefined)}: fewer than two cases have k attempts on both sides"
 
@@ -139,11 +145,11 @@ def _verdict(a: str, b: str, worse: float) -> str:
 
 
 def _single(group: ComparedGroup) -> str:
-    """Return the difference of single attempts that the probability rests on, where it is asked for."""
-    found = group.differences.get("1")
-    if found is None:
+    """Return the difference of single attempts that the probability is based on, if k = 1 was requested."""
+    first = group.differences.get("1")
+    if first is None:
         return ""
-    return f": pass^1 {difference((found.per_case or found.pooled).pass_pow_k)}"
+    return f": pass^1 {difference((first.per_case or first.pooled).pass_pow_k)}"
 
 
 def _basis(group: ComparedGroup) -> str:
@@ -159,7 +165,7 @@ def _named(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
 
 
 def _missing_name(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
-    """Return the name of a group that is not compared; where it is that of no case, tag or tool, it is told so."""
+    """Return the name of a group that is not compared, also if its case, tag or tool is missing."""
     differing, _ = differing_and_shared(groups, KEYS)
     if not differing:
         return ""
@@ -185,71 +191,66 @@ _WAYS: Final = (
     ("rogan_gladen", "Rogan-Gladen (corrected)"),
     ("ppi", "PPI++ (corrected)"),
 )
-#: With fewer labelled conversations the asymptotic interval is told to be one.
+#: With fewer labelled conversations a note states that the interval is asymptotic.
 _FEW: Final = 50
 
 
 def corrected_columns(groups: Sequence[Group]) -> list[Column]:
     """Return the columns of the table of corrected rates."""
-    names, _ = differing_and_shared(groups, KEYS)
-    named = text(*(name.replace("agent_", "") for name in names))
-    return [*named, Column(name="pass rate by", whole=True), Column(name="rate", whole=True)]
+    return [*key_columns(groups), Column(name="pass rate by", unfolded=True), Column(name="rate", unfolded=True)]
 
 
 def corrected_rows(groups: Sequence[Group]) -> list[list[Any]]:
     """Return four rows for each group that was corrected: raw, people's, and corrected in two ways."""
-    names, _ = differing_and_shared(groups, KEYS)
-    rows: list[list[Any]] = []
-    for group in groups:
-        found = group.corrected
-        if found is not None:
-            whole = [getattr(group, name) for name in names]
-            for place, (way, told) in enumerate(_WAYS):
-                rows.append([*(whole if place == 0 else [""] * len(whole)), told, interval(getattr(found, way))])
-    return rows
+
+    def cells(group: Group) -> list[list[Any]]:
+        rates = group.corrected
+        return [] if rates is None else [[label, interval(getattr(rates, way))] for way, label in _WAYS]
+
+    return keyed_rows(groups, cells)
 
 
 def corrected_notes(groups: Sequence[Group]) -> list[str]:
-    """Return what corrected rates rest on, and why others are not corrected."""
+    """Return the basis of corrected rates, and the reasons why other rates are not corrected."""
     lines = []
     for group in groups:
         if group.corrected is not None:
-            lines.append(f"{name_of(group, groups)}: {_rests_on(group.corrected)}")
+            lines.append(f"{name_of(group, groups)}: {_basis_of_correction(group.corrected)}")
         elif group.not_corrected:
             lines.append(f"{name_of(group, groups)}: not corrected for the judge's errors: {group.not_corrected}")
     return lines
 
 
-def _rests_on(found: CorrectedRates) -> str:
-    ppi, other = found.ppi, found.rogan_gladen
-    told = f"corrected by {plural(ppi.n_human, 'conversation')} that people labelled, {ppi.n_judge:,} more judged only"
+def _basis_of_correction(rates_of: CorrectedRates) -> str:
+    ppi, other = rates_of.ppi, rates_of.rogan_gladen
+    basis = f"corrected by {plural(ppi.n_human, 'conversation')} that people labelled, {ppi.n_judge:,} more judged only"
     rates = (
         f" ({ratio(other.judged_rate)} by the judge, which both corrections start from); "
         f"sensitivity {ratio(other.sensitivity)}, specificity {ratio(other.specificity)}"
     )
     few = f"; below {_FEW} labels the PPI++ interval, which is asymptotic, is rough" if ppi.n_human < _FEW else ""
-    return f"{told}{rates}, lambda {ratio(ppi.power)}{few}"
+    return f"{basis}{rates}, lambda {ratio(ppi.power)}{few}"
 
 
 METRICS_TITLE: Final = "Metrics beyond the outcome"
 BANDS_TITLE: Final = "Tool scores in bands (conversations): perfect 1.00, good from .75, moderate from .50, poor below"
-#: Groups whose metrics stand in a terminal or in Markdown; of more, they are asked for by name.
+#: The most groups whose metrics are printed; of more groups, only metrics requested by name are.
 MOST_GROUPS: Final = 6
 _COLUMNS: Final = (
-    Column(name="metric", whole=True),
+    Column(name="metric", unfolded=True),
     Column(name="score", least=16),
     Column(name="scores", right=True),
-    Column(name="good is", whole=True, spare=2),
+    Column(name="good is", unfolded=True, spare=2),
     Column(name="failures", right=True),
     Column(name="not evaluated", least=14, spare=1),
 )
 _BANDS: Final = ("perfect", "good", "moderate", "poor")
 _LABELS: Final = 4
-#: From here on a number is told in whole.
+#: From here on a number is printed without decimals.
 _LARGE: Final = 1000
 _NAME: Final = 40
 #: Names of metrics in a sentence.
-_TOLD: Final = 6
+_NAMED: Final = 6
 _OURS: Final = "agentic."
 _SIGNS: Final = {"s": "{} s", "ms": "{} ms", "{USD}": "${}", "USD": "${}"}
 
@@ -262,92 +263,81 @@ def metrics_of(group: Group, *, every: bool = False) -> list[MetricSummary]:
 def table_of_metrics(groups: Sequence[Group], *, every: bool = False) -> tuple[list[Column], list[list[Any]]]:
     """Return columns and rows of the table of metrics: a row for each group and metric.
 
-    What names the group stands in its first row. A column that would say nothing in any row is left out.
+    Only the first row of a group has its name. A column without any value is left out.
     """
-    names, _ = differing_and_shared(groups, KEYS)
-    columns = [*text(*(name.replace("agent_", "") for name in names)), *_COLUMNS]
-    rows = []
-    for group in groups:
-        whole = [getattr(group, name) for name in names]
-        for place, metric in enumerate(metrics_of(group, every=every)):
-            rows.append([*(whole if place == 0 else [""] * len(whole)), *_metric_cells(metric)])
-    says = [place for place in range(len(columns)) if any(row[place] != NOTHING for row in rows)]
-    return [columns[place] for place in says], [[row[place] for place in says] for row in rows]
+    columns = [*key_columns(groups), *_COLUMNS]
+    rows = keyed_rows(groups, lambda group: map(_metric_cells, metrics_of(group, every=every)))
+    filled = [index for index in range(len(columns)) if any(row[index] != NOTHING for row in rows)]
+    return [columns[index] for index in filled], [[row[index] for index in filled] for row in rows]
 
 
 def table_of_bands(groups: Sequence[Group]) -> tuple[list[Column], list[list[Any]]]:
     """Return columns and rows of tool scores in bands: a row for each group and dimension."""
-    names, _ = differing_and_shared(groups, KEYS)
-    columns = [
-        *text(*(name.replace("agent_", "") for name in names)),
-        Column(name="dimension", whole=True),
-        *(Column(name=band, right=True) for band in _BANDS),
-    ]
-    rows = []
-    for group in groups:
-        whole = [getattr(group, name) for name in names]
-        for place, (dimension, found) in enumerate(headline_bands(group).items()):
-            counts = (f"{found[band]:,}" for band in _BANDS)
-            rows.append([*(whole if place == 0 else [""] * len(whole)), dimension, *counts])
-    return columns, rows
+
+    def cells(group: Group) -> Iterator[list[Any]]:
+        for dimension, bands in headline_bands(group).items():
+            yield [dimension, *(f"{bands[band]:,}" for band in _BANDS)]
+
+    columns = [Column(name="dimension", unfolded=True), *(Column(name=band, right=True) for band in _BANDS)]
+    return [*key_columns(groups), *columns], keyed_rows(groups, cells)
 
 
 def headline_bands(group: Group) -> dict[str, dict[str, int]]:
     """Return the bands of the dimensions that count: utilization, which has no default weight, is left to details."""
     bands = group.tool_bands or {}
-    return {dimension: found for dimension, found in bands.items() if dimension != "utilization"}
+    return {dimension: counts for dimension, counts in bands.items() if dimension != "utilization"}
 
 
 def metric_notes(groups: Sequence[Group], chosen: Sequence[str] | None = None) -> list[str]:
-    """Return what is to be known of the metrics: which are not shown, and where to find them.
+    """Return the notes on the metrics: those not shown, and the command that shows them.
 
     Args:
         groups: the groups of the report.
-        chosen: the metrics that were asked for by name, None where none were.
+        chosen: the metrics that were requested by name, None if none were.
     """
-    shown = [metric for group in groups for metric in group.metrics or ()]
+    metrics = [metric for group in groups for metric in group.metrics or ()]
     if chosen:
-        return [*not_computed(groups, chosen), *metric_advice(shown)]
+        return [*not_computed(groups, chosen), *metric_advice(metrics)]
     if len(groups) > MOST_GROUPS and any(metrics_of(group) for group in groups):
         return [
             f"metrics of {plural(len(groups), 'group')} are not shown: --metrics A,B shows some, --format json has all"
         ]
-    silent = [f"{', '.join(names)}: {told}" for told, names in abstained(groups).items()]
-    return [*silent, *metric_advice(shown)]
+    silent = [f"{', '.join(names)}: {sentence}" for sentence, names in abstained(groups).items()]
+    return [*silent, *metric_advice(metrics)]
 
 
 def abstained(groups: Sequence[Group]) -> dict[str, list[str]]:
     """Return how many metrics had nothing to score, in words, with the names of the groups where that is so."""
-    told: dict[str, list[str]] = {}
+    sentence: dict[str, list[str]] = {}
     for group in groups:
         if (silent := _silent(group)) is not None:
-            told.setdefault(silent, []).append(name_of(group, groups))
-    return told
+            sentence.setdefault(silent, []).append(name_of(group, groups))
+    return sentence
 
 
 def not_computed(groups: Sequence[Group], chosen: Sequence[str]) -> list[str]:
-    """Return a sentence about those metrics that nobody computed, none where all were."""
+    """Return a sentence about the metrics that were never computed; empty if all were."""
     known = {metric.name for group in groups for metric in group.metrics or ()}
     missing = [name.removeprefix(_OURS) for name in chosen if name not in known]
     return [_not_computed(missing)] if missing else []
 
 
 def _not_computed(names: Sequence[str]) -> str:
-    """Return which metrics nobody computed, and what computes them."""
-    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
-    told = ", ".join(names[:_TOLD])
-    return f"not computed here: {told}{more}; `otel-agentic evaluate --metrics {names[0]}` computes one"
+    """Return the metrics that were never computed, and the command that computes one."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    sentence = ", ".join(names[:_NAMED])
+    return f"not computed here: {sentence}{more}; `otel-agentic evaluate --metrics {names[0]}` computes one"
 
 
 def _silent(group: Group) -> str | None:
-    """Return how many metrics abstained throughout, and why; None where none did."""
+    """Return the number of metrics that abstained throughout, and the reasons; None if no metric did."""
     silent = [metric for metric in group.metrics or () if not metric.n]
     if not silent:
         return None
     reasons = dict.fromkeys(reason for metric in silent for reason in metric.not_evaluated)
     why = f" ({', '.join(reasons)})" if reasons else ""
-    told = f"{plural(len(silent), 'more metric')} had nothing to score{why}"
-    return f"{told}; `otel-agentic report --metrics all` shows them"
+    sentence = f"{plural(len(silent), 'more metric')} had nothing to score{why}"
+    return f"{sentence}; `otel-agentic report --metrics all` shows them"
 
 
 def shown_name(metric: MetricSummary | MetricScoreRow) -> str:
@@ -372,8 +362,8 @@ def shown_score(metric: MetricSummary) -> str:
     shares = ", ".join(label_shares(metric))
     if metric.mean is None:
         return shares or NOTHING
-    told = shown_value(metric.mean, metric)
-    return f"{told}: {shares}" if shares else told
+    sentence = shown_value(metric.mean, metric)
+    return f"{sentence}: {shares}" if shares else sentence
 
 
 def label_shares(metric: MetricSummary) -> Iterator[str]:
@@ -414,11 +404,11 @@ def shown_threshold(metric: MetricSummary) -> str:
     >>> shown_threshold(Metric(threshold=Metric(min=3.0, max=None))), shown_threshold(Metric(threshold=None))
     ('at least 3', '—')
     """
-    found = metric.threshold
-    if found is None:
+    threshold = metric.threshold
+    if threshold is None:
         return NOTHING
-    least = "" if found.min is None else f"at least {found.min:g}"
-    most = "" if found.max is None else f"at most {found.max:g}"
+    least = "" if threshold.min is None else f"at least {threshold.min:g}"
+    most = "" if threshold.max is None else f"at most {threshold.max:g}"
     return ", ".join(filter(None, (least, most)))
 
 
@@ -429,7 +419,7 @@ def shown_reasons(metric: MetricSummary) -> str:
 
 
 def can_fail(metric: MetricSummary) -> bool:
-    """Return whether something says what a failure of a metric is."""
+    """Return whether a metric defines failures."""
     return metric.threshold is not None or bool(metric.failing_labels)
 
 
@@ -446,7 +436,7 @@ def _metric_cells(metric: MetricSummary) -> list[str]:
 
 
 def _number(value: float) -> str:
-    """Return a number with three digits that mean something, all digits of what is large.
+    """Return a number with three significant digits, a large one with all of its integer digits.
 
     >>> _number(1234.5), _number(4.2512), _number(0.02129), _number(-0.0)
     ('1,234', '4.25', '0.0213', '0')
@@ -471,69 +461,63 @@ class _Drawn:
     rows: Sequence[Sequence[Any]]
 
 
-def print_report(found: Report, about: str) -> None:
+def print_report(report: Report, about: str) -> None:
     """Print a report as a table with the notes that its numbers need.
 
     Args:
-        found: the report, in the shape of the contract.
+        report: the report, in the shape of the contract.
         about: what time it is about.
     """
     out = console()
-    groups = found.groups
+    groups = report.groups
     if not groups:
-        for note in (NOTHING_FOUND, *not_rebuilt_notes(found)):
+        for note in (NOTHING_FOUND, *not_rebuilt_notes(report)):
             say(out, note)
         return
     heading = f"{title(groups)} ({about})"
     layouts = [_reliability(groups, stacked=stacked) for stacked in (False, True)]
-    whole = next((each for each in layouts if fits(each.columns, each.rows, out.width)), None)
-    if whole is None:
+    keys = next((layout for layout in layouts if fits(layout.columns, layout.rows, out.width)), None)
+    if keys is None:
         _print_blocks(out, groups, heading)
     else:
-        print_table(out, whole.columns, whole.rows, heading)
-    for title_of_table, table in _further(found):
+        print_table(out, keys.columns, keys.rows, heading)
+    for title_of_table, table in _further(report):
         click.echo()
         print_table(out, table.columns, table.rows, title_of_table)
     click.echo()
-    for note in _report_notes(found):
+    for note in _report_notes(report):
         say(out, note)
     for note in method_notes(groups):
         say(out, note, style="dim")
 
 
-def print_markdown(found: Report, about: str) -> None:
+def print_markdown(report: Report, about: str) -> None:
     """Print a report as Markdown: tables, then the notes as a list. See `print_report`."""
-    groups = found.groups
+    groups = report.groups
     if not groups:
-        click.echo(markdown(" ".join([NOTHING_FOUND, *not_rebuilt_notes(found)])))
+        click.echo(markdown(" ".join([NOTHING_FOUND, *not_rebuilt_notes(report)])))
         return
     lines = [f"## {markdown(title(groups))}", "", f"{markdown(about).capitalize()}.", "", *_pipes(_reliability(groups))]
-    for title_of_table, table in _further(found):
+    for title_of_table, table in _further(report):
         lines += ["", f"### {markdown(title_of_table)}", "", *_pipes(table)]
-    notes = [*_report_notes(found), *method_notes(groups)]
+    notes = [*_report_notes(report), *method_notes(groups)]
     click.echo("\n".join([*lines, "", *(f"- {markdown(note)}" for note in notes)]))
 
 
-def _further(found: Report) -> Iterator[tuple[str, _Drawn]]:
-    """Yield title and content of the tables below the rates, where there is something to tell."""
-    groups, comparison = found.groups, found.comparison
-    tables = [(_TOOLS_TITLE, _tools(groups)), *_metrics(found)]
+def _further(report: Report) -> Iterator[tuple[str, _Drawn]]:
+    """Yield title and content of the tables below the rates that have rows."""
+    groups, comparison = report.groups, report.comparison
+    tables = [(_TOOLS_TITLE, _tools(groups)), *_metrics(report)]
     if comparison is not None:
-        rows = difference_rows(comparison)
-        tables.append(
-            (
-                difference_title(comparison),
-                _Drawn(columns=difference_columns(comparison), rows=rows),
-            )
-        )
-    columns = corrected_columns(groups)
-    tables.append((CORRECTED_TITLE, _Drawn(columns=columns, rows=corrected_rows(groups))))
+        differences = _Drawn(columns=difference_columns(comparison), rows=difference_rows(comparison))
+        tables.append((difference_title(comparison), differences))
+    tables.append((CORRECTED_TITLE, _Drawn(columns=corrected_columns(groups), rows=corrected_rows(groups))))
     yield from ((title, table) for title, table in tables if table.rows)
 
 
-def _metrics(found: Report) -> Iterator[tuple[str, _Drawn]]:
-    """Yield tool scores in bands, and metrics beyond the outcome; of many groups only what was asked for."""
-    groups, chosen = found.groups, found.metrics_chosen
+def _metrics(report: Report) -> Iterator[tuple[str, _Drawn]]:
+    """Yield tool scores in bands, and metrics beyond the outcome; of many groups only the requested metrics."""
+    groups, chosen = report.groups, report.metrics_chosen
     if len(groups) <= MOST_GROUPS:
         columns, rows = table_of_bands(groups)
         yield BANDS_TITLE, _Drawn(columns=columns, rows=rows)
@@ -542,26 +526,28 @@ def _metrics(found: Report) -> Iterator[tuple[str, _Drawn]]:
         yield METRICS_TITLE, _Drawn(columns=columns, rows=rows)
 
 
-def _report_notes(found: Report) -> list[str]:
-    """Return what is to be known of the numbers: the comparison first, then the objectives."""
-    comparison = found.comparison
+def _report_notes(report: Report) -> list[str]:
+    """Return the notes on the numbers: the comparison first, then the objectives."""
+    comparison = report.comparison
     compared = [] if comparison is None else comparison_notes(comparison)
-    told = [
-        *not_rebuilt_notes(found),
-        *text_match_notes(found),
+    sentence = [
+        *not_rebuilt_notes(report),
+        *text_match_notes(report),
         *compared,
-        *objective_notes(found.objectives or ()),
+        *objective_notes(report.objectives or ()),
     ]
-    measured = metric_notes(found.groups, found.metrics_chosen)
-    corrected = corrected_notes(found.groups)
-    clocks = [f"warning: {row.note}" for row in found.wrong_clocks]
+    measured = metric_notes(report.groups, report.metrics_chosen)
+    corrected = corrected_notes(report.groups)
+    clocks = [f"warning: {row.note}" for row in report.wrong_clocks]
     return list(
-        dict.fromkeys([*told, *clocks, *tier_notes(found.groups), *group_notes(found.groups), *measured, *corrected])
+        dict.fromkeys(
+            [*sentence, *clocks, *tier_notes(report.groups), *group_notes(report.groups), *measured, *corrected]
+        )
     )
 
 
 def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:
-    """Print a small table a group, for a terminal that is too narrow for one of all."""
+    """Print a small table for each group if the terminal is too narrow for a table of all."""
     say(out, heading, style="bold")
     stacked = not all(fits(_estimate_columns(groups), _estimate_rows(group), out.width) for group in groups)
     for group in groups:
@@ -579,50 +565,45 @@ def _reliability(groups: Sequence[Group], *, stacked: bool = False) -> _Drawn:
         groups: of the report.
         stacked: one estimate below the other instead of next to it, which needs less than half of the width.
     """
-    names, _ = differing_and_shared(groups, KEYS)
     columns = [
-        *text(*(name.replace("agent_", "") for name in names)),
+        *key_columns(groups),
         Column(name="correct", right=True),
         Column(name="coverage", right=True),
-        Column(name="tier", whole=True),
+        Column(name="tier", unfolded=True),
         *_estimate_columns(groups, stacked=stacked),
     ]
-    rows = []
-    for group in groups:
-        whole = [
-            *(getattr(group, name) for name in names),
-            f"{group.c:,}/{group.n:,}",
-            percent(group.coverage),
-            group.tier,
-        ]
-        for place, cells in enumerate(_estimate_rows(group, stacked=stacked)):
-            rows.append([*(whole if place == 0 else [""] * len(whole)), *cells])
-    return _Drawn(columns=columns, rows=rows)
+
+    def cells(group: Group) -> Iterator[list[Any]]:
+        counts = [f"{group.c:,}/{group.n:,}", percent(group.coverage), group.tier]
+        for index, estimates in enumerate(_estimate_rows(group, stacked=stacked)):
+            yield [*(counts if index == 0 else [""] * len(counts)), *estimates]
+
+    return _Drawn(columns=columns, rows=keyed_rows(groups, cells))
 
 
 def _estimate_columns(groups: Sequence[Group], *, stacked: bool = False) -> list[Column]:
     """Return the columns of the estimates: pass@k and pass^k, each pooled, per case and by a third estimator."""
     if stacked:
         return [
-            Column(name="estimate", whole=True),
+            Column(name="estimate", unfolded=True),
             Column(name="k", right=True),
-            *(Column(name=rate, whole=True) for rate in ("pass@k", "pass^k")),
+            *(Column(name=rate, unfolded=True) for rate in ("pass@k", "pass^k")),
         ]
-    shown = estimates_by_role(groups[0])
-    names = [f"{rate}, {role}" for role in shown for rate in ("pass@k", "pass^k")]
-    return [Column(name="k", right=True), *(Column(name=name, whole=True) for name in names)]
+    estimates = estimates_by_role(groups[0])
+    names = [f"{rate}, {role}" for role in estimates for rate in ("pass@k", "pass^k")]
+    return [Column(name="k", right=True), *(Column(name=name, unfolded=True) for name in names)]
 
 
 def _estimate_rows(group: Group, *, stacked: bool = False) -> list[list[str]]:
-    shown = estimates_by_role(group)
+    estimates = estimates_by_role(group)
     if stacked:
         return [
-            [role if place == 0 else "", k, interval(found.pass_at_k[k]), interval(found.pass_pow_k[k])]
-            for role, found in shown.items()
-            for place, k in enumerate(found.pass_at_k)
+            [role if index == 0 else "", k, interval(rates.pass_at_k[k]), interval(rates.pass_pow_k[k])]
+            for role, rates in estimates.items()
+            for index, k in enumerate(rates.pass_at_k)
         ]
     return [
-        [k, *(interval(rates[k]) for found in shown.values() for rates in (found.pass_at_k, found.pass_pow_k))]
+        [k, *(interval(by_k[k]) for rates in estimates.values() for by_k in (rates.pass_at_k, rates.pass_pow_k))]
         for k in group.pooled.pass_at_k
     ]
 
@@ -631,20 +612,16 @@ def _tools(groups: Sequence[Group]) -> _Drawn:
     """Return the mean of each tool dimension that any group has."""
     names, _ = differing_and_shared(groups, KEYS)
     scored = [group for group in groups if group.tool_dimensions.keys() & set(_DIMENSIONS)]
-    there = [name for name in _DIMENSIONS if any(name in group.tool_dimensions for group in scored)]
+    present = [name for name in _DIMENSIONS if any(name in group.tool_dimensions for group in scored)]
     rows = [
-        [*(getattr(group, name) for name in names), *(_mean(group.tool_dimensions.get(name)) for name in there)]
+        [*(getattr(group, name) for name in names), *(_mean(group.tool_dimensions.get(name)) for name in present)]
         for group in scored
     ]
-    columns = [
-        *text(*(name.replace("agent_", "") for name in names)),
-        *(Column(name=name, right=True) for name in there),
-    ]
-    return _Drawn(columns=columns, rows=rows)
+    return _Drawn(columns=[*key_columns(groups), *(Column(name=name, right=True) for name in present)], rows=rows)
 
 
-def _mean(found: Mean | None) -> str | None:
-    return None if found is None else f"{ratio(found.mean)} ({found.n:,})"
+def _mean(mean: Mean | None) -> str | None:
+    return None if mean is None else f"{ratio(mean.mean)} ({mean.n:,})"
 
 
 def _pipes(drawn: _Drawn) -> Iterator[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from otel_agentic.cli.render.terminal import Column, console, print_table, say
+from otel_agentic.cli.render.terminal import Column, console, numbers, print_table, say
 from otel_agentic.cli.render.text import moment, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from otel_agentic.results.store import ExportedStore, ImportedStore, StoreCopy, StoreStats, Upgrade, Vacuum
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
@@ -26,119 +26,118 @@ def size_text(count: int | None) -> str:
     return f"{size:,.1f} {_UNITS[unit]}" if unit >= _UNITS.index("GB") else f"{size:,.0f} {_UNITS[unit]}"
 
 
-def print_stats(found: Mapping[str, Any]) -> None:
-    """Print how large a store is, and what it holds."""
+def print_stats(statistics: StoreStats) -> None:
+    """Print the size of a store and the number of its rows."""
     out = console()
-    say(out, str(found["db"]), style="bold")
+    say(out, str(statistics.db), style="bold")
     say(
         out,
-        f"{size_text(found['file_bytes'])} ({size_text(found['free_bytes'])} free to be used again), "
-        f"log {size_text(found['wal_bytes'])}, schema {found['schema']}",
+        f"{size_text(statistics.file_bytes)} ({size_text(statistics.free_bytes)} free to be used again), "
+        f"log {size_text(statistics.wal_bytes)}, schema {statistics.schema}",
     )
-    talks = found["conversations"]
-    span = f", {moment(talks['oldest'])} to {moment(talks['newest'])}" if talks["oldest"] else ""
-    say(out, f"{plural(talks['closed'], 'conversation')} closed, {talks['open']:,} open{span}")
-    _print_kept(found)
+    talks = statistics.conversations
+    span = f", {moment(talks.oldest)} to {moment(talks.newest)}" if talks.oldest else ""
+    say(out, f"{plural(talks.closed, 'conversation')} closed, {talks.open:,} open{span}")
+    _print_retention(statistics)
     rows = [
         (
-            row["table"],
-            f"{row['rows']:,}",
-            size_text(row["bytes"]) if row["bytes"] else "",
-            moment(row["oldest"]),
-            moment(row["newest"]),
+            row.table,
+            f"{row.rows:,}",
+            size_text(row.bytes) if row.bytes else "",
+            moment(row.oldest),
+            moment(row.newest),
         )
-        for row in sorted(found["tables"], key=lambda row: (-row["bytes"], -row["rows"], row["table"]))
-        if row["rows"]
+        for row in sorted(statistics.tables, key=lambda row: (-row.bytes, -row.rows, row.table))
+        if row.rows
     ]
     columns = [
-        Column(name="table", whole=True),
-        Column(name="rows", right=True),
-        Column(name="on disk", right=True),
-        Column(name="oldest", whole=True, spare=1),
-        Column(name="newest", whole=True),
+        Column(name="table", unfolded=True),
+        *numbers("rows", "on disk"),
+        Column(name="oldest", unfolded=True, spare=1),
+        Column(name="newest", unfolded=True),
     ]
     print_table(out, columns, rows)
 
 
-def _print_kept(found: Mapping[str, Any]) -> None:
-    out, kept, export = console(), found["retention"], found["export"]
-    said = f"what is older than {kept['keep']} is removed" if kept["keep"] else "all is kept"
-    if kept["conversations_removed"] or kept["spans_removed"]:
-        said += (
-            f"; removed so far: {plural(kept['conversations_removed'], 'conversation')}, "
-            f"{plural(kept['spans_removed'], 'span')}"
+def _print_retention(statistics: StoreStats) -> None:
+    out, retention, export = console(), statistics.retention, statistics.export
+    sentence = f"data older than {retention.keep} is removed" if retention.keep else "all data is kept"
+    if retention.conversations_removed or retention.spans_removed:
+        sentence += (
+            f"; removed so far: {plural(retention.conversations_removed, 'conversation')}, "
+            f"{plural(retention.spans_removed, 'span')}"
         )
-    say(out, said)
-    if export["on"] or export["written"]:
-        newest = f", the newest {moment(export['newest_hour'])}" if export["newest_hour"] else ""
+    say(out, sentence)
+    if export.on or export.written:
+        newest = f", the newest {moment(export.newest_hour)}" if export.newest_hour else ""
         say(
             out,
-            f"exported to {export['folder']}: {plural(export['written'], 'hour')}{newest}; {export['waiting']:,} waiting",
+            f"exported to {export.folder}: {plural(export.written, 'hour')}{newest}; {export.waiting:,} waiting",
         )
 
 
-def print_vacuum(told: Mapping[str, Any], *, local: bool) -> None:
-    """Print what was removed, and what became of the file."""
-    out, removed = console(), told["removed"]
+def print_vacuum(result: Vacuum, *, local: bool) -> None:
+    """Print the number of removed rows, and the size of the file."""
+    out, removed = console(), result.removed
     if removed is None:
-        say(out, "all is kept (neither --keep nor retention.keep is given)")
+        say(out, "all data is kept (neither --keep nor retention.keep is given)")
     else:
-        verb = "would remove" if told["dry_run"] else "removed"
+        verb = "would remove" if result.dry_run else "removed"
         say(
             out,
-            f"{verb} what is older than {told['keep']}: {plural(removed['conversations'], 'conversation')}, "
-            f"{plural(removed['spans'], 'span')}, {plural(removed['log_records'], 'log record')}",
+            f"{verb} data older than {result.keep}: {plural(removed.conversations, 'conversation')}, "
+            f"{plural(removed.spans, 'span')}, {plural(removed.log_records, 'log record')}",
         )
-    if told["file"] is not None:
+    if result.file is not None:
         say(
-            out, f"file: {size_text(told['file']['bytes_before'])} before, {size_text(told['file']['bytes_after'])} now"
+            out,
+            f"file: {size_text(result.file.bytes_before)} before, {size_text(result.file.bytes_after)} now",
         )
-    elif not local and not told["dry_run"]:
+    elif not local and not result.dry_run:
         say(out, "a collector holds the file: it keeps its size, and its free room is used again")
 
 
-def print_copied(told: Mapping[str, Any], verb: str) -> None:
+def print_copied(result: StoreCopy, verb: str) -> None:
     """Print what a backup holds, or a store that was restored from one."""
-    tables = told["tables"]
+    tables = result.tables
     say(
         console(),
-        f"{verb} {told['file']}: {size_text(told['bytes'])}, {plural(tables['spans'], 'span')}, "
+        f"{verb} {result.file}: {size_text(result.bytes)}, {plural(tables['spans'], 'span')}, "
         f"{plural(tables['conversations'], 'conversation')} in all revisions",
     )
-    if told.get("pending"):
+    if result.pending:
         say(
-            console(), f"it is of an earlier release; `otel-agentic store upgrade` applies {', '.join(told['pending'])}"
+            console(),
+            f"the store is from an earlier release; `otel-agentic store upgrade` applies {', '.join(result.pending)}",
         )
 
 
-def print_upgrade(found: Mapping[str, Any]) -> None:
+def print_upgrade(result: Upgrade) -> None:
     """Print what an upgrade did."""
-    if not found["applied"]:
-        say(console(), f"{found['db']} is up to date")
+    if not result.applied:
+        say(console(), f"{result.db} is up to date")
         return
-    say(console(), f"{found['db']} was upgraded: {', '.join(found['applied'])}")
-    say(console(), f"a copy from before is kept as {found['copy']}; remove it once you need no way back")
+    say(console(), f"{result.db} was upgraded: {', '.join(result.applied)}")
+    say(console(), f"a copy from before is kept as {result.copy}; remove it once you need no way back")
 
 
-def print_moved(told: Mapping[str, Any], verb: str) -> None:
-    """Print what was exported or imported."""
+def print_exported(result: ExportedStore) -> None:
+    """Print the number of exported files and rows."""
     out = console()
-    if verb == "wrote" and not told["files"]:
+    if not result.files:
         say(out, "nothing to write: the store holds nothing of that time")
         return
-    if verb == "wrote":
-        say(out, f"wrote {plural(told['files'], 'file')}, {size_text(told['bytes'])}, into {told['folder']}")
-        print_table(
-            out,
-            [Column(name="table", whole=True), Column(name="rows", right=True)],
-            [(table, f"{rows:,}") for table, rows in told["tables"].items()],
-        )
-        return
-    say(out, f"read {plural(told['files'], 'file')}; {plural(told['rebuilt_traces'], 'trace')} to be rebuilt")
-    print_table(
-        out,
-        [Column(name="table", whole=True), Column(name="rows", right=True), Column(name="new", right=True)],
-        [(table, f"{counts['rows']:,}", f"{counts['new']:,}") for table, counts in told["tables"].items()],
-    )
-    if told["tables_left_out"]:
-        say(out, f"left out, for they are no tables of a store: {', '.join(told['tables_left_out'])}")
+    say(out, f"wrote {plural(result.files, 'file')}, {size_text(result.bytes)}, into {result.folder}")
+    columns = [Column(name="table", unfolded=True), Column(name="rows", right=True)]
+    print_table(out, columns, [(table, f"{rows:,}") for table, rows in result.tables.items()])
+
+
+def print_imported(result: ImportedStore) -> None:
+    """Print the number of imported files and rows."""
+    out = console()
+    say(out, f"read {plural(result.files, 'file')}; {plural(result.rebuilt_traces, 'trace')} to be rebuilt")
+    columns = [Column(name="table", unfolded=True), Column(name="rows", right=True), Column(name="new", right=True)]
+    rows = [(table, f"{counts.rows:,}", f"{counts.new:,}") for table, counts in result.tables.items()]
+    print_table(out, columns, rows)
+    if result.tables_left_out:
+        say(out, f"left out, because a store has no such tables: {', '.join(result.tables_left_out)}")

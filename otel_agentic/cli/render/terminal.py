@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 import orjson
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from otel_agentic.cli.render.text import compact, csv_cell, escaped, json_text, printable, safe
 from otel_agentic.results import to_json
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rich.console import RenderableType
-
+T = TypeVar("T")
 _INDENT: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
 #: Width of tables that go to a file or a pipe: wide enough that little is left out.
 _PIPE_WIDTH: Final = 160
@@ -40,7 +37,7 @@ def console(*, stderr: bool = False) -> Console:
 def show(out: Console, what: RenderableType) -> None:
     """Print something drawn, without the blanks that fill its lines up.
 
-    By way of click: rich ends the process with 1 when the reader goes away, which to us says that a gate failed.
+    Printed with click, because rich exits with 1 if the reader closes the pipe, and 1 means that a gate failed.
     """
     with out.capture() as captured:
         out.print(what)
@@ -70,9 +67,17 @@ def print_text(text: str, *, escapes: bool = False, err: bool = False) -> None:
 
 
 def say_evaluation(out: Console, name: str | None) -> None:
-    """Say which evaluation is shown, where it is not the default one."""
+    """Print the name of the evaluation, unless it is the default one."""
     if name not in {None, "default"}:
         say(out, f"evaluation {name} (not the default evaluation)", style="bold")
+
+
+def print_result(result: T, output: str, show: Callable[[T], object], *, quiet: bool = False) -> None:
+    """Print a result as JSON if that is the output format, else with a function unless `quiet`."""
+    if output == "json":
+        print_json(result)
+    elif not quiet:
+        show(result)
 
 
 def print_json(value: Any) -> None:
@@ -120,16 +125,26 @@ _COLOURS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: `whole` is never folded, `right` is whole and aligned right, the highest `spare` is left out first.
+    """A column: `unfolded` never wraps, `right` never wraps and is aligned right, the highest `spare` is omitted first.
 
     `least` is the width that other columns of text fold down to, in characters.
     """
 
     name: str
     right: bool = False
-    whole: bool = False
+    unfolded: bool = False
     least: int = 12
     spare: int = 0
+
+
+def numbers(*names: str) -> list[Column]:
+    """Return columns of numbers, aligned to the right."""
+    return [Column(name=name, right=True) for name in names]
+
+
+def fixed(*names: str) -> list[Column]:
+    """Return columns whose values are never wrapped or cut."""
+    return [Column(name=name, unfolded=True) for name in names]
 
 
 def text(*names: str) -> list[Column]:
@@ -140,13 +155,16 @@ def text(*names: str) -> list[Column]:
 def print_table(
     out: Console, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str | None = None
 ) -> None:
-    """Print a table; says what was left out because the terminal is narrow."""
+    """Print a table, and the names of columns that do not fit the terminal."""
     cells = [[safe(value) for value in row] for row in rows]
-    kept = _kept(columns, cells, out.width)
+    indices = _fitting(columns, cells, out.width)
     if title is not None:
         say(out, title, style="bold")
-    show(out, _drawn([columns[place] for place in kept], [[row[place] for place in kept] for row in cells], out.width))
-    left_out = [column.name for place, column in enumerate(columns) if place not in kept]
+    show(
+        out,
+        _drawn([columns[index] for index in indices], [[row[index] for index in indices] for row in cells], out.width),
+    )
+    left_out = [column.name for index, column in enumerate(columns) if index not in indices]
     if left_out:
         say(out, f"({', '.join(left_out)}: not shown for want of width; --format json has all)", style="dim")
 
@@ -154,11 +172,11 @@ def print_table(
 def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:
     """Return whether a table of these rows needs nothing worse than text that folds."""
     cells = [[safe(value) for value in row] for row in rows]
-    natural = [_natural(column, cells, place) for place, column in enumerate(columns)]
+    natural = [_natural(column, cells, index) for index, column in enumerate(columns)]
     return _total(_least(columns, natural)) <= width
 
 
-def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[list[str], dict[str, object]]:
     """Return the attributes whose values differ between the rows, and the values of those that all rows share.
 
     An attribute that no row has, or that is None or empty in every row, is in neither.
@@ -178,40 +196,42 @@ def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[
 
 
 def _drawn(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> Table:
-    """Return the table. Cells are no markup, for most of them are strangers' text."""
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    natural = [_natural(column, cells, place) for place, column in enumerate(columns)]
+    """Return the table. Cells are not read as markup, because most of them are untrusted."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    natural = [_natural(column, cells, index) for index, column in enumerate(columns)]
     roomy = _total(_least(columns, natural)) <= width
     for column in columns:
         # Whole columns are cut, not folded, where even they are too wide: then everything folds instead.
-        whole = roomy and (column.right or column.whole)
-        made.add_column(Text(column.name), justify="right" if column.right else "left", overflow="fold", no_wrap=whole)
+        unbroken = roomy and (column.right or column.unfolded)
+        table.add_column(
+            Text(column.name), justify="right" if column.right else "left", overflow="fold", no_wrap=unbroken
+        )
     for row in cells:
-        made.add_row(*(Text(value, style=_COLOURS.get(value, "")) for value in row))
-    return made
+        table.add_row(*(Text(value, style=_COLOURS.get(value, "")) for value in row))
+    return table
 
 
-def _kept(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the places of the columns that are shown: spare ones go, the highest first, until the rest fits."""
-    natural = [_natural(column, cells, place) for place, column in enumerate(columns)]
-    kept = list(range(len(columns)))
-    for place in sorted(kept, key=lambda place: -columns[place].spare):
-        least = _least([columns[each] for each in kept], [natural[each] for each in kept])
-        if columns[place].spare == 0 or _total(least) <= width:
+    natural = [_natural(column, cells, index) for index, column in enumerate(columns)]
+    indices = list(range(len(columns)))
+    for index in sorted(indices, key=lambda index: -columns[index].spare):
+        least = _least([columns[i] for i in indices], [natural[i] for i in indices])
+        if columns[index].spare == 0 or _total(least) <= width:
             break
-        kept.remove(place)
-    return kept
+        indices.remove(index)
+    return indices
 
 
 def _least(columns: Sequence[Column], natural: Sequence[int]) -> list[int]:
     return [
-        size if column.right or column.whole else min(size, max(column.least, cell_len(column.name)))
+        size if column.right or column.unfolded else min(size, max(column.least, cell_len(column.name)))
         for column, size in zip(columns, natural, strict=True)
     ]
 
 
-def _natural(column: Column, cells: Sequence[Sequence[str]], place: int) -> int:
-    lines = [line for row in cells for line in row[place].split("\n")]
+def _natural(column: Column, cells: Sequence[Sequence[str]], index: int) -> int:
+    lines = [line for row in cells for line in row[index].split("\n")]
     return max(cell_len(line) for line in (column.name, *lines))
 
 

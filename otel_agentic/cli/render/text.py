@@ -1,4 +1,4 @@
-"""Values as text that a person reads; strangers' text is shown by a terminal, never obeyed."""
+"""Values as text for a person; control characters of untrusted text never reach the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 if TYPE_CHECKING:
     from otel_agentic.results.reports import Rate
 
-#: What stands where there is no value.
+#: The sign of a missing value.
 NOTHING: Final = "—"
 #: What Markdown reads as markup.
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#~])")
@@ -61,12 +61,12 @@ def json_text(value: Any, option: int) -> str:
 def escaped(document: str) -> str:
     r"""Return a JSON document in which characters that steer a terminal are written as JSON escapes.
 
-    YAML has the same escapes; they are valid where such characters stand in double quotes only, as `write_yaml` writes them.
+    YAML has the same escapes; they are valid in double quotes only, which `write_yaml` uses for such text.
 
     >>> escaped('"a\u202e"')
     '"a\\u202e"'
     """
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", document)
 
 
 def short(value: Any, limit: int = 60) -> str:
@@ -89,7 +89,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Return a ratio with three digits, a dash where there is none.
+    """Return a ratio with three digits, a dash for None.
 
     >>> ratio(0.42), ratio(None), ratio(1.0)
     ('.420', '—', '1.00')
@@ -101,7 +101,7 @@ def ratio(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a ratio in percent, a dash where there is none. Only what is all of it is 100 %, what is nothing 0 %.
+    """Return a ratio in percent, a dash for None. Only exactly 1 is shown as 100 %, and only exactly 0 as 0 %.
 
     >>> percent(0.151), percent(0.999), percent(0.001), percent(1.0), percent(None)
     ('15%', '>99%', '<1%', '100%', '—')

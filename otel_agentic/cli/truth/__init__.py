@@ -12,7 +12,7 @@ from otel_agentic.cli.truth.promote import promote
 __all__ = ["truth"]
 
 
-@click.group(short_help="Import, export, list and check cases and labels.")
+@click.group()
 def truth() -> None:
     """Handle annotated ground truth."""
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from otel_agentic.cli.options import format_option, opened, target_options
-from otel_agentic.cli.render.terminal import Column, console, print_json, print_table, print_text, say
+from otel_agentic.cli.options import FILE, Target, format_option, target_options
+from otel_agentic.cli.render.terminal import Column, console, fixed, print_json, print_table, print_text, say
 from otel_agentic.cli.render.text import compact, moment, plural, printable
 from otel_agentic.cli.truth.files import FORMAT_NAMES
 from otel_agentic.errors import UsageError
 from otel_agentic.results.conversations import DatasetVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
+    from otel_agentic.results import JsonObject
     from otel_agentic.truth.formats import Loss
 
 _BY_ENDING: Final = {".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-#: Losses told one by one.
-_TOLD: Final = 100
+#: The most losses that are printed one by one.
+_MOST_LOSSES: Final = 100
 
 
-@click.command(short_help="Write the cases in force to a file, in any format.")
+@click.command(short_help="Write the current cases to a file, in any format.")
 @click.option(
     "--format",
     "form",
@@ -35,7 +35,7 @@ _TOLD: Final = 100
 @click.option(
     "--output",
     "file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="The file to write, which must not exist; unless given, standard output, where CSV shows control characters as "
     "U+FFFD.",
 )
@@ -44,7 +44,7 @@ _TOLD: Final = 100
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How what was lost is told on standard error.",
+    help="The format of lost fields on standard error.",
 )
 @target_options
 def export(
@@ -52,19 +52,17 @@ def export(
     dataset: str | None,
     file: Path | None,
     losses_format: str,
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
+    target: Target,
 ) -> None:
-    """Write the cases in force, in the native format or in that of another tool.
+    """Write the current cases, in the native format or in that of another tool.
 
-    Each field that the format cannot hold is told on standard error, with the reason: what you read there is found by
-    reading the file again.
+    Each field that the format cannot hold is listed on standard error, with the reason. The losses are found by reading
+    the written file again.
     """
     if file is not None and file.exists():
         raise UsageError(f"{file} exists; give another file, or move it away")
-    with opened(db, server, config_file) as client:
-        records = client.call("truth_export", **({"dataset": dataset} if dataset is not None else {}))
+    with target.open() as client:
+        records: list[JsonObject] = client.call("truth_export", dataset=dataset)
     chosen = form or (_BY_ENDING.get(file.suffix.lower(), "native") if file is not None else "native")
     losses = _write(records, chosen, file)
     if file is not None:
@@ -73,7 +71,7 @@ def export(
         print_text(f"{line}\n", err=True)
 
 
-def _write(records: Sequence[dict[str, Any]], form: str, file: Path | None) -> Sequence[Loss]:
+def _write(records: Sequence[JsonObject], form: str, file: Path | None) -> Sequence[Loss]:
     from otel_agentic.evaluation.case_files import write_cases  # noqa: PLC0415 — pydantic models are not needed for --help
     from otel_agentic.truth.formats.base import case_of  # noqa: PLC0415 — same
 
@@ -97,10 +95,12 @@ def _as_text(losses: Sequence[Loss]) -> Iterator[str]:
     if not losses:
         return
     named = len({loss.dataset for loss in losses}) > 1
-    for loss in losses[:_TOLD]:
+    for loss in losses[:_MOST_LOSSES]:
         case = f"{loss.dataset}/{loss.case_id}" if named else loss.case_id
         yield printable(f"{case}: {loss.field or 'the whole case'}: {loss.reason}")
-    more = f"; the first {_TOLD} are told, --losses-format json tells all" if len(losses) > _TOLD else ""
+    more = (
+        f"; the first {_MOST_LOSSES} are listed, --losses-format json lists all" if len(losses) > _MOST_LOSSES else ""
+    )
     cases = len({(loss.dataset, loss.case_id) for loss in losses})
     yield f"{plural(len(losses), 'field')} of {plural(cases, 'case')} lost or changed{more}"
 
@@ -109,24 +109,21 @@ def _as_text(losses: Sequence[Loss]) -> Iterator[str]:
 @click.option("--dataset", metavar="NAME", help="Only this dataset.")
 @target_options
 @format_option
-def datasets(dataset: str | None, db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:
-    """List the versions of each dataset, newest first: what it held, since when, and from which file.
+def datasets(dataset: str | None, target: Target, output: str) -> None:
+    """List the versions of each dataset, newest first: the number of cases, the time and the file of the import.
 
-    The store keeps every version: `dataset_members` names the cases of each, `cases` what they said.
+    The store keeps every version: `dataset_members` has the cases of each, `cases` their content.
     """
-    with opened(db, server, config_file) as client:
-        rows = client.get(
-            list[DatasetVersion], "truth_datasets", **({"dataset": dataset} if dataset is not None else {})
-        )
+    with target.open() as client:
+        rows = client.get(list[DatasetVersion], "truth_datasets", dataset=dataset)
     if output == "json":
         print_json(rows)
     elif rows:
         columns = [
             Column(name="dataset", least=12),
-            Column(name="version", whole=True),
+            Column(name="version", unfolded=True),
             Column(name="cases", right=True),
-            Column(name="in force since", whole=True),
-            Column(name="state", whole=True),
+            *fixed("current since", "state"),
             Column(name="source", least=12, spare=1),
         ]
         cells = [
@@ -135,7 +132,7 @@ def datasets(dataset: str | None, db: Path | None, server: str | None, config_fi
                 row.version,
                 row.cases,
                 moment(row.imported_at),
-                "in force" if row.current and row.cases else "past" if not row.current else "empty",
+                "current" if row.current and row.cases else "past" if not row.current else "empty",
                 row.source,
             )
             for row in rows

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from otel_agentic.cli.options import (
-    format_option,
-    labels_option,
-    make_store,
-    opened,
-    settings_of,
-    target_options,
-    texts_of,
-)
+from otel_agentic.cli.options import FILE, Target, create_store, format_option, labels_option, target_options, texts_of
 from otel_agentic.cli.render.terminal import console, print_json, say
 from otel_agentic.cli.render.text import plural
 from otel_agentic.errors import CaseError, UsageError
@@ -25,13 +18,11 @@ from otel_agentic.results import to_json
 from otel_agentic.results.conversations import CheckedFile, FieldLoss, TruthImport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.truth.formats import Document
 
 #: The names of `otel_agentic.truth.formats.FORMATS`, which would take its time to load for --help.
 FORMAT_NAMES: Final = ("native", "yaml", "csv", "parquet", "fair-forge", "ragas", "outcome", "adk", "tau-bench")
-#: What is native, however it is written.
+#: The forms of the native format.
 _NATIVE: Final = frozenset(FORMAT_NAMES[:4])
 
 file_format_option = click.option(
@@ -41,8 +32,8 @@ file_format_option = click.option(
 )
 
 
-@click.command(name="import", short_help="Put files of cases and labels in force.")
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path, dir_okay=False), metavar="[FILE]...")
+@click.command(name="import", short_help="Import files of cases and labels.")
+@click.argument("files", nargs=-1, type=FILE, metavar="[FILE]...")
 @labels_option
 @file_format_option
 @target_options
@@ -51,12 +42,10 @@ def import_(
     files: tuple[Path, ...],
     labels: tuple[Path, ...],
     file_format: str | None,
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
+    target: Target,
     output: str,
 ) -> None:
-    """Put files of cases and labels in force; a changed case becomes a new version of itself, and of its dataset.
+    """Import files of cases and labels; a changed case becomes a new version of the case and of its dataset.
 
     Cases are read from JSON lines, JSON, YAML, CSV and Parquet, and from files of Fair Forge, RAGAS and NeMo Evaluator,
     ADK, tau-bench and outcome-style evaluations. docs/cases.md describes them all. A CSV with a column conversation_id holds
@@ -67,35 +56,35 @@ def import_(
     of_labels = () if file_format else tuple(path for path in files if _holds_labels(path))
     documents = _read([path for path in files if path not in of_labels], file_format)
     sent = {"cases": _native(documents), "labels": texts_of((*of_labels, *labels), "labels")}
-    if server is None:
-        make_store(settings_of(config_file, db))
-    with opened(db, server, config_file) as client:
-        found = client.get(TruthImport, "truth_import", **sent)
+    if target.server is None:
+        create_store(target.settings())
+    with target.open() as client:
+        imported = client.get(TruthImport, "truth_import", **sent)
     losses = [(document.name, loss) for document in documents for loss in _losses(document)]
     if output == "json":
         left_out = [{"file": name, **to_json(loss)} for name, loss in losses]
-        print_json({**to_json(found), "left_out": left_out})
+        print_json({**to_json(imported), "left_out": left_out})
         return
     out = console()
-    labelled = f" and {plural(found.labels, 'label')}" if found.labels else ""
-    cases = f"{plural(found.cases, 'case')}{labelled} in force"
-    say(out, f"{plural(found.new_case_versions, 'new case version')}; {cases}")
-    for warning in found.warnings:
+    labelled = f" and {plural(imported.labels, 'label')}" if imported.labels else ""
+    cases = f"{plural(imported.cases, 'case')}{labelled} now current"
+    say(out, f"{plural(imported.new_case_versions, 'new case version')}; {cases}")
+    for warning in imported.warnings:
         say(out, f"warning: {warning}", style="yellow")
-    for dataset in found.datasets:
+    for dataset in imported.datasets:
         if dataset.changed:
-            version = f"now version {dataset.version}" if dataset.version else "no longer in force"
+            version = f"now version {dataset.version}" if dataset.version else "no longer current"
             say(out, f"dataset {dataset.dataset}: {plural(dataset.cases, 'case')}, {version}")
     for name, loss in losses:
         say(out, f"{name}: {_loss_text(loss)}")
 
 
 @click.command(short_help="Check files of cases or labels.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @file_format_option
 @format_option
 def validate(files: tuple[Path, ...], file_format: str | None, output: str) -> None:
-    """Check files of cases (in any format) or labels (CSV); tells every problem with file, line and field."""
+    """Check files of cases (in any format) or labels (CSV); lists every problem with file, line and field."""
     checked = [_checked(path, file_format) for path in files]
     if output == "json":
         print_json(checked)

@@ -1,25 +1,20 @@
-"""`otel-agentic truth list|matches`: what is in force, and which conversation belongs to which case."""
+"""`otel-agentic truth list|matches`: the current cases, and the case of each conversation."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from otel_agentic.cli.options import (
-    evaluation_option,
-    format_option,
-    opened,
-    selection_of,
-    selection_options,
-    target_options,
-)
+from otel_agentic.cli.options import Selection, Target, format_option, output_option, selection_options, target_options
 from otel_agentic.cli.render.terminal import (
     Column,
     console,
     differing_and_shared,
+    numbers,
     print_csv,
     print_json,
+    print_result,
     print_table,
     say,
     say_evaluation,
@@ -28,9 +23,6 @@ from otel_agentic.cli.render.terminal import (
 from otel_agentic.cli.render.text import moment, percent, plural, ratio, short
 from otel_agentic.errors import UsageError
 from otel_agentic.results.conversations import CaseRow, MatchRow, QueryCluster
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _NONE: Final = {
     None: "no conversations",
@@ -47,32 +39,26 @@ _CLUSTERED: Final = {
     "suggested": "conversations with a suggested case",
     "text": "conversations matched by text",
 }
-#: Clusters shown unless told otherwise.
+#: The default of `--limit`.
 _CLUSTERS: Final = 50
 
 
-@click.command(name="list", short_help="List the cases in force.")
+@click.command(name="list", short_help="List the current cases.")
 @target_options
 @format_option
-def list_(db: Path | None, server: str | None, config_file: Path | None, output: str) -> None:
-    """List the cases in force, with how much each expects and how many conversations were held against it.
+def list_(target: Target, output: str) -> None:
+    """List the current cases, with their expectations and the number of conversations compared with each.
 
     A case that is a draft waits for a person: nothing passes or fails by it until its `reviewed` is true.
     """
-    with opened(db, server, config_file) as client:
+    with target.open() as client:
         rows = client.get(list[CaseRow], "truth_list")
-    if output == "json":
-        print_json(rows)
-    elif rows:
-        _print_cases(rows)
-    else:
-        say(console(), "no cases in force; `otel-agentic truth import FILE` puts some in force")
+    print_result(rows, output, _print_cases)
 
 
 @click.command(short_help="List which case each conversation was matched to.")
 @target_options
 @selection_options
-@evaluation_option
 @click.option(
     "--only",
     type=click.Choice(["unmatched", "ambiguous", "warning", "suggested", "text"]),
@@ -85,21 +71,12 @@ def list_(db: Path | None, server: str | None, config_file: Path | None, output:
     metavar="N",
     help=f"Only the first so many clusters; {_CLUSTERS} unless given.",
 )
-@click.option(
-    "--format",
-    "output",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    help="Table for people, JSON for machines, or CSV: a labels file of each conversation with its case or suggested case.",
+@output_option(
+    "table", "json", "csv", note="; csv is a labels file of each conversation with its case or suggested case"
 )
 def matches(
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
-    since: str | None,
-    until: str | None,
-    agent: str | None,
-    evaluation: str | None,
+    target: Target,
+    selection: Selection,
     only: str | None,
     clusters: bool,
     limit: int | None,
@@ -114,13 +91,15 @@ def matches(
     that are wrong, and give the file to `otel-agentic evaluate --labels`.
     """
     if clusters and output == "csv":
-        raise UsageError("--format csv writes a labels file and does not go with --clusters; use --format json")
+        raise UsageError("--format csv writes a labels file and cannot be combined with --clusters; use --format json")
     if limit is not None and not clusters:
-        raise UsageError("--limit goes with --clusters")
-    chosen = {**selection_of(since, until, agent, evaluation), **({"only": only} if only else {})}
-    with opened(db, server, config_file) as client:
+        raise UsageError("--limit needs --clusters")
+    chosen = {**selection.arguments, "only": only}
+    with target.open() as client:
         if clusters:
-            _show_clusters(client.get(list[QueryCluster], "truth_clusters", **chosen), only, evaluation, output, limit)
+            _show_clusters(
+                client.get(list[QueryCluster], "truth_clusters", **chosen), only, selection.evaluation, output, limit
+            )
             return
         rows = client.get(list[MatchRow], "truth_matches", **chosen)
     if output == "json":
@@ -132,21 +111,21 @@ def matches(
     elif not rows:
         say(console(), f"{_NONE[only]} in this selection")
     else:
-        say_evaluation(console(), evaluation)
+        say_evaluation(console(), selection.evaluation)
         _print_matches(rows)
 
 
 def _show_clusters(
     rows: list[QueryCluster], only: str | None, evaluation: str | None, output: str, limit: int | None
 ) -> None:
-    shown = rows[: limit or _CLUSTERS]
+    visible = rows[: limit or _CLUSTERS]
     if output == "json":
-        print_json(shown)
+        print_json(visible)
     elif not rows:
         say(console(), f"{_NONE[only or 'unmatched']} in this selection")
     else:
         say_evaluation(console(), evaluation)
-        _print_clusters(shown, rows, only or "unmatched")
+        _print_clusters(visible, rows, only or "unmatched")
 
 
 def _label(row: MatchRow) -> str | None:
@@ -158,15 +137,18 @@ def _label(row: MatchRow) -> str | None:
 
 
 def _print_cases(rows: list[CaseRow]) -> None:
+    if not rows:
+        say(console(), "no current cases; `otel-agentic truth import FILE` imports some")
+        return
     names, _ = differing_and_shared(rows, ("dataset", "agent", "source"))
     drafts = sum(not row.reviewed for row in rows)
     columns = [
         Column(name="case", least=20),
         *text(*names, "tags"),
-        *([Column(name="state", whole=True)] if drafts else []),
+        *([Column(name="state", unfolded=True)] if drafts else []),
         *(Column(name=name, right=True) for name in ("turns", "expected calls", "attempts")),
     ]
-    shown = [
+    cells = [
         (
             row.case_id,
             *(getattr(row, name) for name in names),
@@ -179,25 +161,24 @@ def _print_cases(rows: list[CaseRow]) -> None:
         for row in rows
     ]
     datasets = {(row.dataset, row.dataset_version) for row in rows}
-    title = f"{plural(len(rows), 'case')} in force"
+    title = plural(len(rows), "current case")
     waiting = f", {plural(drafts, 'draft')} among them" if drafts else ""
     print_table(
         console(),
         columns,
-        shown,
+        cells,
         f"{title}{waiting}, dataset {' version '.join(datasets.pop())}" if len(datasets) == 1 else f"{title}{waiting}",
     )
 
 
-def _print_clusters(shown: list[QueryCluster], rows: list[QueryCluster], only: str) -> None:
+def _print_clusters(visible: list[QueryCluster], rows: list[QueryCluster], only: str) -> None:
     out = console()
     columns = [
         Column(name="first query", least=30),
-        Column(name="size", right=True),
-        Column(name="share", right=True),
+        *numbers("size", "share"),
         Column(name="agents", spare=2),
-        Column(name="last seen", whole=True, spare=1),
-        Column(name="newest like it", whole=True),
+        Column(name="last seen", unfolded=True, spare=1),
+        Column(name="newest like it", unfolded=True),
     ]
     cells = [
         (
@@ -208,12 +189,12 @@ def _print_clusters(shown: list[QueryCluster], rows: list[QueryCluster], only: s
             moment(row.last_seen),
             row.example_conversation,
         )
-        for row in shown
+        for row in visible
     ]
     total = sum(row.size for row in rows)
     print_table(out, columns, cells, f"{total:,} {_CLUSTERED[only]} in {plural(len(rows), 'cluster')}, by first query")
-    if len(shown) < len(rows):
-        say(out, f"(the {len(shown):,} largest; --limit shows more)", style="dim")
+    if len(visible) < len(rows):
+        say(out, f"(the {len(visible):,} largest; --limit shows more)", style="dim")
     if only == "unmatched":
         say(
             out,
@@ -223,19 +204,19 @@ def _print_clusters(shown: list[QueryCluster], rows: list[QueryCluster], only: s
 
 
 def _print_matches(rows: list[MatchRow]) -> None:
-    # What has no case has no dataset: that alone is no reason to tell it.
+    # Conversations without a case have no dataset; that alone is no reason for a column.
     datasets = {row.dataset for row in rows if row.dataset}
     names, _ = differing_and_shared(rows, ("agent", "environment", *(("dataset",) if len(datasets) > 1 else ())))
     warned = any(row.warning for row in rows)
     suggested = any(row.suggested_case_id for row in rows)
     columns = [
-        Column(name="conversation", whole=True),
+        Column(name="conversation", unfolded=True),
         *text(*names, "case", "method"),
         Column(name="confidence", right=True),
         *([Column(name="margin", right=True)] if suggested else []),
         *([Column(name="warning", least=30)] if warned else []),
     ]
-    shown = [
+    cells = [
         [
             row.conversation_id,
             *(getattr(row, name) for name in names),
@@ -247,4 +228,4 @@ def _print_matches(rows: list[MatchRow]) -> None:
         ]
         for row in rows
     ]
-    print_table(console(), columns, shown)
+    print_table(console(), columns, cells)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from otel_agentic.cli.options import opened, selection_of, selection_options, target_options
+from otel_agentic.cli.options import FILE, Selection, Target, conversation_options, target_options
 from otel_agentic.cli.render.terminal import console, print_text, say
 from otel_agentic.cli.render.text import compact, plural, printable
 from otel_agentic.errors import UsageError
 from otel_agentic.results.conversations import NotPromoted, Promotion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from otel_agentic.results import JsonObject
 
 _YAML: Final = frozenset({".yaml", ".yml"})
@@ -28,7 +27,7 @@ _NAMED: Final = 3
 @click.command(short_help="Write conversations as cases to be annotated.")
 @click.argument("conversations", nargs=-1, metavar="[CONVERSATION]...")
 @target_options
-@selection_options
+@conversation_options
 @click.option("--failing", is_flag=True, help="Only conversations that failed, newest first.")
 @click.option("--unmatched", is_flag=True, help="Only conversations without a case: the newest of each cluster.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many cases.")
@@ -38,14 +37,14 @@ _NAMED: Final = 3
     "tags",
     multiple=True,
     metavar="TAG",
-    help="A tag that the cases bear, such as regression, for `evaluate --suite` and `gate --suite`; with it, cases in force "
-    "that conversations failed by are written with the tag, not drafted again.",
+    help="A tag that the cases bear, such as regression, for `evaluate --suite` and `gate --suite`; with it, current cases "
+    "that conversations failed are written with the tag, not drafted again.",
 )
 @click.option("--environment", help="Deployment environment, where the id exists in several.")
 @click.option(
     "--output",
     "file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="The file to write, which must not exist; unless given, standard output.",
 )
 @click.option(
@@ -54,15 +53,11 @@ _NAMED: Final = 3
     type=click.Choice(["jsonl", "yaml"]),
     help="JSON lines or YAML; unless given, by the ending of --output, else jsonl.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but the cases, and what was left out.")
+@click.option("--quiet", is_flag=True, help="Print only the cases, and the conversations left out.")
 def promote(
     conversations: tuple[str, ...],
-    db: Path | None,
-    server: str | None,
-    config_file: Path | None,
-    since: str | None,
-    until: str | None,
-    agent: str | None,
+    target: Target,
+    selection: Selection,
     failing: bool,
     unmatched: bool,
     limit: int | None,
@@ -73,18 +68,18 @@ def promote(
     form: str | None,
     quiet: bool,
 ) -> None:
-    """Write production conversations as cases to be annotated: the failing ones first, then what nobody has annotated.
+    """Write production conversations as cases to be annotated: the failing ones first, then those without a case.
 
-    A case holds what was asked, what was answered and the calls that were made, as a draft: nothing passes or fails by it
-    until you have corrected it and set `reviewed` to true. Its notes say why it is there. Conversations in which the
-    same was asked become one case; those that are in force as a case already are left out.
+    A case holds the queries, the answers and the calls of the agent, as a draft: nothing passes or fails by it until you
+    have corrected it and set `reviewed` to true. Its notes state the reason. Conversations with the same queries become
+    one case; those that already have a current case are left out.
     """
-    chosen = selection_of(since, until, agent)
-    if conversations and (failing or unmatched or chosen):
+    chosen = selection.arguments
+    if conversations and (failing or unmatched or any(chosen.values())):
         raise UsageError("give conversations, or choose them by --failing, --unmatched, --since, --until and --agent")
     if file is not None and file.exists():
         raise UsageError(f"{file} exists, and may hold your annotations; give another file, or move it away")
-    wanted = {
+    request = {
         "conversation_ids": list(conversations),
         "failing": failing or not unmatched,
         "unmatched": unmatched or not failing,
@@ -93,18 +88,18 @@ def promote(
         "tags": list(tags) or None,
         "environment": environment,
     }
-    with opened(db, server, config_file) as client:
-        found = client.get(Promotion, "truth_promote", **chosen, **{k: v for k, v in wanted.items() if v is not None})
-    cases = [*found.cases, *found.tagged]
+    with target.open() as client:
+        promotion = client.get(Promotion, "truth_promote", **chosen, **request)
+    cases = [*promotion.cases, *promotion.tagged]
     if cases:
         _write(cases, file, form or ("yaml" if file and file.suffix in _YAML else "jsonl"))
     if not quiet:
-        for line in _summary(found, file, db):
+        for line in _summary(promotion, file, target.db):
             if file is None or not cases:
                 click.echo(printable(line), err=True)
             else:
                 say(console(), line)
-    for line in _skipped(found.left_out):
+    for line in _skipped(promotion.left_out):
         click.echo(printable(line), err=True)
 
 
@@ -125,28 +120,28 @@ def _as_yaml(cases: Sequence[JsonObject]) -> str:
     return write_yaml(list(cases))
 
 
-def _summary(found: Promotion, file: Path | None, db: Path | None) -> Iterator[str]:
-    """Yield what was written, and what to do next."""
+def _summary(promotion: Promotion, file: Path | None, db: Path | None) -> Iterator[str]:
+    """Yield the number of written cases, and the next command."""
     where = f" to {file}" if file else ""
-    if found.cases:
-        conversations = sum(len(case["promoted_from"]) for case in found.cases)
+    if promotion.cases:
+        conversations = sum(len(case["promoted_from"]) for case in promotion.cases)
         yield (
-            f"{plural(len(found.cases), 'case')} of {plural(conversations, 'conversation')} written{where}, "
-            f"dataset {found.cases[0]['dataset']}: drafts, until you correct them and set `reviewed` to true"
+            f"{plural(len(promotion.cases), 'case')} of {plural(conversations, 'conversation')} written{where}, "
+            f"dataset {promotion.cases[0]['dataset']}: drafts, until you correct them and set `reviewed` to true"
         )
-    if found.tagged:
-        names = [f"{case['case_id']} of dataset {case['dataset']}" for case in found.tagged]
+    if promotion.tagged:
+        names = [f"{case['case_id']} of dataset {case['dataset']}" for case in promotion.tagged]
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         yield (
-            f"{plural(len(names), 'case')} in force written{where} with the tag: {', '.join(names[:_NAMED])}{more}; they are "
+            f"{plural(len(names), 'current case')} written{where} with the tag: {', '.join(names[:_NAMED])}{more}; they are "
             "reviewed, and count once they are imported (add the tag to the file that they came from, too)"
         )
-    if found.cases or found.tagged:
+    if promotion.cases or promotion.tagged:
         if file:
             name, store = shlex.quote(str(file)), f" --db {shlex.quote(str(db))}" if db else ""
             yield f"then: otel-agentic truth validate {name} && otel-agentic truth import {name}{store}"
         return
-    waiting = found.unscored
+    waiting = promotion.unscored
     later = f"; {plural(waiting, 'conversation')} not evaluated yet, see `otel-agentic evaluate`" if waiting else ""
     yield f"nothing to promote in this selection{later}"
 
@@ -154,9 +149,9 @@ def _summary(found: Promotion, file: Path | None, db: Path | None) -> Iterator[s
 def _skipped(skipped: Sequence[NotPromoted]) -> Iterator[str]:
     """Yield a line for each reason, with the first conversations that it left out."""
     by_reason: dict[str, list[str]] = defaultdict(list)
-    for one in skipped:
-        case = f" (case {one.case_id} of dataset {one.dataset})" if one.case_id else ""
-        by_reason[one.reason].append(f"{one.conversation_id}{case}")
+    for conversation in skipped:
+        case = f" (case {conversation.case_id} of dataset {conversation.dataset})" if conversation.case_id else ""
+        by_reason[conversation.reason].append(f"{conversation.conversation_id}{case}")
     for reason, names in by_reason.items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         yield f"left out, {reason}: {', '.join(names[:_NAMED])}{more}"

@@ -4,10 +4,9 @@ The deterministic ones compare names, arguments and states; for plans and argume
 """
 
 from otel_agentic.evaluators.layers.calls import Parameters, Tools, Validity
-from otel_agentic.evaluators.layers.judged import ParametersJudged, PlanAdherenceJudged, PlanQualityJudged
+from otel_agentic.evaluators.layers.judge_metrics import ParametersJudged, PlanAdherenceJudged, PlanQualityJudged
+from otel_agentic.evaluators.layers.outcome import Outcome, StateChange, Verdict
 from otel_agentic.evaluators.layers.plans import Reasoning
-from otel_agentic.evaluators.layers.state import Outcome, StateChange
-from otel_agentic.evaluators.layers.verdict import Verdict
 
 __all__ = [
     "Outcome",

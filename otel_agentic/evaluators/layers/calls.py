@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.dialects.values import has_named_arguments, text_of
-from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings, listed, none_of, none_of_all
-from otel_agentic.evaluators.catalog import metrics_of
-from otel_agentic.evaluators.needs import NO_DEFINITIONS, first_missing, without_case
-from otel_agentic.scoring.align import ToolRules
+from otel_agentic.evaluators.base import (
+    NO_DEFINITIONS,
+    BuiltInEvaluator,
+    MetricScore,
+    Missing,
+    Overlap,
+    SameObject,
+    Subject,
+    calls_in_order,
+    first_missing,
+    listed,
+    none_of,
+    none_of_all,
+    without_case,
+)
 from otel_agentic.scoring.compile import compiled
 from otel_agentic.scoring.dimensions import score_calls
-from otel_agentic.scoring.model import scope_of
 from otel_agentic.scoring.outcome import unproven_absence
+from otel_agentic.scoring.scope import ActualCall, NotEvaluatedReason, Scope, ToolRules, scope_of
 from otel_agentic.truth.values import SchemaFault, SchemaUnusableError, schema_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
-    from otel_agentic.evaluators.base import Need, Subject
-    from otel_agentic.evaluators.needs import Missing
     from otel_agentic.scoring.align import PairedCall, SortedCalls
-    from otel_agentic.scoring.model import ActualCall, NotEvaluatedReason, Scope
     from otel_agentic.truth.model import Case, Effect, ToolExpectation
 
 #: Conversations whose sorted calls are kept: the metrics of one are computed one after the other.
@@ -50,7 +56,7 @@ class SortedScope:
     @property
     def paired(self) -> tuple[tuple[PairedCall, ActualCall], ...]:
         """Each required call that was made, with the call that answers it, in order of the latter."""
-        return tuple((pair, self.calls.actual[pair.place]) for pair in self.calls.pairs)
+        return tuple((pair, self.calls.actual[pair.actual_index]) for pair in self.calls.pairs)
 
     @property
     def missing(self) -> tuple[tuple[str, Mapping[str, object]], ...]:
@@ -88,7 +94,7 @@ class ExpectedCalls:
     @property
     def beyond(self) -> tuple[ActualCall, ...]:
         """The calls that nothing asks for or allows, each once, in order of their place."""
-        calls = {actual.place: actual for scope in self.scopes for actual in scope.beyond}
+        calls = {actual.location: actual for scope in self.scopes for actual in scope.beyond}
         return tuple(actual for _, actual in sorted(calls.items()))
 
 
@@ -99,36 +105,20 @@ def expected_calls(subject: Subject) -> ExpectedCalls | Missing:
     expectation names them). Calls that are expected of a turn are looked for in that turn, of the conversation anywhere; a
     turn of the case that never came has none.
     """
-    return _remembered(_Same(subject))
-
-
-class _Same:
-    """The same subject: it holds dictionaries, and has no hash of its own."""
-
-    __slots__ = ("subject",)
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-
-    def __hash__(self) -> int:
-        return id(self.subject)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.subject is other.subject
+    return _remembered(SameObject(subject))
 
 
 @lru_cache(maxsize=_CACHED)
-def _remembered(same: _Same) -> ExpectedCalls | Missing:
-    subject = same.subject
+def _remembered(same: SameObject[Subject]) -> ExpectedCalls | Missing:
+    subject = same.item
     lacks = first_missing(subject, ("expected_tools",))
     case = subject.case
     if lacks is not None or case is None:
         return lacks or without_case(subject)
-    absent = [str(index + 1) for index in range(len(case.turns)) if index not in subject.aligned.values()]
-    awaited = unproven_absence(subject.conversation, subject.settings) if absent else None
-    if awaited is not None:
-        return awaited[0], f"expected turn {', '.join(absent)} is missing; {awaited[1]}"
-    scopes = list(_scopes(subject, case))
+    absent = turns_absent(subject, case)
+    if absent is not None:
+        return absent
+    scopes = list(scopes_of(subject, case))
     if any(_is_unseen(scope, is_whole=is_whole) for _, scope, is_whole in scopes):
         return "content_not_captured", "no content was recorded, so that calls may be missing from the record"
     rules = ToolRules.of(case, subject.settings)
@@ -147,8 +137,20 @@ def _scope(is_whole: bool, scope: Scope, calls: SortedCalls) -> SortedScope:  # 
     return SortedScope(is_whole=is_whole, turn_index=scope.turn_index, calls=calls, beyond=tuple(_beyond(calls)))
 
 
-def _scopes(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope, bool]]:
-    """Yield each expectation of a case with its scope, and whether that is the whole conversation."""
+def turns_absent(subject: Subject, case: Case) -> Missing | None:
+    """Return the reason why turns of the case that the conversation lacks may still exist; None if they certainly do not."""
+    absent = sorted(set(range(len(case.turns))) - set(subject.aligned.values()))
+    awaited = unproven_absence(subject.conversation, subject.settings) if absent else None
+    if awaited is None:
+        return None
+    return awaited[0], f"expected turn {', '.join(str(index + 1) for index in absent)} is missing; {awaited[1]}"
+
+
+def scopes_of(subject: Subject, case: Case) -> Iterator[tuple[ToolExpectation, Scope, bool]]:
+    """Yield each expectation of a case with its scope, and whether that is the whole conversation.
+
+    The scope of a turn that never came is empty, and has no turn index.
+    """
     turns = subject.conversation.turns
     present = {subject.aligned[turn.index]: turn for turn in turns if turn.index in subject.aligned}
     for index, expected in enumerate(case.turns):
@@ -182,15 +184,15 @@ def _without(
 
     Again, because those may have determined which alternative fits best.
     """
-    indices = {calls.actual[index].place for index, _ in calls.extra if index not in calls.forbidden} & elsewhere
+    indices = {calls.actual[index].location for index, _ in calls.extra if index not in calls.forbidden} & elsewhere
     if not indices:
         return calls
-    retained = tuple(actual for actual in scope.calls if actual.place not in indices)
+    retained = tuple(actual for actual in scope.calls if actual.location not in indices)
     return _sorted(expectation, replace(scope, calls=retained), rules)
 
 
 def _asked_for(calls: SortedCalls) -> frozenset[tuple[int, int, int]]:
-    return frozenset(calls.actual[pair.place].place for pair in (*calls.pairs, *calls.excused))
+    return frozenset(calls.actual[pair.actual_index].location for pair in (*calls.pairs, *calls.excused))
 
 
 def _others(requested: Sequence[frozenset[tuple[int, int, int]]], number: int) -> frozenset[tuple[int, int, int]]:
@@ -211,14 +213,11 @@ RECALL: Final = "agentic.layers.tool_recall"
 F1: Final = "agentic.layers.tool_f1"
 
 
-class Tools(WithoutSettings):
+class Tools(BuiltInEvaluator):
     """The four metrics of tool names."""
 
-    name: str = "layers.tools"
-    version: str = "1"
-    metrics: tuple[Metric, ...] = metrics_of("layers.tools")
-    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
-    default: bool = True
+    name = "layers.tools"
+    needs = frozenset({"turns", "case", "expected_tools"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the four scores of a conversation."""
@@ -233,18 +232,22 @@ def _scores(expected: ExpectedCalls) -> list[MetricScore]:
     explanation = _routing_text(expected)
     details = {"required": required, "made": paired, "beyond": beyond}
 
-    def share(name: str, part: int, total: int, nothing: MetricScore | None = None) -> MetricScore:
-        if not total and nothing is not None:
-            return nothing
-        return MetricScore(name=name, value=part / total if total else 1.0, explanation=explanation, details=details)
-
-    no_call = none_of(PRECISION, "no_data", "no call was made that could be right or wrong")
-    none_required = none_of(RECALL, "no_data", "the case requires no call")
+    overlap = Overlap(common=paired, actual=paired + beyond, expected=required)
+    undefined = {
+        PRECISION: "no call was made that could be right or wrong",
+        RECALL: "the case requires no call",
+    }
+    values = {
+        ROUTING: overlap.jaccard(empty=1.0),
+        PRECISION: overlap.precision(empty=None),
+        RECALL: overlap.recall(empty=None),
+        F1: overlap.f1(empty=1.0),
+    }
     return [
-        share(ROUTING, paired, required + beyond),
-        share(PRECISION, paired, paired + beyond, no_call),
-        share(RECALL, paired, required, none_required),
-        share(F1, 2 * paired, required + paired + beyond),
+        none_of(name, "no_data", undefined[name])
+        if value is None
+        else MetricScore(name=name, value=value, explanation=explanation, details=details)
+        for name, value in values.items()
     ]
 
 
@@ -263,17 +266,13 @@ def _routing_text(counts: ExpectedCalls) -> str:
 
 
 SEMANTICS: Final = "agentic.layers.parameter_semantics"
-_LISTED: Final = 5
 
 
-class Parameters(WithoutSettings):
+class Parameters(BuiltInEvaluator):
     """The metric of expected parameters."""
 
-    name: str = "layers.parameters"
-    version: str = "1"
-    metrics: tuple[Metric, ...] = metrics_of("layers.parameters")
-    needs: frozenset[Need] = frozenset({"turns", "case", "expected_tools"})
-    default: bool = True
+    name = "layers.parameters"
+    needs = frozenset({"turns", "case", "expected_tools"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the score of a conversation."""
@@ -298,7 +297,7 @@ def comparable(subject: Subject, name: str) -> ExpectedCalls | MetricScore:
 def wrong_parameters(result: ExpectedCalls) -> Iterator[tuple[PairedCall, ActualCall, str]]:
     """Yield each parameter that is not as expected, with its call."""
     for pair, actual in result.paired:
-        for key in pair.agreement.wrong:
+        for key in pair.agreement.differing:
             yield pair, actual, key
 
 
@@ -306,7 +305,7 @@ def compared(pair: PairedCall, actual: ActualCall) -> int:
     """Return how many parameters of a call are compared: those expected, and those made beyond them where these count."""
     parameters, arguments = pair.expected.parameters, actual.call.arguments or {}
     beyond = [key for key in arguments if key not in parameters.modes] if parameters.strict else []
-    return len(parameters.wanted) + len(beyond)
+    return len(parameters.compared) + len(beyond)
 
 
 def wrong_as_json(pair: PairedCall, actual: ActualCall, key: str) -> Mapping[str, object]:
@@ -329,10 +328,7 @@ def _score(subject: Subject, result: ExpectedCalls) -> MetricScore:
     named = [f"{actual.call.name}({key})" for _, actual, key in invalid]
     missing = len(result.missing)
     parts = [
-        f"other arguments: {', '.join(named[:_LISTED])}"
-        + (f" and {len(named) - _LISTED} more" if named[_LISTED:] else "")
-        if named
-        else "",
+        f"other arguments: {listed(named)}" if named else "",
         f"{missing} of {result.required} required calls not made" if missing else "",
     ]
     return MetricScore(
@@ -368,14 +364,12 @@ _NO_TOOL: Final = re.compile(
 _ERROR_CHARACTERS: Final = 1_000
 
 
-class Validity(WithoutSettings):
+class Validity(BuiltInEvaluator):
     """The three metrics of calls against tool definitions."""
 
-    name: str = "layers.validity"
-    version: str = "3"
-    metrics: tuple[Metric, ...] = metrics_of("layers.validity")
-    needs: frozenset[Need] = frozenset({"turns", "calls", "definitions"})
-    default: bool = True
+    name = "layers.validity"
+    version = "3"
+    needs = frozenset({"turns", "calls", "definitions"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the validity of each call with a schema, the share of valid ones, and that of hallucinated ones."""
@@ -429,7 +423,7 @@ def _is_refused(call: ToolCall) -> bool:
 def tool_calls(conversation: Conversation) -> Iterator[tuple[Turn, ToolCall]]:
     """Yield the calls of kind `tool` with their turns, in order."""
     for turn in conversation.turns:
-        for call in sorted(turn.calls, key=lambda call: (call.step, call.position)):
+        for call in calls_in_order(turn):
             if call.kind == "tool":
                 yield turn, call
 
@@ -511,9 +505,7 @@ def _hallucinated(conversation: Conversation) -> MetricScore:
     strange, checked = result
     if not checked:
         return none_of(HALLUCINATED, "no_data", "no tool was called")
-    names: dict[str, int] = {}
-    for _, call in strange:
-        names[call.name] = names.get(call.name, 0) + 1
+    names = Counter(call.name for _, call in strange)
     explanation = f"no such tool: {listed(names)}" if names else "every call is of a tool that the agent was given"
     return MetricScore(
         name=HALLUCINATED,

@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.evaluators.base import Metric, MetricScore, WithoutSettings, listed, none_of, none_of_all
-from otel_agentic.evaluators.catalog import metrics_of
-from otel_agentic.evaluators.layers.calls import ExpectedCalls, expected_calls
-from otel_agentic.evaluators.needs import first_missing
+from otel_agentic.evaluators.base import (
+    BuiltInEvaluator,
+    MetricScore,
+    Missing,
+    Subject,
+    calls_in_order,
+    first_missing,
+    is_subsequence,
+    listed,
+    none_of,
+    none_of_all,
+)
+from otel_agentic.evaluators.layers.calls import ExpectedCalls, SortedScope, expected_calls
 from otel_agentic.scoring.values import json_text, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from otel_agentic.conversations.model import ToolCall, Turn
-    from otel_agentic.evaluators.base import Need, Subject
-    from otel_agentic.evaluators.layers.calls import SortedScope
-    from otel_agentic.evaluators.needs import Missing
 
 #: Names of a sequence that are looked at: the time grows with the square of them.
 MAX_LENGTH: Final = 200
@@ -362,7 +366,8 @@ def _in_force(plans: Sequence[Any], names: ToolNames) -> tuple[list[str], Any]:
     held: Any = None
     for plan in plans:
         named = tools_named(plan, names)
-        if held is None or (named and not _is_rest(named, force)):
+        # A plan that only leaves out steps of the one before does not replace it.
+        if held is None or (named and not is_subsequence(named, force)):
             force, held = list(named), plan
         else:
             force = _less(force, Counter(tools_named(_steps_in_state(plan, DROPPED), names)))
@@ -427,7 +432,7 @@ def executed(subject: Subject) -> list[tuple[str, ...]]:
     """Return the names of all calls, also of those that failed; calls of one step stand together."""
     steps: dict[tuple[int, int], list[str]] = {}
     for turn in subject.conversation.turns:
-        for call in sorted(turn.calls, key=lambda call: (call.step, call.position)):
+        for call in calls_in_order(turn):
             steps.setdefault((turn.index, call.step), []).append(call.name)
     return [tuple(names) for names in steps.values()]
 
@@ -483,7 +488,7 @@ def _written(turns: Sequence[Turn]) -> Iterator[tuple[Turn, list[Any]]]:
 
 def _plans(turn: Turn) -> Iterator[Any]:
     yield from turn.plans
-    for call in sorted(turn.calls, key=lambda call: (call.step, call.position)):
+    for call in calls_in_order(turn):
         plan = plan_in(call)
         if plan is not None:
             yield plan
@@ -495,12 +500,6 @@ def _known(subject: Subject, expected: Sequence[str]) -> ToolNames:
     planning = {call.name for call in calls if plan_in(call) is not None}
     called = {call.name for call in calls} | set(conversation.tool_definitions or ())
     return ToolNames((called - planning) | set(expected))
-
-
-def _is_rest(named: Sequence[str], before: Sequence[str]) -> bool:
-    """Return whether a plan only leaves out steps of the one before."""
-    steps = iter(before)
-    return all(name in steps for name in named)
 
 
 def _groups(scope: SortedScope) -> Iterator[tuple[str, ...]]:
@@ -517,14 +516,10 @@ QUALITY: Final = "agentic.layers.plan_quality"
 ADHERENCE: Final = "agentic.layers.plan_adherence"
 
 
-class Reasoning(WithoutSettings):
+class Reasoning(BuiltInEvaluator):
     """The two metrics of plans."""
 
-    name: str = "layers.reasoning"
-    version: str = "1"
-    metrics: tuple[Metric, ...] = metrics_of("layers.reasoning")
-    needs: frozenset[Need] = frozenset({"turns"})
-    default: bool = True
+    name = "layers.reasoning"
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return both scores of a conversation."""

@@ -9,53 +9,22 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
+from importlib.resources import files
+from typing import Any, Final
 
 from otel_agentic.redaction.fields import MARK, MARK_START
 from otel_agentic.truth.values import normalise
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-_NAMES: Final[Mapping[tuple[str, float], str]] = {
-    ("length", 0.001): "mm millimeter millimeters millimetre millimetres",
-    ("length", 0.01): "cm centimeter centimeters centimetre centimetres",
-    ("length", 1.0): "m meter meters metre metres",
-    ("length", 1000.0): "km kilometer kilometers kilometre kilometres",
-    ("length", 0.0254): "inch inches",
-    ("length", 0.3048): "ft foot feet",
-    ("length", 1609.344): "mi mile miles",
-    ("mass", 0.001): "mg milligram milligrams",
-    ("mass", 1.0): "g gram grams",
-    ("mass", 1000.0): "kg kilo kilos kilogram kilograms",
-    ("mass", 453.59237): "lb lbs",
-    ("time", 0.001): "ms millisecond milliseconds",
-    ("time", 1.0): "s sec secs second seconds sekunde sekunden seconde secondes segundo segundos",
-    ("time", 60.0): "min mins minute minutes minuten minuto minutos",
-    ("time", 3600.0): "h hr hrs hour hours stunde stunden heure heures hora horas",
-    ("time", 86400.0): "day days tag tage tagen jour jours día días",
-    ("time", 604800.0): "week weeks woche wochen semaine semaines semana semanas",
-    ("months", 1.0): "month months monat monate monaten mois mes meses",
-    ("months", 12.0): "year years jahr jahre jahren ans año años",
-    ("percent", 1.0): "% percent pct prozent",
-    ("celsius", 1.0): "°c celsius",
-    ("fahrenheit", 1.0): "°f fahrenheit",
-    ("usd", 1.0): "$ usd dollar dollars dólares",
-    ("eur", 1.0): "€ eur euro euros",
-    ("gbp", 1.0): "£ gbp",
-    ("jpy", 1.0): "¥ jpy yen",
-    ("inr", 1.0): "₹ inr rupee rupees",
-    ("bytes", 1e3): "kb kilobyte kilobytes",
-    ("bytes", 1e6): "mb megabyte megabytes",
-    ("bytes", 1e9): "gb gigabyte gigabytes",
-    ("bytes", 1e12): "tb terabyte terabytes",
-}
-
+#: The words by which values are written, see the file.
+LEXICON: Final[Mapping[str, Any]] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text("utf-8"))
 #: Name of a unit in lower case -> its dimension, and its size in base units.
-UNITS: Final[Mapping[str, tuple[str, float]]] = {name: unit for unit, names in _NAMES.items() for name in names.split()}
-
+UNITS: Final[Mapping[str, tuple[str, float]]] = {
+    name: (dimension, size) for dimension, size, names in LEXICON["units"] for name in names.split()
+}
 
 _RELATIVE_TOLERANCE: Final = 1e-9
 
@@ -104,33 +73,19 @@ def rounds_to(exact: float, stated: Quantity) -> bool:
     return _close(exact, stated.value) or abs(exact - stated.value) <= 0.5 * 10.0**-stated.decimals * (1 + 1e-9)
 
 
-_SCALES: Final[Mapping[str, float]] = {
-    "k": 1e3,
-    "thousand": 1e3,
-    "mn": 1e6,
-    "million": 1e6,
-    "m": 1e6,
-    "b": 1e9,
-    "bn": 1e9,
-    "billion": 1e9,
-    "trillion": 1e12,
-}
-_WORDED_NAMES: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty"
-)
-_TENS_NAMES: Final = "twenty thirty forty fifty sixty seventy eighty ninety"
-#: From two on, without names that are also English words ("elf", "once").
-_OTHER_NAMES: Final = (
-    "zwei drei vier fünf sechs sieben acht neun zehn",
-    "deux trois quatre cinq six _ huit neuf dix",
-    "_ tres cuatro cinco seis siete ocho nueve diez",
-)
+_SCALES: Final[Mapping[str, float]] = LEXICON["scales"]
+#: Whole numbers by their English names, and by those of other languages.
+NUMBER_WORDS: Final[Mapping[str, int]] = {word: value for value, word in enumerate(LEXICON["numbers"].split())}
 _WORDED: Final[Mapping[str, int]] = {
-    **{word: value for names in _OTHER_NAMES for value, word in enumerate(names.split(), start=2) if word != "_"},
-    **{word: value for value, word in enumerate(_WORDED_NAMES.split())},
+    **{
+        word: value
+        for names in LEXICON["other_numbers"]
+        for value, word in enumerate(names.split(), start=2)
+        if word != "_"
+    },
+    **NUMBER_WORDS,
 }
-_TENS: Final[Mapping[str, int]] = {word: 10 * value for value, word in enumerate(_TENS_NAMES.split(), start=2)}
+_TENS: Final[Mapping[str, int]] = {word: 10 * value for value, word in enumerate(LEXICON["tens"].split(), start=2)}
 _WORDED_SCALES: Final[Mapping[str, float]] = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 _CURRENCIES: Final = "$€£¥₹"
 
@@ -160,7 +115,7 @@ _BEFORE_CHARACTERS: Final = 4
 _WORD: Final = re.compile(
     rf"""
     (?<![\w-])
-    (?:(?P<tens>{"|".join(_TENS)})(?:[\ -](?P<ones>{"|".join(_WORDED_NAMES.split()[1:10])}))?|(?P<word>{"|".join(_WORDED)}))
+    (?:(?P<tens>{"|".join(_TENS)})(?:[\ -](?P<ones>{"|".join([*NUMBER_WORDS][1:10])}))?|(?P<word>{"|".join(_WORDED)}))
     (?P<half>\ and\ a\ half)?
     (?:\ (?P<scale>{"|".join(_WORDED_SCALES)}))?
     (?:[\ -](?P<unit>[^\W\d_]+))?
@@ -237,27 +192,7 @@ def _value(digits: str) -> tuple[float, int]:
     return float(digits), len(mantissa.partition(".")[2])
 
 
-_MONTHS: Final = {
-    name: number
-    for number, names in enumerate(
-        (
-            "jan january januar janvier enero",
-            "feb february februar février febrero",
-            "mar march märz mars marzo",
-            "apr april avril abril",
-            "may mai mayo",
-            "jun june juni juin junio",
-            "jul july juli juillet julio",
-            "aug august août agosto",
-            "sep sept september septembre septiembre",
-            "oct october oktober octobre octubre",
-            "nov november novembre noviembre",
-            "dec december dezember décembre diciembre",
-        ),
-        start=1,
-    )
-    for name in names.split()
-}
+_MONTHS: Final = {name: number for number, names in enumerate(LEXICON["months"], start=1) for name in names.split()}
 _MONTH_BEGINNINGS: Final = tuple({name[:3] for name in _MONTHS})
 _HALF_DAY_MINUTES: Final = 12 * 60
 _DAY_MINUTES: Final = 24 * 60
@@ -489,7 +424,7 @@ def extract(text: str) -> Facts:
 
 def _extract(text: str) -> Facts:
     facts: list[Fact] = []
-    rest = _LIST_NUMBER.sub(_blank, text)
+    rest = _LIST_NUMBER.sub(lambda match: " " * len(match.group()), text)
     for reader in _readers(text):
         candidates = list(reader(rest))
         if candidates:
@@ -500,10 +435,6 @@ def _extract(text: str) -> Facts:
 
 
 _extract_remembered = lru_cache(maxsize=2048)(_extract)
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match.group())
 
 
 def _without_overlaps(facts: list[Fact]) -> list[Fact]:

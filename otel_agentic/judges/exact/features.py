@@ -9,20 +9,19 @@ import json
 import math
 import re
 import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 import regex
 from rapidfuzz import fuzz, process
 
-from otel_agentic.judges.exact.negation import sentences
-from otel_agentic.judges.exact.wording import FILLERS, stem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
+from otel_agentic.judges.exact.facts import NUMBER_WORDS
+from otel_agentic.judges.exact.negation import ASKED_WEIGHT, FACT_WEIGHT, FILLERS, sentences, stem
+from otel_agentic.truth.values import UNSPACED
 
 T = TypeVar("T")
 
@@ -37,8 +36,7 @@ _REMEMBERED_CHARACTERS: Final = 1_000
 _ARTICLES: Final = frozenset({"the", "a", "an"})
 _ACCENT: Final = re.compile("[\u0300-\u036f]")
 #: A number with its separators is one word; in scripts without spaces each character is a word.
-_UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD: Final = regex.compile(rf"\d+(?:[.,]\d+)+(?!\w)|[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_WORD: Final = regex.compile(rf"\d+(?:[.,]\d+)+(?!\w)|[{UNSPACED}]|[^\W_{UNSPACED}]+")
 #: The same for ASCII text, three times as fast.
 _ASCII_WORD: Final = re.compile(r"\d+(?:[.,]\d+)+(?!\w)|[^\W_]+", re.ASCII)
 #: Search assistants append the number of a footnote to the word: "parthenogenesis1." and "in 1991[2]".
@@ -62,11 +60,7 @@ _REFUSAL_CHARACTERS: Final = 400
 _SIMILAR: Final = 70.0
 _SIMILAR_BASE: Final = 60.0
 _SIMILAR_CHARACTERS: Final = 4
-_NUMBER_NAMES: Final = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty"
-)
-_NUMBER_WORDS: Final = {word: str(value) for value, word in enumerate(_NUMBER_NAMES.split())}
+_NUMBER_WORDS: Final = {word: str(value) for word, value in NUMBER_WORDS.items()}
 
 
 def folded(text: str) -> str:
@@ -250,9 +244,6 @@ _SHORT_ANSWER_WORDS: Final = 5
 _COMPACT_CHARACTERS: Final = 5
 _ALIGNED_CHARACTERS: Final = 4
 _NAME_REACH_WORDS: Final = 3
-#: Weights of an expected word that the query already contains (an answer need not repeat the question), and of a fact.
-_ASKED_WEIGHT: Final = 0.25
-_FACT_WEIGHT: Final = 2.0
 #: Feature values stay within [0, about 1.5], so that one strength of regularisation suits all.
 _LENGTH_SCALE: Final = 4.0
 
@@ -344,7 +335,7 @@ def measure(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> list[
 
 
 def _weight(stem: str, query_stems: AbstractSet[str], facts: HeldFacts) -> float:
-    return (_FACT_WEIGHT if stem in facts.required_stems else 1.0) * (_ASKED_WEIGHT if stem in query_stems else 1.0)
+    return (FACT_WEIGHT if stem in facts.required_stems else 1.0) * (ASKED_WEIGHT if stem in query_stems else 1.0)
 
 
 def _is_first(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> bool:

@@ -18,26 +18,110 @@ Values assigned to the wrong subject: "Pro costs $10 and Basic costs $25".
 
 The owners of an expected value are the words of its clause that occur with no other expected value. It is misplaced if the
 answer names an owner of another value with it, and none of its own.
+
+Also the content words of a text, stemmed, and the similarity of two texts by their words.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from otel_agentic.judges.exact.facts import rival_facts
-from otel_agentic.judges.exact.wording import stems, word_set
+from otel_agentic.judges.exact.facts import LEXICON, Fact, Facts, rival_facts
 from otel_agentic.truth.values import normalise, words
 
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable, Iterator, Sequence
-    from collections.abc import Set as AbstractSet
+#: Weights of an expected fact, relative to a word, and of a word that the query already contains.
+FACT_WEIGHT: Final = 2.0
+ASKED_WEIGHT: Final = 0.25
+#: Weight of precision: an answer may contain more than was expected.
+_PRECISION_SHARE: Final = 0.1
 
-    from otel_agentic.judges.exact.facts import Fact, Facts
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a space-separated list.
+
+    >>> sorted(word_set("yes no"))
+    ['no', 'yes']
+    """
+    return frozenset(text.split())
+
+
+#: Words without content, in English, German, French and Spanish; negations are compared separately.
+FILLERS: Final = word_set(" ".join(LEXICON["fillers"].values()))
+#: Longer words are rare, and their stems are not cached.
+_REMEMBERED_CHARACTERS: Final = 30
+#: Contractions: "it's", "you'll", "don't".
+_CONTRACTED: Final = re.compile(r"(?<=\w)(?:n['\u2019]t|['\u2019](?:s|ll|re|ve|d|m))\b", re.IGNORECASE)
+#: Endings that do not change the meaning; four letters remain, so that short names are not cut.
+_ENDINGS: Final = re.compile(r"(?<=\w{3})(?:ing|ed|es|s)$")
+_LONG_ENDINGS: Final = re.compile(r"(?<=\w{4})(?:ations?|ments?|ally|al|ly|e|y)$")
+_WEEKDAYS: Final[Mapping[str, str]] = LEXICON["weekdays"]
+
+
+def stems(text: str) -> Counter[str]:
+    """Return the content words of a text without their endings.
+
+    >>> sorted(stems("It's approved: the deliveries were cancelled on Tue."))
+    ['approv', 'cancell', 'deliveri', 'tuesda']
+    """
+    return Counter(stem(word) for word in words(normalise(_CONTRACTED.sub("", text))) if word not in FILLERS)
+
+
+def stem(word: str) -> str:
+    """Return a word without its ending.
+
+    >>> stem("successful") == stem("successfully"), stem("approval") == stem("approved"), stem("Maria") == stem("Mario")
+    (True, True, False)
+    """
+    return _stem_remembered(word) if len(word) <= _REMEMBERED_CHARACTERS else _stem(word)
+
+
+def _stem(word: str) -> str:
+    plain = _WEEKDAYS.get(word, word)
+    return _LONG_ENDINGS.sub("", _ENDINGS.sub("", plain))
+
+
+_stem_remembered = lru_cache(maxsize=50_000)(_stem)
+
+
+def similarity(
+    expected: Counter[str], answer: Counter[str], query: Counter[str], *, facts: Sequence[tuple[bool, bool]] = ()
+) -> float:
+    """Return the share of the expected words and facts that an answer contains, in [0, 1], slightly reduced for additions.
+
+    A fact weighs more than a word. Words of the query weigh little: an answer need not repeat the question.
+
+    Args:
+        expected: content words of the expected text, outside its facts.
+        answer: content words of the answer.
+        query: content words of the query.
+        facts: for each expected fact, whether the answer states it and whether the query does.
+
+    >>> similarity(stems("it boils at sea level"), stems("it boils"), Counter())
+    0.3333333333333333
+    """
+    held = total = 0.0
+    for word, count in expected.items():
+        weight = ASKED_WEIGHT if word in query else 1.0
+        total += weight * count
+        held += weight * min(count, answer[word])
+    for stated, in_query in facts:
+        weight = FACT_WEIGHT * (ASKED_WEIGHT if in_query else 1.0)
+        total += weight
+        held += weight * stated
+    if not total:
+        return 0.0
+    shared, answered = (expected & answer).total() + sum(stated for stated, _ in facts), answer.total() + len(facts)
+    precision = min(1.0, shared / answered) if answered else 0.0
+    return held / total * (1 - _PRECISION_SHARE + _PRECISION_SHARE * precision)
+
 
 #: Maximum distance of a negation before a fact, in words and in characters.
 _REACH_WORDS: Final = 5
@@ -125,36 +209,12 @@ def without_idioms(text: str) -> str:
 
 _YES: Final = word_set("yes yeah yep correct indeed sure certainly absolutely definitely true right ja oui sí")
 _NO: Final = word_set("no nope never false incorrect wrong nein non")
-#: Pairs of words that cannot both be true of the same thing.
-_OPPOSITES: Final = (
-    ("above over exceeding", "below under"),
-    ("more", "less fewer"),
-    ("before", "after"),
-    ("cheaper", "expensive dearer"),
-    ("higher", "lower"),
-    ("larger bigger greater", "smaller"),
-    ("longer", "shorter"),
-    ("faster", "slower"),
-    ("increase increases increased rose risen grew", "decrease decreases decreased fell fallen dropped shrank"),
-    ("minimum least", "maximum most"),
-    ("first", "last"),
-    ("earliest", "latest"),
-    ("open opens opened", "closed closes"),
-    ("up", "down"),
-    ("available", "unavailable"),
-    ("possible", "impossible"),
-    ("eligible", "ineligible"),
-    ("included", "excluded"),
-    ("passed succeeded successful", "failed unsuccessful"),
-    ("accepted approved allowed permitted", "rejected declined denied forbidden prohibited"),
-    ("enabled", "disabled"),
-    ("with", "without"),
-    ("free", "occupied"),
-    ("left", "right"),
-    ("safe", "dangerous unsafe"),
-)
+#: For each word those that cannot be true of the same thing.
 _OPPOSITE: Final[dict[str, frozenset[str]]] = {
-    word: word_set(others) for pair in _OPPOSITES for own, others in (pair, pair[::-1]) for word in own.split()
+    word: word_set(others)
+    for pair in LEXICON["opposites"]
+    for own, others in (pair, pair[::-1])
+    for word in own.split()
 }
 #: Characters in which the first word of a text is searched.
 _LEADING_CHARACTERS: Final = 200

@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Final, get_args
+from pathlib import Path
+from typing import Final, get_args
 
 from otel_agentic import plugins
 from otel_agentic.config import EvaluatorSettings
 from otel_agentic.errors import ConfigError
-from otel_agentic.judges.base import QuestionKind, ReplyForm, Rubric
+from otel_agentic.judges.base import Question, QuestionKind, ReplyForm, Rubric
 from otel_agentic.regular_files import read_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from otel_agentic.judges.base import Question
 
 __all__ = [
     "KINDS",

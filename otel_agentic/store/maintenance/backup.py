@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from otel_agentic.errors import (
 )
 from otel_agentic.store.connection import describe
 from otel_agentic.store.durability import (
+    UndoFile,
     clone_file,
     clone_open_file,
     lock_like_duckdb,
@@ -43,10 +45,7 @@ from otel_agentic.store.durability import (
 from otel_agentic.store.maintenance.migrations import pending_migrations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from otel_agentic.config import StoreSettings
-    from otel_agentic.store.durability import UndoFile
     from otel_agentic.store.writer import Writer
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -15,9 +17,6 @@ from otel_agentic.store.durability import sync
 from otel_agentic.store.table import LAST_NS, rows_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import Settings
@@ -50,23 +49,23 @@ UNITS: Final = {
     "log_records": ("log_records",),
     "conversations": (*FAMILY, "results"),
 }
-#: Tables that are exported only in a snapshot of the whole store, one file each.
-WHOLES: Final = (
-    "cases",
-    "case_turns",
-    "expected_calls",
-    "labels",
-    "dataset_versions",
-    "dataset_members",
-    "human_verdicts",
-    "evaluations",
-    "judge_calibrations",
-    "calibration_verdicts",
-    "judge_calls",
-    "windows",
-    "tool_definitions",
-    "retention",
-)
+#: Tables that are exported only in a snapshot of the whole store, one file each; and the columns that identify a row.
+WHOLES: Final = {
+    "cases": ("dataset", "case_id", "version"),
+    "case_turns": ("dataset", "case_id", "version", "turn_index"),
+    "expected_calls": ("dataset", "case_id", "version", "turn_index", "call_index"),
+    "labels": ("conversation_id", "case_id", "verdict", "source"),
+    "dataset_versions": ("dataset", "version", "imported_at"),
+    "dataset_members": ("dataset", "version", "case_id"),
+    "human_verdicts": ("environment", "conversation_id", "turn_index", "source", "imported_at"),
+    "evaluations": ("evaluation_id",),
+    "judge_calibrations": ("calibration_id",),
+    "calibration_verdicts": ("calibration_id", "environment", "conversation_id", "turn_index"),
+    "judge_calls": ("content_hash", "judged_at"),
+    "windows": ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator"),
+    "tool_definitions": ("definitions_hash", "name"),
+    "retention": (),
+}
 
 _KEY: Final = "environment, conversation_id"
 #: The rows of a period, `$first` and `$last` included, by the end of their conversation revision.

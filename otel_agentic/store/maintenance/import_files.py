@@ -1,20 +1,24 @@
-"""Import of Parquet files: each file is checked first, and each row is stored once."""
+"""Import of Parquet files: each file is checked first, and each row is stored once.
+
+Files are checked before any row is stored, because one invalid row would block exports and retention for ever. Existing
+rows do not change.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
 from otel_agentic.errors import BadInputError
+from otel_agentic.store.conversations import CONVERSATION_ID, TRACE_ID
 from otel_agentic.store.maintenance.export import FAMILY, WHOLES
-from otel_agentic.store.maintenance.retention import CONVERSATION_ID, TRACE_ID
 from otel_agentic.store.results import drop_superseded_results
+from otel_agentic.store.spans import last_commit_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from duckdb import DuckDBPyConnection
 
 _FILE: Final = "read_parquet($file, hive_partitioning = false)"
@@ -81,23 +85,6 @@ def _require_times(con: DuckDBPyConnection, table: str, name: str, parameters: M
 PORTION: Final = 20_000
 #: Errors of the store itself; any other error is a problem of the file.
 _OF_THE_STORE: Final = (duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
-#: Columns that identify a row of these tables.
-_IDENTITY: Final = {
-    "cases": ("dataset", "case_id", "version"),
-    "case_turns": ("dataset", "case_id", "version", "turn_index"),
-    "expected_calls": ("dataset", "case_id", "version", "turn_index", "call_index"),
-    "labels": ("conversation_id", "case_id", "verdict", "source"),
-    "dataset_versions": ("dataset", "version", "imported_at"),
-    "dataset_members": ("dataset", "version", "case_id"),
-    "human_verdicts": ("environment", "conversation_id", "turn_index", "source", "imported_at"),
-    "evaluations": ("evaluation_id",),
-    "judge_calibrations": ("calibration_id",),
-    "calibration_verdicts": ("calibration_id", "environment", "conversation_id", "turn_index"),
-    "judge_calls": ("content_hash", "judged_at"),
-    "windows": ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator"),
-    "tool_definitions": ("definitions_hash", "name"),
-    "retention": (),
-}
 #: Tables of an import, in this order: a conversation is added after all its rows in other tables, so that an import that was
 #: killed continues where it was.
 ORDER: Final = (
@@ -112,24 +99,18 @@ ORDER: Final = (
 
 _FILES: Final = "read_parquet($files, hive_partitioning = false, union_by_name = true)"
 _NUMBERED: Final = "read_parquet($files, hive_partitioning = false, file_row_number = true)"
-_SPANS: Final = f"""
-INSERT INTO spans BY NAME
+_RECEIVED: Final = {
+    table: f"""
+INSERT INTO {table} BY NAME
 SELECT * EXCLUDE (file_row_number) REPLACE (make_timestamp_ns($now) AS received_at)
 FROM (
     SELECT * FROM {_NUMBERED} WHERE file_row_number >= $first AND file_row_number < $last
-    QUALIFY row_number() OVER (PARTITION BY trace_id, span_id) = 1
+    QUALIFY row_number() OVER (PARTITION BY {identity}) = 1
 )
-ANTI JOIN spans USING (trace_id, span_id)
+ANTI JOIN {table} USING ({identity})
 """  # noqa: S608 — names of our own schema
-_LOGS: Final = f"""
-INSERT INTO log_records BY NAME
-SELECT * EXCLUDE (file_row_number) REPLACE (make_timestamp_ns($now) AS received_at)
-FROM (
-    SELECT * FROM {_NUMBERED} WHERE file_row_number >= $first AND file_row_number < $last
-    QUALIFY row_number() OVER (PARTITION BY content_hash) = 1
-)
-ANTI JOIN log_records USING (content_hash)
-"""  # noqa: S608 — the same
+    for table, identity in (("spans", "trace_id, span_id"), ("log_records", "content_hash"))
+}
 #: A trace counts as read if the store had nothing of it before, nor of its conversation; otherwise both are rebuilt.
 _LINKS: Final = f"""
 INSERT INTO trace_links BY NAME
@@ -222,8 +203,9 @@ def import_rows(con: DuckDBPyConnection, table: str, file: Path, row_range: tupl
     Raises:
         BadInputError: a row cannot be stored.
     """
+    now_ns = max(now_ns, last_commit_ns(con) + 1)  # readers that look for arrivals since their last look see these rows
     bound = {"files": [str(file)], "first": row_range[0], "last": row_range[1], "now": now_ns}
-    return _added(con, table, _SPANS if table == "spans" else _LOGS, bound)
+    return _added(con, table, _RECEIVED[table], bound)
 
 
 def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, began_ns: int, now_ns: int) -> int:
@@ -239,6 +221,7 @@ def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, 
     Raises:
         BadInputError: a row cannot be stored.
     """
+    now_ns = max(now_ns, last_commit_ns(con))  # no earlier than the spans of the same import
     bound = {"files": [str(file) for file in files]}
     if table == "trace_links":
         return _added(con, table, _LINKS, {**bound, "began": began_ns, "now": now_ns})
@@ -254,7 +237,7 @@ def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, 
         return _added(con, table, _OF_NEW.format(table=table), bound)
     if table == "retention":
         return _added(con, table, _MERGE_RETENTION, bound) * 0 + _added(con, table, _FIRST_RETENTION, bound)
-    same = " AND ".join(f't."{name}" IS NOT DISTINCT FROM f."{name}"' for name in _IDENTITY[table])
+    same = " AND ".join(f't."{name}" IS NOT DISTINCT FROM f."{name}"' for name in WHOLES[table])
     columns = f"f.* {_CURRENT}" if table == "cases" else "f.*"
     sql = f'INSERT INTO "{table}" BY NAME SELECT {columns} FROM {_FILES} f WHERE NOT EXISTS (SELECT 1 FROM "{table}" t WHERE {same})'  # noqa: S608 — names of our own schema
     return _added(con, table, sql, bound)

@@ -13,23 +13,21 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import duckdb
 
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.connection import error_summary
-from otel_agentic.store.durability import clone_open_file
+from otel_agentic.store.durability import UndoFile, clone_open_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.durability import UndoFile
 
 _log = logging.getLogger(__name__)
 #: The complete schema of a new store.

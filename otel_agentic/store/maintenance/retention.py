@@ -2,78 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from otel_agentic.store.conversations import drop_unused
+from otel_agentic.store.conversations import CONVERSATION_ID, TRACE_ID, RetentionState, drop_unused
 from otel_agentic.store.maintenance.export import FAMILY, HOUR_NS, LOOKED_UNTIL, MARKS, hour_sql
-from otel_agentic.store.table import LAST_NS, key_columns, registered, rows_with
+from otel_agentic.store.results import Columns, fetch_columns
+from otel_agentic.store.table import LAST_NS, Key, key_columns, registered, rows_with
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from duckdb import DuckDBPyConnection
-
-    from otel_agentic.store.table import Key
-
-#: A conversation, or a trace, as 64 bits, the same in every release.
-CONVERSATION_ID: Final = "md5_number_lower(concat(environment, chr(10), conversation_id))"
-TRACE_ID: Final = "md5_number_lower(trace_id)"
-_RETENTION_STATE: Final = (
-    "SELECT epoch_ns(conversations_from), epoch_ns(results_from), conversations, spans, log_records FROM retention"
-)
-_REMOVED_KEYS: Final = f"""
-SELECT environment, conversation_id FROM requested w
-WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'conversation' AND r.identity = {CONVERSATION_ID})
-"""  # noqa: S608 — a constant of our own
-_REMOVED_TRACES: Final = f"""
-SELECT trace_id FROM requested w
-WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'trace' AND r.identity = {TRACE_ID})
-"""  # noqa: S608 — the same
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionState:
-    """From when on the store is complete, ns since the epoch, 0 if nothing was removed; and how much was removed so far.
-
-    Attributes:
-        conversations_from_ns: conversations that ended before this were removed, once they were closed.
-        results_from_ns: results before this were removed; never later than `conversations_from_ns`.
-        conversations: conversations removed,
-        spans: spans removed,
-        log_records: log records removed, so far.
-    """
-
-    conversations_from_ns: int = 0
-    results_from_ns: int = 0
-    conversations: int = 0
-    spans: int = 0
-    log_records: int = 0
-
-
-def retention_state(con: DuckDBPyConnection) -> RetentionState:
-    """Return from when on the store is complete."""
-    for row in con.execute(_RETENTION_STATE).fetchall():
-        return RetentionState(
-            conversations_from_ns=row[0],
-            results_from_ns=row[1],
-            conversations=row[2],
-            spans=row[3],
-            log_records=row[4],
-        )
-    return RetentionState()
-
-
-def removed_keys(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
-    """Return those conversations that were removed."""
-    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _REMOVED_KEYS)}
-
-
-def removed_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[str]:
-    """Return those traces that were removed."""
-    return {trace_id for (trace_id,) in rows_with(con, {"trace_id": sorted(set(trace_ids))}, _REMOVED_TRACES)}
 
 
 #: Rows deleted in one transaction.
@@ -104,7 +45,7 @@ _CLEAN_HOUR: Final = f"""
 """  # noqa: S608 — names of our own schema
 _LOOSE: Final = {
     unit: f"""
-SELECT rowid, trace_id FROM {unit}
+SELECT rowid AS place, trace_id FROM {unit}
 WHERE (({own}) OR {arrived}) {_CLEAN_HOUR.format(hour=hour_sql(time), unit=unit)}
     AND trace_id NOT IN ({_HELD})
 """  # noqa: S608 — names of our own schema
@@ -124,7 +65,7 @@ WHERE conversation_id IS NOT NULL
 _TRACE_TOMBSTONES: Final = f"INSERT INTO removed SELECT 'trace', {TRACE_ID}, make_timestamp_ns($now) FROM requested"  # noqa: S608 — a constant of our own
 _UNLINK: Final = "DELETE FROM trace_links WHERE trace_id IN (SELECT trace_id FROM requested)"
 _DELETE_LOOSE: Final = {
-    unit: f"DELETE FROM {unit} WHERE rowid IN (SELECT place FROM doomed) AND trace_id IN (SELECT trace_id FROM doomed)"  # noqa: S608 — the same
+    unit: f"DELETE FROM {unit} WHERE rowid IN (SELECT place FROM deletions) AND trace_id IN (SELECT trace_id FROM deletions)"  # noqa: S608 — the same
     for unit in _OLD
 }
 _SILENT: Final = """
@@ -150,8 +91,8 @@ WHERE ($watched_since IS NULL OR window_time < make_timestamp_ns($watched_since)
 LIMIT $most
 """
 _DELETE_RESULTS: Final = """
-DELETE FROM results WHERE rowid IN (SELECT place FROM doomed)
-    AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM doomed)
+DELETE FROM results WHERE rowid IN (SELECT place FROM deletions)
+    AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM deletions)
     AND window_time < make_timestamp_ns($cut)
 """
 #: Their counts are kept for claims: one row per subject, case and tags.
@@ -162,8 +103,8 @@ FROM (
     FROM removed_attempts
     UNION ALL
     SELECT subject, case_no, tags, 1, (outcome = 'pass')::BIGINT, window_time, window_time FROM results
-    WHERE outcome IN ('pass', 'fail') AND rowid IN (SELECT place FROM doomed)
-        AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM doomed)
+    WHERE outcome IN ('pass', 'fail') AND rowid IN (SELECT place FROM deletions)
+        AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM deletions)
         AND window_time < make_timestamp_ns($cut)
 )
 GROUP BY subject, case_no, tags
@@ -185,26 +126,11 @@ INSERT INTO retention VALUES (
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loose:
-    """Rows of spans or log records that are deleted by their own age: row ids, and the trace of each."""
-
-    unit: str
-    row_ids: Sequence[int]
-    traces: Sequence[str]
+#: Rows to delete: row ids as `place`, and the columns that identify the traces or conversations that they belong to.
+OldRows: TypeAlias = Columns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OldResults:
-    """Results outside all windows: row ids, and their conversations."""
-
-    row_ids: Sequence[int]
-    environments: Sequence[str]
-    names: Sequence[str]
-    before_ns: int
-
-
-def loose_rows(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> Loose:
+def loose_rows(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> OldRows:
     """Return some rows of spans or log records that are older than a time and belong to no conversation in the store.
 
     Args:
@@ -213,8 +139,7 @@ def loose_rows(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: boo
         cut_ns: the time.
         exported: only rows of hours that were exported.
     """
-    rows = con.execute(_SOME_LOOSE[unit], {"cut": cut_ns, "exported": exported}).fetchall()
-    return Loose(unit=unit, row_ids=[row[0] for row in rows], traces=[row[1] for row in rows])
+    return fetch_columns(con, _SOME_LOOSE[unit], {"cut": cut_ns, "exported": exported})
 
 
 def count_loose(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> int:
@@ -222,15 +147,14 @@ def count_loose(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bo
     return int(con.execute(_COUNT_LOOSE[unit], {"cut": cut_ns, "exported": exported}).fetchall()[0][0])
 
 
-def remove_loose(con: DuckDBPyConnection, loose: Loose, now_ns: int) -> int:
+def remove_loose(con: DuckDBPyConnection, unit: str, rows: OldRows, now_ns: int) -> int:
     """Delete such rows, in a transaction of the writer; return how many still existed."""
-    requested = {"trace_id": sorted(set(loose.traces))}
+    requested = {"trace_id": sorted(set(rows["trace_id"].tolist()))}
     left = {"trace_id": [trace_id for (trace_id,) in rows_with(con, requested, _LEFT)]}
     rows_with(con, left, _TRACE_TOMBSTONES, {"now": now_ns}, fetch=False)
     rows_with(con, left, _UNLINK, fetch=False)
-    doomed = {"place": np.array(loose.row_ids, dtype="int64"), "trace_id": np.array(loose.traces, dtype=object)}
-    with registered(con, "doomed", doomed):
-        return int(con.execute(_DELETE_LOOSE[loose.unit]).fetchall()[0][0])
+    with registered(con, "deletions", rows):
+        return int(con.execute(_DELETE_LOOSE[unit]).fetchall()[0][0])
 
 
 def old_results(
@@ -241,7 +165,7 @@ def old_results(
     newest: int,
     watched: Sequence[int],
     watched_since_ns: int,
-) -> OldResults:
+) -> OldRows:
     """Return some results that are no longer counted anywhere.
 
     Args:
@@ -261,27 +185,16 @@ def old_results(
         "watched_since": watched_since_ns if watched else None,
         "most": _MOST,
     }
-    rows = con.execute(_RESULTS, bound).fetchall()
-    return OldResults(
-        row_ids=[row[0] for row in rows],
-        environments=[row[1] for row in rows],
-        names=[row[2] for row in rows],
-        before_ns=cut_ns,
-    )
+    return fetch_columns(con, _RESULTS, bound)
 
 
-def remove_results(con: DuckDBPyConnection, old: OldResults) -> int:
-    """Delete such results, and keep the counts of the evaluated ones; return how many still existed."""
-    doomed = {
-        "place": np.array(old.row_ids, dtype="int64"),
-        "environment": np.array(old.environments, dtype=object),
-        "conversation_id": np.array(old.names, dtype=object),
-    }
-    with registered(con, "doomed", doomed):
-        con.execute(_COUNTED, {"cut": old.before_ns})
+def remove_results(con: DuckDBPyConnection, rows: OldRows, cut_ns: int) -> int:
+    """Delete such results before a time, and keep the counts of the evaluated ones; return how many still existed."""
+    with registered(con, "deletions", rows):
+        con.execute(_COUNTED, {"cut": cut_ns})
         for statement in _KEEP_COUNTED:
             con.execute(statement)
-        return int(con.execute(_DELETE_RESULTS, {"cut": old.before_ns}).fetchall()[0][0])
+        return int(con.execute(_DELETE_RESULTS, {"cut": cut_ns}).fetchall()[0][0])
 
 
 def remove_unused(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: int, tombs_before_ns: int) -> None:
@@ -359,13 +272,13 @@ _FAMILY_ROWS: Final = {
     for table in FAMILY
 }
 _DELETE: Final = {
-    table: f"DELETE FROM {table} WHERE rowid IN (SELECT place FROM doomed) AND {guard}"  # noqa: S608 — the same
+    table: f"DELETE FROM {table} WHERE rowid IN (SELECT place FROM deletions) AND {guard}"  # noqa: S608 — the same
     for table, guard in (
         *(
-            (table, "(environment, conversation_id) IN (SELECT (environment, conversation_id) FROM guarding)")
+            (table, "(environment, conversation_id) IN (SELECT (environment, conversation_id) FROM owners)")
             for table in FAMILY
         ),
-        *((table, "trace_id IN (SELECT trace_id FROM guarding)") for table in ("spans", "log_records")),
+        *((table, "trace_id IN (SELECT trace_id FROM owners)") for table in ("spans", "log_records")),
     )
 }
 #: The contribution of a portion of conversations to the digests of hours.
@@ -490,10 +403,10 @@ def _tombstones(con: DuckDBPyConnection, kind: str, requested: Mapping[str, Sequ
 
 
 def _delete(con: DuckDBPyConnection, table: str, row_ids: Sequence[int], guards: Mapping[str, Sequence[str]]) -> None:
-    guarding = {name: np.array(values, dtype=object) for name, values in guards.items()}
-    with registered(con, "doomed", {"place": np.array(row_ids, dtype="int64")}), registered(con, "guarding", guarding):
+    owners = {name: np.array(values, dtype=object) for name, values in guards.items()}
+    with registered(con, "deletions", {"place": np.array(row_ids, dtype="int64")}), registered(con, "owners", owners):
         deleted = con.execute(_DELETE[table]).fetchall()[0][0]
         if deleted == len(row_ids):
             return
         # A checkpoint renumbered rows since the portion was read: search the whole table for them.
-        con.execute(_DELETE[table].replace("rowid IN (SELECT place FROM doomed) AND ", ""))
+        con.execute(_DELETE[table].replace("rowid IN (SELECT place FROM deletions) AND ", ""))

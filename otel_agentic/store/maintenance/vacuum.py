@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
@@ -12,15 +14,11 @@ import duckdb
 from otel_agentic.errors import StoreUnusableError
 from otel_agentic.store.connection import FILE_FORMAT, describe
 from otel_agentic.store.durability import sync, undo_path
-from otel_agentic.store.selection import rows
+from otel_agentic.store.table import Row, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.selection import Row
 
 #: Next to the file until it is complete; one of a killed process is overwritten.
 _DRAFT: Final = ".compacting"

@@ -1,20 +1,19 @@
-"""Queries for commands, charts and promotion: conversations with their scores, window points, and the health of tools."""
+"""Queries for commands, reports, charts and promotion: conversations with their scores, window points, and the health of tools."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parse_json, rows
-from otel_agentic.store.table import key_columns, rows_with
+from otel_agentic.scoring.scope import DIMENSIONS
+from otel_agentic.store.connection import IN_EVALUATION
+from otel_agentic.store.table import BOUNDS, Key, Row, Selection, bounds, key_columns, parse_json, rows, rows_with
+from otel_agentic.windows.model import ScoredConversation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.store.selection import Selection
-    from otel_agentic.store.table import Key
 
 _LIST: Final = f"""
 SELECT v.* FROM v_conversations v
@@ -357,3 +356,58 @@ def tool_health(con: DuckDBPyConnection, selection: Selection) -> list[Row]:
 
 def _all(con: DuckDBPyConnection, sql: str, selection: Selection) -> list[tuple[Any, ...]]:
     return con.execute(sql, bounds(selection)).fetchall()
+
+
+#: Every closed conversation with its newest score; one without a score is not evaluated, with reason `not_scored`.
+_SCORED_CONVERSATIONS: Final = f"""
+WITH tools AS (
+    SELECT
+        evaluation_id, environment, conversation_id, revision,
+        avg(selection) AS selection, avg(parameters) AS parameters, avg(sequence) AS sequence,
+        avg(utilization) AS utilization
+    FROM tool_scores
+    GROUP BY ALL
+), expected AS (
+    SELECT m.evaluation_id, m.environment, m.conversation_id, m.revision, e.tool_name
+    FROM matches m
+    JOIN expected_calls e ON e.dataset = m.dataset AND e.case_id = m.case_id AND e.version = m.case_version
+    UNION
+    SELECT evaluation_id, environment, conversation_id, revision, tool_name FROM tool_faults
+), named AS (
+    SELECT evaluation_id, environment, conversation_id, revision, list(tool_name ORDER BY tool_name) AS tools
+    FROM expected
+    GROUP BY ALL
+)
+SELECT
+    c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, c.service,
+    epoch_ns(c.window_time) AS ended_ns, s.dataset, s.case_id, coalesce(k.tags, []) AS tags,
+    coalesce(s.outcome, 'not_evaluated') AS outcome,
+    coalesce(s.reason, CASE WHEN s.outcome IS NULL THEN 'not_scored' END) AS reason,
+    t.selection, t.parameters, t.sequence, t.utilization, coalesce(n.tools, []) AS tools,
+    1.0 / coalesce(s.sample_ratio, 1.0) AS weight, c.window_time < c.ended_at AS clock_ahead, s.known_failure,
+    s.pass_probability
+FROM conversations c
+LEFT JOIN conversation_scores s
+    ON s.environment = c.environment AND s.conversation_id = c.conversation_id AND s.revision = c.revision
+    AND s.{IN_EVALUATION} AND NOT s.superseded
+LEFT JOIN cases k ON k.dataset = s.dataset AND k.case_id = s.case_id AND k.current
+LEFT JOIN tools t ON t.evaluation_id = s.evaluation_id AND t.environment = s.environment
+    AND t.conversation_id = s.conversation_id AND t.revision = s.revision
+LEFT JOIN named n ON n.evaluation_id = s.evaluation_id AND n.environment = s.environment
+    AND n.conversation_id = s.conversation_id AND n.revision = s.revision
+WHERE NOT c.superseded AND c.closed_by IS NOT NULL
+    AND {BOUNDS}
+ORDER BY c.window_time, c.environment, c.conversation_id
+"""  # noqa: S608 — a constant of our own
+
+
+def scored_conversations(con: DuckDBPyConnection, selection: Selection) -> list[ScoredConversation]:
+    """Return the closed conversations of a selection with their newest scores, by end time."""
+    return [_scored(row) for row in rows(con, _SCORED_CONVERSATIONS, bounds(selection))]
+
+
+def _scored(row: Row) -> ScoredConversation:
+    dimensions = {name: row.pop(name) for name in DIMENSIONS}
+    row["dimensions"] = {name: value for name, value in dimensions.items() if value is not None}
+    row["tags"], row["tools"] = tuple(row["tags"]), tuple(row["tools"])
+    return ScoredConversation(**row)

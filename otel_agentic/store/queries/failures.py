@@ -2,128 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import MetricScore
-from otel_agentic.evaluators.core import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
-from otel_agentic.evaluators.failures import Place
-from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, Row, bounds, parse_json, rows
+from otel_agentic.evaluators.failures import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
+from otel_agentic.evaluators.run import FailureRules, Location
+from otel_agentic.scoring.model import FaultKind  # noqa: TC001 — same
+from otel_agentic.scoring.scope import Dimension  # noqa: TC001 — the arguments of a command are checked by it
+from otel_agentic.store.connection import IN_EVALUATION
+from otel_agentic.store.table import BOUNDS, Row, Selection, bounds, parse_json, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.evaluators.failures import FailureRules
-    from otel_agentic.store.selection import Selection
 
 #: Columns that contain JSON.
 _JSON: Final = ("expected", "actual", "versions", "wrong_values", "expected_call", "actual_call")
 #: The leading numbers of a version, so that 1.9 comes before 1.10; null without numbers.
 NUMBERS: Final = "try_cast(nullif(regexp_extract_all(regexp_extract(agent_version, '^v?([0-9]+([.][0-9]+)*)', 1), '[0-9]+'), []) AS HUGEINT[])"
-#: The columns of `v_failing_tools` for a selection. `introduced_in`, `is_new`, `clean_before` and the order of versions refer to
-#: everything stored, because a selection does not show whether a fault is new.
-_FAILING: Final = f"""
-WITH faults AS (
-    SELECT
-        v.* REPLACE (CASE WHEN $by_version THEN v.agent_version END AS agent_version),
-        v.agent_version AS of_version, c.window_time
-    FROM v_tool_faults v
-    JOIN conversations c USING (environment, conversation_id)
-    WHERE NOT c.superseded AND {BOUNDS}
-), health AS (
-    SELECT
-        c.agent, CASE WHEN $by_version THEN c.agent_version END AS agent_version,
-        c.environment, n.tool_name AS tool,
-        count(DISTINCT c.conversation_id) FILTER (n.expected > 0) AS expected_conversations,
-        sum(n.expected)::BIGINT AS expected, sum(n.actual)::BIGINT AS actual, sum(n.errored)::BIGINT AS errored,
-        sum(n.paired)::BIGINT AS paired
-    FROM tool_counts n
-    JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
-    JOIN conversations c USING (environment, conversation_id, revision)
-    WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
-    GROUP BY ALL
-), problems AS (
-    SELECT
-        agent, agent_version, environment, tool, dimension, fault, parameter, count(*) AS faults,
-        count(DISTINCT conversation_id) AS conversations,
-        count(DISTINCT conversation_id) FILTER (failed) AS failed, count(*) FILTER (tried > 0) AS tried,
-        min(ended_at) AS first_seen, max(ended_at) AS last_seen
-    FROM faults
-    GROUP BY ALL
-), newest AS (
-    SELECT *
-    FROM faults
-    QUALIFY row_number() OVER (
-        PARTITION BY agent, agent_version, environment, tool, dimension, fault, parameter
-        ORDER BY window_time DESC, conversation_id DESC, turn_index DESC, step DESC, explanation
-    ) = 1
-), counted AS (
-    SELECT agent, environment, tool, fault, parameter, of_version, count(*) AS n, min(ended_at) AS since
-    FROM faults
-    GROUP BY ALL
-), versions AS (
-    SELECT
-        n.agent, n.environment, n.tool, n.fault, n.parameter, min(n.since) AS since,
-        to_json(list(
-            {{'agent_version': n.of_version, 'faults': n.n}}
-            ORDER BY list_position(json_extract_string(y.versions, '$[*].agent_version'), n.of_version)
-        )) AS versions
-    FROM counted n
-    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM n.agent AND y.environment = n.environment
-        AND y.tool = n.tool AND y.fault = n.fault AND y.parameter IS NOT DISTINCT FROM n.parameter
-    GROUP BY ALL
-), pairs AS (
-    SELECT agent, agent_version, environment, tool, fault, parameter, expected, actual, count(*) AS n
-    FROM faults
-    WHERE parameter IS NOT NULL
-    GROUP BY ALL
-), frequent AS (
-    SELECT
-        agent, agent_version, environment, tool, fault, parameter,
-        to_json(list({{'actual': actual, 'expected': expected, 'count': n}} ORDER BY n DESC, actual, expected)[:5])
-            AS wrong_values
-    FROM pairs
-    GROUP BY ALL
-), found AS (
-    SELECT
-        p.agent, p.agent_version, p.environment, p.tool, p.dimension, p.fault, p.parameter, p.faults, p.conversations,
-        p.failed, CASE p.fault WHEN 'missing' THEN p.tried END AS tried,
-        p.faults / sum(p.faults) OVER (PARTITION BY p.agent, p.agent_version, p.environment) AS share,
-        CASE p.fault
-            WHEN 'missing' THEN h.expected
-            WHEN 'errored' THEN h.actual + h.errored
-            WHEN 'spurious' THEN h.actual
-            WHEN 'forbidden' THEN h.actual
-            ELSE h.paired
-        END AS calls,
-        p.faults / nullif(calls, 0) AS rate,
-        h.expected_conversations, p.first_seen, p.last_seen, w.since, y.introduced_in,
-        y.is_new AND (NOT $by_version OR y.introduced_in IS NOT DISTINCT FROM p.agent_version) AS is_new,
-        y.clean_before, w.versions, q.wrong_values, e.conversation_id AS example_conversation,
-        e.explanation AS example, e.expected, e.actual, e.expected_call, e.actual_call, e.error, e.trace_id, e.span_id,
-        e.evaluation_id
-    FROM problems p
-    JOIN newest e ON e.agent IS NOT DISTINCT FROM p.agent AND e.agent_version IS NOT DISTINCT FROM p.agent_version
-        AND e.environment = p.environment AND e.tool = p.tool AND e.fault = p.fault
-        AND e.parameter IS NOT DISTINCT FROM p.parameter
-    JOIN v_fault_history y ON y.agent IS NOT DISTINCT FROM p.agent AND y.environment = p.environment
-        AND y.tool = p.tool AND y.fault = p.fault AND y.parameter IS NOT DISTINCT FROM p.parameter
-    JOIN versions w ON w.agent IS NOT DISTINCT FROM p.agent AND w.environment = p.environment AND w.tool = p.tool
-        AND w.fault = p.fault AND w.parameter IS NOT DISTINCT FROM p.parameter
-    LEFT JOIN health h ON h.agent IS NOT DISTINCT FROM p.agent AND h.agent_version IS NOT DISTINCT FROM p.agent_version
-        AND h.environment = p.environment AND h.tool = p.tool
-    LEFT JOIN frequent q ON q.agent IS NOT DISTINCT FROM p.agent AND q.agent_version IS NOT DISTINCT FROM p.agent_version
-        AND q.environment = p.environment AND q.tool = p.tool AND q.fault = p.fault
-        AND q.parameter IS NOT DISTINCT FROM p.parameter
+#: Reads `failing_tools.sql` with its fragments.
+_FAILING: Final = (
+    (files("otel_agentic.store.queries") / "failing_tools.sql")
+    .read_text("utf-8")
+    .replace("{BOUNDS}", BOUNDS)
+    .replace("{IN_EVALUATION}", IN_EVALUATION)
+    .replace("{NUMBERS}", NUMBERS)
 )
-SELECT * EXCLUDE (evaluation_id)
-FROM found
-WHERE ($tool IS NULL OR tool GLOB $tool) AND ($dimension IS NULL OR dimension = $dimension)
-    AND ($fault IS NULL OR fault = $fault) AND ($parameter IS NULL OR parameter = $parameter)
-ORDER BY failed DESC, faults DESC, agent, {NUMBERS}, agent_version, environment, tool, fault, parameter
-"""  # noqa: S608 — a constant of our own
 _EXAMPLE: Final = f"""
 SELECT v.* EXCLUDE (evaluation_id, made, made_call)
 FROM v_tool_faults v
@@ -170,8 +77,8 @@ class FaultFilter:
     """The faults that a query is about; None means any. `tool` is a name or glob."""
 
     tool: str | None = None
-    dimension: str | None = None
-    fault: str | None = None
+    dimension: Dimension | None = None
+    fault: FaultKind | None = None
     parameter: str | None = None
 
 
@@ -216,7 +123,7 @@ def _read(row: Row) -> Row:
     return {name: parse_json(value) if name in _JSON else value for name, value in row.items()}
 
 
-LocatedScore = tuple[Place, MetricScore]
+LocatedScore = tuple[Location, MetricScore]
 
 _LOCATION: Final = """
     c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, epoch_ns(c.ended_at) AS ended_ns
@@ -309,13 +216,13 @@ def core_failures(con: DuckDBPyConnection, selection: Selection) -> list[Located
     The same as the result of `evaluators.core.core_scores` for each of them.
     """
     where = bounds(selection)
-    scores_by_location: dict[Place, list[MetricScore]] = {}
+    scores_by_location: dict[Location, list[MetricScore]] = {}
     conversations = rows(con, _CONVERSATIONS, where)
     for row in conversations:
         scores_by_location[_location(row)] = []
     for location, score in (*_faults(con, where), *_answers(con, where)):
         scores_by_location[location].append(score)
-    awaited: set[Place] = set()
+    awaited: set[Location] = set()
     for row in rows(con, _MISSING_TURNS, where):
         if row["awaiting"]:
             awaited.add(_location(row))
@@ -369,12 +276,6 @@ def _answers(con: DuckDBPyConnection, where: dict[str, Any]) -> Iterator[Located
             yield _location(row), wrong_answer(index, row["label"], row["value"], *explanations)
 
 
-def _location(row: Row) -> Place:
-    return Place(
-        environment=row["environment"],
-        conversation_id=row["conversation_id"],
-        revision=row["revision"],
-        agent=row["agent"],
-        agent_version=row["agent_version"],
-        ended_ns=row["ended_ns"],
-    )
+def _location(row: Row) -> Location:
+    names = ("environment", "conversation_id", "revision", "agent", "agent_version", "ended_ns")
+    return Location(**{name: row[name] for name in names})

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import duckdb
 
 from otel_agentic.errors import CaseError, QueryError, TooLargeError
-from otel_agentic.store.table import object_array, registered
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from otel_agentic.store.table import Array
+from otel_agentic.store.table import Array, object_array, registered
 
 #: The largest file of cases, in rows and decompressed bytes: a small file may contain very much.
 MAX_ROWS: Final = 1_000_000

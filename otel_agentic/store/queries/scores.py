@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import Member, MetricScore
-from otel_agentic.scoring.model import DIMENSIONS, OPEN_REASONS
+from otel_agentic.scoring.scope import DIMENSIONS, OPEN_REASONS, Outcome
+from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.scores import CONVERSATION_SCORE_ROW, TURN_SCORE_ROW
-from otel_agentic.store.selection import BOUNDS, IN_EVALUATION, bounds
-from otel_agentic.store.table import key_columns, rows_with
+from otel_agentic.store.table import BOUNDS, Key, Scored, Selection, bounds, from_row, key_columns, rows_with
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.config import Threshold
-    from otel_agentic.scoring.model import ConversationScore, Outcome, ToolScore, TurnScore
-    from otel_agentic.store.selection import Scored, Selection
-    from otel_agentic.store.table import Key
+    from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
 
 #: Of the newest conversation revision, even if another evaluation's score is current.
 _SCORES: Final = """
@@ -81,18 +78,7 @@ class Origin:
 
 def origins(con: DuckDBPyConnection, selection: Selection) -> dict[Key, Origin]:
     """Return the origins of the newest scores of some conversations; conversations without a score are omitted."""
-    return {
-        (row[0], row[1]): Origin(
-            evaluation_id=row[2],
-            judge=row[3],
-            judge_version=row[4],
-            partial=row[5],
-            has_judged_answer=row[6],
-            revision=row[7],
-            computed=row[8],
-        )
-        for row in con.execute(_ORIGINS, bounds(selection)).fetchall()
-    }
+    return {(row[0], row[1]): from_row(Origin, row[2:]) for row in con.execute(_ORIGINS, bounds(selection)).fetchall()}
 
 
 def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> dict[Key, ConversationScore]:
@@ -246,13 +232,6 @@ SELECT
 FROM found
 ORDER BY turn_index, position
 """  # noqa: S608 — the same
-_VALUES: Final = f"""{_METRIC_ROWS}
-SELECT environment, conversation_id, avg(value)
-FROM found
-GROUP BY environment, conversation_id
-HAVING count(value) > 0
-ORDER BY environment, conversation_id
-"""  # noqa: S608 — the same
 #: The last bits of a sum are tolerated, as in `Threshold.met_by`.
 _SLACK: Final = 1e-9
 
@@ -293,7 +272,8 @@ def metric_totals(
     """
     requested, parameters = _requested(groups), {"names": None if names is None else sorted(names)}
     totals = {
-        (row[0], row[1], row[2]): _total(row, {}, {}, {}) for row in rows_with(con, requested, _TOTALS, parameters)
+        (row[0], row[1], row[2]): from_row(Total, (*row, {}, {}, {}))
+        for row in rows_with(con, requested, _TOTALS, parameters)
     }
     for group, name, evaluator, label, reason, count, outside in rows_with(
         con, requested, _KINDS, {**parameters, **_bounds(thresholds)}
@@ -306,14 +286,6 @@ def metric_totals(
             total.labels[label] = count
         total.outside[label] = outside
     return list(totals.values())
-
-
-def _total(row: tuple[Any, ...], *counts: Any) -> Total:
-    names = (
-        "group", "name", "evaluator", "evaluator_version", "n", "conversations", "looked_at", "mean", "low", "median",
-        "high", "labels", "not_evaluated", "outside",
-    )  # fmt: skip
-    return Total(**dict(zip(names, (*row, *counts), strict=True)))
 
 
 def _bounds(thresholds: Mapping[str, Threshold]) -> dict[str, list[Any]]:
@@ -361,15 +333,6 @@ def _score(fields: Sequence[Any]) -> MetricScore:
     return MetricScore(**dict(zip(names, fields, strict=True)))
 
 
-def values_of(con: DuckDBPyConnection, keys: AbstractSet[Key], name: str) -> dict[Key, float]:
-    """Return the mean value of a metric in each conversation that has one."""
-    rows = rows_with(con, _requested([keys]), _VALUES, {"names": [name]})
-    return {(environment, conversation): value for environment, conversation, value in rows}
-
-
-#: The content of a score: outcomes and reasons, then one row per turn and one per tool expectation.
-Result = tuple[Any, ...]
-
 #: Newest scores of closed conversations under an evaluation in which the judge failed or was not asked.
 _UNSETTLED: Final = f"""
 WITH open AS (
@@ -391,31 +354,10 @@ SEMI JOIN open USING (evaluation_id, environment, conversation_id, revision)
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND NOT s.superseded AND s.evaluation_id = $id AND {BOUNDS}
 ORDER BY c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
+#: What makes a score new: its outcomes and reasons, and those of its turns and tool expectations.
 _COMPARED: Final = (
-    "outcome",
-    "reason",
-    "computed_outcome",
-    "computed_reason",
-    "answer_outcome",
-    "tool_outcome",
-    "both_outcome",
-)
-_STORED: Final = """
-SELECT
-    environment, conversation_id,
-    outcome, reason, computed_outcome, computed_reason, answer_outcome, tool_outcome, both_outcome
-FROM conversation_scores
-SEMI JOIN requested USING (environment, conversation_id)
-WHERE evaluation_id = $id AND NOT superseded
-"""
-_COMPARED_TURNS: Final = """
-SELECT t.environment, t.conversation_id, t.turn_index, t.outcome, t.reason, t.answer_score
-FROM turn_scores t
-JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, revision)
-SEMI JOIN requested USING (environment, conversation_id)
-WHERE t.evaluation_id = $id AND NOT s.superseded
-"""
-_COMPARED_TOOLS: Final = _COMPARED_TURNS.replace("turn_scores", "tool_scores").replace("t.answer_score", "t.overall")
+    "outcome", "reason", "computed_outcome", "computed_reason", "answer_outcome", "tool_outcome", "both_outcome",
+)  # fmt: skip
 
 
 def waiting_for_judge(con: DuckDBPyConnection, evaluation_id: str, selection: Selection) -> list[Key]:
@@ -436,26 +378,23 @@ def changed_scores(
         scored: scores just made.
         again: the conversations whose scores were open before.
     """
-    keys = [(item.score.environment, item.score.conversation_id) for item in scored]
-    before = stored_results(con, evaluation_id, [key for key in keys if key in again])
-    return [item for key, item in zip(keys, scored, strict=True) if before.get(key) != result_of(item.score)]
+    stored = stored_outcomes(con, evaluation_id, again)
+    return [item for item in scored if not _is_stored(item.score, stored.get(item.conversation.key))]
 
 
-def stored_results(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Key]) -> Mapping[Key, Result]:
-    """Return the content of the newest scores of some conversations under an evaluation; without a score they are omitted."""
-    requested, evaluation = key_columns(keys), {"id": evaluation_id}
-    parts: dict[Key, list[set[Any]]] = {}
-    outcomes = {(row[0], row[1]): row[2:] for row in rows_with(con, requested, _STORED, evaluation)}
-    for index, sql in enumerate((_COMPARED_TURNS, _COMPARED_TOOLS)):
-        for row in rows_with(con, requested, sql, evaluation):
-            parts.setdefault((row[0], row[1]), [set(), set()])[index].add(row[2:])
-    return {key: (outcome, *map(frozenset, parts.get(key, [set(), set()]))) for key, outcome in outcomes.items()}
-
-
-def result_of(score: ConversationScore) -> Result:
-    """Return the content of a score, for comparison with a stored one."""
+def _is_stored(score: ConversationScore, stored: StoredOutcomes | None) -> bool:
+    """Return whether the stored outcomes are those of a score."""
     return (
-        tuple(getattr(score, name) for name in _COMPARED),
-        frozenset((turn.turn_index, turn.outcome, turn.reason, turn.answer_score) for turn in score.turns),
-        frozenset((tools.turn_index, tools.outcome, tools.reason, tools.overall) for tools in score.tools),
+        stored is not None
+        and stored.turns.keys() == {turn.turn_index for turn in score.turns}
+        and stored.tools.keys() == {tools.turn_index for tools in score.tools}
+        and _content(stored.applied_to(score)) == _content(score)
+    )
+
+
+def _content(score: ConversationScore) -> tuple[Any, ...]:
+    return (
+        [getattr(score, name) for name in _COMPARED],
+        [(turn.outcome, turn.reason, turn.answer_score) for turn in score.turns],
+        [(tools.outcome, tools.reason, tools.overall) for tools in score.tools],
     )

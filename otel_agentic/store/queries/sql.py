@@ -13,6 +13,8 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,15 +25,13 @@ import duckdb
 import orjson
 
 from otel_agentic.errors import QueryError, StoreError
-from otel_agentic.store.connection import open_database
-from otel_agentic.store.selection import show, to_json_value
+from otel_agentic.store.connection import open_database, show, to_json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-
     from duckdb import DuckDBPyConnection
 
+# Only these operators and functions are allowed: functions that a newer DuckDB adds are refused until they are listed. A
+# test compares the lists with the installed DuckDB and fails for a function that is not yet classified.
 _OPERATORS: Final = (
     "!= !__postfix !~~ !~~* % & && * ** + - ->> -> / // < <-> << <= <=> <@ = > >= >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~"
 )
@@ -143,7 +143,7 @@ SYSTEM_VIEWS: Final = {
 
 
 _KINDS: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
-#: Parts of a statement that read. Others, such as `WITH gone AS (DELETE …)`, are refused, also kinds unknown so far.
+#: Parts of a statement that read. Others, such as `WITH deleted AS (DELETE …)`, are refused, also kinds unknown so far.
 _NODES: Final = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _NODE: Final = re.compile(r"\w+_NODE")
 #: The part before the statement that EXPLAIN explains.
@@ -173,6 +173,8 @@ def check_statement(
     con: DuckDBPyConnection, sql: str, *, hidden: AbstractSet[str] = frozenset(), folder: Path | None = None
 ) -> duckdb.Statement:
     """Return the one statement in a text, if it is a SELECT, or an EXPLAIN of one, that uses only allowed names.
+
+    The names are read from DuckDB's own parse of the statement, so quotes, comments and spelling hide nothing.
 
     Args:
         con: a connection to the store.
@@ -243,7 +245,7 @@ def _require_allowed(used: Used, relations: AbstractSet[str], hidden: AbstractSe
     if used.kind == "relation":
         _require_relation(used, relations, hidden, folder)
     elif name not in (VALUES if used.kind == "value" else TABLES):
-        raise QueryError(f"function {used.name} is not allowed: queries may call what computes, and nothing else")
+        raise QueryError(f"function {used.name} is not allowed: queries may only call functions that compute values")
     elif name in PARQUET_READERS and not _in_folder(used.paths, folder):
         raise _no_file(folder)
 
@@ -419,7 +421,12 @@ class Request:
 
 
 def main() -> NoReturn:
-    """Answer the request on standard input and exit. Nothing needs cleaning up, because nothing was changed."""
+    """Answer the request on standard input and exit. Nothing needs cleaning up, because nothing was changed.
+
+    `user_queries` starts this process with one line of JSON on standard input, a `Request`. The answer, one JSON
+    object, is written to standard output, which is a file. Exit code 0: the answer is complete. `REFUSED`: standard
+    error contains the message for the user.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     payload = orjson.loads(sys.stdin.buffer.readline())
     request = Request(**{**payload, "limits": QueryLimits(**payload["limits"])})

@@ -15,23 +15,21 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 import orjson
 
 from otel_agentic.errors import QueryError
+from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.queries.sql import OUT_OF_MEMORY, REFUSED, QueryLimits, Request
-from otel_agentic.store.selection import DEFAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from otel_agentic.config import StoreSettings
 
 #: How often a running query is checked, seconds.
@@ -87,12 +85,8 @@ class UserQueries:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: set[_Process] = set()
-
-    def __len__(self) -> int:
-        """Return the number of running queries."""
-        with self._lock:
-            return len(self._running)
+        #: The processes of the queries that run now.
+        self.running: set[_Process] = set()
 
     def run(
         self,
@@ -153,19 +147,19 @@ class UserQueries:
             why: the message for the clients.
         """
         with self._lock:
-            for process in self._running:
+            for process in self.running:
                 process.end(why)
-            return len(self._running)
+            return len(self.running)
 
     @contextmanager
     def _counted(self, process: _Process) -> Iterator[None]:
         with self._lock:
-            self._running.add(process)
+            self.running.add(process)
         try:
             yield
         finally:
             with self._lock:
-                self._running.discard(process)
+                self.running.discard(process)
 
 
 def limits_of(settings: StoreSettings) -> QueryLimits:

@@ -5,43 +5,27 @@ The formats of other tools are loaded when a name is first used: reading native 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from otel_agentic.lazy_imports import lazy_imports
 
 if TYPE_CHECKING:
-    from otel_agentic.truth.formats.base import Document, Format, Loss, native_lines
-    from otel_agentic.truth.formats.files import (
-        FORMATS,
-        Written,
-        WrittenRows,
-        read_document,
-        read_rows,
-        write_document,
-        write_rows,
-    )
+    from otel_agentic.truth.formats.base import Document as Document
+    from otel_agentic.truth.formats.base import Format as Format
+    from otel_agentic.truth.formats.base import Loss as Loss
+    from otel_agentic.truth.formats.base import native_lines as native_lines
+    from otel_agentic.truth.formats.files import FORMATS as FORMATS
+    from otel_agentic.truth.formats.files import Written as Written
+    from otel_agentic.truth.formats.files import WrittenRows as WrittenRows
+    from otel_agentic.truth.formats.files import read_document as read_document
+    from otel_agentic.truth.formats.files import read_rows as read_rows
+    from otel_agentic.truth.formats.files import write_document as write_document
+    from otel_agentic.truth.formats.files import write_rows as write_rows
 
-__all__ = [
-    "FORMATS",
-    "Document",
-    "Format",
-    "Loss",
-    "Written",
-    "WrittenRows",
-    "native_lines",
-    "read_document",
-    "read_rows",
-    "write_document",
-    "write_rows",
-]
-
-_MODULES = {
-    **dict.fromkeys(("Document", "Format", "Loss", "native_lines"), "otel_agentic.truth.formats.base"),
-    **dict.fromkeys(("FORMATS", "read_document", "read_rows"), "otel_agentic.truth.formats.files"),
-    **dict.fromkeys(("Written", "WrittenRows", "write_document", "write_rows"), "otel_agentic.truth.formats.files"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+__all__, __getattr__ = lazy_imports(
+    __name__,
+    {
+        "base": "Document Format Loss native_lines",
+        "files": "FORMATS Written WrittenRows read_document read_rows write_document write_rows",
+    },
+)

@@ -7,6 +7,7 @@ current one. ADK compares calls in their exact order.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -19,19 +20,15 @@ from otel_agentic.truth.formats.foreign import (
     Listed,
     Record,
     Silent,
-    call_reasons,
     first_of,
     literal_arguments,
     required_calls,
     tools_of_turn,
 )
-from otel_agentic.truth.formats.located import Item
+from otel_agentic.truth.formats.located import Item, Path
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from otel_agentic.truth.formats.located import Path
     from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
 
 
@@ -170,15 +167,6 @@ class Adk(Format):
     """ADK eval sets."""
 
     name = "adk"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "": "an eval case has no field for it",
-        "goal": "an eval case has a plan of the conversation only if it contains nothing but the first query",
-        "tools": "ADK expects calls of an invocation, not of the conversation",
-        "expected_state": "an empty final state means no expectation",
-        "turns.answer": "an invocation has one final response: the first accepted answer",
-        "turns.tools": "calls expected of the conversation become calls expected of its only turn",
-        **call_reasons("turns.tools", order="ADK compares the exact order"),
-    }
 
     def fits(self, record: Mapping[str, Any]) -> bool:
         """Return whether a record is an eval case, an older one, or a bare turn."""

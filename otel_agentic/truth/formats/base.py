@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from importlib.resources import files
+from typing import Any, ClassVar, Final
 
 from pydantic import ValidationError
 
-from otel_agentic.conversations.model import ConversationId
+from otel_agentic.conversations.model import Conversation, ConversationId
 from otel_agentic.errors import CaseError
-from otel_agentic.truth.formats.located import Item, Parsed, Problem, located
+from otel_agentic.truth.formats.located import Item, Parsed, Problem, Unit, located
 from otel_agentic.truth.model import Case, describe, found_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from otel_agentic.conversations.model import Conversation
-    from otel_agentic.truth.formats.located import Unit
 
 #: Maximum number of problems reported for one file, followed by the number of further ones.
 _MAX_PROBLEMS: int = 1000
@@ -74,10 +71,9 @@ class Reading:
 
 
 class Format(ABC):
-    """A format of records. `reasons` explain why fields cannot be represented, by path; the longest matching path counts."""
+    """A format of records."""
 
     name: ClassVar[str]
-    reasons: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def fits(self, record: Mapping[str, Any]) -> bool:
@@ -299,57 +295,12 @@ class Yaml(Native):
         return write_yaml([record_of(case) for case in cases])
 
 
-#: Descriptions of the fields of the models.
-FIELDS: Final = {
-    "Case": {
-        "case_id": "name of the case; occurs once in a dataset",
-        "dataset": "dataset of the case; by default named after the file",
-        "tags": "words to group cases by, such as capability, regression, production",
-        "agent": "name or glob of the agents that the case is for; by default all",
-        "turns": "expectations of each turn, in order",
-        "tools": "calls expected in the conversation, in any turn",
-        "outputs": "texts and numbers that must occur in some answer; numbers compare by value",
-        "effects": "whether a tool reads or writes, by name or glob; the most specific pattern wins, otherwise write",
-        "goal": "the goal of the user",
-        "expected_state": "fields that the end state must have",
-        "plan": "tools of a good plan, in order",
-        "minimum_steps": "minimum number of calls for the task",
-        "verdict": "fixed label: pass, fail, or a reward, which passes at a threshold",
-        "answer_threshold": "answer score at which a turn passes; overrides the setting",
-        "tool_threshold": "tool score at which tools are correct; overrides the setting",
-        "tool_weights": "weights of the tool dimensions; overrides the setting; dimensions without a weight weigh 0",
-        "reviewed": "false for a draft created from an agent's actions: no conversation passes or fails by it",
-        "promoted_from": "conversations that the draft was created from",
-        "notes": "notes for people",
-    },
-    "CaseTurn": {
-        "query": "query of the user; conversations are matched by it",
-        "answer": "expected answer, or a list of accepted answers, the best of which counts; without it the answer is not judged",
-        "tools": "calls expected in this turn; without it they are not judged",
-        "reference_topics": "topics that the agent may talk about",
-        "not_answer": "a text that the answer must not contain",
-    },
-    "ToolExpectation": {
-        "calls": "expected calls; an empty list expects none beyond what extra_calls allows",
-        "order": "whether their order matters: any, relative to one another, or exact",
-        "extra_calls": "rule for other calls; one rule, or one per effect",
-        "forbidden": "names or globs of tools that must not be called",
-        "alternatives": "other correct ways, the best of which counts",
-    },
-    "ExpectedCall": {
-        "tool_name": "name of the tool",
-        "parameters": "expected arguments",
-        "step": "calls with equal steps belong together; by default the position in the list",
-        "required": "false for an optional call",
-        "match": "how a parameter is compared; exact by default",
-        "ignore_extra_parameters": "whether arguments beyond the expected ones are ignored",
-    },
-    "MatchRule": {
-        "mode": "how to compare; the value, pattern, list of choices or schema is the parameter's expected value",
-        "tolerance": "maximum absolute difference of numbers",
-    },
-}
 _ID: Final = "urn:otel-agentic:case:1"
+
+
+def field_descriptions() -> dict[str, dict[str, str]]:
+    """Return the descriptions of the fields, by model."""
+    return tomllib.loads(files(__package__).joinpath("case_fields.toml").read_text("utf-8"))
 
 
 def case_schema() -> dict[str, Any]:
@@ -360,13 +311,14 @@ def case_schema() -> dict[str, Any]:
 
     Ref: JSON Schema, draft 2020-12.
     """
+    descriptions = field_descriptions()
     case = Case.model_json_schema()
     records = {"Case": case, **case.pop("$defs")}
     for name, record in records.items():
         record.pop("title", None)
         for field_name, value in record["properties"].items():
             value.pop("title", None)
-            value["description"] = FIELDS[name][field_name]
+            value["description"] = descriptions[name][field_name]
     _refine(records)
     listed = {"type": "array", "items": {"$ref": "#/$defs/Case"}}
     wrapped = {

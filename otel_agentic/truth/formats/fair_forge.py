@@ -6,7 +6,8 @@ A dataset is a session (`session_id`) of one assistant; sessions with equal expe
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -18,7 +19,6 @@ from otel_agentic.truth.formats.foreign import (
     Record,
     Silent,
     TextOrNumber,
-    call_reasons,
     literal_arguments,
     recorded_call,
     recorded_conversation,
@@ -29,8 +29,6 @@ from otel_agentic.truth.formats.foreign import (
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from otel_agentic.conversations.model import Conversation, ToolCall
     from otel_agentic.truth.formats.located import Item
     from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
@@ -86,16 +84,6 @@ class FairForge(Format):
     """Fair Forge datasets, as one JSON list."""
 
     name = "fair-forge"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "": "Fair Forge has no field for it",
-        "tools": "Fair Forge expects calls of a turn, not of the conversation",
-        "turns.answer": "a turn has one ground_truth_assistant: the first accepted answer",
-        "turns.tools": "calls expected of the conversation become calls expected of its only turn",
-        "agent": "an assistant_id names one recording, not the agents that a case is for",
-        **call_reasons(
-            "turns.tools", order="Fair Forge states only whether the sequence matters, read as any or relative"
-        ),
-    }
 
     def fits(self, record: Mapping[str, Any]) -> bool:
         """Return whether a record is a session with its turns."""

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_agentic.conversations.model import ConversationId
+from otel_agentic.conversations.model import Conversation, ConversationId
 from otel_agentic.errors import CaseError, UsageError
 from otel_agentic.truth.formats.adk import Adk
 from otel_agentic.truth.formats.base import Document, Format, Loss, Native, Yaml, first_problems, problem_text
 from otel_agentic.truth.formats.fair_forge import FairForge
-from otel_agentic.truth.formats.located import LINES, Parsed, Problem, line_starts, parse_json
+from otel_agentic.truth.formats.located import LINES, Parsed, Path, Problem, line_starts, parse_json
 from otel_agentic.truth.formats.outcome import Outcome
 from otel_agentic.truth.formats.ragas import Ragas
 from otel_agentic.truth.formats.table import COLUMNS, Csv, Parquet, flat_records, flat_rows, parse_csv, row_records
 from otel_agentic.truth.formats.tau_bench import TauBench
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
-
-    from otel_agentic.conversations.model import Conversation
-    from otel_agentic.truth.formats.located import Path
     from otel_agentic.truth.model import Case
 
 _NATIVE: Final = Native()
@@ -132,8 +131,9 @@ def _fitting(parsed: Parsed, name: str) -> Format | Document:
 _HOLDERS: Final = frozenset({"turns", "tools", "calls"})
 
 
-def losses_of(cases: Sequence[Case], back: Document, reasons: Mapping[str, str]) -> Iterator[Loss]:
+def losses_of(cases: Sequence[Case], back: Document, format_name: str) -> Iterator[Loss]:
     """Yield the fields that differ between cases and their file read again, in the order of the cases."""
+    reasons = loss_reasons(format_name)
     read_again = {case.key: case for case in back.cases}
     for case in cases:
         right = read_again.get(case.key)
@@ -179,6 +179,14 @@ def _same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
+def loss_reasons(format_name: str) -> Mapping[str, str]:
+    """Return the reasons why a format cannot represent a field, by path."""
+    tables = tomllib.loads(files(__package__).joinpath("losses.toml").read_text("utf-8"))
+    reasons: dict[str, str] = tables.get(format_name, {})
+    at = reasons.pop("calls_at", None)
+    return reasons if at is None else {f"{at}.{path}": reason for path, reason in tables["calls"].items()} | reasons
+
+
 def _reason(path: Path, reasons: Mapping[str, str]) -> str:
     """Return the reason why a field is lost: that of the longest matching path."""
     names = [str(part) for part in path if not isinstance(part, int)]
@@ -208,17 +216,16 @@ def write_document(cases: Sequence[Case], format_name: str) -> Written:
     Raises:
         KeyError: the format is unknown.
     """
-    chosen = FORMATS[format_name]
-    text = chosen.document(cases)
+    text = FORMATS[format_name].document(cases)
     back = read_document("", text, format_name)
-    return Written(text=text, losses=tuple(losses_of(cases, back, chosen.reasons)))
+    return Written(text=text, losses=tuple(losses_of(cases, back, format_name)))
 
 
 def write_rows(cases: Sequence[Case]) -> WrittenRows:
     """Return cases as rows of the flat layout, for Parquet."""
     rows = tuple(flat_rows(cases))
     back = read_rows("", COLUMNS, list(enumerate(rows, start=1)), "parquet")
-    return WrittenRows(rows=rows, losses=tuple(losses_of(cases, back, FORMATS["parquet"].reasons)))
+    return WrittenRows(rows=rows, losses=tuple(losses_of(cases, back, Csv.name)))
 
 
 _RAGAS: Final = Ragas()

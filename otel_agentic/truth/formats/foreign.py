@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -14,12 +15,7 @@ from otel_agentic.config.patterns import OwnPattern, own_pattern
 from otel_agentic.conversations.calls import error_in
 from otel_agentic.conversations.model import Conversation, ConversationId, ToolCall, Turn
 from otel_agentic.truth.formats.located import faults, parse_value
-from otel_agentic.truth.model import Name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, ToolExpectation
+from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, Name, ToolExpectation
 
 #: Values that count as absent: omitting them loses nothing.
 NOTHING: tuple[Any, ...] = (None, "", [], {})
@@ -128,26 +124,6 @@ def tools_of_turn(case: Case, turn: CaseTurn) -> ToolExpectation | None:
 def literal_arguments(call: ExpectedCall) -> dict[str, Any]:
     """Return the parameters whose expected value may be passed as an argument."""
     return {key: value for key, value in call.parameters.items() if call.rules[key].mode in _LITERAL_MODES}
-
-
-#: Reasons why fields of an expectation are lost in formats that list calls with arguments.
-_REASONS: Final = {
-    "calls": "only required calls can be listed there",
-    "calls.match": "arguments are compared exactly there",
-    "calls.parameters": "a pattern or a choice is not an argument, so the parameter is omitted",
-    "calls.required": "whether a call is required follows from its name there",
-    "calls.ignore_extra_parameters": "extra arguments cannot be ignored there",
-    "calls.step": "calls have no steps there, only an order",
-    "order": "the order cannot be chosen there",
-    "extra_calls": "rules for extra calls cannot be expressed there",
-    "forbidden": "forbidden tools cannot be expressed there",
-    "alternatives": "alternatives cannot be expressed there",
-}
-
-
-def call_reasons(prefix: str, **others: str) -> dict[str, str]:
-    """Return the reasons why fields of the expectation at `prefix` are lost; `others` override the defaults."""
-    return {f"{prefix}.{name}": reason for name, reason in {**_REASONS, **others}.items()}
 
 
 def recorded_call(

@@ -10,14 +10,12 @@ import json
 import math
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal
 
 #: The path from a record to one of its fields: keys and indices, such as `("turns", 0, "query")`.
 Path = tuple[str | int, ...]
@@ -62,6 +60,11 @@ class Parsed:
     unit: Unit = "line"
 
 
+def same_line(line: int, _: Path) -> int:
+    """Return the line of a record that is on a single line, for any of its fields."""
+    return line
+
+
 class Faulty:
     """A placeholder for an invalid value; `reason` is a sentence."""
 
@@ -83,6 +86,20 @@ def dotted(path: Path) -> str:
 def located(path: Path, reason: str) -> str:
     """Return the message of a problem with a field, or with the record itself if the path is empty."""
     return f"{dotted(path)}: {reason}" if path else reason
+
+
+def column_problems(header: Sequence[str], columns: Container[str], allowed: str) -> Iterator[str]:
+    """Yield the problems of the columns of a table: unknown ones, and those that occur twice.
+
+    Args:
+        header: the names in the file.
+        columns: the known names.
+        allowed: the known names as text.
+    """
+    for column in sorted({column for column in header if column not in columns}):
+        yield f"{column or 'a column without a name'}: unknown column; allowed: {allowed}"
+    for column in sorted({column for column in header if header.count(column) > 1}):
+        yield f"{column}: duplicate column; keep one"
 
 
 def duplicate(key: str) -> Faulty:
@@ -282,7 +299,7 @@ def parse_lines(text: str) -> Parsed:
         invalid = [Problem(line=number, text=located(path, reason)) for path, reason in faults(value)]
         problems += invalid
         if not invalid:
-            items.append(Item(value=value, line_of=partial(_same, number)))
+            items.append(Item(value=value, line_of=partial(same_line, number)))
     return Parsed(items=tuple(items), problems=tuple(problems))
 
 
@@ -409,10 +426,6 @@ class _Document:
 
     def _report(self, offset: int, text: str) -> None:
         self._problems.append(Problem(line=self._starts.line(offset), text=text))
-
-
-def _same(number: int, _: Path) -> int:
-    return number
 
 
 def _filled_lines(text: str) -> Iterator[str]:

@@ -7,7 +7,8 @@ are ignored.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AliasChoices, Discriminator, Field, Tag, model_validator
 
@@ -19,7 +20,6 @@ from otel_agentic.truth.formats.foreign import (
     Listed,
     Record,
     TextOrNumber,
-    call_reasons,
     calls_of_conversation,
     first_of,
     literal_arguments,
@@ -27,8 +27,6 @@ from otel_agentic.truth.formats.foreign import (
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from otel_agentic.truth.formats.located import Item
     from otel_agentic.truth.model import Case, ExpectedCall
 
@@ -133,17 +131,6 @@ class Outcome(Format):
     """Outcome-style evaluation cases, as one JSON list."""
 
     name = "outcome"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "": "an outcome-style case has no field for it",
-        "turns": "an outcome-style case has one task",
-        "turns.tools": "an outcome-style case expects calls of the conversation, not of a turn",
-        "tools": "calls expected of turns become calls expected of the conversation",
-        **call_reasons(
-            "tools",
-            order="an outcome does not depend on the order, read as any",
-            extra_calls="an outcome does not depend on what else is called, read as allow",
-        ),
-    }
 
     def fits(self, record: Mapping[str, Any]) -> bool:
         """Return whether a record has an expected outcome."""

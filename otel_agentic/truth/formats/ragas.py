@@ -7,8 +7,9 @@ topics belong to the conversation as a whole.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
@@ -19,7 +20,6 @@ from otel_agentic.truth.formats.foreign import (
     Message,
     Record,
     TextOrNumber,
-    call_reasons,
     calls_of_conversation,
     literal_arguments,
     recorded_call,
@@ -27,17 +27,11 @@ from otel_agentic.truth.formats.foreign import (
     recorded_turn,
     turns_of,
 )
-from otel_agentic.truth.model import (
-    Name,
-    found_text,
-)
+from otel_agentic.truth.model import Case, Name, found_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from otel_agentic.conversations.model import Conversation, Turn
     from otel_agentic.truth.formats.located import Item
-    from otel_agentic.truth.model import Case
 
 
 def _form(value: Any) -> str:
@@ -71,16 +65,6 @@ class Ragas(Format):
     """RAGAS and NeMo Evaluator rows, as JSON lines."""
 
     name = "ragas"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "": "RAGAS has no field for it",
-        "goal": "the only reference holds the answer",
-        "turns.answer": "the only reference is the first accepted answer of a question, or the outcome of a conversation",
-        "turns.tools": "RAGAS expects calls of the conversation, not of a turn",
-        "tools": "calls expected of turns become calls expected of the conversation",
-        "turns.query": "a question without text is no question",
-        "turns.reference_topics": "RAGAS has topics of the conversation, so all turns must have the same",
-        **call_reasons("tools", order="RAGAS lists calls in their order, read as relative"),
-    }
 
     def fits(self, record: Mapping[str, Any]) -> bool:
         """Return whether a record has a user input."""

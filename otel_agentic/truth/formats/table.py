@@ -12,22 +12,31 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
 from otel_agentic.errors import UsageError
 from otel_agentic.truth.formats.base import Native, record_of
-from otel_agentic.truth.formats.located import Faulty, Item, Parsed, Path, Problem, faults, located, parse_value
+from otel_agentic.truth.formats.located import (
+    Faulty,
+    Item,
+    Parsed,
+    Path,
+    Problem,
+    Unit,
+    column_problems,
+    faults,
+    located,
+    parse_value,
+    same_line,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from otel_agentic.truth.formats.located import Unit
     from otel_agentic.truth.model import Case
 
 Kind = Literal["text", "answers", "texts", "values", "json", "number", "flag", "verdict"]
@@ -181,7 +190,9 @@ _NESTED: Final = ("{", "[")
 
 def flat_records(header: Sequence[str], rows: Sequence[Row], unit: Unit, header_line: int) -> Parsed:
     """Return the cases of a table in the flat layout, as records, in the order of their first rows."""
-    problems = [Problem(line=header_line, text=problem) for problem in _header_problems(header)]
+    problems = [
+        Problem(line=header_line, text=problem) for problem in column_problems(header, COLUMNS, ", ".join(COLUMNS))
+    ]
     if problems:
         return Parsed(items=(), problems=tuple(problems), unit=unit)
     drafts: dict[tuple[str, str], _Draft] = {}
@@ -211,7 +222,7 @@ def row_records(rows: Sequence[Row], unit: Unit) -> Parsed:
         bad = [Problem(line=line, text=located(path, why)) for path, why in faults(value)]
         problems += bad
         if value and not bad:
-            items.append(Item(value=value, line_of=partial(_same, line)))
+            items.append(Item(value=value, line_of=partial(same_line, line)))
     return Parsed(items=tuple(items), problems=tuple(problems), unit=unit)
 
 
@@ -280,14 +291,6 @@ def _column_of(path: Path) -> Path:
     return path
 
 
-def _header_problems(header: Sequence[str]) -> Iterator[str]:
-    allowed = ", ".join(COLUMNS)
-    for column in sorted({column for column in header if column not in COLUMNS}):
-        yield f"{column or 'a column without a name'}: unknown column; allowed: {allowed}"
-    for column in sorted({column for column in header if list(header).count(column) > 1}):
-        yield f"{column}: duplicate column; keep one"
-
-
 def _loose(cell: Any) -> Any:
     nested = isinstance(cell, str) and cell.lstrip().startswith(_NESTED)
     value = cell_value("json", cell) if nested else cell_value("text", cell)
@@ -302,10 +305,6 @@ def _literal(cell: str) -> Any:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return cell_value("text", cell)
     return cell_value("json", value)
-
-
-def _same(line: int, _: Path) -> int:
-    return line
 
 
 #: Separators to try if the first line has no comma: spreadsheets of some countries, and pasted tables.
@@ -376,14 +375,10 @@ def _read(text: str) -> tuple[list[str], list[Row], list[Problem]]:
     return header, rows, problems
 
 
-_BLANK: Final = "a cell cannot hold a NUL character, nor a text without a visible one"
-
-
 class Csv(Native):
     """Cases as CSV."""
 
     name = "csv"
-    reasons: ClassVar[Mapping[str, str]] = {"": _BLANK}
 
     def document(self, cases: Sequence[Case]) -> str:
         """Return the cases as CSV."""

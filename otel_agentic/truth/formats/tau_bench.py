@@ -7,6 +7,7 @@ distinguished by the name of the tool. Tasks of tau2-bench are read as well.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -18,15 +19,12 @@ from otel_agentic.truth.formats.foreign import (
     Id,
     Listed,
     Record,
-    call_reasons,
     calls_of_conversation,
     literal_arguments,
 )
 from otel_agentic.truth.model import Name  # noqa: TC001 — pydantic reads it at run time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from otel_agentic.truth.formats.located import Item
     from otel_agentic.truth.model import Case
 
@@ -102,20 +100,6 @@ class TauBench(Format):
     """tau-bench tasks, as one JSON list."""
 
     name = "tau-bench"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "": "a tau-bench task has no field for it",
-        "goal": "a task without an instruction has an empty one",
-        "turns": "the simulated user has an instruction, not fixed queries; answers are not compared",
-        "tools": "a task expects an end state: that of the calls expected of turns, or that nothing is written",
-        "effects": "tau-bench infers from the name of a tool whether it reads",
-        "outputs": "outputs are texts there",
-        **call_reasons(
-            "tools",
-            calls="an optional call that writes would be required there",
-            order="only the end state counts, read as any",
-            extra_calls="only the end state counts, read as: reading is allowed, writing is forbidden",
-        ),
-    }
 
     def fits(self, record: Mapping[str, Any]) -> bool:
         """Return whether a record is a task of either benchmark."""

@@ -1,9 +1,10 @@
-"""Receivers that say the same to everybody, over real sockets."""
+"""Receivers that give the same answer to every request, over real sockets."""
 
 from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     Reply = Callable[[bytes], bytes | None]
 
 

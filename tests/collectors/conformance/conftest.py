@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from collectors.conformance import Receiver, Target
-from tests.pipeline.running import OPEN, live_settings, running
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.live.running_collector import OPEN, live_settings, running
 
 TOKEN = "s3cret-token-of-the-tests"  # noqa: S105 — made up for the tests
 MAX_BYTES = 8 * 1024 * 1024

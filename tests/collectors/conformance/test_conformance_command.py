@@ -6,28 +6,23 @@ import json
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner, Result
 from inline_snapshot import snapshot
 
-from collectors.conformance import CHECKS, select
+from collectors.conformance import CHECKS, Target, select
 from collectors.conformance._run import command
 from otel_agentic.errors import UsageError
 from tests.collectors.conformance.canned import answering, answering_grpc, http
 from tests.collectors.conformance.conftest import TOKEN
 from tests.snapshots import opening, raises
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from collectors.conformance import Target
-
 
 @pytest.fixture
-def wrong() -> Iterator[str]:
+def faulty_receiver() -> Iterator[str]:
     """A receiver that answers 200 and nothing else."""
     with answering(lambda _head: http("200 OK")) as url:
         yield url
@@ -43,8 +38,8 @@ def test_a_receiver_that_passes_ends_with_0(target: Target) -> None:
     assert done.stdout.splitlines()[-1] == "8 passed, 0 failed, 0 skipped"
 
 
-def test_a_failure_ends_with_1_and_says_what_to_do(wrong: str) -> None:
-    done = run(wrong, "--only", "http.gzip.truncated", "--only", "http.protobuf.accepted")
+def test_a_failure_ends_with_1_and_says_what_to_do(faulty_receiver: str) -> None:
+    done = run(faulty_receiver, "--only", "http.gzip.truncated", "--only", "http.protobuf.accepted")
     assert done.exit_code == 1
     assert done.stdout.split("\n\n")[1].splitlines() == snapshot(
         [
@@ -59,25 +54,25 @@ def test_a_failure_ends_with_1_and_says_what_to_do(wrong: str) -> None:
     assert done.stdout.splitlines()[-1] == snapshot("1 passed, 1 failed (1 MUST), 0 skipped")
 
 
-def test_what_fails_below_the_wanted_severity_ends_with_0(wrong: str) -> None:
-    assert run(wrong, "--only", "http.gzip.trailing", "--fail-on", "should").exit_code == 0
-    assert run(wrong, "--only", "http.gzip.trailing", "--fail-on", "guard").exit_code == 1
+def test_what_fails_below_the_wanted_severity_ends_with_0(faulty_receiver: str) -> None:
+    assert run(faulty_receiver, "--only", "http.gzip.trailing", "--fail-on", "should").exit_code == 0
+    assert run(faulty_receiver, "--only", "http.gzip.trailing", "--fail-on", "guard").exit_code == 1
 
 
-def test_json_tells_each_check(wrong: str) -> None:
-    done = run(wrong, "--only", "http.gzip.t*", "--only", "grpc.gzip.bomb", "--format", "json")
-    told = json.loads(done.stdout)
-    assert told["summary"] == {"passed": 0, "failed": 2, "skipped": 1}
-    first = told["checks"][0]
+def test_json_tells_each_check(faulty_receiver: str) -> None:
+    done = run(faulty_receiver, "--only", "http.gzip.t*", "--only", "grpc.gzip.bomb", "--format", "json")
+    payload = json.loads(done.stdout)
+    assert payload["summary"] == {"passed": 0, "failed": 2, "skipped": 1}
+    first = payload["checks"][0]
     assert set(first) == {
         *("id", "severity", "holds", "spec", "fix", "result", "reason", "sent", "got", "expected", "duration_s")
     }
     assert (first["id"], first["result"], first["expected"]) == ("http.gzip.truncated", "fail", "HTTP 400")
-    assert (told["checks"][2]["result"], told["checks"][2]["sent"]) == ("skip", None)
+    assert (payload["checks"][2]["result"], payload["checks"][2]["sent"]) == ("skip", None)
 
 
-def test_junit_is_read_by_others(wrong: str) -> None:
-    done = run(wrong, "--only", "http.gzip.t*", "--only", "grpc.gzip.bomb", "--format", "junit")
+def test_junit_is_read_by_others(faulty_receiver: str) -> None:
+    done = run(faulty_receiver, "--only", "http.gzip.t*", "--only", "grpc.gzip.bomb", "--format", "junit")
     suite = ET.fromstring(done.stdout.encode())  # noqa: S314 — made by ourselves
     assert suite.attrib == {"name": "otlp-conformance", "tests": "3", "failures": "2", "skipped": "1"}
     assert [case.get("name") for case in suite] == ["truncated", "trailing", "bomb"]
@@ -86,7 +81,7 @@ def test_junit_is_read_by_others(wrong: str) -> None:
 
 def test_the_list_needs_no_receiver() -> None:
     listed = json.loads(run("--list", "--format", "json").stdout)
-    assert [check.id for check in CHECKS] == [each["id"] for each in listed]
+    assert [check.id for check in CHECKS] == [item["id"] for item in listed]
     table = run("--list", "--only", "http.slow.*").stdout
     assert [line.split()[0] for line in table.splitlines()] == [
         "check",
@@ -97,7 +92,7 @@ def test_the_list_needs_no_receiver() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         ((), 2, "missing receiver: pass its URL"),
         (("localhost:4318",), 2, "expected http://host:port"),
@@ -110,11 +105,11 @@ def test_the_list_needs_no_receiver() -> None:
     ],
 )
 def test_what_cannot_be_checked_is_one_line_with_the_right_exit_code(
-    arguments: tuple[str, ...], code: int, told: str
+    arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     done = run(*arguments)
     assert (code, "") == (done.exit_code, done.stdout)
-    assert told in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -160,7 +155,7 @@ def test_headers_are_sent_with_each_request() -> None:
             "http.chunked.accepted",
         )
     requests = [head for head in heads if head.startswith(b"post ")]  # the others are ends of chunked bodies
-    assert len(requests) == 3  # the first looks whether anybody answers
+    assert len(requests) == 3  # the first checks that a process answers
     for head in requests:
         assert head.startswith(b"post /base/v1/traces http/1.1\r\n")
         assert b"\r\nx-tenant: a=b" in head

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from collectors.conformance import CHECKS, run_check
-
-if TYPE_CHECKING:
-    from collectors.conformance import Check, Receiver
+from collectors.conformance import CHECKS, Check, Receiver, run_check
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)

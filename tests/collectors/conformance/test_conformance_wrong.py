@@ -1,10 +1,11 @@
-"""Receivers that are wrong on purpose: the checks that are about it fail, and say why."""
+"""Receivers that are wrong on purpose: the checks of that fault fail, with the reason."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]  # grpcio ships no types
 import pytest
@@ -12,15 +13,10 @@ from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untype
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # ships no py.typed
 from inline_snapshot import snapshot
 
-from collectors.conformance import CHECKS, Fault, Outcome, Receiver, Target, run, select
+from collectors.conformance import CHECKS, Check, Fault, Outcome, Receiver, Target, run, select
 from collectors.conformance._receiver import Clients
 from tests.collectors.conformance.canned import answering, answering_grpc, http
 from tests.snapshots import passage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from collectors.conformance import Check
 
 TOKEN = "s3cret"  # noqa: S105 — made up for the tests
 #: The canned receivers look at no token, so that the checks of tokens fail too.
@@ -28,7 +24,7 @@ QUICK: dict[str, Any] = {"token": TOKEN, "timeout_s": 20, "patience_s": 0.1, "ma
 
 
 def outcomes(*globs: str, url: str | None = None, grpc_address: str | None = None, **more: Any) -> dict[str, Outcome]:
-    """Return what came of the checks that the globs name, by id."""
+    """Return the outcomes of the checks that the globs select, by id."""
     with Receiver(Target(url=url, grpc=grpc_address, **{**QUICK, **more})) as receiver:
         return {outcome.check.id: outcome for outcome in run(receiver, select(CHECKS, only=globs))}
 
@@ -37,21 +33,21 @@ def of_transport(transport: str) -> set[str]:
     return {check.id for check in CHECKS if check.transport == transport}
 
 
-def results(found: dict[str, Outcome], result: str) -> set[str]:
-    return {name for name, outcome in found.items() if outcome.result == result}
+def results(outcomes_by_id: dict[str, Outcome], result: str) -> set[str]:
+    return {name for name, outcome in outcomes_by_id.items() if outcome.result == result}
 
 
 def test_no_http_check_passes_where_all_is_answered_500() -> None:
     with answering(lambda _head: http("500 Internal Server Error", "text/plain", b"oops")) as url:
-        found = outcomes("http.*", url=url, timeout_s=2)
-    assert results(found, "fail") == of_transport("http")
-    assert passage(found["http.protobuf.accepted"].reason) == snapshot("HTTP 500, text/plain, 'oops'")
+        outcomes_by_id = outcomes("http.*", url=url, timeout_s=2)
+    assert results(outcomes_by_id, "fail") == of_transport("http")
+    assert passage(outcomes_by_id["http.protobuf.accepted"].reason) == snapshot("HTTP 500, text/plain, 'oops'")
 
 
 def test_every_check_of_a_refusal_fails_where_all_is_answered_200() -> None:
     with answering(lambda _head: http("200 OK")) as url:
-        found = outcomes("http.*", url=url, timeout_s=2)
-    assert results(found, "fail") >= {
+        outcomes_by_id = outcomes("http.*", url=url, timeout_s=2)
+    assert results(outcomes_by_id, "fail") >= {
         *(f"http.gzip.{name}" for name in ("bomb", "multi_member", "not_gzip", "trailing", "truncated")),
         *(f"http.json.{name}" for name in ("truncated", "not_object", "wrong_shape", "not_utf8", "ids_base64")),
         *(
@@ -67,31 +63,33 @@ def test_every_check_of_a_refusal_fails_where_all_is_answered_200() -> None:
         *("http.json.type", "http.json.body", "http.head.length", "http.head.huge", "http.head.garbage"),
         *("http.head.two_lengths", "http.chunked.broken", "http.partial.json"),
     }
-    assert "http.protobuf.accepted" in results(found, "pass")
+    assert "http.protobuf.accepted" in results(outcomes_by_id, "pass")
 
 
-def test_a_receiver_that_hangs_up_is_told_of_as_such() -> None:
+def test_a_receiver_that_hangs_up_is_reported_as_such() -> None:
     with answering(lambda _head: None) as url:
-        found = outcomes("http.*.accepted", "http.connection.*", url=url)
-    assert results(found, "pass") == set()
-    assert passage(found["http.chunked.accepted"].reason) == snapshot("closed the connection without an answer")
+        outcomes_by_id = outcomes("http.*.accepted", "http.connection.*", url=url)
+    assert results(outcomes_by_id, "pass") == set()
+    assert passage(outcomes_by_id["http.chunked.accepted"].reason) == snapshot(
+        "closed the connection without an answer"
+    )
 
 
-def test_a_receiver_that_never_answers_is_told_of_as_such() -> None:
+def test_a_receiver_that_never_answers_is_reported_as_such() -> None:
     with answering(lambda _head: b"") as url:
-        found = outcomes(
+        outcomes_by_id = outcomes(
             "http.protobuf.*", "http.connection.reused", "http.expect.continue", "http.slow.*", url=url, timeout_s=0.5
         )
-    assert results(found, "fail") == set(found)
-    assert "no answer within 0.5 s" in found["http.protobuf.accepted"].reason
-    assert "still waiting after 0.5 s" in found["http.slow.head"].reason
+    assert results(outcomes_by_id, "fail") == set(outcomes_by_id)
+    assert "no answer within 0.5 s" in outcomes_by_id["http.protobuf.accepted"].reason
+    assert "still waiting after 0.5 s" in outcomes_by_id["http.slow.head"].reason
 
 
-def test_an_answer_that_does_not_end_is_told_of_as_such() -> None:
+def test_an_answer_that_does_not_end_is_reported_as_such() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100000000\r\n\r\n"
     with answering(lambda _head: head + b"x" * 2_000_000) as url:
-        found = outcomes("http.protobuf.accepted", url=url)
-    assert passage(found["http.protobuf.accepted"].reason) == snapshot("got an answer that does not end")
+        outcomes_by_id = outcomes("http.protobuf.accepted", url=url)
+    assert passage(outcomes_by_id["http.protobuf.accepted"].reason) == snapshot("got an answer that does not end")
 
 
 def test_threads_share_no_client_that_may_close_the_connection_of_another() -> None:
@@ -99,21 +97,21 @@ def test_threads_share_no_client_that_may_close_the_connection_of_another() -> N
     with ThreadPoolExecutor(2) as pool:
         together = threading.Barrier(2)
         pairs = [pool.submit(lambda: (together.wait(5), clients.get(), clients.get())[1:]) for _ in range(2)]
-        found = [pair.result() for pair in pairs]
+        result = [pair.result() for pair in pairs]
     clients.close()
-    assert all(first is second for first, second in found)
-    assert found[0][0] is not found[1][0]
+    assert all(first is second for first, second in result)
+    assert result[0][0] is not result[1][0]
 
 
-def test_a_receiver_that_does_not_speak_http_is_told_of_as_such() -> None:
+def test_a_receiver_that_does_not_speak_http_is_reported_as_such() -> None:
     with answering(lambda _head: b"+OK POP3 ready\r\n\r\n") as url:
-        found = outcomes("http.chunked.accepted", "http.protobuf.accepted", url=url)
-    assert results(found, "fail") == set(found)
-    assert "not HTTP" in found["http.chunked.accepted"].reason
+        outcomes_by_id = outcomes("http.chunked.accepted", "http.protobuf.accepted", url=url)
+    assert results(outcomes_by_id, "fail") == set(outcomes_by_id)
+    assert "not HTTP" in outcomes_by_id["http.chunked.accepted"].reason
 
 
 @pytest.mark.parametrize(
-    ("name", "answer", "told"),
+    ("name", "answer", "message"),
     [
         ("http.protobuf.type", http("200 OK", "text/plain"), "expected content type application/x-protobuf"),
         ("http.protobuf.accepted", http("202 Accepted"), "expected HTTP 200"),
@@ -148,11 +146,11 @@ def test_a_receiver_that_does_not_speak_http_is_told_of_as_such() -> None:
         ("http.parallel.answered", http("503 Service Unavailable"), "at least one accepted request"),
     ],
 )  # fmt: skip
-def test_one_wrong_answer_fails_the_check_that_is_about_it(name: str, answer: bytes, told: str) -> None:
+def test_one_wrong_answer_fails_the_check_that_is_about_it(name: str, answer: bytes, message: str) -> None:
     with answering(lambda _head: answer) as url:
         outcome = outcomes(name, url=url)[name]
     assert outcome.result == "fail"
-    assert told in outcome.reason
+    assert message in outcome.reason
 
 
 def test_a_receiver_without_json_and_logs_is_not_blamed_for_each_of_their_checks() -> None:
@@ -162,10 +160,10 @@ def test_a_receiver_without_json_and_logs_is_not_blamed_for_each_of_their_checks
         return http("415 Unsupported Media Type") if b"application/json" in head else http("200 OK")
 
     with answering(reply) as url:
-        found = outcomes("http.json.*", "http.logs.*", "http.data.traces_as_logs", url=url)
-    assert results(found, "fail") == {"http.json.accepted"}
-    assert results(found, "skip") == set(found) - {"http.json.accepted"}
-    assert found["http.json.deep"].reason == snapshot("the receiver reads no JSON: see http.json.accepted")
+        outcomes_by_id = outcomes("http.json.*", "http.logs.*", "http.data.traces_as_logs", url=url)
+    assert results(outcomes_by_id, "fail") == {"http.json.accepted"}
+    assert results(outcomes_by_id, "skip") == set(outcomes_by_id) - {"http.json.accepted"}
+    assert outcomes_by_id["http.json.deep"].reason == snapshot("the receiver reads no JSON: see http.json.accepted")
 
 
 def test_a_busy_receiver_is_asked_again() -> None:
@@ -194,17 +192,17 @@ def unknown(_data: bytes, context: Any) -> bytes:
 
 def test_no_grpc_check_of_a_success_passes_where_every_call_crashes() -> None:
     with answering_grpc(unknown) as address:
-        found = outcomes("grpc.*", grpc_address=address)
+        outcomes_by_id = outcomes("grpc.*", grpc_address=address)
     # UNKNOWN is no code to be retried, and it has a message: these three ask for no more.
     fine = {"grpc.error.final", "grpc.error.explained", "grpc.error.details"}
-    assert results(found, "fail") == of_transport("grpc") - fine
-    assert "UNKNOWN 'it crashed'" in found["grpc.data.undecodable"].reason
+    assert results(outcomes_by_id, "fail") == of_transport("grpc") - fine
+    assert "UNKNOWN 'it crashed'" in outcomes_by_id["grpc.data.undecodable"].reason
 
 
 def test_every_grpc_check_of_a_refusal_fails_where_every_call_succeeds() -> None:
     with answering_grpc(lambda _data, _context: b"") as address:
-        found = outcomes("grpc.*", grpc_address=address)
-    assert results(found, "fail") == {
+        outcomes_by_id = outcomes("grpc.*", grpc_address=address)
+    assert results(outcomes_by_id, "fail") == {
         *(
             f"grpc.data.{name}"
             for name in ("undecodable", "truncated", "not_utf8", "short_ids", "zero_ids", "half_good")
@@ -233,7 +231,7 @@ def with_retry_info() -> Status:
 
 
 @pytest.mark.parametrize(
-    ("name", "reply", "told"),
+    ("name", "reply", "message"),
     [
         ("grpc.error.final", failing_with(grpc.StatusCode.UNAVAILABLE, "later", None), "an error that is not retryable"),
         ("grpc.size.beyond", failing_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "too large", with_retry_info()),
@@ -246,17 +244,17 @@ def with_retry_info() -> Status:
     ],
 )  # fmt: skip
 def test_one_wrong_grpc_answer_fails_the_check_that_is_about_it(
-    name: str, reply: Callable[[bytes, Any], bytes], told: str
+    name: str, reply: Callable[[bytes, Any], bytes], message: str
 ) -> None:
     with answering_grpc(reply) as address:
         outcome = outcomes(name, grpc_address=address)[name]
     assert outcome.result == "fail"
-    assert told in outcome.reason
+    assert message in outcome.reason
 
 
 def test_a_fault_says_what_was_sent_what_came_and_what_was_expected() -> None:
     def check() -> Check:
-        return next(each for each in CHECKS if each.id == "http.gzip.truncated")
+        return next(item for item in CHECKS if item.id == "http.gzip.truncated")
 
     with answering(lambda _head: http("200 OK")) as url, Receiver(Target(url=url, timeout_s=5)) as receiver:
         verdict = check().run(receiver)

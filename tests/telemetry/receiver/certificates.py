@@ -4,46 +4,52 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """PEM files: an authority, what it vouches for (server, client), and a client that nobody vouches for."""
+    """PEM files: an authority, the server and client that it signed, and a client that it did not sign."""
 
     ca: Path
     server: Path
     server_key: Path
     client: Path
     client_key: Path
-    stranger: Path
-    stranger_key: Path
+    untrusted: Path
+    untrusted_key: Path
     locked_key: Path
 
 
 def make_certificates(folder: Path) -> Certificates:
     """Return new certificates in a folder. Raises FileNotFoundError where there is no openssl."""
-    made = Certificates(
+    certificates = Certificates(
         ca=folder / "ca.pem",
         server=folder / "server.pem",
         server_key=folder / "server.key",
         client=folder / "client.pem",
         client_key=folder / "client.key",
-        stranger=folder / "stranger.pem",
-        stranger_key=folder / "stranger.key",
+        untrusted=folder / "untrusted.pem",
+        untrusted_key=folder / "untrusted.key",
         locked_key=folder / "locked.key",
     )
     ca_key = folder / "ca.key"
-    _certificate(made.ca, ca_key, "authority", "basicConstraints=critical,CA:TRUE")
-    signed = ("-CA", str(made.ca), "-CAkey", str(ca_key))
-    _certificate(made.server, made.server_key, "server", "subjectAltName=IP:127.0.0.1", *signed)
-    _certificate(made.client, made.client_key, "client", "extendedKeyUsage=clientAuth", *signed)
-    _certificate(made.stranger, made.stranger_key, "stranger", "extendedKeyUsage=clientAuth")
-    _openssl("ec", "-in", str(made.client_key), "-aes128", "-passout", "pass:secret", "-out", str(made.locked_key))
-    return made
+    _certificate(certificates.ca, ca_key, "authority", "basicConstraints=critical,CA:TRUE")
+    signed = ("-CA", str(certificates.ca), "-CAkey", str(ca_key))
+    _certificate(certificates.server, certificates.server_key, "server", "subjectAltName=IP:127.0.0.1", *signed)
+    _certificate(certificates.client, certificates.client_key, "client", "extendedKeyUsage=clientAuth", *signed)
+    _certificate(certificates.untrusted, certificates.untrusted_key, "untrusted", "extendedKeyUsage=clientAuth")
+    _openssl(
+        "ec",
+        "-in",
+        str(certificates.client_key),
+        "-aes128",
+        "-passout",
+        "pass:secret",
+        "-out",
+        str(certificates.locked_key),
+    )
+    return certificates
 
 
 def _certificate(path: Path, key: Path, name: str, extension: str, *signed: str) -> None:

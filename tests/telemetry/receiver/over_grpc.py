@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +18,6 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from tests.telemetry.receiver.received import Received
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.telemetry.receiver.certificates import Certificates
 
 _METRICS = "opentelemetry.proto.collector.metrics.v1.MetricsService"
@@ -27,7 +26,7 @@ _LOGS = "opentelemetry.proto.collector.logs.v1.LogsService"
 
 @dataclass(frozen=True, slots=True)
 class GrpcReceiver:
-    """The base address, and what was received there."""
+    """The base address, and the requests received there."""
 
     endpoint: str
     received: Received

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import ssl
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Literal
@@ -19,15 +20,13 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from tests.telemetry.receiver.received import Received
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.telemetry.receiver.certificates import Certificates
 
 Behaviour = Literal["ok", "error", "hang", "huge", "endless", "partial", "redirect", "nonsense", "refuse_first"]
 
 GIGABYTE = 1 << 30
 _CHUNK = b"x" * (1 << 16)
-#: What a backend says that took all but three.
+#: The answer of a backend that rejected three.
 PARTIAL = ExportMetricsServiceResponse(
     partial_success=ExportMetricsPartialSuccess(rejected_data_points=3, error_message="too old")
 )

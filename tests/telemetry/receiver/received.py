@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -46,8 +45,10 @@ class Received:
     def values(self, name: str, *keys: str) -> dict[Any, float]:
         """Return values of a metric by the values of the named attributes."""
         return {
-            tuple(found.get(key) for key in keys): point.as_int if point.HasField("as_int") else point.as_double
-            for found, point in self.points(name)
+            tuple(point_attributes.get(key) for key in keys): point.as_int
+            if point.HasField("as_int")
+            else point.as_double
+            for point_attributes, point in self.points(name)
         }
 
     def events(self) -> list[tuple[dict[str, Any], LogRecord]]:
@@ -81,5 +82,5 @@ def _typed(pairs: Any) -> list[KeyValue]:
 def _plain(value: AnyValue) -> Any:
     kind = value.WhichOneof("value")
     if kind == "array_value":
-        return [_plain(each) for each in value.array_value.values]
+        return [_plain(item) for item in value.array_value.values]
     return getattr(value, kind) if kind else None

@@ -1,0 +1,506 @@
+"""The extent of an evaluation: active ground truth, sampling of conversations, and counts of outcomes, judge calls and costs.
+
+If evaluating all conversations costs too much, the hash of the conversation key decides which are evaluated.
+A conversation has a fixed position in [0, 1) and is included if its position is below the ratio. So a conversation is
+included or excluded as a whole, the decision needs no memory, and a higher ratio only adds conversations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final
+
+from otel_agentic.errors import UsageError
+from otel_agentic.judges import JudgeFailure, Verdict
+from otel_agentic.scoring import ConversationScore, MatchedConversation, evaluator_version, truth_version
+from otel_agentic.store.judges import locations_of
+from otel_agentic.store.results import Recorded, recorded_ratios
+from otel_agentic.store.scores import Evaluation, Measured
+from otel_agentic.store.table import Scored
+from otel_agentic.truth import Case, CaseIndex, Label, parse_cases, parse_labels
+from otel_agentic.truth.load import Redacts, redacted_case, redacted_labels
+
+if TYPE_CHECKING:
+    from otel_agentic.config import MatchingSettings, SamplingSettings, ScoringSettings
+    from otel_agentic.judges import Judge
+    from otel_agentic.store import Store
+    from otel_agentic.store.connection import Connection
+    from otel_agentic.store.table import Key
+
+#: Maximum number of labels named in a message.
+_MOST_NAMED: Final = 5
+#: Allowed names of evaluations.
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruthFile:
+    """A file of ground truth as passed by its reader: the name for messages, and the text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """The active cases and labels, and the evaluation that they make with a judge and settings."""
+
+    index: CaseIndex
+    labels: Mapping[str, Label]
+    judge: Judge
+    evaluation: Evaluation
+
+    def named(self, name: str) -> Truth:
+        """Return the same truth for a named evaluation, whose scores are stored alongside those of other evaluations.
+
+        Raises:
+            UsageError: the name is not allowed.
+        """
+        if name == self.evaluation.name:
+            return self
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"evaluation {name!r}: a name has at most 64 letters, digits and any of . _ - : after a letter or digit"
+            )
+        content = f"{name}\0{self.evaluation.evaluation_id}"
+        evaluation_id = hashlib.sha256(content.encode()).hexdigest()[: len(self.evaluation.evaluation_id)]
+        return replace(self, evaluation=replace(self.evaluation, name=name, evaluation_id=evaluation_id))
+
+
+def cases_of(file: TruthFile, redacts: Redacts) -> tuple[Case, ...]:
+    """Return the cases of a file, redacted.
+
+    Raises:
+        CaseError: the file has problems; the message lists them all.
+    """
+    return tuple(redacted_case(case, redacts) for case in parse_cases(file.name, file.text).require())
+
+
+def labels_of(file: TruthFile, redacts: Redacts, reward_threshold: float) -> Mapping[str, Label]:
+    """Return the labels of a file by conversation id, redacted.
+
+    Raises:
+        CaseError: the file has problems; the message lists them all.
+    """
+    labels = parse_labels(file.name, file.text, reward_threshold=reward_threshold).require()
+    return redacted_labels(labels, redacts)
+
+
+def make_truth(
+    cases: Sequence[Case],
+    labels: Mapping[str, Label],
+    *,
+    judge: Judge,
+    settings: ScoringSettings,
+    matching: MatchingSettings,
+) -> Truth:
+    """Return the ground truth that cases and labels make with a judge and settings."""
+    version = f"{truth_version(cases)}-{_labels_version(labels)}"
+    evaluation = Evaluation(
+        evaluation_id=evaluator_version(judge, settings, f"{version}-{matching.model_dump_json()}"),
+        judge=judge.name,
+        judge_version=judge.version,
+        settings_json=settings.model_dump_json(),
+        truth_version=version,
+    )
+    return Truth(index=CaseIndex(cases, matching), labels=labels, judge=judge, evaluation=evaluation)
+
+
+def _labels_version(labels: Mapping[str, Label]) -> str:
+    """Return the content hash of labels, independent of their files."""
+    rows = sorted((label.conversation_id, label.case_id, label.verdict) for label in labels.values())
+    return hashlib.blake2b(repr(rows).encode(), digest_size=8).hexdigest()
+
+
+def unknown_labels(store: Store, files: Sequence[TruthFile]) -> Iterator[str]:
+    """Yield a message about labels whose conversation is not in the store; the labels are stored nevertheless.
+
+    Args:
+        store: the store.
+        files: valid label files, as checked by `EvaluationRunner.remember`.
+    """
+    names = [name for file in files for name in parse_labels(file.name, file.text).labels]
+    redacted: list[str] = [store.redacting.value(name) for name in names]
+    with store.read() as con:
+        known = locations_of(con, redacted)
+    unknown = sorted({name for name in redacted if name not in known})
+    if unknown:
+        more = f" and {len(unknown) - _MOST_NAMED:,} more" if len(unknown) > _MOST_NAMED else ""
+        listed = ", ".join(repr(name) for name in unknown[:_MOST_NAMED]) + more
+        labels = "1 label waits" if len(unknown) == 1 else f"{len(unknown):,} labels wait"
+        yield f"{labels} for a conversation that is not in the store: {listed}"
+
+
+#: Personalizes this hash, so that no other choice by a hash of the same text correlates with it.
+_PURPOSE: Final = b"sampling"
+#: Excluded conversations matched and stored in one batch.
+_PORTION: Final = 500
+_WHY: Final = "not evaluated: excluded by sampling"
+
+
+def position_of(key: Key) -> float:
+    """Return the position of a conversation in [0, 1), the same in every process and version.
+
+    >>> round(position_of(("production", "conv-1")), 6)
+    0.940517
+    """
+    digest = hashlib.blake2b("\0".join(key).encode("utf-8", "surrogatepass"), digest_size=8, person=_PURPOSE).digest()
+    return (int.from_bytes(digest, "big") >> 11) / 2**53  # 53 bits fit a float exactly, so 1.0 is never reached
+
+
+def in_order_of_position(keys: Iterable[Key]) -> list[Key]:
+    """Return conversations in the order in which the judge's budget is spent on them.
+
+    The order is independent of time and subject, so the conversations judged before the budget was exhausted are a random
+    sample of all.
+    """
+    return sorted(keys, key=position_of)
+
+
+def ratio_of(settings: SamplingSettings, agent: str | None) -> float:
+    """Return the share of an agent's conversations that is evaluated.
+
+    >>> from otel_agentic.config import SamplingSettings
+    >>> settings = SamplingSettings(ratio=0.5, agents={"support-*": 0.1, "*": 0.2})
+    >>> ratio_of(settings, "support-eu"), ratio_of(settings, "sales"), ratio_of(settings, None)
+    (0.1, 0.2, 0.5)
+    """
+    if agent is not None:
+        for pattern, ratio in settings.agents.items():
+            if fnmatchcase(agent, pattern):
+                return ratio
+    return settings.ratio
+
+
+def takes_all(settings: SamplingSettings) -> bool:
+    """Return whether every conversation is evaluated, for every agent.
+
+    >>> from otel_agentic.config import SamplingSettings
+    >>> takes_all(SamplingSettings()), takes_all(SamplingSettings(agents={"sales": 0.5}))
+    (True, False)
+    """
+    return settings.ratio == 1.0 and all(ratio == 1.0 for ratio in settings.agents.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Which conversations are included, and with which ratio.
+
+    The ratio is the higher of the current one and the one recorded under the same evaluation: lowering the setting excludes
+    nothing that was included, nor does a new revision of an included conversation.
+
+    Attributes:
+        settings: the current ratios.
+        recorded: the recorded ratio by conversation; empty if all conversations are included.
+    """
+
+    settings: SamplingSettings
+    recorded: Mapping[Key, Recorded]
+
+    def ratio(self, key: Key) -> float:
+        """Return the share of conversations of the same agent that is evaluated."""
+        known = self.recorded.get(key)
+        if known is None:
+            return 1.0 if takes_all(self.settings) else ratio_of(self.settings, None)
+        return max(ratio_of(self.settings, known.agent), known.ratio or 0.0)
+
+    def takes(self, key: Key) -> bool:
+        """Return whether a conversation is evaluated."""
+        ratio = self.ratio(key)
+        return ratio >= 1.0 or position_of(key) < ratio
+
+    def parted(self, keys: Sequence[Key]) -> tuple[list[Key], list[Key]]:
+        """Return the included conversations, and the excluded ones that have no score to record this yet."""
+        included = {key: self.takes(key) for key in keys}
+        new = [key for key in keys if not included[key] and not (key in self.recorded and self.recorded[key].scored)]
+        return [key for key in keys if included[key]], new
+
+    def marked(self, scored: Sequence[Scored]) -> list[Scored]:
+        """Return scores with their sampling ratios."""
+        return [
+            item if (ratio := self.ratio(item.conversation.key)) == 1.0 else replace(item, sample_ratio=ratio)
+            for item in scored
+        ]
+
+
+def sample_of(con: Connection, settings: SamplingSettings, evaluation_id: str, keys: Sequence[Key]) -> Sample:
+    """Return the sample of conversations under an evaluation."""
+    recorded = {} if takes_all(settings) else recorded_ratios(con, evaluation_id, keys)
+    return Sample(settings=settings, recorded=recorded)
+
+
+def left_out(
+    keys: Sequence[Key], match: Callable[[Sequence[Key]], list[MatchedConversation]], stop: Callable[[], bool]
+) -> Iterator[list[Scored]]:
+    """Yield the scores of excluded conversations in batches, until `stop` returns True.
+
+    They are matched, because the case and tags of the population of a sample must be known.
+    """
+    for start in range(0, len(keys), _PORTION):
+        if stop():
+            return
+        matched = match(keys[start : start + _PORTION])
+        yield [Scored(conversation=item.conversation, match=item.match, score=_not_asked(item)) for item in matched]
+
+
+def _not_asked(matched: MatchedConversation) -> ConversationScore:
+    """Return the score of an excluded conversation: not evaluated."""
+    conversation, match = matched.conversation, matched.match
+    case = match.case
+    return ConversationScore(
+        environment=conversation.environment,
+        conversation_id=str(conversation.conversation_id),
+        revision=conversation.revision,
+        case_id=case.case_id if case else None,
+        dataset=case.dataset if case else None,
+        case_version=case.version if case else None,
+        match_method=match.method,
+        match_confidence=match.confidence,
+        warning=match.warning,
+        outcome="not_evaluated",
+        reason="sampled_out",
+        outcome_source="computed",
+        computed_outcome="not_evaluated",
+        computed_reason="sampled_out",
+        answer_outcome="not_evaluated",
+        tool_outcome="not_evaluated",
+        both_outcome="not_evaluated",
+        turns=(),
+        tools=(),
+        missing_outputs=(),
+        explanation=_WHY,
+    )
+
+
+@dataclass(slots=True)
+class _MetricCounts:
+    """Counts of one metric."""
+
+    evaluator: str
+    n: int = 0
+    values: int = 0
+    total: float = 0.0
+    labels: Counter[str] = field(default_factory=Counter)
+    not_evaluated: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.values if self.values else None
+
+
+@dataclass(slots=True)
+class MetricTally:
+    """Accumulates metric scores, batch by batch.
+
+    Attributes:
+        conversations: number of conversations that evaluators were run on.
+        rows: number of scores.
+        caught_up: number of already scored conversations that evaluators were run on.
+        faults: messages of failed evaluators, with how often each occurred.
+    """
+
+    conversations: int = 0
+    rows: int = 0
+    caught_up: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    _counted: set[tuple[str, str]] = field(default_factory=set)
+    _metrics: dict[str, _MetricCounts] = field(default_factory=dict)
+
+    def add(self, measured: Sequence[Measured]) -> None:
+        """Count a batch."""
+        for item in measured:
+            key = (item.conversation.environment, str(item.conversation.conversation_id))
+            if key not in self._counted:
+                self._counted.add(key)
+                self.conversations += 1
+            self.rows += len(item.scores)
+            for score in item.scores:
+                counted = self._metrics.setdefault(score.name, _MetricCounts(item.evaluator.name))
+                if score.reason is not None and score.abstained:
+                    counted.not_evaluated[score.reason] += 1
+                    continue
+                counted.n += 1
+                if score.value is not None:
+                    counted.values += 1
+                    counted.total += score.value
+                if score.label is not None:
+                    counted.labels[score.label] += 1
+
+    def to_json(self, metrics: Collection[str]) -> dict[str, Any]:
+        """Return the counts as JSON, restricted to the requested metrics and sorted by name."""
+        return {
+            "conversations": self.conversations,
+            "rows": self.rows,
+            "caught_up": self.caught_up,
+            "faults": dict(self.faults.most_common()),
+            "metrics": [
+                {
+                    "name": name,
+                    "evaluator": counts.evaluator,
+                    "n": counts.n,
+                    "mean": counts.mean,
+                    "labels": dict(counts.labels.most_common()),
+                    "not_evaluated": dict(counts.not_evaluated.most_common()),
+                }
+                for name, counts in sorted(self._metrics.items())
+                if name in metrics
+            ],
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """Counts of a run's judge calls; each question counts once.
+
+    Attributes:
+        calls: model calls, retries included.
+        cached: answers from the cache.
+        verdicts: new verdicts.
+        failed: questions that the judge did not answer.
+        refused: questions not asked because the budget is exhausted.
+        postponed: questions left for a later run because the judge is unavailable.
+        input_tokens: tokens sent to the model.
+        output_tokens: tokens received from it.
+        cost_usd: US dollars; None if no price is known.
+        models: models that answered, now or when the answer was cached.
+        failure: message of the last failure.
+        canaries: deliberately wrong answers that were judged.
+        fooled: canaries that passed.
+    """
+
+    calls: int = 0
+    cached: int = 0
+    verdicts: int = 0
+    failed: int = 0
+    refused: int = 0
+    postponed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    models: set[str] = field(default_factory=set)
+    failure: str | None = None
+    canaries: int = 0
+    fooled: int = 0
+
+    def count(self, answer: Verdict | JudgeFailure) -> None:
+        """Count a verdict or a failure."""
+        if answer.model is not None:
+            self.models.add(answer.model)
+        if isinstance(answer, Verdict) and answer.cached:
+            self.cached += 1
+            return
+        self.verdicts += isinstance(answer, Verdict)
+        if isinstance(answer, JudgeFailure) and answer.reason == "judge_error":
+            self.failed += 1
+            self.failure = answer.message
+        self.refused += isinstance(answer, JudgeFailure) and answer.reason == "budget_exhausted"
+        self.calls += answer.tries
+        self.input_tokens += answer.input_tokens
+        self.output_tokens += answer.output_tokens
+        if answer.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + answer.cost_usd
+
+    def add(self, other: Tally) -> None:
+        """Add the counts of another run; the message is that of the last failure."""
+        for part in fields(Tally):
+            own, more = getattr(self, part.name), getattr(other, part.name)
+            if isinstance(own, int):
+                setattr(self, part.name, own + more)
+        if other.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + other.cost_usd
+        self.models |= other.models
+        self.failure = other.failure or self.failure
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the questions, tokens and cost as JSON."""
+        return {
+            "calls": self.calls,
+            "judged": self.verdicts,
+            "cached": self.cached,
+            "failed": self.failed,
+            "failure": self.failure,
+            "refused": self.refused,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_usd": self.cost_usd,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class EvaluationSummary:
+    """The result of an evaluation run, accumulated batch by batch.
+
+    Attributes:
+        evaluation_id: the evaluation.
+        outcomes: conversations by outcome.
+        reasons: conversations by reason of not being evaluated.
+        warnings: warnings of the matched cases.
+        restated: how many of the scored conversations had a score before.
+        unchanged: conversations asked about again with the same result.
+        partial_fails: failures while other required parts were not evaluated.
+        known_failures: not evaluated because the judge is unsure, although another part failed.
+        compared: conversations with both a recorded verdict and a computed outcome.
+        disagreements: how many of those differ.
+        tally: judge calls.
+        metrics: counts of metric scores.
+    """
+
+    evaluation_id: str
+    outcomes: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    warnings: set[str] = field(default_factory=set)
+    restated: int = 0
+    unchanged: int = 0
+    partial_fails: int = 0
+    known_failures: int = 0
+    compared: int = 0
+    disagreements: int = 0
+    tally: Tally = field(default_factory=Tally)
+    metrics: MetricTally = field(default_factory=MetricTally)
+
+    @property
+    def scored(self) -> int:
+        """Conversations scored."""
+        return self.outcomes.total()
+
+    @property
+    def n(self) -> int:
+        """Conversations evaluated: those that passed or failed."""
+        return self.outcomes["pass"] + self.outcomes["fail"]
+
+    def add(self, part: Sequence[Scored], before: AbstractSet[Key], *, unchanged: int) -> None:
+        """Count a stored batch.
+
+        Args:
+            part: the stored scores.
+            before: conversations that had a score before.
+            unchanged: number of further conversations that were scored with the same result as before.
+        """
+        self.unchanged += unchanged
+        for item in part:
+            score = item.score
+            self.outcomes[score.outcome] += 1
+            if score.reason is not None:
+                self.reasons[score.reason] += 1
+            if item.match.warning is not None:
+                self.warnings.add(item.match.warning)
+            self.restated += (score.environment, score.conversation_id) in before
+            self.partial_fails += score.partial and score.outcome == "fail"
+            self.known_failures += score.outcome == "not_evaluated" and score.known_failure is not None
+            if score.outcome_source != "computed" and score.computed_outcome != "not_evaluated":
+                self.compared += 1
+                self.disagreements += score.computed_outcome != score.outcome
+
+    def merge(self, other: EvaluationSummary) -> None:
+        """Add the conversations and judge calls of another run of the same evaluation."""
+        self.outcomes.update(other.outcomes)
+        self.reasons.update(other.reasons)
+        self.warnings |= other.warnings
+        self.unchanged += other.unchanged
+        self.tally.add(other.tally)

@@ -1,0 +1,204 @@
+"""Plans and free-text parameters, scored by a judge."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from otel_agentic.evaluators.base import (
+    BuiltInEvaluator,
+    JudgeDialogue,
+    MetricScore,
+    Subject,
+    none_of,
+)
+from otel_agentic.evaluators.layers.calls import ExpectedCalls, comparable, compared
+from otel_agentic.evaluators.layers.plans import NO_PLAN, WrittenPlan, written_plan
+from otel_agentic.evaluators.transcript import json_line, transcript
+from otel_agentic.judges.base import JudgeFailure, Question, ReplyForm, Rubric, Verdict, rubric_question
+from otel_agentic.judges.prompts import load_rubric
+from otel_agentic.scoring.compile import agrees
+from otel_agentic.scoring.values import json_text
+
+if TYPE_CHECKING:
+    from otel_agentic.scoring.align import PairedCall
+    from otel_agentic.scoring.scope import ActualCall
+
+#: Characters of one part of a plan, of all parts, and tools that are named.
+_PART: Final = 4_000
+_PLAN: Final = 12_000
+_TOOLS: Final = 200
+
+
+def rubric(file: str) -> Rubric:
+    """Return a rubric of this family; its score is in [0, 1]."""
+    return load_rubric("otel_agentic.evaluators", f"prompts/layers/{file}.md", ReplyForm(kind="score"))
+
+
+class _PlanEvaluator(BuiltInEvaluator, ABC):
+    """One question about the plan, with further texts; subclasses declare name, metrics and rubric."""
+
+    needs = frozenset({"turns", "judge"})
+    rubrics: tuple[Rubric, ...]
+
+    @abstractmethod
+    def texts(self, subject: Subject) -> tuple[dict[str, str], str]:
+        """Return the texts shown with the plan, and a note on shortened ones."""
+
+    def ask(self, subject: Subject) -> JudgeDialogue:
+        """Ask about the plan, and return the score; a failed judge is an abstention."""
+        name, plan = self.metrics[0].name, written_plan(subject)
+        if plan is None:
+            return [none_of(name, "no_data", NO_PLAN)]
+        texts, note = self.texts(subject)
+        (reply,) = yield [rubric_question(self.rubrics[0], plan=_plan_text(plan), **texts)]
+        if isinstance(reply, JudgeFailure):
+            return [none_of(name, reply.reason, f"was not judged: {reply.message}")]
+        return [MetricScore(name=name, value=reply.score, explanation=f"{reply.reasoning.strip()}{note}")]
+
+
+class PlanQualityJudged(_PlanEvaluator):
+    """Whether the plan is a good one, as a judge sees it."""
+
+    name = "layers.plan_quality_judged"
+    rubrics: tuple[Rubric, ...] = (rubric("plan_quality_judged"),)
+
+    def texts(self, subject: Subject) -> tuple[dict[str, str], str]:
+        """Return the known purpose of the plan."""
+        return _purpose(subject), ""
+
+
+class PlanAdherenceJudged(_PlanEvaluator):
+    """Whether the plan was kept, as a judge sees it."""
+
+    name = "layers.plan_adherence_judged"
+    rubrics: tuple[Rubric, ...] = (rubric("plan_adherence_judged"),)
+
+    def texts(self, subject: Subject) -> tuple[dict[str, str], str]:
+        """Return the conversation."""
+        conversation = transcript(subject.conversation.turns)
+        return {"conversation": conversation.text}, conversation.note
+
+
+def _plan_text(plan: WrittenPlan) -> str:
+    """Return a plan as lines of JSON, one per turn; long ones are cut, with a note."""
+    lines: list[str] = []
+    left = _PLAN
+    for turn_index, part in plan.parts:
+        text = part if isinstance(part, str) else json_line(part)
+        most = min(_PART, left)
+        if most <= 0:
+            lines.append(json_line({"left_out": f"the plans of {len(plan.parts) - len(lines)} later turns"}))
+            break
+        line: dict[str, Any] = {"turn": turn_index + 1, "plan": text[:most]}
+        lines.append(json_line(line if len(text) <= most else {**line, "characters_left_out": len(text) - most}))
+        left -= len(text[:most])
+    return "\n".join(lines)
+
+
+def _purpose(subject: Subject) -> dict[str, str]:
+    """Return the known purpose of the plan: queries, goal, tools, the expected plan."""
+    queries = [
+        json_line({"turn": turn.index + 1, "user": turn.query[:_PART]})
+        for turn in subject.conversation.turns
+        if turn.query is not None
+    ]
+    texts = {"asked": "\n".join(queries)[:_PLAN]} if queries else {}
+    if subject.conversation.tool_definitions:
+        texts["tools"] = json_line(sorted(subject.conversation.tool_definitions)[:_TOOLS])
+    case = subject.case
+    if case is not None and case.goal is not None:
+        texts["goal"] = case.goal
+    if case is not None and case.plan is not None:
+        texts["expected_plan"] = json_line(list(case.plan))
+    return texts
+
+
+SEMANTICS_JUDGED: Final = "agentic.layers.parameter_semantics_judged"
+#: Modes whose texts may differ in wording; the others define equality themselves.
+_READ: Final = frozenset({"exact", "casefold", "unordered", "judge"})
+
+
+class _Text(NamedTuple):
+    """A parameter whose equality of meaning is judged: two different texts, or one that `match` leaves to a judge.
+
+    `open`: not compared yet.
+    """
+
+    pair: PairedCall
+    actual: ActualCall
+    key: str
+    open: bool
+
+
+class ParametersJudged(BuiltInEvaluator):
+    """The metric of expected parameters, texts read by a judge."""
+
+    name = "layers.parameter_semantics_judged"
+    needs = frozenset({"turns", "case", "expected_tools", "judge"})
+    rubrics: tuple[Rubric, ...] = (rubric("parameter_semantics_judged"),)
+
+    def ask(self, subject: Subject) -> JudgeDialogue:
+        """Ask about each text that differs, and return the score."""
+        expected = comparable(subject, SEMANTICS_JUDGED)
+        if isinstance(expected, MetricScore):
+            return [expected]
+        texts = list(_texts(expected, numbers_as_text=subject.settings.numbers_as_text))
+        replies: Sequence[Verdict | JudgeFailure] = ()
+        if texts:
+            replies = yield [self._question(subject, text) for text in texts]
+        failure = next((reply for reply in replies if isinstance(reply, JudgeFailure)), None)
+        if failure is not None:
+            return [none_of(SEMANTICS_JUDGED, failure.reason, f"was not judged: {failure.message}")]
+        scores = [reply.score for reply in replies if not isinstance(reply, JudgeFailure)]
+        return [_score(expected, texts, scores)]
+
+    def _question(self, subject: Subject, text: _Text) -> Question:
+        query = next((turn.query for turn in subject.conversation.turns if turn.index == text.actual.turn_index), None)
+        return rubric_question(
+            self.rubrics[0],
+            tool=text.actual.call.name,
+            parameter=text.key,
+            expected=json_text(text.pair.expected.parameters.values.get(text.key)),
+            made=json_text((text.actual.call.arguments or {})[text.key]),
+            **({} if query is None else {"query": query}),
+        )
+
+
+def _texts(texts: ExpectedCalls, *, numbers_as_text: bool) -> Iterator[_Text]:
+    for pair, actual in texts.paired:
+        parameters, arguments = pair.expected.parameters, actual.call.arguments or {}
+        for key, rule in pair.expected.call.rules.items():
+            if key not in arguments or rule.mode not in _READ:
+                continue
+            expected, provided = parameters.values.get(key), arguments[key]
+            # Left to a judge by the case, so no other check applies, of any type.
+            left = rule.mode == "judge" and agrees(expected, provided, rule, numbers_as_text=numbers_as_text) is None
+            if left or (key in pair.agreement.differing and isinstance(expected, str) and isinstance(provided, str)):
+                yield _Text(pair, actual, key, open=left)
+
+
+def _score(result: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]) -> MetricScore:
+    total = sum(pair.agreement.score for pair, _ in result.paired)
+    for text, score in zip(texts, scores, strict=True):
+        # In the agreement a text that was not compared counts as equal, one that differs counts 0.
+        total += (score - float(text.open)) / compared(text.pair, text.actual)
+    parts = [f"{text.actual.call.name}({text.key}) {score:g}" for text, score in zip(texts, scores, strict=True)]
+    details: list[dict[str, Any]] = [
+        {
+            "tool": text.actual.call.name,
+            "turn_index": text.actual.turn_index,
+            "parameter": text.key,
+            "expected": text.pair.expected.parameters.values.get(text.key),
+            "made": (text.actual.call.arguments or {})[text.key],
+            "score": score,
+        }
+        for text, score in zip(texts, scores, strict=True)
+    ]
+    return MetricScore(
+        name=SEMANTICS_JUDGED,
+        value=total / result.required,
+        explanation=f"meant the same: {', '.join(parts[:5])}" if parts else "no text differs from the expected one",
+        details={"required": result.required, "judged": details[:20]},
+    )

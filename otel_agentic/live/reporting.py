@@ -1,0 +1,301 @@
+"""Reports of a running collector: its results and health to telemetry, and agents that miss their objectives.
+
+Objectives are checked conversation by conversation, as results become final. Health covers the received spans, whether the
+collector accepts spans, and how much work is waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from otel_agentic.evaluation.judge_runs import evaluator_of
+from otel_agentic.evaluators.base import asks
+from otel_agentic.evaluators.registry import metrics_by_name
+from otel_agentic.evaluators.run import FailureRules
+from otel_agentic.live.loops import BackgroundLoop, LoopErrorLogger, RetentionLoop, ScoringLoop
+from otel_agentic.reports.objectives import NS_PER_S, Monitors, alarm_text, change_text
+from otel_agentic.spans.model import Receipt
+from otel_agentic.store.judges import newest_calibrations
+from otel_agentic.store.results import Alarms, MonitorKey, monitor_key, save_monitors, stored_alarms, watermark
+from otel_agentic.telemetry import Agreement, MetricResult, Vitals
+from otel_agentic.telemetry.events import status_of
+
+if TYPE_CHECKING:
+    from otel_agentic.engine.engine import Engine
+    from otel_agentic.engine.rebuild import RebuildResult
+    from otel_agentic.judges import JudgeFailure, Verdict
+    from otel_agentic.store.scores import Measured
+    from otel_agentic.store.store import StoreState
+    from otel_agentic.store.table import Key, Scored
+    from otel_agentic.telemetry import Telemetry
+    from otel_agentic.telemetry.facade import Stage
+    from otel_agentic.windows.objectives import Monitor
+
+#: Maximum number of scores whose delay until they appear in gauges is measured; beyond it, the oldest are dropped.
+_MAX_PENDING: Final = 10_000
+
+
+class EventReporter:
+    """Records the events of an engine as telemetry. Thread-safe; no method waits for a backend."""
+
+    def __init__(self, engine: Engine, telemetry: Telemetry) -> None:
+        """Record the judge's agreement with human labels.
+
+        Raises:
+            PluginError: an evaluator does not load.
+            ConfigError: a threshold or severity in the settings names an unknown metric.
+        """
+        self._engine = engine
+        self._telemetry = telemetry
+        self._lock = threading.Lock()
+        #: Scores that no gauge shows yet: when each was stored, and when its conversation had ended, ns.
+        self._pending: deque[tuple[int, int]] = deque(maxlen=_MAX_PENDING)
+        metrics = metrics_by_name(engine.runner.installed).values()
+        self._rules = FailureRules(metrics, engine.settings.evaluators)
+        self.report_agreement()
+
+    def report_rebuild(self, rebuilt: RebuildResult, open_count: int) -> None:
+        """Record late spans, the number of open conversations, and how long assembling the closed ones took."""
+        self._telemetry.record_late(rebuilt.late_spans)
+        self._telemetry.set_open(open_count)
+        self._delays("assembled", [saved.ended_ns for saved in rebuilt.saved if saved.closed_by is not None])
+
+    def report_scores(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
+        """Record scores that were just stored; `restated` had a score before."""
+        truth = self._engine.runner.current_truth
+        for item in scored:
+            self._telemetry.record_score(
+                item.conversation,
+                item.score,
+                restated=(item.score.environment, item.score.conversation_id) in restated,
+                evaluator=None if truth is None else evaluator_of(item, truth, self._engine.settings.scoring),
+            )
+        self._delays("scored", [item.conversation.ended_ns for item in scored])
+        with self._lock:
+            now_ns = self._engine.clock()
+            self._pending.extend((now_ns, item.conversation.ended_ns) for item in scored)
+
+    def report_gauges(self, before_ns: int) -> None:
+        """Record how long it took until gauges included the scores that were stored before a time, ns."""
+        included = []
+        with self._lock:
+            while self._pending and self._pending[0][0] <= before_ns:
+                included.append(self._pending.popleft()[1])
+        self._delays("window", included)
+
+    def report_agreement(self) -> None:
+        """Record how far the active judge agrees with human labels, by its newest calibration of each target."""
+        judge = self._engine.runner.judge
+        with self._engine.store.read() as con:
+            calibrations = newest_calibrations(con)
+        self._telemetry.set_agreement(
+            Agreement(evaluator=judge.name, model=row["model"], target=row["target"], kappa=row["kappa"])
+            for row in calibrations
+            if (row["judge"], row["judge_version"]) == (judge.name, judge.version) and row["judged"]
+        )
+
+    def report_answer(self, answer: Verdict | JudgeFailure) -> None:
+        """Record an answer of the judge."""
+        self._telemetry.record_answer(answer, self._engine.runner.judge.name)
+
+    def report_metrics(self, measured: Sequence[Measured]) -> None:
+        """Record metric scores that were just stored."""
+        for item in measured:
+            self._telemetry.record_metrics(item.conversation, self._results(item), restated=item.restated)
+
+    def _results(self, measured: Measured) -> list[MetricResult]:
+        """Return the scores of one evaluator for a conversation, each with its pass or failure by the settings."""
+        metrics = metrics_by_name([measured.evaluator])
+        by_judge = asks(measured.evaluator)
+        return [
+            MetricResult(
+                metric=metrics[score.name],
+                score=score,
+                evaluator=measured.evaluator.name,
+                evaluator_version=measured.evaluator.version,
+                score_id=score_id,
+                case_id=measured.case_id,
+                by_judge=by_judge,
+                **status_of(measured.conversation, score, self._rules)._asdict(),
+            )
+            for score, score_id in zip(measured.scores, measured.score_ids, strict=True)
+        ]
+
+    def _delays(self, stage: str, ended_ns: Sequence[int]) -> None:
+        now_ns = self._engine.clock()
+        for end_ns in ended_ns:
+            self._telemetry.record_delay(stage, (now_ns - end_ns) / NS_PER_S)
+
+
+_log = logging.getLogger(__name__)
+#: Results become final as time passes, although nothing arrives: the interval between two checks, and its minimum if
+#: conversations become final soon, seconds.
+_REFRESH_S, _SOONEST_S = 15.0, 1.0
+
+
+class MonitorLoop(BackgroundLoop):
+    """Maintains the monitors of a running collector, their rows and their gauges, on its own thread."""
+
+    def __init__(self, engine: Engine, telemetry: Telemetry) -> None:
+        super().__init__("monitors")
+        self._engine = engine
+        self._telemetry = telemetry
+        self._slo = engine.settings.slo
+        self._lateness_ns = int(engine.settings.windows.lateness_s * NS_PER_S)
+        self._refresh_s = min(_REFRESH_S, max(_SOONEST_S, engine.settings.windows.lateness_s))
+        self._monitors = Monitors(self._slo)
+        self._logged: dict[MonitorKey, Alarms] | None = None
+        self._unsaved = True
+        self._lock = threading.Lock()
+        self._changed_ns: int | None = None
+        self._errors = LoopErrorLogger(_log, "checking objectives")
+
+    def start(self) -> None:
+        """Start the thread; without objectives, only the monitors of earlier settings are deleted."""
+        if self._slo.objectives:
+            super().start()
+        else:
+            self._engine.store.write(lambda con: save_monitors(con, (), 0, 0))
+
+    def changed(self, ended_ns: Iterable[int]) -> None:
+        """Record that results changed of conversations that ended at these times, now or in an earlier revision.
+
+        The next iteration processes it; if each change started one, a change of the truth would start thousands.
+        """
+        earliest_ns = min(ended_ns, default=None)
+        if earliest_ns is None:
+            return
+        with self._lock:
+            known_ns = self._changed_ns
+            self._changed_ns = earliest_ns if known_ns is None else min(known_ns, earliest_ns)
+
+    def refresh(self) -> list[Monitor]:
+        """Process the results that became final since the last call; restart groups with a changed result.
+
+        Returns:
+            All monitors, sorted by group and objective.
+        """
+        with self._lock:
+            changed_ns, self._changed_ns = self._changed_ns, None
+        try:
+            return self._refresh(changed_ns)
+        except BaseException:
+            self.changed(() if changed_ns is None else (changed_ns,))
+            raise
+
+    def _refresh(self, changed_ns: int | None) -> list[Monitor]:
+        monitors, known_until_ns = self._monitors, self._monitors.watermark_ns
+        with self._engine.store.read() as con:
+            if self._logged is None:
+                self._logged = stored_alarms(con, self._slo.since_ns)
+            now_ns = self._engine.clock()
+            until_ns = watermark(con, now_ns, self._lateness_ns)
+            if changed_ns is not None and known_until_ns is not None and changed_ns <= known_until_ns:
+                self._unsaved |= monitors.restart_changed(con)
+            self._unsaved |= monitors.advance(con, until_ns)
+        all_monitors = monitors.all
+        if self._unsaved:
+            known_until_ns = monitors.watermark_ns or until_ns
+            self._engine.store.write(lambda con: save_monitors(con, all_monitors, known_until_ns, now_ns))
+            self._unsaved = False
+            self._log_alarms(all_monitors)
+        self._telemetry.set_objectives([monitor.point for monitor in all_monitors])
+        return all_monitors
+
+    def _log_alarms(self, monitors: Sequence[Monitor]) -> None:
+        """Log each alarm once: not again after a restart, nor when its time moved because a result changed."""
+        logged = self._logged or {}
+        for monitor in monitors:
+            broken_ns, changed_ns = logged.get(monitor_key(monitor), (None, None))
+            if monitor.alarmed_ns is not None and broken_ns is None:
+                _log.warning("%s", alarm_text(monitor))
+            if monitor.changed_ns is not None and (changed_ns is None or monitor.changed_ns > changed_ns):
+                _log.warning("%s", change_text(monitor))
+        self._logged = {monitor_key(monitor): (monitor.alarmed_ns, monitor.changed_ns) for monitor in monitors}
+
+    def _run(self) -> None:
+        # If an iteration fails, gauges keep their last values, and the next one starts where it did.
+        while not self._stopping.is_set():
+            self._errors.attempt(self.refresh)
+            self._wake.wait(self._refresh_s)
+            self._wake.clear()
+        self._errors.attempt(self.refresh)  # results that are final by now
+
+
+#: The phases of a collector.
+Phase: TypeAlias = Literal["starting", "running", "stopping"]
+
+
+class ReceivedCounts:
+    """Counts received spans and log records by result. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._receipt = Receipt()
+        self._late_spans = 0
+
+    def add(self, receipt: Receipt) -> None:
+        """Add the receipt of a batch."""
+        with self._lock:
+            self._receipt += receipt
+
+    def add_late(self, spans: int) -> None:
+        """Add spans that arrived after their conversation had closed."""
+        with self._lock:
+            self._late_spans += spans
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts as JSON: `reasons` of rejected and ignored items, `altered` values inside stored ones."""
+        with self._lock:
+            receipt, late = self._receipt, self._late_spans
+        counts = {
+            "stored": receipt.accepted,
+            "duplicate": receipt.duplicate,
+            "rejected": receipt.rejected,
+            "ignored": receipt.ignored,
+            "late": late,
+        }
+        return {"received": counts, "reasons": dict(receipt.reasons), "altered": dict(receipt.altered)}
+
+
+def vitals_of(
+    phase: Phase, engine: Engine, *, unbuilt: Mapping[Stage, int], scoring: ScoringLoop, retaining: RetentionLoop
+) -> Vitals:
+    """Return the state of a collector; `unbuilt` counts what waits to be rebuilt. It reads nothing from the database, so it works while the database is unusable."""
+    store, breaker = engine.store.state, engine.runner.breaker.state
+    why_not = _why_not(phase, store)
+    return Vitals(
+        ready=why_not is None,
+        why_not=why_not,
+        queued_requests=store.queued_requests,
+        queued_spans=store.queued_spans,
+        store_open=store.problem is None,
+        store_reopened=store.reopened,
+        store_bytes=store.data_bytes,
+        log_bytes=store.log_bytes,
+        backlog={**unbuilt, "score": scoring.waiting},
+        background_share=engine.pressure.share,
+        breaker_open=breaker.state != "closed",
+        breaker_opened=breaker.opened,
+        queries=len(engine.store.user_queries.running),
+        retention_problem=retaining.problem,
+        retention=retaining.is_enabled,
+    )
+
+
+def why_not_ready(phase: Phase, engine: Engine) -> str | None:
+    """Return the reason why spans are not accepted, or None if they are."""
+    return _why_not(phase, engine.store.state)
+
+
+def _why_not(phase: Phase, store: StoreState) -> str | None:
+    if phase != "running":
+        return f"the collector is {phase}"
+    if store.problem is not None:
+        return store.problem
+    return f"{store.queued_spans} spans wait to be written: the queue is full" if store.full else None
