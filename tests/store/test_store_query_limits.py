@@ -162,11 +162,14 @@ def test_all_queries_can_be_ended_with_a_reason(store: Store) -> None:
 
 
 def test_a_query_whose_process_is_killed_by_the_system_says_so(store: Store) -> None:
-    def killing() -> None:
-        eventually(lambda: len(children()), 1)
-        os.kill(children()[0], signal.SIGKILL)
+    others = set(children())  # of tests before this one
 
-    killer = threading.Thread(target=killing)
+    def kill() -> None:
+        eventually(lambda: len(set(children()) - others), 1)
+        (query,) = set(children()) - others
+        os.kill(query, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
     killer.start()
     with raises(
         QueryError,
