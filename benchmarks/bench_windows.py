@@ -27,13 +27,16 @@ END_NS: Final = 1_772_442_000 * 10**9
 WEEK_NS: Final = 7 * 86_400 * 10**9
 #: A million conversations, spread evenly over the widest window, which contains them all. Some are not evaluated.
 _FILL: Final = """
-INSERT INTO results
+INSERT INTO results BY NAME
 SELECT
-    'production', md5(i::VARCHAR), 1, 'e', subject, 'agent-' || subject // $versions,
-    '1.' || subject % $versions, 'service-' || subject // $versions,
-    make_timestamp_ns($end - (i * ($week // $results))::BIGINT) AS ended_at, ended_at, 'idle', case_no, CASE WHEN case_no IS NULL THEN NULL ELSE 'set' END,
-    'case-' || case_no, CAST([] AS VARCHAR[]), outcome, CASE WHEN outcome = 'not_evaluated' THEN 'judge_error' END,
-    (chance % 5) / 4, CASE WHEN chance % 3 > 0 THEN (chance % 7) / 6 END, NULL, NULL, 1.0
+    'production' AS environment, md5(i::VARCHAR) AS conversation_id, 1 AS revision, 'e' AS evaluation_id, subject,
+    'agent-' || subject // $versions AS agent, '1.' || subject % $versions AS agent_version,
+    'service-' || subject // $versions AS service,
+    make_timestamp_ns($end - (i * ($week // $results))::BIGINT) AS ended_at, ended_at AS window_time,
+    'idle' AS closed_by, case_no, CASE WHEN case_no IS NULL THEN NULL ELSE 'set' END AS dataset,
+    'case-' || case_no AS case_id, CAST([] AS VARCHAR[]) AS tags, outcome,
+    CASE WHEN outcome = 'not_evaluated' THEN 'judge_error' END AS reason, (chance % 5) / 4 AS selection,
+    CASE WHEN chance % 3 > 0 THEN (chance % 7) / 6 END AS parameters, 1.0 AS sample_ratio
 FROM (
     SELECT
         i, hash(i) % 1000 AS chance, (hash(i * 3) % ($agents * $versions))::INTEGER AS subject,
