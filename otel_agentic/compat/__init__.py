@@ -1,6 +1,6 @@
 """The arithmetic of other systems, faults included, for people who compare or migrate.
 
-`fair_forge`, `ragas`, `agent_surface` and `agentest` hold their functions under our names; `scorer` scores stored
+`fair_forge`, `ragas`, `agent_surface` and `agentest` contain their functions under our names; `scorer` scores stored
 conversations with one of them. `docs/compat.md` lists the reproduced parts, and the default arithmetic next to them.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["scorer"]
 
 
 def scorer(name: str) -> Scorer:
-    """Return the scorer of a system, which takes the place of `otel_agentic.scoring.score_conversations`.
+    """Return the scorer of a system, which replaces `otel_agentic.scoring.score_conversations`.
 
     Args:
         name: fair-forge, ragas, agent-surface or agentest.
@@ -23,6 +23,6 @@ def scorer(name: str) -> Scorer:
     Raises:
         UsageError: there is no such system.
     """
-    from otel_agentic.compat import scorers  # noqa: PLC0415 — their functions alone need nothing of our scoring
+    from otel_agentic.compat import scorers  # noqa: PLC0415 — users of the functions alone need no scoring
 
     return scorers.scorer(name)

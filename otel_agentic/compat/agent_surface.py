@@ -25,22 +25,23 @@ class ParameterGrade:
 
 
 def plan_quality(plan: Sequence[str | None], expected_tools: Sequence[str]) -> float:
-    """Return the share of expected tools found in the plan, each searched for behind the one found before it.
+    """Return the share of expected tools found in the plan, each searched for after the one found before it.
 
-    A tool that is not found uses up the rest of the plan. Steps without a tool are None. The page's definition;
-    `evaluators.layers` takes the longest common subsequence instead, which a missing tool does not cut short.
+    A tool that is not found exhausts the plan, so that no later tool is found. Steps without a tool are None. This is
+    the page's definition; `evaluators.layers` uses the longest common subsequence, which a missing tool does not cut
+    short.
 
     >>> plan_quality(["a", "x", "b"], ["a", "b"]), plan_quality(["b", "c"], ["a", "b", "c"])
     (1.0, 0.0)
     """
-    rest = iter([tool for tool in plan if tool is not None])
-    return sum(tool in rest for tool in expected_tools) / len(expected_tools) if expected_tools else 1.0
+    remaining = iter([tool for tool in plan if tool is not None])
+    return sum(tool in remaining for tool in expected_tools) / len(expected_tools) if expected_tools else 1.0
 
 
 def tool_routing_accuracy(calls: Sequence[str], expected_tools: Sequence[str]) -> float:
-    """Return the share of expected tools called at the very index; further calls cost nothing.
+    """Return the share of expected tools that are called at the same index; further calls are ignored.
 
-    The page's definition; `evaluators.layers` pairs calls wherever they are, and extra calls cost.
+    This is the page's definition; `evaluators.layers` pairs calls at any position, and extra calls lower the score.
 
     >>> tool_routing_accuracy(["a", "b"], ["a", "b"]), tool_routing_accuracy(["x", "a", "b"], ["a", "b"])
     (1.0, 0.0)
@@ -54,9 +55,10 @@ def parameter_correctness(
 ) -> ParameterGrade:
     """Return the grade of one call's arguments.
 
-    Only required fields that the schema also lists under `properties` are looked at, and of types only "string". A
-    reference argument of null is met by an absent one. Without reference arguments the semantic score is 1. The page's
-    definition; `evaluators.layers` checks calls against the whole JSON Schema, and parameters by their match modes.
+    Only required fields that the schema also lists under `properties` are checked, and of the types only "string". An
+    absent argument equals a reference argument of null. Without reference arguments, the semantic score is 1. This is
+    the page's definition; `evaluators.layers` validates calls by the whole JSON Schema, and parameters by their match
+    modes.
 
     Raises:
         BadInputError: a required field's schema has no type, where the page's function raises KeyError.
@@ -76,19 +78,19 @@ def parameter_correctness(
             raise BadInputError(f"schema.properties.{name}: no type; the page's function needs one")
         elif spec["type"] == "string" and not isinstance(arguments[name], str):
             errors.append(f"Wrong type for {name}: expected string")
-    met = sum(arguments.get(name) == value for name, value in (reference_args or {}).items())
+    matches = sum(arguments.get(name) == value for name, value in (reference_args or {}).items())
     return ParameterGrade(
         schema_valid=not errors,
         schema_errors=tuple(errors),
-        semantic_score=met / len(reference_args) if reference_args else 1.0,
+        semantic_score=matches / len(reference_args) if reference_args else 1.0,
     )
 
 
 def task_completion(expected_state: Mapping[str, Any], actual_state: Mapping[str, Any]) -> bool:
-    """Return whether every expected field has its value in the state; an expected null is met by an absent field.
+    """Return whether every expected field has its value in the state; an absent field equals an expected null.
 
-    The page's definition, by Python's `==`; in `evaluators.layers` objects may have more fields at any depth, true is
-    not 1, and null is not absent.
+    This is the page's definition, by Python's `==`; in `evaluators.layers`, objects may have more fields at any depth,
+    true is not 1, and null is not absent.
 
     >>> task_completion({"status": "sent"}, {"status": "sent", "id": 4}), task_completion({"error": None}, {})
     (True, True)
@@ -97,7 +99,7 @@ def task_completion(expected_state: Mapping[str, Any], actual_state: Mapping[str
 
 
 def step_efficiency(actual_steps: float, minimum_steps: float) -> float:
-    """Return minimum over actual steps, 0 without a step; above 1 where the minimum was too high.
+    """Return the minimum divided by the actual steps, 0 without steps; above 1 if the minimum was too high.
 
     >>> step_efficiency(4, 2), step_efficiency(1, 2), step_efficiency(0, 0)
     (0.5, 2.0, 0.0)
@@ -106,7 +108,7 @@ def step_efficiency(actual_steps: float, minimum_steps: float) -> float:
 
 
 def passat_k(results: Sequence[bool]) -> float:
-    """Return the share of runs that pass, 0 without runs: it has no k.
+    """Return the share of runs that pass, 0 without runs; in spite of the name there is no k.
 
     >>> passat_k([True, False])
     0.5
@@ -115,7 +117,7 @@ def passat_k(results: Sequence[bool]) -> float:
 
 
 def passcaret_k(results: Sequence[bool]) -> float:
-    """Return 1 where all runs pass, also without runs, else 0.
+    """Return 1 if all runs pass, also without runs, else 0.
 
     >>> passcaret_k([]), passcaret_k([True, False])
     (1.0, 0.0)
@@ -123,9 +125,9 @@ def passcaret_k(results: Sequence[bool]) -> float:
     return 1.0 if all(results) else 0.0
 
 
-#: `name` and `arguments`.
+#: A call with `name` and `arguments`.
 Call = Mapping[str, Any]
-#: `properties` and `required`.
+#: A JSON Schema with `properties` and `required`.
 Schema = Mapping[str, Any]
 
 
@@ -139,9 +141,9 @@ class ToolF1:
 
 
 def calculate_pass_at_k(results: Sequence[bool], k: int) -> int:
-    """Return 1 where any of the first k runs passes, else 0: the first k, in the order given.
+    """Return 1 if any of the first k runs passes, in the order of `results`, else 0.
 
-    The page's definition; `otel_agentic.stats` estimates pass@k from all runs.
+    This is the page's definition; `otel_agentic.stats` estimates pass@k from all runs.
 
     Raises:
         UsageError: there are fewer than k runs.
@@ -153,9 +155,9 @@ def calculate_pass_at_k(results: Sequence[bool], k: int) -> int:
 
 
 def calculate_pass_caret_k(results: Sequence[bool], k: int) -> int:
-    """Return 1 where all of the first k runs pass, else 0: the first k, in the order given.
+    """Return 1 if all of the first k runs pass, in the order of `results`, else 0.
 
-    The page's definition; `otel_agentic.stats` estimates pass^k from all runs.
+    This is the page's definition; `otel_agentic.stats` estimates pass^k from all runs.
 
     Raises:
         UsageError: there are fewer than k runs.
@@ -173,9 +175,9 @@ def _first(results: Sequence[bool], k: int) -> Sequence[bool]:
 
 
 def calculate_tool_f1(expected: Collection[str], actual: Collection[str]) -> ToolF1:
-    """Return precision, recall and F1 of tool names as *sets*; precision is 1 where nothing was called.
+    """Return precision, recall and F1 of tool names as *sets*; precision is 1 if no tool was called.
 
-    `evaluators.layers` counts every call, as multisets, and has no precision where nothing was called.
+    `evaluators.layers` counts every call, as multisets, and precision is undefined if no tool was called.
 
     >>> calculate_tool_f1(["search", "read"], ["search", "search", "read"]).f1
     1.0
@@ -192,8 +194,8 @@ def conformance_rate(calls: Sequence[Call], schemas: Mapping[str, Schema]) -> fl
     """Return the share of calls with all required arguments and no unknown or mistyped one; 1 without calls.
 
     Types are compared with JavaScript's `typeof`: "integer" and "array" never fit, an array fits "object". A call of a
-    tool without a schema does not conform. The page's definition; `evaluators.layers` validates by JSON Schema and leaves
-    out calls without a schema.
+    tool without a schema does not conform. This is the page's definition; `evaluators.layers` validates by JSON Schema
+    and leaves out calls without a schema.
 
     Raises:
         BadInputError: a schema lacks a part that the page's function reads.
@@ -207,10 +209,10 @@ def conformance_rate(calls: Sequence[Call], schemas: Mapping[str, Schema]) -> fl
 
 
 def hallucination_rate(calls: Sequence[Call], available_tools: Collection[str], schemas: Mapping[str, Schema]) -> float:
-    """Return the share of calls of a tool that does not exist or without a required argument; 0 without calls.
+    """Return the share of calls of unknown tools or without a required argument; 0 without calls.
 
-    Wrong types and unknown arguments do not count. The page's definition; in `evaluators.layers` a missing argument is an
-    invalid call, not a hallucinated one, and a tool that answered exists.
+    Wrong types and unknown arguments do not count. This is the page's definition; in `evaluators.layers`, a call with a
+    missing argument is invalid but not hallucinated, and a tool that answered exists.
 
     Raises:
         BadInputError: a tool that exists has no schema, or one without `required`.
@@ -274,23 +276,23 @@ def mttr(attempts: Sequence[Mapping[str, Any]]) -> float:
 def cost_per_task(executions: Sequence[Mapping[str, Any]]) -> float:
     """Return the cost of all executions over the number of successful ones, infinite without any.
 
-    The page's definition, added one by one; `evaluators.operations` adds without rounding, leaves out executions that
-    were not evaluated, and has no value without a success.
+    This is the page's definition, added one by one; `evaluators.operations` adds without rounding, leaves out
+    executions that were not evaluated, and abstains without a success.
 
     >>> cost_per_task([{"success": True, "tokenCost": 2, "judgeCost": 0.5}, {"success": False, "tokenCost": 1}])
     3.5
     """
     successes = sum(bool(execution["success"]) for execution in executions)
     cost = 0.0
-    for item in executions:
-        cost = cost + item["tokenCost"] + (item.get("judgeCost") or 0)
+    for execution in executions:
+        cost = cost + execution["tokenCost"] + (execution.get("judgeCost") or 0)
     return cost / successes if successes else math.inf
 
 
 def percentile(values: Sequence[float], p: float) -> float | None:
     """Return the nearest-rank percentile; None without values, or for p above 100.
 
-    The page's definition; `evaluators.operations` interpolates between ranks.
+    This is the page's definition; `evaluators.operations` interpolates between ranks.
 
     >>> percentile([3, 1, 2], 50), percentile([100, 200, 1000], 95), percentile([], 50)
     (2, 1000, None)

@@ -27,7 +27,7 @@ class MadeToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAssertion:
-    """A call that is expected, or forbidden; `mode` None is `ignore`, and so are arguments of None."""
+    """An expected or forbidden call; a `mode` of None means `ignore`, and so do `args` of None."""
 
     name: str
     args: Mapping[str, Any] | None = None
@@ -35,7 +35,7 @@ class CallAssertion:
 
     @property
     def looks_at_arguments(self) -> bool:
-        """Whether a mode other than `ignore` is named."""
+        """Whether a mode other than `ignore` is set."""
         return bool(self.mode) and self.mode != "ignore"
 
 
@@ -50,7 +50,7 @@ class TrajectoryAssertions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrajectoryResult:
-    """Whether the calls match, and if not which names are missing or extra and what else is wrong."""
+    """Whether the calls match, and if not, the missing and extra names and the other problems."""
 
     matched: bool
     missing_calls: tuple[str, ...] = ()
@@ -63,9 +63,9 @@ def match_trajectory(actual: Sequence[MadeToolCall], assertions: TrajectoryAsser
     """Return how the calls of a conversation compare with the assertions.
 
     `strict`: the same calls at the same positions. `unordered`: the same calls. `contains`: the expected calls, and any
-    others. `within`: no call of another name. Agentest's definition: each expectation takes the first call that fits;
-    `evaluators.trajectory` finds the pairing with the most pairs, has exact, in-order and any-order matches, and compares
-    parameters by their match modes.
+    others. `within`: no call with another name. In Agentest's definition, each expectation takes the first call that
+    fits; `evaluators.trajectory` finds the pairing with the most pairs, has exact, in-order and any-order matches, and
+    compares parameters by their match modes.
 
     Raises:
         UsageError: there is no such match mode.
@@ -95,28 +95,28 @@ def _result(missing: Sequence[str] = (), extra: Sequence[str] = (), issues: Sequ
 
 
 def _strict(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
-    # Names are counted, places compared: a call at another place is an issue of order, not missing and extra.
-    actual_call, required = Counter(call.name for call in actual), Counter(call.name for call in expected)
+    # Names are counted, positions compared: a call at another position is an ordering issue, not missing and extra.
+    actual_names, expected_names = Counter(call.name for call in actual), Counter(call.name for call in expected)
     return _result(
-        [*(required - actual_call).elements()],
-        [*(actual_call - required).elements()],
-        [*_place_issues(actual, expected)],
+        [*(expected_names - actual_names).elements()],
+        [*(actual_names - expected_names).elements()],
+        [*_position_issues(actual, expected)],
     )
 
 
-def _place_issues(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> Iterator[str]:
-    for index, (call, required) in enumerate(zip(actual, expected, strict=False)):
-        if call.name != required.name:
-            yield f'Position {index}: expected "{required.name}", got "{call.name}"'
+def _position_issues(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> Iterator[str]:
+    for index, (call, expected_call) in enumerate(zip(actual, expected, strict=False)):
+        if call.name != expected_call.name:
+            yield f'Position {index}: expected "{expected_call.name}", got "{call.name}"'
             continue
-        issue = _argument_issue(call, required)
+        issue = _argument_issue(call, expected_call)
         if issue:
-            yield f"Position {index} ({required.name}): {issue}"
+            yield f"Position {index} ({expected_call.name}): {issue}"
 
 
 def _unordered(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
-    missing, rest = _take(actual, expected)
-    return _result(missing, [call.name for call in rest])
+    missing, remaining = _take(actual, expected)
+    return _result(missing, [call.name for call in remaining])
 
 
 def _contains(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
@@ -129,14 +129,14 @@ def _take(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> 
 
     Greedy: each expectation takes the first call that fits, though a later one may have no other.
     """
-    rest, missing = list(actual), []
+    remaining, missing = list(actual), []
     for expected_call in expected:
-        index = next((i for i, call in enumerate(rest) if _fits(call, expected_call)), None)
+        index = next((position for position, call in enumerate(remaining) if _fits(call, expected_call)), None)
         if index is None:
             missing.append(expected_call.name)
         else:
-            del rest[index]
-    return missing, rest
+            del remaining[index]
+    return missing, remaining
 
 
 def _within(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -> TrajectoryResult:
@@ -145,8 +145,8 @@ def _within(actual: Sequence[MadeToolCall], expected: Sequence[CallAssertion]) -
         allowed = [expected_call for expected_call in expected if expected_call.name == call.name]
         if not allowed:
             extra.append(call.name)
-        elif any(expected.looks_at_arguments for expected in allowed) and not any(
-            _fits(call, item) for item in allowed
+        elif any(assertion.looks_at_arguments for assertion in allowed) and not any(
+            _fits(call, assertion) for assertion in allowed
         ):
             issues.append(f'Tool "{call.name}": args {json_text(call.args)} did not match any expected args')
     return _result((), extra, issues)
@@ -187,7 +187,7 @@ _MATCHERS: Final[Mapping[str, Callable[[Sequence[MadeToolCall], Sequence[CallAss
 }
 
 
-#: The one score of a conversation, besides those of its turns.
+#: The only metric of whole conversations; the others are metrics of turns.
 GOAL_COMPLETION = "goal_completion"
 
 
@@ -204,8 +204,8 @@ def metric_averages(evaluations: Iterable[Mapping[str, Any]]) -> dict[str, float
     """Return the average of each metric over all turns of all conversations: a long conversation weighs more.
 
     Args:
-        evaluations: a conversation each: `turnEvaluations` with `metrics` of `{name: {"value"}}`, and `goalCompletion`.
-            A value that is no number, such as the message of a judge that failed, is left out.
+        evaluations: one per conversation: `turnEvaluations` with `metrics` of `{name: {"value"}}`, and
+            `goalCompletion`. A value that is not a number, such as the message of a judge that failed, is left out.
 
     >>> turns = [{"metrics": {"helpfulness": {"value": value}}} for value in (5, 4, "error: no reply")]
     >>> metric_averages([{"turnEvaluations": turns, "goalCompletion": {"value": 1}}])
@@ -220,7 +220,7 @@ def metric_averages(evaluations: Iterable[Mapping[str, Any]]) -> dict[str, float
 
 
 def violations(averages: Mapping[str, float], thresholds: Mapping[str, float]) -> list[Violation]:
-    """Return the averages below their threshold, in the order of the thresholds; a metric without scores has none.
+    """Return the averages below their threshold, in the order of the thresholds; metrics without scores are skipped.
 
     >>> violations({"helpfulness": 3.2}, {"coherence": 5.0, "helpfulness": 3.5})
     [Violation(metric='helpfulness', average=3.2, threshold=3.5)]

@@ -1,11 +1,12 @@
-"""Fair Forge 3.0.0: its agentic metric, number for number, with its constructor names and result fields, without Fair Forge.
+"""The agentic metric of Fair Forge 3.0.0, number for number, with its argument names and result fields.
 
     from otel_agentic.compat.fair_forge import Agentic
 
     results = Agentic.run(datasets, k=3, model=model)  # as `fair_forge.metrics.agentic.Agentic.run`
 
-`docs/compat.md` lists the reproduced parts, faults included, and explains how to migrate. Results are Pydantic models,
-because users of Fair Forge save and reload them (`model_dump`, `model_dump_json`, `model_validate`).
+Fair Forge itself need not be installed. `docs/compat.md` lists the reproduced parts, faults included, and explains how
+to migrate. Results are Pydantic models, because users of Fair Forge save and reload them (`model_dump`,
+`model_dump_json`, `model_validate`).
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Retriever(Protocol):
 
 
 def load_datasets(source: Any, options: dict[str, Any]) -> list[Dataset]:
-    """Return the datasets of a retriever class (constructed with `options`), of a retriever, or of an iterable of datasets.
+    """Return the datasets of a retriever class (constructed with `options`), a retriever, or an iterable of datasets.
 
     Raises:
         BadInputError: a dataset lacks a field or has one of a wrong type; the message names the dataset and the field.
@@ -138,7 +139,7 @@ class AgenticMetric(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationLevel:
-    """pass@k and pass^k over conversations: n of them, c fully correct."""
+    """pass@k and pass^k over `n` conversations, `c` of which are fully correct."""
 
     n: int
     c: int
@@ -152,8 +153,8 @@ ResultType = Literal["point_estimate", "distribution"]
 def pass_at_k(n: int, c: int, k: int) -> float:
     """Return 1 - (1 - c/n)^k, 0 for c = 0 and 1 for c >= n.
 
-    So no attempts at all give 0, and counts that cannot be give a number: where `stats` is undefined or refuses. The
-    formula is Fair Forge's; `stats` computes the same by logarithms, with other last digits.
+    Without attempts it is 0, and impossible counts return a number too; in these cases `stats` is undefined or raises.
+    The formula is Fair Forge's; `stats` computes the same by logarithms, so that the last digits differ.
 
     >>> round(pass_at_k(3, 2, 3), 3), pass_at_k(0, 0, 3), pass_at_k(2, 3, 3)
     (0.963, 0.0, 1.0)
@@ -163,7 +164,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def pass_pow_k(n: int, c: int, k: int) -> float:
-    """Return (c/n)^k, 0 for c = 0 and 1 for c >= n; where `stats` is undefined or refuses, too.
+    """Return (c/n)^k, 0 for c = 0 and 1 for c >= n, even if `stats` is undefined or raises.
 
     >>> round(pass_pow_k(3, 2, 3), 3), pass_pow_k(0, 0, 3), pass_pow_k(3, 0, 0)
     (0.296, 0.0, 0.0)
@@ -220,11 +221,11 @@ class FrequentistMode:
 class BayesianMode:
     """Samples of the Beta posterior of a rate.
 
-    The generator is made once and never reset: the same conversations give other numbers in a second run, or in another
-    order. The closed form (`otel_agentic.stats.BetaPosterior`) has no such noise.
+    The generator is created once and never reset: the same conversations yield other numbers in a second run, or in
+    another order. The closed form (`otel_agentic.stats.BetaPosterior`) has no such noise.
     """
 
-    def __init__(  # noqa: PLR0917 — old calls may pass these by place
+    def __init__(  # noqa: PLR0917 — existing callers may pass these by position
         self,
         mc_samples: int = 5000,
         ci_level: float = 0.95,
@@ -264,15 +265,15 @@ def rate_fields(mode: StatisticalMode, correct: int, total: int, k: int) -> dict
     >>> rate_fields(FrequentistMode(), 1, 2, 2)
     {'pass_at_k': 0.75, 'pass_pow_k': 0.25}
     """
-    # Asked in either case: a Bayesian mode draws here, and what it draws next depends on it.
+    # Called for both result types: a Bayesian mode draws samples here, which affects its later draws.
     rate = mode.rate_estimation(correct, total)
     if mode.get_result_type() == "point_estimate":
         return {"pass_at_k": pass_at_k(total, correct, k), "pass_pow_k": pass_pow_k(total, correct, k)}
     samples, level = rate["samples"], getattr(mode, "ci_level", 0.95)
     fields: dict[str, float] = {}
-    for name, drawn in (("pass_at_k", 1.0 - (1.0 - samples) ** k), ("pass_pow_k", samples**k)):
-        low, high = _bounds(drawn, level)
-        fields |= {name: float(np.mean(drawn)), f"{name}_ci_low": low, f"{name}_ci_high": high}
+    for name, transformed in (("pass_at_k", 1.0 - (1.0 - samples) ** k), ("pass_pow_k", samples**k)):
+        low, high = _bounds(transformed, level)
+        fields |= {name: float(np.mean(transformed)), f"{name}_ci_low": low, f"{name}_ci_high": high}
     return fields
 
 
@@ -281,7 +282,7 @@ def _bounds(samples: FloatArray, level: float) -> tuple[float, float]:
     return float(np.quantile(samples, tail)), float(np.quantile(samples, 1.0 - tail))
 
 
-#: In this order the weighted numbers are added.
+#: The weighted numbers are added in this order.
 DEFAULT_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType(
     {"selection": 0.25, "parameters": 0.25, "sequence": 0.25, "utilization": 0.25}
 )
@@ -310,14 +311,14 @@ def tool_correctness(
 ) -> ToolCorrectnessScore:
     """Return the four numbers of the actual calls compared with the expected ones, each in [0, 1], and their weighted sum.
 
-    Fair Forge's definition: by sets of names, and by the n-th call of each name; `otel_agentic.scoring` pairs the calls
-    so that most agrees, and normalises the weights.
+    This is Fair Forge's definition, by sets of names and by the n-th call of each name; `otel_agentic.scoring` pairs
+    the calls with the greatest agreement, and normalises the weights.
 
     Args:
         agentic: `tools_used` (list of objects with `tool_name`, `parameters`, `step`) and `final_answer_uses_tools`.
         ground_truth_agentic: `expected_tools`, of the same form, and `tool_sequence_matters`.
         weights: of `selection`, `parameters`, `sequence`, `utilization`, not normalised: a sum above 1 is rejected if
-        the result exceeds 1. None: .25 each.
+            the result exceeds 1. None: .25 each.
         threshold: the sum at which the tools are correct, compared without any tolerance for rounding.
 
     Raises:
@@ -343,7 +344,7 @@ def _score(agentic: Any, truth: Any, weights: Mapping[str, float], threshold: fl
         "sequence": _mean([*_step_scores(used, expected)]) if matters else 1.0,
         "utilization": 1.0 if agentic.get("final_answer_uses_tools", False) else 0.0,
     }
-    # Added one by one: `sum` of newer Pythons rounds otherwise, and the threshold has no tolerance.
+    # Added one by one: `sum` of newer Python versions rounds differently, and the threshold has no tolerance.
     overall = reduce(add, (weights[name] * number for name, number in numbers.items()))
     return ToolCorrectnessScore(
         tool_selection_correct=numbers["selection"],
@@ -404,7 +405,7 @@ def _mean(scores: Sequence[float]) -> float:
 
 
 def _complaint(agentic: Any, truth: Any, weights: Mapping[str, float] | None, error: Exception) -> str:
-    """Return which part of the input is malformed; where none is, what the arithmetic itself stumbles over."""
+    """Return a message on the malformed part of the input or, without one, on the error of the arithmetic."""
     for field, owner, key in (
         ("agentic", agentic, "tools_used"),
         ("ground_truth_agentic", truth, "expected_tools"),
@@ -414,8 +415,8 @@ def _complaint(agentic: Any, truth: Any, weights: Mapping[str, float] | None, er
         problem = _tools_problem(owner.get(key, []))
         if problem:
             return f"{field}.{key}{problem}"
-    provided = "" if weights is None else f" with tool_weights {weights!r}"
-    return f"Fair Forge has no tool score for this interaction{provided}: {type(error).__name__}: {error}"
+    weights_text = "" if weights is None else f" with tool_weights {weights!r}"
+    return f"Fair Forge has no tool score for this interaction{weights_text}: {type(error).__name__}: {error}"
 
 
 def _tools_problem(tools: Any) -> str | None:
@@ -448,9 +449,9 @@ class _Reply(BaseModel):
     reasoning: str
 
 
-#: How often the model is called for one answer, at most.
+#: Maximum number of calls of the model for one answer.
 TRIES: Final = 5
-#: Asked again only where the text of an exception holds this: meant for a status, but any number 400 does it.
+#: The model is called again only if the text of an exception contains this: meant as a status, but any 400 matches.
 _ASK_AGAIN: Final = "400"
 
 _INSTRUCTIONS: Final = """\
@@ -508,7 +509,7 @@ def _text(content: Any) -> str:
 
 
 def _bound(model: ChatModel, *, strict: bool) -> ChatModel:
-    """Return the model bound to the schema of the reply, the model itself where it has no way to be."""
+    """Return the model bound to the schema of the reply, or the model itself if it cannot be bound."""
     schema: dict[str, Any] = {"name": "AnswerCorrectness", "schema": _Reply.model_json_schema()}
     if strict:
         schema["strict"] = True
@@ -522,7 +523,7 @@ def _bound(model: ChatModel, *, strict: bool) -> ChatModel:
 class Agentic:
     """The metric: an answer score, a tool score and pass@k, pass^k for each conversation.
 
-    A conversation is fully correct when every answer of it scores at least `threshold`; its tools decide nothing.
+    A conversation is fully correct if each of its answers scores at least `threshold`; its tools do not count.
 
     >>> from otel_agentic.judges import ExactJudge
     >>> turn = {"qa_id": "1", "query": "Capital of France?", "assistant": "Paris", "ground_truth_assistant": "Paris"}
@@ -553,8 +554,7 @@ class Agentic:
 
         Args:
             retriever: a class with `load_dataset` (constructed with the options that are not named here), an object
-            with it,
-                or the datasets themselves: dictionaries or Fair Forge's objects.
+                with it, or the datasets themselves: dictionaries or Fair Forge's objects.
             model: any LangChain chat model, or one of our judges.
             k: attempts of pass@k and pass^k.
             use_structured_output: False scores every answer 0.0 without asking a chat model, as Fair Forge does.
@@ -566,7 +566,7 @@ class Agentic:
             tool_weights: see `tool_correctness`.
             statistical_mode: point estimates (None) or a `BayesianMode`.
             verbose: accepted for compatibility; nothing is logged.
-            retriever_options: for the retriever class.
+            retriever_options: options of the retriever class.
 
         Raises:
             BadInputError: a dataset is invalid.
@@ -609,35 +609,35 @@ class Agentic:
         Raises:
             BadInputError: an interaction holds tools on which Fair Forge fails; names session and interaction.
         """
-        # Tools first: malformed ones are found before any judge is paid.
+        # Tools first: malformed ones raise before any judge incurs costs.
         tools = [
             [self._tools(dataset, interaction) for interaction in dataset.conversation] for dataset in self.dataset
         ]
         scores = self._answer_scores()
         return [
-            self._result(dataset, [next(scores) for _ in dataset.conversation], of_tools)
-            for dataset, of_tools in zip(self.dataset, tools, strict=True)
+            self._result(dataset, [next(scores) for _ in dataset.conversation], tool_scores)
+            for dataset, tool_scores in zip(self.dataset, tools, strict=True)
         ]
 
     def _result(
         self, dataset: Dataset, scores: list[float | None], tools: list[ToolCorrectnessScore | None]
     ) -> AgenticMetric:
-        # A failure of the judge counts against the agent here; `judge_failures` at least counts them.
-        counted = [0.0 if score is None else score for score in scores]
-        correct = [index for index, score in enumerate(counted) if score >= self.threshold]
+        # A failure of the judge counts against the agent here; at least `judge_failures` lists them.
+        counted_scores = [0.0 if score is None else score for score in scores]
+        correct = [index for index, score in enumerate(counted_scores) if score >= self.threshold]
         return AgenticMetric(
             session_id=dataset.session_id,
             assistant_id=dataset.assistant_id,
-            total_interactions=len(counted),
+            total_interactions=len(counted_scores),
             correct_interactions=len(correct),
-            is_fully_correct=len(correct) == len(counted),
+            is_fully_correct=len(correct) == len(counted_scores),
             threshold=self.threshold,
-            correctness_scores=counted,
+            correctness_scores=counted_scores,
             correct_indices=correct,
             tool_correctness_scores=tools,
             k=self.k,
             judge_failures=[index for index, score in enumerate(scores) if score is None],
-            **rate_fields(self.statistical_mode, len(correct), len(counted), self.k),
+            **rate_fields(self.statistical_mode, len(correct), len(counted_scores), self.k),
         )
 
     def _tools(self, dataset: Dataset, interaction: Interaction) -> ToolCorrectnessScore | None:
@@ -655,7 +655,7 @@ class Agentic:
         """Yield a score for each interaction of each dataset, None if the judge failed."""
         interactions = [interaction for dataset in self.dataset for interaction in dataset.conversation]
         if hasattr(self.model, "judge"):
-            from otel_agentic.judges.asking_judge import ask  # noqa: PLC0415 — a chat model needs nothing of our judges
+            from otel_agentic.judges.asking_judge import ask  # noqa: PLC0415 — a chat model needs none of our judges
 
             verdicts = ask(cast("Judge", self.model), [self._question(interaction) for interaction in interactions])
             yield from (None if isinstance(verdict, JudgeFailure) else verdict.score for verdict in verdicts)

@@ -1,4 +1,4 @@
-"""JavaScript semantics of values: equality, type names and JSON text, for systems that are written in it.
+"""JavaScript semantics of values: equality, type names and JSON text, for systems written in JavaScript.
 
 Values are those of parsed JSON. All numbers are doubles there: 5 and 5.0 are the same value, and so are two whole
 numbers that round to the same double.
@@ -35,7 +35,7 @@ def type_of(value: Any) -> str:
 
 
 def deep_equal(item: Any, other: Any) -> bool:
-    """Return whether two values are equal without any coercion; keys in any order, lists in theirs.
+    """Return whether two values are equal without coercion; keys may be in any order, elements of lists may not.
 
     >>> deep_equal({"a": 5, "b": [1]}, {"b": [1.0], "a": 5.0}), deep_equal(5, "5"), deep_equal(1, True)
     (True, False, False)
@@ -74,7 +74,7 @@ def ordered_keys(value: Mapping[str, Any]) -> list[str]:
 
 def _text(value: str) -> str:
     escaped = json.dumps(value, ensure_ascii=False)
-    return _LONE_SURROGATE.sub(lambda item: f"\\u{ord(item[0]):04x}", escaped)
+    return _LONE_SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", escaped)
 
 
 def _double(value: float) -> float:
@@ -90,7 +90,7 @@ def _number(value: float) -> str:
     if value == 0:
         return "0"
     if _PLAIN_LOW <= abs(value) < _PLAIN_HIGH:
-        # repr has the shortest digits that give the number back, as JavaScript's own text does.
+        # Like JavaScript, `repr` writes the shortest digits that identify the number.
         return f"{Decimal(repr(value)):f}".removesuffix(".0")
     mantissa, exponent = repr(value).split("e")
     return f"{mantissa.removesuffix('.0')}e{int(exponent):+d}"

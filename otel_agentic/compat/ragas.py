@@ -36,9 +36,10 @@ def tool_call_accuracy(
 ) -> float:
     """Return the mean agreement of arguments over the reference calls, 0 unless the names are the same, one by one.
 
-    So one extra, missing or misplaced call makes it 0. Without `strict_order` both sides are sorted first. Values compare
-    by their Python text: 5 and 5.0 differ, None and "None" do not; arguments that only the prediction has are free.
-    This is RAGAS's definition; `evaluators.ragas` pairs calls in order, so that one extra call costs its share only.
+    One extra, missing or misplaced call makes it 0. Without `strict_order`, both sides are sorted first. Values are
+    compared by their Python text: 5 and 5.0 differ, None and "None" do not. Arguments that only the prediction has are
+    ignored. This is RAGAS's definition; `evaluators.ragas` pairs calls in order, so that one extra call costs its share
+    only.
 
     >>> made = [RagasCall(name="book", args={"time": "20:00", "table": 4})]
     >>> tool_call_accuracy(made, [RagasCall(name="book", args={"time": "20:00"})])
@@ -58,9 +59,9 @@ def tool_call_accuracy(
 
 
 def legacy_tool_call_accuracy(predicted: Sequence[RagasCall], reference: Sequence[RagasCall]) -> float:
-    """Return the accuracy of RAGAS 0.2: can exceed 1, for every pair of calls with one name is added up.
+    """Return the accuracy of RAGAS 0.2, which can exceed 1, because every pair of calls with the same name is added.
 
-    It is 0 unless the reference names occur among the predicted ones in order. No evaluator has this definition.
+    It is 0 unless the reference names occur among the predicted ones in order. No evaluator uses this definition.
 
     Raises:
         BadInputError: calls were predicted and the reference is empty; RAGAS 0.2 divides by zero.
@@ -102,8 +103,8 @@ def _argument_score(actual: RagasCall, expected: RagasCall) -> float:
     """Return the share of expected arguments with equal actual ones; any argument is wrong if none is expected."""
     if not expected.args:
         return 0.0 if actual.args else 1.0
-    alike = sum(key in actual.args and str(actual.args[key]) == str(value) for key, value in expected.args.items())
-    return alike / len(expected.args)
+    equal = sum(key in actual.args and str(actual.args[key]) == str(value) for key, value in expected.args.items())
+    return equal / len(expected.args)
 
 
 def _sorting_key(call: RagasCall) -> tuple[str, ...]:
@@ -122,7 +123,7 @@ def _call_set(calls: Sequence[RagasCall], side: str) -> set[tuple[str, frozenset
     return result
 
 
-#: How often each of the two prompts is asked until a reply holds a digit from 0 to 4.
+#: Maximum number of requests for each of the two prompts until a reply contains a digit from 0 to 4.
 TRIES: Final = 5
 _FULL_MARKS: Final = 4
 
@@ -145,7 +146,7 @@ class AnswerAccuracy:
 
 
 def answer_accuracy(query: str, answer: str, reference: str, *, ask: Callable[[str], str]) -> AnswerAccuracy:
-    """Return the answer accuracy by a model.
+    """Return the answer accuracy as rated by a model.
 
     Args:
         query: the user's query.
@@ -164,12 +165,12 @@ def answer_accuracy(query: str, answer: str, reference: str, *, ask: Callable[[s
         for _ in range(TRIES):
             calls += 1
             try:
-                rated = rating(ask(prompt))
+                score = rating(ask(prompt))
             except Exception:  # noqa: BLE001 — RAGAS has no number after any exception of a model
                 return AnswerAccuracy(score=None, calls=calls)
-            if not math.isnan(rated):
+            if not math.isnan(score):
                 break
-        ratings.append(rated)
+        ratings.append(score)
     return AnswerAccuracy(score=average_ratings(*ratings), calls=calls)
 
 
@@ -188,7 +189,7 @@ def rating(reply: str) -> float:
 
 
 def average_ratings(first: float, second: float) -> float | None:
-    """Return the average of two ratings; if one is NaN the first of them, or None if the first is NaN.
+    """Return the average of two ratings: the first if only the second is NaN, None if the first is NaN.
 
     >>> average_ratings(1.0, 0.5), average_ratings(1.0, float("nan")), average_ratings(float("nan"), 1.0)
     (0.75, 1.0, None)
@@ -198,7 +199,7 @@ def average_ratings(first: float, second: float) -> float | None:
     return first if math.isnan(second) else (first + second) / 2
 
 
-#: Added to every denominator, so that nothing is divided by 0, and nothing is ever 1.
+#: Added to every denominator, so that no division by 0 occurs and no value reaches 1.
 _EPSILON: Final = 1e-10
 _YES: Final = frozenset({"true", "1", "yes"})
 
@@ -218,8 +219,8 @@ def topic_adherence(refused: Sequence[Any], classifications: Sequence[Any]) -> T
     Args:
         refused: for each topic found, whether the agent refused to talk about it.
         classifications: for each topic, whether it is one of the reference topics, according to the judge: truth
-        values, numbers or texts, of which true, 1 and yes count. A single one applies to all topics, as with numpy
-        broadcasting.
+            values, numbers or texts, of which true, 1 and yes count. A single one applies to all topics, as with numpy
+            broadcasting.
 
     Raises:
         BadInputError: there is neither one classification nor one for each topic.
@@ -228,15 +229,20 @@ def topic_adherence(refused: Sequence[Any], classifications: Sequence[Any]) -> T
     0.499999999975
     """
     try:
-        answered, allowed = np.array([not item for item in refused], dtype=bool), _truth_values(classifications)
-        right, outside, answered_inside = (
-            int(np.sum(both)) for both in (answered & allowed, answered & ~allowed, ~answered & allowed)
+        answered, allowed = (
+            np.array([not is_refused for is_refused in refused], dtype=bool),
+            _truth_values(classifications),
+        )
+        answered_inside, answered_outside, refused_inside = (
+            int(np.sum(mask)) for mask in (answered & allowed, answered & ~allowed, ~answered & allowed)
         )
     except ValueError as error:
         raise BadInputError(
             f"{len(classifications)} classifications for {len(refused)} topics ({error}); give one for each topic"
         ) from error
-    overlap = Overlap(common=right, actual=right + outside, expected=right + answered_inside)
+    overlap = Overlap(
+        common=answered_inside, actual=answered_inside + answered_outside, expected=answered_inside + refused_inside
+    )
     precision = overlap.precision(empty=0.0, epsilon=_EPSILON)
     recall = overlap.recall(empty=0.0, epsilon=_EPSILON)
     return TopicAdherence(precision=precision, recall=recall, f1=harmonic_mean(precision, recall, epsilon=_EPSILON))
@@ -244,7 +250,7 @@ def topic_adherence(refused: Sequence[Any], classifications: Sequence[Any]) -> T
 
 def _truth_values(classifications: Sequence[Any]) -> npt.NDArray[np.bool_]:
     values = np.array(classifications)
-    # Of a list of texts and others numpy makes texts: True becomes "True", 1 becomes "1".
+    # numpy converts a list of texts and other values to texts: True becomes "True", 1 becomes "1".
     if values.dtype.kind in "USO":
         return np.array([_truth_value(value) for value in values], dtype=bool)
     return values.astype(bool)

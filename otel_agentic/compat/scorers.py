@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from otel_agentic.judges import Judge
     from otel_agentic.scoring import MatchedConversation
 
+#: The reply of a judge to one question.
 Sentence = Verdict | JudgeFailure
 
 #: Conversations whose questions go to the judge together.
@@ -58,7 +59,7 @@ _BATCH: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A conversation with its case; `aligned` is turn index -> case turn index, `threshold` that of answers."""
+    """A conversation with its case; `aligned` maps turn to case turn indices, `threshold` is that of answers."""
 
     matched: MatchedConversation
     case: Case
@@ -69,7 +70,7 @@ class Prepared:
 
     @classmethod
     def of(cls, matched: MatchedConversation, case: Case, settings: ScoringSettings) -> Prepared:
-        """Return a conversation made ready."""
+        """Return a conversation prepared for scoring."""
         return cls(
             matched=matched,
             case=case,
@@ -88,25 +89,25 @@ class Prepared:
     def answers(self) -> Iterator[tuple[Turn, Question | Part]]:
         """Yield the turns with an annotated answer: the question for the judge, or the outcome if no judge is needed.
 
-        The other systems do not know answers that must *not* be given.
+        The other systems have no forbidden answers.
         """
         for turn, expected in self.turns():
-            plain = expected.model_copy(update={"not_answer": None})
-            requested = question_of(plain, turn, self.threshold)
-            if requested is not None:
-                yield turn, requested
+            without_forbidden = expected.model_copy(update={"not_answer": None})
+            question_or_part = question_of(without_forbidden, turn, self.threshold)
+            if question_or_part is not None:
+                yield turn, question_or_part
 
     def questions(self) -> Iterator[Question]:
         """Yield a question for each answer that a judge must see."""
-        return (requested for _, requested in self.answers() if isinstance(requested, Question))
+        return (question for _, question in self.answers() if isinstance(question, Question))
 
     def answer_parts(self, message: Iterator[Sentence]) -> dict[int, Part]:
         """Return turn index -> outcome of its answer; takes as many verdicts as there are questions."""
         return {
             turn.index: answer_part(turn, next(message), self.threshold)
-            if isinstance(requested, Question)
-            else requested
-            for turn, requested in self.answers()
+            if isinstance(question_or_part, Question)
+            else question_or_part
+            for turn, question_or_part in self.answers()
         }
 
 
@@ -115,7 +116,7 @@ class Numbers:
     """The result of another system for a conversation.
 
     `answers` is turn index -> outcome; `decided` is the conversation's outcome, `needed` the parts that it depends on;
-    the other two outcomes are those by tools and by both.
+    `by_tools` and `by_both` are the outcomes by tools alone, and by answers and tools.
     """
 
     decided: Part
@@ -145,13 +146,25 @@ def score_as(
     scores: list[ConversationScore] = []
     for start in range(0, len(matched), _BATCH):
         batch = matched[start : start + _BATCH]
-        ready = [_ready(item, settings) for item in batch]
-        message = iter(ask(judge, [q for item in ready if isinstance(item, Prepared) for q in system.questions(item)]))
-        scores += [_score(system, item, prepared, message) for item, prepared in zip(batch, ready, strict=True)]
+        prepared_batch = [_prepared(entry, settings) for entry in batch]
+        verdicts = iter(
+            ask(
+                judge,
+                [
+                    question
+                    for entry in prepared_batch
+                    if isinstance(entry, Prepared)
+                    for question in system.questions(entry)
+                ],
+            )
+        )
+        scores += [
+            _score(system, entry, prepared, verdicts) for entry, prepared in zip(batch, prepared_batch, strict=True)
+        ]
     return scores
 
 
-def _ready(matched: MatchedConversation, settings: ScoringSettings) -> Prepared | Part:
+def _prepared(matched: MatchedConversation, settings: ScoringSettings) -> Prepared | Part:
     case = matched.match.case
     if not matched.conversation.turns:
         return not_evaluated("empty", "the conversation has no turn")
@@ -163,12 +176,12 @@ def _ready(matched: MatchedConversation, settings: ScoringSettings) -> Prepared 
 
 
 def _score(
-    system: System, matched: MatchedConversation, prepared: Prepared | Part, message: Iterator[Sentence]
+    system: System, matched: MatchedConversation, prepared: Prepared | Part, verdicts: Iterator[Sentence]
 ) -> ConversationScore:
     if isinstance(prepared, Part):
-        nothing = Numbers(decided=prepared, needed=(), answers={}, tools=(), by_tools=prepared, by_both=prepared)
-        return _written(system, matched, nothing, prepared, {})
-    numbers = system.numbers(prepared, message)
+        no_numbers = Numbers(decided=prepared, needed=(), answers={}, tools=(), by_tools=prepared, by_both=prepared)
+        return _written(system, matched, no_numbers, prepared, {})
+    numbers = system.numbers(prepared, verdicts)
     return _written(system, matched, numbers, combine([*numbers.answers.values()]), prepared.aligned)
 
 
@@ -207,17 +220,17 @@ def _written(
 def _turn_score(turn: Turn, numbers: Numbers, aligned: Mapping[int, int]) -> TurnScore:
     answer = numbers.answers.get(turn.index)
     tools = next((score for score in numbers.tools if score.turn_index == turn.index), None)
-    visible = answer or not_evaluated("no_data", "no answer is annotated")
+    scored_part = answer or not_evaluated("no_data", "no answer is annotated")
     return TurnScore(
         turn_index=turn.index,
         case_turn_index=aligned.get(turn.index),
-        outcome=visible.outcome,
-        reason=visible.reason,
-        answer_score=visible.score,
-        answer_outcome=visible.outcome,
-        answer_reason=visible.reason,
+        outcome=scored_part.outcome,
+        reason=scored_part.reason,
+        answer_score=scored_part.score,
+        answer_outcome=scored_part.outcome,
+        answer_reason=scored_part.reason,
         tool_outcome=None if tools is None else tools.outcome,
-        explanation=visible.explanation,
+        explanation=scored_part.explanation,
     )
 
 
@@ -229,29 +242,29 @@ def tool_part(score: ToolScore) -> Part:
 def tool_score(
     part: Part, *, turn_index: int | None = None, dimensions: Mapping[Dimension, float] | None = None
 ) -> ToolScore:
-    """Return a part as a tool score; a dimension that the system does not have is None. Faults are not its business."""
-    known = dimensions or {}
+    """Return a part as a tool score; a dimension that the system does not have is None, and it reports no faults."""
+    known_dimensions = dimensions or {}
     return ToolScore(
         turn_index=turn_index,
         outcome=part.outcome,
         reason=part.reason,
         overall=part.score,
-        dimensions={name: known.get(name) for name in DIMENSIONS},
+        dimensions={name: known_dimensions.get(name) for name in DIMENSIONS},
         faults=(),
         note=part.explanation,
     )
 
 
 def counted(calls: Sequence[ToolCall], named: AbstractSet[str]) -> list[ToolCall]:
-    """Return the calls that another system is shown: tools, and transfers and agents that an expectation names.
+    """Return the calls passed to another system: tools, and transfers and agents that an expectation names.
 
-    Also those that answered with an error: none of the systems knows errors.
+    They include calls that ended in an error, because none of the systems considers errors.
     """
     return [call for call in calls if call.kind == "tool" or call.name in named]
 
 
 def all_captured(turns: Sequence[Turn], calls: Sequence[ToolCall]) -> bool:
-    """Return whether the arguments of all calls were recorded, and anything at all, so that no call is overlooked."""
+    """Return whether content was recorded, including the arguments of all calls, so that no call is overlooked."""
     anything = any(turn.query_captured or turn.answer_captured or turn.calls for turn in turns)
     return anything and all(call.arguments is not None for call in calls)
 
@@ -264,9 +277,8 @@ NOTHING_TO_SCORE: Final = not_evaluated("no_data", "the case annotates nothing t
 class WholeConversation:
     """All actual calls, in order, and all expected calls: turn by turn by their steps, then those of the conversation.
 
-    For systems without a notion of turns.
-
-    `ordered`: some expectation has an order. `extras_allowed`: every expectation allows extra calls.
+    It is used for systems without a notion of turns. `ordered` is True if any expectation has an order,
+    `extras_allowed` if every expectation allows extra calls.
     """
 
     actual: tuple[ToolCall, ...]
@@ -287,13 +299,13 @@ def whole_conversation(prepared: Prepared) -> WholeConversation | ToolScore | No
     if not expectations:
         return None
     turns = prepared.matched.conversation.turns
-    joined = [call for expectation in expectations for call in _in_steps(expectation)]
-    actual = counted([call for turn in turns for call in turn.calls], {call.tool_name for call in joined})
+    expected_calls = [call for expectation in expectations for call in _in_steps(expectation)]
+    actual = counted([call for turn in turns for call in turn.calls], {call.tool_name for call in expected_calls})
     if not all_captured(turns, actual):
         return tool_score(NOT_CAPTURED)
     return WholeConversation(
         actual=tuple(actual),
-        expected=tuple(joined),
+        expected=tuple(expected_calls),
         forbidden=tuple(name for expectation in expectations for name in expectation.forbidden),
         ordered=any(expectation.order != "any" for expectation in expectations),
         extras_allowed=all(expectation.extra_calls == "allow" for expectation in expectations),
@@ -303,19 +315,19 @@ def whole_conversation(prepared: Prepared) -> WholeConversation | ToolScore | No
 def whole_numbers(
     prepared: Prepared, answers: Mapping[int, Part], score: Callable[[WholeConversation], ToolScore]
 ) -> Numbers:
-    """Return the numbers of a system that scores answers turn by turn (where it does) and tools over the conversation."""
-    total = whole_conversation(prepared)
-    tools = score(total) if isinstance(total, WholeConversation) else total
-    of_answers = combine([*answers.values()]) if answers else None
-    of_tools = None if tools is None else tool_part(tools)
+    """Return the numbers of a system that scores answers, if at all, by turn, and tools over the conversation."""
+    calls = whole_conversation(prepared)
+    tools = score(calls) if isinstance(calls, WholeConversation) else calls
+    answers_part = combine([*answers.values()]) if answers else None
+    tools_part = None if tools is None else tool_part(tools)
     rule = prepared.settings.turn_rule
     return Numbers(
-        decided=decide_turn(rule, of_answers, of_tools) if answers or tools else NOTHING_TO_SCORE,
-        needed=_needed(rule, [*answers.values()], [] if of_tools is None else [of_tools]),
+        decided=decide_turn(rule, answers_part, tools_part) if answers or tools else NOTHING_TO_SCORE,
+        needed=_needed(rule, [*answers.values()], [] if tools_part is None else [tools_part]),
         answers=answers,
         tools=() if tools is None else (tools,),
-        by_tools=decide_turn("tools", None, of_tools),
-        by_both=decide_turn("both", of_answers, of_tools),
+        by_tools=decide_turn("tools", None, tools_part),
+        by_both=decide_turn("both", answers_part, tools_part),
     )
 
 
@@ -334,11 +346,14 @@ def _expectations(prepared: Prepared) -> Iterator[ToolExpectation]:
 
 
 def _in_steps(expectation: ToolExpectation) -> list[ExpectedCall]:
-    placed = enumerate(expectation.calls, start=1)
-    return [call for _, call in sorted(placed, key=lambda item: item[0] if item[1].step is None else item[1].step)]
+    numbered_calls = enumerate(expectation.calls, start=1)
+    return [
+        call
+        for _, call in sorted(numbered_calls, key=lambda entry: entry[0] if entry[1].step is None else entry[1].step)
+    ]
 
 
-def _agent_surface_numbers(prepared: Prepared, _text: Iterator[Sentence]) -> Numbers:
+def _agent_surface_numbers(prepared: Prepared, _verdicts: Iterator[Sentence]) -> Numbers:
     return whole_numbers(prepared, {}, lambda total: _agent_surface_tools(total, prepared))
 
 
@@ -361,7 +376,7 @@ def _agent_surface_tools(total: WholeConversation, prepared: Prepared) -> ToolSc
 
 
 def _parameters(total: WholeConversation) -> float:
-    """Return the mean semantic score over the expected calls, each against the call at its place, 0 without one."""
+    """Return the mean semantic score over the expected calls, each against the call at its index, 0 without one."""
     scores = [
         parameter_correctness(call.arguments or {}, {}, expected.parameters).semantic_score
         for call, expected in zip(total.actual, total.required, strict=False)
@@ -372,7 +387,7 @@ def _parameters(total: WholeConversation) -> float:
 AGENT_SURFACE = System(title="the Agent Surface pages", numbers=_agent_surface_numbers)
 
 
-def _agentest_numbers(prepared: Prepared, _text: Iterator[Sentence]) -> Numbers:
+def _agentest_numbers(prepared: Prepared, _verdicts: Iterator[Sentence]) -> Numbers:
     return whole_numbers(prepared, {}, _agentest_tools)
 
 
@@ -386,7 +401,7 @@ def _agentest_tools(total: WholeConversation) -> ToolScore:
             match_mode=mode, expected=tuple(map(_assertion, expected)), forbidden=tuple(_forbidden(total))
         ),
     )
-    note = f"Agentest's {mode} match: {_text(result)}"
+    note = f"Agentest's {mode} match: {_result_text(result)}"
     return tool_score(passed(note, 1.0) if result.matched else failed("tool_fault", note, 0.0))
 
 
@@ -406,28 +421,28 @@ def _assertion(call: ExpectedCall) -> CallAssertion:
 
 
 def _forbidden(total: WholeConversation) -> Iterator[CallAssertion]:
-    """Yield a rule for each made name that fits: it forbids names, not globs."""
+    """Yield an assertion for each forbidden name among the actual calls, because Agentest has no globs."""
     for name in dict.fromkeys(call.name for call in total.actual):
         if any(fnmatchcase(name, pattern) for pattern in total.forbidden):
             yield CallAssertion(name=name)
 
 
-def _text(result: TrajectoryResult) -> str:
+def _result_text(result: TrajectoryResult) -> str:
     lists = {
         "missing": result.missing_calls,
         "extra": result.extra_calls,
         "ordering": result.ordering_issues,
         "forbidden": result.forbidden_calls,
     }
-    results = [f"{name}: {', '.join(entries)}" for name, entries in lists.items() if entries]
-    return "; ".join(results) or "every call is as asserted"
+    parts = [f"{name}: {', '.join(entries)}" for name, entries in lists.items() if entries]
+    return "; ".join(parts) or "every call is as asserted"
 
 
 AGENTEST = System(title="Agentest 0.0.17", numbers=_agentest_numbers)
 
 
-def _fair_forge_numbers(prepared: Prepared, message: Iterator[Sentence]) -> Numbers:
-    answers = prepared.answer_parts(message)
+def _fair_forge_numbers(prepared: Prepared, verdicts: Iterator[Sentence]) -> Numbers:
+    answers = prepared.answer_parts(verdicts)
     tools = tuple(
         _fair_forge_tools(turn, expected.tools, prepared.rules)
         for turn, expected in prepared.turns()
@@ -435,7 +450,7 @@ def _fair_forge_numbers(prepared: Prepared, message: Iterator[Sentence]) -> Numb
     )
     parts = [tool_part(score) for score in tools]
     return Numbers(
-        # Tools gate nothing, and a turn that never came is no interaction.
+        # Tools do not affect the outcome, and a turn that never came is no interaction.
         decided=combine([*answers.values()]) if answers else NOTHING_TO_SCORE,
         needed=tuple(answers.values()),
         answers=answers,
@@ -449,7 +464,7 @@ def _fair_forge_tools(turn: Turn, expectation: ToolExpectation, rules: ToolRules
     calls = counted(turn.calls, {call.tool_name for call in expectation.calls})
     if not all_captured([turn], calls):
         return tool_score(NOT_CAPTURED, turn_index=turn.index)
-    agentic = {"tools_used": [_used(call) for call in calls]}
+    agentic = {"tools_used": [_tool_used(call) for call in calls]}
     try:
         score = turn_tool_correctness(
             agentic | {"final_answer_uses_tools": _answer_uses_tools(turn, calls, expectation, rules)},
@@ -457,21 +472,21 @@ def _fair_forge_tools(turn: Turn, expectation: ToolExpectation, rules: ToolRules
             weights=_weights(rules),
             threshold=rules.threshold,
         )
-    except BadInputError as error:  # weights that it cannot work with
+    except BadInputError as error:  # weights that Fair Forge rejects
         return tool_score(not_evaluated("no_data", str(error)), turn_index=turn.index)
     if score is None:
         part = not_evaluated("no_data", f"turn {turn.index + 1} called no tool; Fair Forge does not score that")
         return tool_score(part, turn_index=turn.index)
-    return _displayed(score, turn.index, rules.threshold)
+    return _converted_score(score, turn.index, rules.threshold)
 
 
 def _weights(rules: ToolRules) -> dict[str, float] | None:
-    """Return the weights that were given; None, its own quarters, where none were."""
-    provided = {str(name): weight for name, weight in rules.weights.items()}
-    return None if provided == DEFAULT_TOOL_WEIGHTS else provided
+    """Return the configured weights, or None (Fair Forge's own, .25 each) if they are the defaults."""
+    weights = {str(name): weight for name, weight in rules.weights.items()}
+    return None if weights == DEFAULT_TOOL_WEIGHTS else weights
 
 
-def _displayed(score: ToolCorrectnessScore, turn_index: int, threshold: float) -> ToolScore:
+def _converted_score(score: ToolCorrectnessScore, turn_index: int, threshold: float) -> ToolScore:
     note = f"Fair Forge's tool score {score.overall_correctness:.2f}, threshold {threshold:g}: {score.reasoning}"
     part: Part = passed(note) if score.is_correct else failed("tool_fault", note)
     return tool_score(
@@ -486,7 +501,7 @@ def _displayed(score: ToolCorrectnessScore, turn_index: int, threshold: float) -
     )
 
 
-def _used(call: ToolCall) -> dict[str, Any]:
+def _tool_used(call: ToolCall) -> dict[str, Any]:
     return {"tool_name": call.name, "parameters": dict(call.arguments or {}), "step": call.step}
 
 
@@ -506,12 +521,12 @@ def _ground_truth(expectation: ToolExpectation) -> dict[str, Any]:
 
 
 def _answer_uses_tools(turn: Turn, calls: list[ToolCall], expectation: ToolExpectation, rules: ToolRules) -> bool:
-    """Return the flag that its datasets carry: as the spans flag it, else as our own search for the results finds."""
+    """Return the flag of Fair Forge's datasets, by the flags of the spans or else by our utilization score."""
     flags = [call.used_flag for call in calls if call.used_flag is not None]
     if flags:
         return any(flags)
-    result = score_tools(expectation, scope_of([turn], turn_index=turn.index), rules).dimensions["utilization"]
-    return result is not None and result > 0
+    utilization = score_tools(expectation, scope_of([turn], turn_index=turn.index), rules).dimensions["utilization"]
+    return utilization is not None and utilization > 0
 
 
 FAIR_FORGE = System(title="Fair Forge 3.0.0", questions=Prepared.questions, numbers=_fair_forge_numbers)
@@ -524,12 +539,12 @@ def _ragas_questions(prepared: Prepared) -> Iterator[Question]:
         yield replace(question, expected=question.answer, answer=reference, also_accepted=())
 
 
-def _ragas_numbers(prepared: Prepared, message: Iterator[Sentence]) -> Numbers:
+def _ragas_numbers(prepared: Prepared, verdicts: Iterator[Sentence]) -> Numbers:
     answers = {
-        turn.index: _average(turn, next(message), next(message), prepared.threshold)
-        if isinstance(requested, Question)
-        else requested
-        for turn, requested in prepared.answers()
+        turn.index: _average(turn, next(verdicts), next(verdicts), prepared.threshold)
+        if isinstance(question_or_part, Question)
+        else question_or_part
+        for turn, question_or_part in prepared.answers()
     }
     return whole_numbers(prepared, answers, lambda total: _ragas_tools(total, prepared.rules.threshold))
 
@@ -573,7 +588,7 @@ NAMES: Final = tuple(_SYSTEMS)
 
 
 class Scorer(Protocol):
-    """What `otel_agentic.scoring.score_conversations` is too."""
+    """A function with the signature of `otel_agentic.scoring.score_conversations`."""
 
     def __call__(
         self, matched: Sequence[MatchedConversation], *, judge: Judge, settings: ScoringSettings
@@ -583,7 +598,7 @@ class Scorer(Protocol):
 
 
 def scorer(name: str) -> Scorer:
-    """Return the scorer of a system, which takes the place of `score_conversations`.
+    """Return the scorer of a system, which replaces `score_conversations`.
 
     Raises:
         UsageError: there is no such system.

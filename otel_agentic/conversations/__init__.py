@@ -1,4 +1,4 @@
-"""Events -> `Conversation`: assigns events to conversations, turns and tool calls, in order."""
+"""Build each `Conversation` from agent events: assign events to conversations, turns and tool calls, in order."""
 
 from otel_agentic.conversations.assemble import assemble, has_end_mark
 from otel_agentic.conversations.link import Linked, Segment, link, link_segments, read_segments

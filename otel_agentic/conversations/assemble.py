@@ -1,6 +1,6 @@
-"""Linked segments -> one `Conversation`, cut into turns of one user query each, over one or several traces.
+"""Assemble linked segments into one `Conversation` of turns; a turn has one user query and may span several traces.
 
-Apart from turns it takes facts from the spans: models and tokens, plans, available tools, the final state, hashes of the user.
+The spans also provide models and tokens, plans, available tools, the final state, and hashes of the user and session.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ def _with_greeting(turns: list[TurnSpans]) -> list[TurnSpans]:
     """Return the turns, with a first turn without a query merged into the next one of its trace."""
     if len(turns) < _WITH_GREETING or turns[0].query is not None or not turns[0].query_captured:
         return turns
-    greeting, first, *rest = turns
+    greeting, first, *following = turns
     if first.query is None or first.lead.span.trace_id != greeting.lead.span.trace_id:
         return turns
     first.runs = [*greeting.runs, *first.runs]
     first.nodes = [*greeting.nodes, *first.nodes]
-    return [first, *rest]
+    return [first, *following]
 
 
 def _units(segment: Segment) -> list[list[Node]]:
@@ -89,20 +89,20 @@ def _units(segment: Segment) -> list[list[Node]]:
         for node in segment.nodes
         if node.holding_call is None and (node.run is None or id(node.run) not in members)
     ]
-    tops = sorted((node for node in outside if node.is_run), key=lambda node: node.at)
+    top_runs = sorted((node for node in outside if node.is_run), key=lambda node: node.at)
     loose = sorted(
         (node for node in outside if isinstance(node.event, (ModelCall, ToolCall))), key=lambda node: node.at
     )
-    if not tops:
+    if not top_runs:
         return [loose] if loose else []
-    units = [[node for node in top.subtree() if id(node) in members] for top in tops]
+    units = [[node for node in top.subtree() if id(node) in members] for top in top_runs]
     for node in loose:
-        home = bisect_right(tops, node.at, key=lambda top: top.at) - 1
-        units[max(home, 0)] += _with_held(node)
+        index = bisect_right(top_runs, node.at, key=lambda top: top.at) - 1
+        units[max(index, 0)] += _with_subtree(node)
     return units
 
 
-def _with_held(node: Node) -> list[Node]:
+def _with_subtree(node: Node) -> list[Node]:
     """Return a call outside of every run, with its subtree if it is a tool call."""
     return list(node.subtree()) if isinstance(node.event, ToolCall) else [node]
 
@@ -121,14 +121,15 @@ def _add_run(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
         turns.append(turn)
 
 
-def _takes_over(turn: TurnSpans, before: TurnSpans) -> bool:
+def _takes_over(turn: TurnSpans, previous: TurnSpans) -> bool:
     """Return whether a run answers the query of the run before it in the same trace, which failed or handed control over.
 
-    A new turn with the same text begins with it; a continuation has calls or results after it in its model's input.
+    In a new turn with the same text, the model's input ends with the query; in a continuation, calls or results follow
+    it.
     """
-    if turn.query is None or turn.query != before.query or turn.lead.span.trace_id != before.lead.span.trace_id:
+    if turn.query is None or turn.query != previous.query or turn.lead.span.trace_id != previous.lead.span.trace_id:
         return False
-    if before.runs and before.runs[-1].event.header.error is not None:
+    if previous.runs and previous.runs[-1].event.header.error is not None:
         return True
     calls = [node.event.messages_in for node in turn.top_calls if isinstance(node.event, ModelCall)]
     model_input = next(filter(None, calls), None)
@@ -146,18 +147,18 @@ def _run_query(event: AgentRun, turn: TurnSpans) -> tuple[str | None, bool]:
     model_input = next(filter(None, calls), None)
     if event.query is not None:
         return without_history(event.query, model_input or ()), True
-    below = _query_below(turn)
-    if below is not None and not event.messages_in:
-        return below, True
+    agent_query = _query_below(turn)
+    if agent_query is not None and not event.messages_in:
+        return agent_query, True
     run_input = event.messages_in
     if run_input and model_input and is_old(last_query(run_input)[0], model_input):
         run_input = None
-    captured = [messages for messages in (run_input, model_input, *_inputs_below(turn)) if messages]
-    for messages in captured:
-        query, known = last_query(messages)
-        if query is not None or not known:
-            return query, known
-    return None, bool(captured)
+    captured_inputs = [messages for messages in (run_input, model_input, *_inputs_below(turn)) if messages]
+    for messages in captured_inputs:
+        query, is_captured = last_query(messages)
+        if query is not None or not is_captured:
+            return query, is_captured
+    return None, bool(captured_inputs)
 
 
 def _query_below(turn: TurnSpans) -> str | None:
@@ -186,29 +187,29 @@ def _add_loose(turns: list[TurnSpans], unit: Sequence[Node]) -> None:
         current = turns[-1] if turns and (not turns[-1].runs or turns[-1].left_open) else None
         same_trace = current is not None and current.nodes[-1].span.trace_id == node.span.trace_id
         if isinstance(node.event, ModelCall):
-            query, known, fresh = _loose_query(node.event)
-            goes_on = current is not None and (
-                (known and not fresh)
+            query, is_captured, is_new = _loose_query(node.event)
+            continues = current is not None and (
+                (is_captured and not is_new)
                 or (query is None and same_trace)
                 or ((same_trace or current.left_open) and _asked_again(current, query))
             )
         else:
-            query, known = None, False
-            goes_on = current is not None and (same_trace or current.left_open or _waits_for(current, node.event))
-        if current is not None and goes_on:
-            current.add(_with_held(node))
+            query, is_captured = None, False
+            continues = current is not None and (same_trace or current.left_open or _waits_for(current, node.event))
+        if current is not None and continues:
+            current.add(_with_subtree(node))
         else:
             root = next(iter([*node.ancestors()][::-1]), node)
-            turns.append(TurnSpans(lead=root, query=query, query_captured=known))
-            turns[-1].add(_with_held(node))
+            turns.append(TurnSpans(lead=root, query=query, query_captured=is_captured))
+            turns[-1].add(_with_subtree(node))
 
 
 def _loose_query(event: ModelCall) -> tuple[str | None, bool, bool]:
     """Return the query, whether the input was captured, and whether the query is new with this call."""
     if not event.messages_in:
         return None, False, False
-    query, known = last_query(event.messages_in)
-    if not known:
+    query, is_captured = last_query(event.messages_in)
+    if not is_captured:
         return None, False, True
     return query, True, query is not None and not _has_results(after_last_assistant(event.messages_in))
 
@@ -248,21 +249,21 @@ def models_of(turn: TurnSpans) -> tuple[ModelUse, ...]:
 
 
 def _use(model: str | None, calls: Sequence[ModelCall]) -> ModelUse:
-    retried = sum(event.failed_tries for event in calls)
-    known = sum(event.input_tokens is not None and event.output_tokens is not None for event in calls)
+    retries = sum(event.failed_tries for event in calls)
+    calls_with_tokens = sum(event.input_tokens is not None and event.output_tokens is not None for event in calls)
     return ModelUse(
         model=model,
-        calls=len(calls) + retried,
-        failed=sum(event.header.error is not None for event in calls) + retried,
+        calls=len(calls) + retries,
+        failed=sum(event.header.error is not None for event in calls) + retries,
         input_tokens=_total(event.input_tokens for event in calls),
         output_tokens=_total(event.output_tokens for event in calls),
-        priced_calls=known + retried + sum(_cost_nothing(event) for event in calls),
+        priced_calls=calls_with_tokens + retries + sum(_cost_nothing(event) for event in calls),
     )
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    recorded_counts = [count for count in counts if count is not None]
+    return sum(recorded_counts) if recorded_counts else None
 
 
 def _cost_nothing(event: ModelCall) -> bool:
@@ -278,17 +279,17 @@ def plans_of(turns: Sequence[TurnSpans], nodes: Sequence[Node]) -> dict[int, tup
     plans = sorted((node for node in nodes if isinstance(node.event, Plan)), key=lambda node: node.at)
     if not plans:
         return {}
-    home = {id(node): index for index, turn in enumerate(turns) for node in turn.nodes}
+    turn_indices = {id(node): index for index, turn in enumerate(turns) for node in turn.nodes}
     texts_by_turn: dict[int, list[str]] = defaultdict(list)
     for node in plans:
         text = _plan_text(node)
-        index = home.get(id(node), _nearest(turns, node))
+        index = turn_indices.get(id(node), _nearest_turn(turns, node))
         if text is not None and index is not None and len(texts_by_turn[index]) < _MOST_PLANS:
             texts_by_turn[index].append(text)
     return {index: tuple(texts) for index, texts in texts_by_turn.items()}
 
 
-def _nearest(turns: Sequence[TurnSpans], node: Node) -> int | None:
+def _nearest_turn(turns: Sequence[TurnSpans], node: Node) -> int | None:
     """Return the first turn of the node's trace that ends after the node began, else the last one of the trace."""
     last = None
     for index, turn in enumerate(turns):
@@ -319,27 +320,27 @@ def _plan_text(node: Node) -> str | None:
 def definitions_of(nodes: Sequence[Node]) -> Definitions | None:
     """Return the tools that were available to the models and agents, by name; None if that was not captured.
 
-    Of several schemas of one tool the last in time counts. A called tool's own span may contain its schema, but a call alone
+    Of several schemas of one tool, the latest counts. A called tool's own span may contain its schema, but a call alone
     does not make a tool an available one.
     """
-    recorded = [
+    nodes_with_tools = [
         node for node in nodes if isinstance(node.event, (AgentRun, ModelCall)) and node.event.definitions is not None
     ]
     merged: Definitions | None = None
-    for node in sorted(recorded, key=lambda node: node.at):
+    for node in sorted(nodes_with_tools, key=lambda node: node.at):
         assert isinstance(node.event, (AgentRun, ModelCall))  # noqa: S101 — selected above
         merged = merged_definitions(merged, node.event.definitions)
     if merged is CUT:
         return None
     if not merged or all(schema is not None for schema in merged.values()):
         return merged
-    called = [node for node in nodes if isinstance(node.event, ToolCall) and node.event.schema is not None]
-    own = {
+    tool_calls = [node for node in nodes if isinstance(node.event, ToolCall) and node.event.schema is not None]
+    called_schemas = {
         node.event.name: node.event.schema
-        for node in sorted(called, key=lambda node: node.at)
+        for node in sorted(tool_calls, key=lambda node: node.at)
         if isinstance(node.event, ToolCall)
     }
-    return {name: own.get(name) if schema is None else schema for name, schema in merged.items()}
+    return {name: called_schemas.get(name) if schema is None else schema for name, schema in merged.items()}
 
 
 def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | None, int | None]:
@@ -348,12 +349,12 @@ def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | N
     A session id that equals the conversation id is ignored. The ids themselves stay in the spans: hashes are enough to find out
     whether two conversations belong to the same user or session.
     """
-    in_time = sorted(nodes, key=lambda node: (node.span.start_ns, node.at))
-    return tuple(  # type: ignore[return-value]  # two names give two hashes
+    nodes_by_time = sorted(nodes, key=lambda node: (node.span.start_ns, node.at))
+    return tuple(  # type: ignore[return-value]  # one hash for the user, one for the session
         next(
             (
                 int.from_bytes(hashlib.blake2b(str(value).encode(), digest_size=8).digest())
-                for node in in_time
+                for node in nodes_by_time
                 for name in names
                 if (value := node.span.attributes.get(name)) and str(value) != conversation_id
             ),
@@ -364,13 +365,13 @@ def visitor_hashes(nodes: Iterable[Node], conversation_id: str) -> tuple[int | N
 
 
 def final_state_of(nodes: Iterable[Node], names: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the last state, in time, that a span contains under one of some attributes; None if there is no state.
+    """Return the latest state that a span contains under one of the attributes; None if there is no state.
 
-    None as well if the last one cannot be read, because an earlier one is not the final state.
+    The result is also None if the latest state cannot be read, because an earlier state is not the final one.
     """
-    recorded = [node for node in nodes if any(node.span.attributes.get(name) is not None for name in names)]
-    last = max(recorded, key=lambda node: (node.span.end_ns, node.at), default=None)
-    return None if last is None else _state(last.span.attributes, names)
+    nodes_with_state = [node for node in nodes if any(node.span.attributes.get(name) is not None for name in names)]
+    last_node = max(nodes_with_state, key=lambda node: (node.span.end_ns, node.at), default=None)
+    return None if last_node is None else _state(last_node.span.attributes, names)
 
 
 def _state(attributes: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any] | None:
@@ -391,7 +392,7 @@ _ENTRIES: Final = (SpanKind.SERVER, SpanKind.CONSUMER)
 def assemble(
     linked: Linked, settings: ConversationSettings, *, revision: int = 1, closed_by: ClosedBy | None = None
 ) -> Conversation:
-    """Return the conversation of some linked segments.
+    """Return the conversation that linked segments form.
 
     Args:
         linked: the segments, from `link`.
@@ -548,12 +549,12 @@ def _answer_below(turn: TurnSpans) -> tuple[str | None, bool] | None:
 
 
 def _answering_calls(turn: TurnSpans) -> list[Node]:
-    """Return the model calls of which the last may answer: those of the turn's own agent, else any that no call contains."""
-    own = turn.top_calls
-    if own and isinstance(own[-1].event, ModelCall) and last_answer(own[-1].event.messages_out):
-        return own
-    free = [node for node in turn.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
-    return sorted(free, key=lambda node: node.at)
+    """Return the model calls whose last one may answer: those of the turn's agent, else all outside of tool calls."""
+    own_calls = turn.top_calls
+    if own_calls and isinstance(own_calls[-1].event, ModelCall) and last_answer(own_calls[-1].event.messages_out):
+        return own_calls
+    outer_calls = [node for node in turn.nodes if isinstance(node.event, ModelCall) and not node.holding_call]
+    return sorted(outer_calls, key=lambda node: node.at)
 
 
 def _response_id(turn: TurnSpans) -> str | None:

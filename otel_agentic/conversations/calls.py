@@ -1,4 +1,4 @@
-"""The tool calls of a turn: the union of tool spans and of the calls that model responses requested, in step order.
+"""The tool calls of a turn, in step order: the union of its tool spans and of the calls that model responses requested.
 
 For agents that act by writing code, the interpreter is a wrapper, and the calls inside it are the agent's calls. An interpreter
 is a wrapper if other tools ran inside it, or if the model wrote the code into its answer text instead of requesting a tool:
@@ -47,10 +47,10 @@ def join(calls: Sequence[Call], spans: Sequence[Node]) -> list[Node]:
     Call ids come first, although they are unique within a turn at best. A name decides only if one side has no id.
     """
     waiting = sorted(calls, key=lambda call: (call.requester, call.position))
-    left = dict.fromkeys(spans)  # an ordered set
-    for key_of_call, key_of_event, by_id, same_run in _TESTS:
+    unassigned = dict.fromkeys(spans)  # an ordered set
+    for key_of_call, key_of_event, by_id, same_run in _RULES:
         pools: dict[tuple[Hashable, ...], deque[Node]] = defaultdict(deque)
-        for node in left:
+        for node in unassigned:
             if isinstance(node.event, events.ToolCall) and (key := key_of_event(node.event)) is not None:
                 for may_have_id in {True, node.event.call_id is not None}:
                     pools[key, may_have_id, _run_and_holder(node) if same_run else None].append(node)
@@ -60,12 +60,12 @@ def join(calls: Sequence[Call], spans: Sequence[Node]) -> list[Node]:
             # Different ids mean different calls, so a request with an id matches only spans without one.
             run = _run_and_holder(call.requested_by) if same_run else None
             pool = pools.get((key, by_id or _id(call) is None, run), deque())
-            while pool and pool[0] not in left:
+            while pool and pool[0] not in unassigned:
                 pool.popleft()
             if pool:
                 call.node = pool.popleft()
-                del left[call.node]
-    return list(left)
+                del unassigned[call.node]
+    return list(unassigned)
 
 
 def join_runs(calls: Sequence[Call], turn: TurnSpans) -> None:
@@ -99,11 +99,11 @@ def transfer_target(call: Call) -> str | None:
 
 
 def _target(name: str, arguments: object) -> str | None:
-    plain = folded(name)
-    if plain in _BARE_TRANSFERS:
-        named = [arguments.get(key) for key in _AGENT_ARGUMENTS] if isinstance(arguments, dict) else []
-        return next((folded(agent) for agent in named if isinstance(agent, str)), "")
-    match = _TRANSFER.match(plain)
+    folded_name = folded(name)
+    if folded_name in _BARE_TRANSFERS:
+        agents = [arguments.get(key) for key in _AGENT_ARGUMENTS] if isinstance(arguments, dict) else []
+        return next((folded(agent) for agent in agents if isinstance(agent, str)), "")
+    match = _TRANSFER.match(folded_name)
     return match.group(1) if match is not None else None
 
 
@@ -152,7 +152,7 @@ def _event_target(event: events.ToolCall) -> Hashable | None:
 
 #: Matching rules, the most certain first: (key of a request, key of a tool span, whether their ids may differ, whether both
 #: must be in the same run and call). A key of None is not matched.
-_TESTS: Final[
+_RULES: Final[
     tuple[tuple[Callable[[Call], Hashable | None], Callable[[events.ToolCall], Hashable | None], bool, bool], ...]
 ] = (
     (_id_and_name, lambda event: (event.call_id, folded(event.name)) if event.call_id else None, True, False),
@@ -189,7 +189,7 @@ def with_result(
         event: the event of its tool span, None without a span.
         reported: the result in the input of a later model call, None if there is no such result.
         error_patterns: patterns of results that are errors although they are not marked as such.
-        never_ran: the framework refused to run it: the reported result is the reason.
+        never_ran: whether the framework refused to run it; the reported result is then the reason.
     """
     result, captured = _result(event, reported)
     return replace(
@@ -239,7 +239,7 @@ _CODE_KEYS: Final = frozenset(
 
 
 def code_runs(calls: Sequence[Call], turn: TurnSpans) -> dict[int, Node | None]:
-    """Return the wrapper calls, which only run the code of an agent, by `id()`, with their tool span if there is one.
+    """Return the wrapper calls, which only run an agent's code, by `id()`, each with its tool span or None.
 
     Args:
         calls: the calls of the turn.
@@ -273,9 +273,9 @@ def _code_of(call: Call) -> str | None:
 
 
 def _known_arguments(call: Call) -> Mapping[str, Any]:
-    requested = call.request.arguments if call.request is not None else None
-    actual = call.event.arguments if call.event is not None else None
-    return requested or actual or {}
+    requested_arguments = call.request.arguments if call.request is not None else None
+    span_arguments = call.event.arguments if call.event is not None else None
+    return requested_arguments or span_arguments or {}
 
 
 def _is_chosen(call: Call) -> bool:
@@ -301,8 +301,9 @@ def _is_written(code: str, text: str) -> bool:
     return bool(lines) and lines[0] in text and lines[-1] in text
 
 
-#: Texts by which frameworks report to the model that a call never ran because its arguments were invalid. Words that results
-#: use, too (required, unknown, not found), count only near the name of the problem (argument, parameter, tool ...).
+#: Texts with which frameworks report to the model that a call never ran because its arguments were invalid. Words that
+#: results use, too (required, unknown, not found), count only near the name of the problem (argument, parameter, tool
+#: ...).
 _REFUSAL: Final = re.compile(
     r"\b(?:errors?|invalid|validation|malformed|mandatory|failed|failure|retry|try again)\b|[a-z]Error\b"
     r"|\b(?:argument|parameter|field|property|input|tool|function|schema|keyword)s?\b.{0,80}"
@@ -353,16 +354,16 @@ def calls_of(turn: TurnSpans, context: CallContext, *, answer: str | None = None
     steps = {requester: step for step, requester in enumerate(requesters, start=1)}
     agents = frozenset(folded(name) for name in context.agents)
     never_ran = _never_ran(calls)
-    started = {id(call.run): call.run for call in calls if call.run is not None}
+    started_runs = {id(call.run): call.run for call in calls if call.run is not None}
     return tuple(
         with_result(
-            _finished(
+            _tool_call_of(
                 call,
                 step=steps[call.requester],
                 position=position,
                 agent=context.agent,
                 agents=agents,
-                holder=_holder(call, started, wrappers),
+                holder=_holder(call, started_runs, wrappers),
             ),
             call.event,
             _answer_of(call.run) or call.reported,
@@ -389,22 +390,24 @@ def _from_span(node: Node, silent: Mapping[Node | None, list[Node]]) -> Call:
 
 
 def _never_ran(calls: Sequence[Call]) -> frozenset[int]:
-    """Return the calls, by `id()`, that a framework refused to run, because it did run the next call of the same tool.
+    """Return the calls, by `id()`, that a framework refused to run; it ran the next call of the same tool.
 
-    A call with invalid arguments has no span; the model gets an error, and requests the tool again in its next response.
+    A call with invalid arguments has no span; the model receives an error, and requests the tool again in its next
+    response.
     """
     refused: set[int] = set()
-    ran: dict[str, list[Requester]] = defaultdict(list)  # by tool: requesters of the calls that ran, the earliest last
+    # By tool: the requesters of the calls that ran, the earliest last.
+    ran_by_tool: dict[str, list[Requester]] = defaultdict(list)
     following: dict[Requester, Requester | None] = _following(calls)
     for call in reversed(calls):
         if call.node is not None:
-            ran[folded(call.name)].append(call.requester)
+            ran_by_tool[folded(call.name)].append(call.requester)
     for call in calls:
-        later = ran[folded(call.name)]
+        later = ran_by_tool[folded(call.name)]
         while later and later[-1] <= call.requester:
             later.pop()
-        again = bool(later) and later[-1] == following[call.requester]
-        if call.unrecorded or (call.node is None and again and _is_refusal(call.reported)):
+        is_repeated = bool(later) and later[-1] == following[call.requester]
+        if call.unrecorded or (call.node is None and is_repeated and _is_refusal(call.reported)):
             refused.add(id(call))
     return frozenset(refused)
 
@@ -420,7 +423,7 @@ def _is_refusal(reported: events.CallResult | None) -> bool:
     return _REFUSAL.search(reported.result[:2000]) is not None
 
 
-def _finished(
+def _tool_call_of(
     call: Call,
     *,
     step: int,
@@ -430,7 +433,7 @@ def _finished(
     holder: Node | None,
 ) -> ToolCall:
     event, request, witness = call.event, call.request, _witness(call)
-    own = call.node or call.run
+    own_node = call.node or call.run
     return ToolCall(
         name=call.name,
         kind=_kind(call, agents),
@@ -442,12 +445,12 @@ def _finished(
         error=None,
         call_id=call.call_id,
         trace_id=witness.span.trace_id,
-        span_id=own.span.span_id if own is not None else None,
+        span_id=own_node.span.span_id if own_node is not None else None,
         parent_span_id=holder.span.span_id if holder is not None else None,
         agent_name=witness.agent_name or agent,
         source="both" if event is not None and request is not None else "span" if event is not None else "message",
-        started_ns=own.span.start_ns if own is not None else None,
-        ended_ns=own.span.end_ns if own is not None else None,
+        started_ns=own_node.span.start_ns if own_node is not None else None,
+        ended_ns=own_node.span.end_ns if own_node is not None else None,
     )
 
 
@@ -457,15 +460,15 @@ def _witness(call: Call) -> Node:
     return witness
 
 
-def _holder(call: Call, started: Mapping[int, Node], wrappers: Container[int]) -> Node | None:
+def _holder(call: Call, started_runs: Mapping[int, Node], wrappers: Container[int]) -> Node | None:
     """Return the call that contains another: the tool span above it, or the run that a call without a span started.
 
     A wrapper is not a call: a call inside it has the holder of the wrapper.
     """
     witness = _witness(call)
     run = witness.run
-    while run is not None and started:
-        if id(run) in started:
+    while run is not None and started_runs:
+        if id(run) in started_runs:
             return run
         run = run.run
     holder = witness.holding_call
@@ -491,13 +494,22 @@ def _answer_of(run: Node | None) -> events.CallResult | None:
 
 def _arguments(call: Call) -> Mapping[str, Any] | None:
     """Return the arguments; the model's own take precedence, since a span's may be cut, renamed or without names."""
-    requested = call.request.arguments if call.request is not None else None
-    actual = call.event.arguments if call.event is not None else None
-    if call.request is not None and actual is not None and not has_named_arguments(actual) and transfer_target(call):
-        return requested  # the span of a handoff contains the previous speaker
-    if requested is None or (actual is not None and not has_named_arguments(requested) and has_named_arguments(actual)):
-        return actual
-    return requested
+    requested_arguments = call.request.arguments if call.request is not None else None
+    span_arguments = call.event.arguments if call.event is not None else None
+    if (
+        call.request is not None
+        and span_arguments is not None
+        and not has_named_arguments(span_arguments)
+        and transfer_target(call)
+    ):
+        return requested_arguments  # the span of a handoff contains the previous speaker
+    if requested_arguments is None or (
+        span_arguments is not None
+        and not has_named_arguments(requested_arguments)
+        and has_named_arguments(span_arguments)
+    ):
+        return span_arguments
+    return requested_arguments
 
 
 def _kind(call: Call, agents: frozenset[str]) -> CallKind:

@@ -1,12 +1,13 @@
-"""Assigns traces, or parts of them, to conversations.
+"""Assign traces, or parts of them, to conversations.
 
-Identity is (environment, conversation id). An explicit id takes precedence, the one nearest the root over those below it, and
-is inherited across the trace. Without one: span links, then growing message history, else the trace is the conversation.
-Linking is a pure function of the set of spans: the order of arrival does not matter.
+Identity is (environment, conversation id). An explicit id takes precedence (the one nearest the root over those below
+it) and is inherited across the trace. Traces without an explicit id are linked by span links, else by a growing message
+history; otherwise the trace is a conversation of its own. Linking is a pure function of the set of spans: the order of
+arrival does not matter.
 
 A framework sends history in one of three ways, the most reliable first: the messages with their calls, the texts alone (calls
-are rewritten), and a transcript pasted into one message of the user. Digests of that history identify continued runs. Turns
-that two instrumentations of one process recorded in a trace each are found as echoes.
+are rewritten), and a transcript pasted into one message of the user. Digests of that history identify continued runs. A
+turn that two instrumentations of one process recorded in separate traces is recognised as an echo.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import LogRecord, Span
 
     _Family = tuple[str, str | None, str | None, str]
-    #: The end of a segment, ns, the segment and its conversation.
+    #: The end of a segment in nanoseconds, the segment, and its conversation.
     _End = tuple[int, "Segment", "_Chain"]
 
-#: A user's message and an answer: a shorter history proves nothing.
+#: Minimum number of messages of a history: a user's message and an answer. A shorter one proves nothing.
 _LEAST: Final = 2
 #: `Guest: …`: the speaker in a transcript.
 _SPEAKER: Final = re.compile(r"^\s*[\w *#<>-]{1,32}:\s+")
@@ -44,7 +45,7 @@ _LEAST_LINE: Final = 8
 
 
 def digests_before(messages: Sequence[Message], queries: Iterable[str]) -> tuple[str, ...]:
-    """Return digests of the messages before a run, the weakest first.
+    """Return digests of the messages before a run, the weakest evidence first.
 
     Args:
         messages: the input of its first model call.
@@ -56,7 +57,7 @@ def digests_before(messages: Sequence[Message], queries: Iterable[str]) -> tuple
 
 
 def digests_after(messages: Sequence[Message], answer: str | None) -> tuple[str, ...]:
-    """Return the digests that a run which continues this one has among its own `digests_before`.
+    """Return digests of a run as history; a run that continues it has one of them among its `digests_before`.
 
     Args:
         messages: the input and output of its last model call.
@@ -93,8 +94,8 @@ class Transcript:
             return False
         query, size = frozenset().union(*earlier.lines), len(earlier.answer)
         return any(
-            self.lines[at] & earlier.answer[-1] and self.lines[at - size] & query
-            for at in range(size, len(self.lines) - 1)  # the last one is the user's own
+            self.lines[index] & earlier.answer[-1] and self.lines[index - size] & query
+            for index in range(size, len(self.lines) - 1)  # the last one is the user's own
         )
 
 
@@ -148,20 +149,20 @@ def _texts_and_calls(messages: Iterable[Message]) -> Iterator[object]:
         if message.role == "system":
             continue
         text = " ".join((message.text or "").split())
-        requested = [(request.call_id, request.name) for request in message.requests]
-        answered = [result.call_id for result in message.results]
-        if text or requested or answered:
-            yield [message.role, text, requested, answered]
+        requests = [(request.call_id, request.name) for request in message.requests]
+        result_ids = [result.call_id for result in message.results]
+        if text or requests or result_ids:
+            yield [message.role, text, requests, result_ids]
 
 
 def _prefixes(kind: str, contents: Iterable[object]) -> list[str]:
-    """Return the digest of every prefix of some contents."""
+    """Return the digest of every prefix of a sequence."""
     import hashlib  # noqa: PLC0415 — needed only for traces without a conversation id
 
     digest = hashlib.blake2b(kind.encode(), digest_size=16)
     digests = []
-    for item in contents:
-        digest.update(repr(item).encode("utf-8", "surrogatepass"))
+    for content in contents:
+        digest.update(repr(content).encode("utf-8", "surrogatepass"))
         digests.append(digest.copy().hexdigest())
     return digests
 
@@ -177,10 +178,10 @@ _ENVIRONMENT_KEYS: Final = ("deployment.environment.name", "deployment.environme
 class Segment:
     """The part of one trace that belongs to one conversation: mostly the whole trace.
 
-    `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of the messages
-    before and after it, the weakest first. `query_digest`, `moments` (start and end of each model call, ns), `answer_digest`,
-    `scopes` and `substance` (how many messages were captured) decide whether it repeats another segment (`echoes_of`).
-    `transcript` is its form in a later query, `agents` are the agents in it.
+    `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of the
+    messages before and after it, the weakest evidence first. `query_digest`, `moments` (start and end of each model
+    call, ns), `answer_digest`, `scopes` and `substance` (how many messages were captured) decide whether it repeats
+    another segment (`echoes_of`). `transcript` is its form in a later query, `agents` are the agents in it.
     """
 
     trace_id: str
@@ -248,7 +249,7 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
         moments=tuple((node.span.start_ns, node.span.end_ns) for node in calls),
         scopes=frozenset(node.span.scope.name for node in events),
         agents=frozenset(name for node in events if (name := node.agent_name)),
-        substance=sum(len(_out(node) or ()) for node in calls),
+        substance=sum(len(_output_messages(node) or ()) for node in calls),
     )
 
 
@@ -269,32 +270,36 @@ class _MessageContext:
 
 def _context(events: Sequence[Node], calls: Sequence[Node]) -> _MessageContext:
     """Return the messages of a segment's own model calls; those of agents used as tools have histories of their own."""
-    own = [node for node in calls if node.holding_call is None] or calls
-    captured = [node for node in own if _in(node) is not None]
+    own_calls = [node for node in calls if node.holding_call is None] or calls
+    captured_calls = [node for node in own_calls if _input_messages(node) is not None]
     run = next((node.event for node in events if node.is_run and isinstance(node.event, AgentRun)), None)
-    if not captured:
+    if not captured_calls:
         before = run.messages_in or () if run is not None else ()
         last = run.messages_out or () if run is not None else ()
         after = (*before, *last) if run is not None else ()
     else:
-        before = _in(captured[0]) or ()
+        before = _input_messages(captured_calls[0]) or ()
         # If the response was not recorded, the end is the input without it: the next trace's history contains both.
-        last = _out(captured[-1]) or ()
-        unrecorded = _out(captured[-1]) is None and captured[-1].event.header.error is None
-        after = (*(_in(captured[-1]) or ()), *(_out(captured[-1]) or ())) if unrecorded or _out(captured[-1]) else ()
+        last = _output_messages(captured_calls[-1]) or ()
+        unrecorded = _output_messages(captured_calls[-1]) is None and captured_calls[-1].event.header.error is None
+        after = (
+            (*(_input_messages(captured_calls[-1]) or ()), *(_output_messages(captured_calls[-1]) or ()))
+            if unrecorded or _output_messages(captured_calls[-1])
+            else ()
+        )
     queries = (run.query if run is not None else None, last_query(before)[0])
-    spoken = last_answer(last)
-    answer = (run.answer if run is not None else None) or (spoken[0] if spoken else None)
+    model_answer = last_answer(last)
+    answer = (run.answer if run is not None else None) or (model_answer[0] if model_answer else None)
     return _MessageContext(
         before=tuple(before), after=tuple(after), queries=tuple(filter(None, queries)), answer=answer
     )
 
 
-def _in(node: Node) -> tuple[Message, ...] | None:
+def _input_messages(node: Node) -> tuple[Message, ...] | None:
     return node.event.messages_in if isinstance(node.event, ModelCall) else None
 
 
-def _out(node: Node) -> tuple[Message, ...] | None:
+def _output_messages(node: Node) -> tuple[Message, ...] | None:
     return node.event.messages_out if isinstance(node.event, ModelCall) else None
 
 
@@ -328,16 +333,16 @@ def _add_echoes(group: Sequence[Segment], echoes: dict[int, Segment]) -> None:
     originals: list[Segment] = []  # by the start of their first model call
     for segment in group:
         start_ns = segment.moments[0][0]
-        low = bisect_left(originals, start_ns - _SAME_MOMENT_NS, key=_begins)
-        high = bisect_right(originals, start_ns + _SAME_MOMENT_NS, key=_begins)
-        first = next((other for other in sorted(originals[low:high], key=_rank) if _is_echo(segment, other)), None)
-        if first is not None:
-            echoes[id(segment)] = first
+        low = bisect_left(originals, start_ns - _SAME_MOMENT_NS, key=_first_call_ns)
+        high = bisect_right(originals, start_ns + _SAME_MOMENT_NS, key=_first_call_ns)
+        original = next((other for other in sorted(originals[low:high], key=_rank) if _is_echo(segment, other)), None)
+        if original is not None:
+            echoes[id(segment)] = original
         else:
-            insort(originals, segment, key=_begins)
+            insort(originals, segment, key=_first_call_ns)
 
 
-def _begins(segment: Segment) -> int:
+def _first_call_ns(segment: Segment) -> int:
     return segment.moments[0][0]
 
 
@@ -346,27 +351,27 @@ def _rank(segment: Segment) -> tuple[bool, int, int, str]:
     return (segment.explicit_id is None, -segment.substance, segment.start_ns, segment.trace_id)
 
 
-def _is_echo(segment: Segment, first: Segment) -> bool:
-    if segment.trace_id == first.trace_id or segment.scopes & first.scopes:
+def _is_echo(segment: Segment, original: Segment) -> bool:
+    if segment.trace_id == original.trace_id or segment.scopes & original.scopes:
         return False
-    if segment.explicit_id is not None and segment.explicit_id != first.explicit_id:
+    if segment.explicit_id is not None and segment.explicit_id != original.explicit_id:
         return False
-    if len({segment.answer_digest, first.answer_digest} - {None}) > 1:
+    if len({segment.answer_digest, original.answer_digest} - {None}) > 1:
         return False
-    return len(segment.moments) == len(first.moments) and all(
-        _is_same_moment(own, other) for own, other in zip(segment.moments, first.moments, strict=True)
+    return len(segment.moments) == len(original.moments) and all(
+        _is_same_moment(own, other) for own, other in zip(segment.moments, original.moments, strict=True)
     )
 
 
 def _is_same_moment(own: tuple[int, int], other: tuple[int, int]) -> bool:
     """Return whether two spans may record the same call: one contains the other, so they overlap however short they are."""
-    apart = max(abs(a - b) for a, b in zip(own, other, strict=True))
-    return apart <= _SAME_MOMENT_NS and own[0] <= other[1] and other[0] <= own[1]
+    difference_ns = max(abs(a - b) for a, b in zip(own, other, strict=True))
+    return difference_ns <= _SAME_MOMENT_NS and own[0] <= other[1] and other[0] <= own[1]
 
 
 #: This many equally good conversations are ambiguous.
 _TIED: Final = 2
-#: Many conversations end with the same line; at most this many of the latest are examined without a match.
+#: Maximum number of recent conversations that are examined without a match, because many end with the same line.
 _MOST_SKIPPED: Final = 64
 
 
@@ -392,33 +397,33 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
         segments: the segments of all traces in view.
         idle_ns: the longest pause, in nanoseconds, over which message history links two traces without an id.
     """
-    everything = sorted(segments, key=lambda segment: (segment.start_ns, segment.trace_id))
-    echoes = echoes_of(everything)
-    ordered = [segment for segment in everything if id(segment) not in echoes]
-    repeated: dict[int, list[Segment]] = defaultdict(list)
-    for segment in everything:
+    all_segments = sorted(segments, key=lambda segment: (segment.start_ns, segment.trace_id))
+    echoes = echoes_of(all_segments)
+    ordered = [segment for segment in all_segments if id(segment) not in echoes]
+    echoes_by_original: dict[int, list[Segment]] = defaultdict(list)
+    for segment in all_segments:
         if id(segment) in echoes:
-            repeated[id(echoes[id(segment)])].append(segment)
-    explicit = {segment.trace_id: segment for segment in ordered if segment.explicit_id is not None}
-    heads: dict[tuple[str, str | None], _Chain] = {}
+            echoes_by_original[id(echoes[id(segment)])].append(segment)
+    explicit_segments = {segment.trace_id: segment for segment in ordered if segment.explicit_id is not None}
+    by_id: dict[tuple[str, str | None], _Chain] = {}
     chains: list[_Chain] = []
-    loose = _History(idle_ns)
+    history = _History(idle_ns)
     by_trace: dict[str, _Chain] = {}
     for segment in ordered:
-        chain, method, ambiguous = _chain_for(segment, heads, by_trace, explicit, loose)
+        chain, method, ambiguous = _chain_for(segment, by_id, by_trace, explicit_segments, history)
         if chain is None:
             chain = _Chain(segment)
             chains.append(chain)
         else:
             chain.segments.append(segment)
         chain.note(method, ambiguous=ambiguous)
-        chain.echoes += repeated.get(id(segment), ())
-        for member in (segment, *repeated.get(id(segment), ())):
+        chain.echoes += echoes_by_original.get(id(segment), ())
+        for member in (segment, *echoes_by_original.get(id(segment), ())):
             by_trace.setdefault(member.trace_id, chain)
         if chain.explicit_id is not None:
-            heads.setdefault((chain.environment, chain.explicit_id), chain)
+            by_id.setdefault((chain.environment, chain.explicit_id), chain)
         else:
-            loose.add(segment, chain)
+            history.add(segment, chain)
     return [chain.linked() for chain in chains]
 
 
@@ -475,14 +480,14 @@ class _History:
         """Return the conversations that ended last before the segment began, one or two."""
         best: list[_Chain] = []
         earliest = segment.start_ns - self._idle_ns
-        at, skipped = bisect_right(ends, segment.start_ns, key=_end_ns), 0
-        while at and len(best) < _TIED and skipped < _MOST_SKIPPED:
-            at -= 1
-            end_ns, end, chain = ends[at]
+        index, skipped = bisect_right(ends, segment.start_ns, key=_end_ns), 0
+        while index and len(best) < _TIED and skipped < _MOST_SKIPPED:
+            index -= 1
+            end_ns, end, chain = ends[index]
             if end_ns < earliest:
                 break
             if chain.segments[-1] is not end:
-                del ends[at]  # it has been continued already
+                del ends[index]  # it has been continued already
             elif _is_shown(end, segment, digest):
                 best.append(chain)
                 earliest = end_ns
@@ -501,7 +506,7 @@ def _end_ns(end: _End) -> int:
 
 
 def _is_shown(end: Segment, segment: Segment, digest: str) -> bool:
-    """Return whether a shared digest proves the continuation: the digest of a line does so only within a transcript."""
+    """Return whether a shared digest proves a continuation; the digest of a line does so only within a transcript."""
     if end.transcript is None or segment.transcript is None or digest != end.transcript.digest:
         return True
     return segment.transcript.shows(end.transcript)
@@ -509,19 +514,19 @@ def _is_shown(end: Segment, segment: Segment, digest: str) -> bool:
 
 def _chain_for(
     segment: Segment,
-    heads: Mapping[tuple[str, str | None], _Chain],
+    by_id: Mapping[tuple[str, str | None], _Chain],
     by_trace: Mapping[str, _Chain],
-    explicit: Mapping[str, Segment],
-    loose: _History,
+    explicit_segments: Mapping[str, Segment],
+    history: _History,
 ) -> tuple[_Chain | None, LinkMethod, bool]:
     if segment.explicit_id is not None:
-        return heads.get((segment.environment, segment.explicit_id)), "explicit", False
+        return by_id.get((segment.environment, segment.explicit_id)), "explicit", False
     for trace_id in sorted(segment.linked_traces - {segment.trace_id}):
-        other = explicit.get(trace_id)
-        chain = by_trace.get(trace_id) or (heads.get((other.environment, other.explicit_id)) if other else None)
+        other = explicit_segments.get(trace_id)
+        chain = by_trace.get(trace_id) or (by_id.get((other.environment, other.explicit_id)) if other else None)
         if chain is not None:
             return chain, "span_link", False
-    chain, ambiguous = loose.find(segment)
+    chain, ambiguous = history.find(segment)
     return chain, "history" if chain else "trace", ambiguous
 
 

@@ -42,7 +42,7 @@ _BEGINNING: Final = 200
 
 
 def short(name: str) -> str:
-    """Return a name as it is stored in the rows of a conversation: a very long one is replaced by a prefix and a digest.
+    """Return a name as stored in the rows of a conversation; a very long name is replaced by a prefix and a digest.
 
     >>> short("booking"), len(short("x" * 1_000_000))
     ('booking', 233)
@@ -68,17 +68,17 @@ def agent_of(nodes: Iterable[Node]) -> str | None:
 
 
 def inherited_ids(nodes: Sequence[Node]) -> list[str | None]:
-    """Return each node's conversation id: the topmost above it, else one from elsewhere in the trace.
+    """Return the conversation id of each node: the topmost one above it, else one from elsewhere in the trace.
 
     Ids on the agent's own spans take precedence over ids on spans around it (a web request with its user's session). An agent
     that was used as a tool has a session of its own, which is used only if the trace has no other id. In a trace of
     several conversations, a node that contains more than one of them belongs to none.
     """
-    own = [node for node in nodes if not _is_of_sub_agent(node)]
-    known = [node for node in own if node.event.header.dialect != UNKNOWN]
-    alone = not any(node.is_run or isinstance(node.event, ModelCall) for node in own)
-    for naming in (known, own, nodes if alone else ()):
-        ids = _ids_from_above(naming, nodes)
+    own_nodes = [node for node in nodes if not _is_of_sub_agent(node)]
+    known_nodes = [node for node in own_nodes if node.event.header.dialect != UNKNOWN]
+    alone = not any(node.is_run or isinstance(node.event, ModelCall) for node in own_nodes)
+    for naming_nodes in (known_nodes, own_nodes, nodes if alone else ()):
+        ids = _ids_from_above(naming_nodes, nodes)
         distinct = set(ids.values()) - {None}
         if len(distinct) == 1:
             return [distinct.pop()] * len(nodes)
@@ -108,17 +108,17 @@ def _nearby(nodes: Sequence[Node], own_ids: Mapping[int, str | None]) -> list[st
     below: dict[int, set[str]] = {}
     for node in reversed(nodes):  # from the leaves up
         own = own_ids[id(node)]
-        inside = below.setdefault(id(node), set())
-        inside |= {own} - {None}  # type: ignore[arg-type]  # mypy does not see that None is removed
+        ids_inside = below.setdefault(id(node), set())
+        ids_inside |= {own} - {None}  # type: ignore[arg-type]  # mypy does not see that None is removed
         if node.parent is not None:
             # Two are enough to know that there are several. Passing on all would make the time quadratic in the depth.
-            below.setdefault(id(node.parent), set()).update(islice(inside, _SEVERAL))
+            below.setdefault(id(node.parent), set()).update(islice(ids_inside, _SEVERAL))
     ids: list[str | None] = []
-    before = next(value for node in nodes if (value := own_ids[id(node)]) is not None)
+    previous_id = next(value for node in nodes if (value := own_ids[id(node)]) is not None)
     for node in nodes:
-        own, inside = own_ids[id(node)], below[id(node)]
-        before = before if own is None else own
-        ids.append(own or (before if not inside else next(iter(inside)) if len(inside) == 1 else None))
+        own, ids_inside = own_ids[id(node)], below[id(node)]
+        previous_id = previous_id if own is None else own
+        ids.append(own or (previous_id if not ids_inside else next(iter(ids_inside)) if len(ids_inside) == 1 else None))
     return ids
 
 
@@ -130,7 +130,7 @@ _NAME_AFFIXES: Final = re.compile(
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
-    """One span in its trace. Built in place: the tree needs to be linked both ways.
+    """One span in its trace, mutable because parents and children are linked both ways.
 
     `order` numbers the nodes of a trace depth first, siblings by start time. `is_run` is whether an `AgentRun` event
     counts as a run (see `mark_runs`), `run` is the nearest run above, `holding_call` the nearest tool call above,
@@ -206,7 +206,7 @@ _NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
 
 @lru_cache(maxsize=4096)
 def folded(name: str) -> str:
-    """Return a name as it is compared: some instrumentations use the model's spelling, some that of the code.
+    """Return a name as compared: some instrumentations use the model's spelling, others that of the code.
 
     >>> folded("Delegate work to coworker") == folded("delegate_work_to_coworker")
     True
@@ -262,7 +262,7 @@ def _merge_nested_model_calls(ordered: Sequence[Node], holders: Mapping[int, Nod
 def _merge_inner(outer: Node, inner: Sequence[Node], *, holds_tools: bool) -> None:
     """Merge the model calls inside a model call into it, unless it summarises several of them."""
     succeeded = [node for node in inner if node.event.header.error is None]
-    # Of a retried call all tries except the last failed; if all failed, the last is the call itself.
+    # All tries of a retried call except the last one failed; if all failed, the last one is the call itself.
     failed = len(inner) - len(succeeded) - (outer.event.header.error is not None)
     summarises = any(isinstance(node.event, Ignored) for node in inner)  # a call around a summary is a summary, too
     if len(succeeded) > 1 or holds_tools or summarises:
@@ -305,7 +305,7 @@ def _filled(inner: ModelCall, outer: ModelCall) -> ModelCall:
 
 
 def merged_model_call(records: Sequence[ModelCall]) -> ModelCall:
-    """Return the first of several records of a call, completed by the others."""
+    """Return the first of several records of a call, completed with the others."""
     return replace(
         records[0],
         messages_in=max((event.messages_in for event in records), key=_substance),
@@ -321,7 +321,7 @@ def merged_model_call(records: Sequence[ModelCall]) -> ModelCall:
 
 
 def _count(recorded: Iterable[int | None]) -> int | None:
-    """Return the first count of tokens; 0, which some instrumentations write for unknown, only if there is no other."""
+    """Return the first token count; 0 only if there is no other, since some instrumentations write 0 for unknown."""
     counts = [count for count in recorded if count is not None]
     return next(filter(None, counts), counts[0] if counts else None)
 
@@ -359,7 +359,7 @@ def _merge_nested_tool_calls(ordered: Sequence[Node], holders: Mapping[int, Node
             inside[holder].append(inner)
     for holder, records in inside.items():
         assert isinstance(holder.event, ToolCall)  # noqa: S101 — selected above
-        # Of an inner call that was retried the last try counts.
+        # If the inner call was retried, its last try counts.
         records.sort(key=lambda event: event.header.span.end_ns, reverse=True)
         completed = next((event for event in records if event.result_captured), records[0])
         holder.replace_event(with_outcome(holder.event, completed, failed=records[0]))
@@ -387,25 +387,25 @@ def _same_tool_call(outer: ToolCall, inner: ToolCall) -> bool:
 
 
 def named_by(outer: ToolCall, inner: ToolCall) -> ToolCall:
-    """Return a call, completed by the id and the arguments of another record of it."""
-    better = has_named_arguments(outer.arguments) or inner.arguments is None
+    """Return a call, completed with the id and the arguments of another record of it."""
+    keeps_arguments = has_named_arguments(outer.arguments) or inner.arguments is None
     return replace(
         outer,
         call_id=outer.call_id or inner.call_id,
-        arguments=outer.arguments if better else inner.arguments,
+        arguments=outer.arguments if keeps_arguments else inner.arguments,
         handoff_to=outer.handoff_to or inner.handoff_to,
         schema=inner.schema if outer.schema is None else outer.schema,
     )
 
 
 def with_outcome(outer: ToolCall, completed: ToolCall, *, failed: ToolCall) -> ToolCall:
-    """Return a call, completed by the result of one other record and the error of another."""
-    result = outer if outer.result_captured or not completed.result_captured else completed
+    """Return a call, completed with the result of one other record and the error of another."""
+    source = outer if outer.result_captured or not completed.result_captured else completed
     return replace(
         outer,
         header=replace(outer.header, error=outer.header.error or failed.header.error),
-        result=result.result,
-        result_captured=result.result_captured,
+        result=source.result,
+        result_captured=source.result_captured,
         is_error=outer.is_error or failed.is_error,
     )
 
@@ -418,24 +418,28 @@ def _without_stale(event: ModelCall) -> ModelCall:
     """
     messages = event.messages_out or ()
     ids = {request.call_id for message in messages for request in message.requests} - {None}
-    requested = {
+    input_requests = {
         (request.call_id, *content_of(request))
         for message in (event.messages_in or () if ids else ())
         for request in message.requests
         if request.call_id in ids
     }
-    if not requested:
+    if not input_requests:
         return event
-    fresh = (
-        replace(message, parts=tuple(part for part in message.parts if not _is_stale(part, requested)))
+    cleaned = (
+        replace(message, parts=tuple(part for part in message.parts if not _is_stale(part, input_requests)))
         for message in messages
     )
-    return replace(event, messages_out=tuple(fresh))
+    return replace(event, messages_out=tuple(cleaned))
 
 
-def _is_stale(part: Part, requested: Container[tuple[str | None, str, str]]) -> bool:
+def _is_stale(part: Part, input_requests: Container[tuple[str | None, str, str]]) -> bool:
     # An id alone proves nothing: some frameworks number the calls of each response from the start.
-    return isinstance(part, CallRequest) and part.call_id is not None and (part.call_id, *content_of(part)) in requested
+    return (
+        isinstance(part, CallRequest)
+        and part.call_id is not None
+        and (part.call_id, *content_of(part)) in input_requests
+    )
 
 
 def content_of(request: CallRequest) -> tuple[str, str]:
@@ -482,19 +486,19 @@ def drop_repetitions(ordered: Sequence[Node]) -> None:
     if scopes == 1:
         return
     recorded: dict[Hashable, _Open] = defaultdict(lambda: defaultdict(OrderedDict))
-    last = _last_below(ordered)
+    last_descendants = _last_below(ordered)
     for node in sorted(ordered, key=lambda node: (node.span.start_ns, node.order)):
-        own, keys = node.span.scope.name, list(_identities(node))
-        first = next(filter(None, (_echoed(node, recorded[key], last, scopes) for key in keys)), None)
-        if first is None:
-            record = _Record(node=node, scopes={own})
+        scope, keys = node.span.scope.name, list(_identities(node))
+        original = next(filter(None, (_echoed(node, recorded[key], last_descendants, scopes) for key in keys)), None)
+        if original is None:
+            record = _Record(node=node, scopes={scope})
             for key in keys:
-                recorded[key][own][node.order] = record
+                recorded[key][scope][node.order] = record
             continue
-        first.scopes.add(own)
-        first.node.replace_event(_merged_records(first.node.event, node.event))
+        original.scopes.add(scope)
+        original.node.replace_event(_merged_records(original.node.event, node.event))
         kind = "model" if isinstance(node.event, ModelCall) else "tool"
-        node.ignore(f"the same {kind} call as recorded by {first.node.span.scope.name}", same_as=first.node)
+        node.ignore(f"the same {kind} call as recorded by {original.node.span.scope.name}", same_as=original.node)
 
 
 def _last_below(ordered: Sequence[Node]) -> list[int]:
@@ -506,17 +510,21 @@ def _last_below(ordered: Sequence[Node]) -> list[int]:
     return last
 
 
-def _echoed(node: Node, recorded: _Open, last: Sequence[int], scopes: int) -> _Record | None:
+def _echoed(node: Node, recorded: _Open, last_descendants: Sequence[int], scopes: int) -> _Record | None:
     """Return the record of another scope that a node repeats; remove records that can no longer be repeated."""
-    own = node.span.scope.name
-    for records in (records for scope, records in recorded.items() if scope != own):
+    own_scope = node.span.scope.name
+    for records in (records for scope, records in recorded.items() if scope != own_scope):
         expired, match = [], None
         for order, record in records.items():
             first = record.node
             if first.span.end_ns < node.span.start_ns or len(record.scopes) == scopes:
                 expired.append(order)
             # A call below the first record is an agent's own call; otherwise it would have been merged already.
-            elif own not in record.scopes and not order < node.order <= last[order] and _agree(node.event, first.event):
+            elif (
+                own_scope not in record.scopes
+                and not order < node.order <= last_descendants[order]
+                and _agree(node.event, first.event)
+            ):
                 match = record
                 break
         for order in expired:

@@ -15,7 +15,7 @@ CallSource = Literal["span", "message", "both"]
 ClosedBy = Literal["end_mark", "end_of_input", "idle"]
 Captured = Literal["full", "partial", "none"]
 LinkMethod = Literal["explicit", "span_link", "history", "trace"]
-#: If a span ends later than this after it was received, its sender's clock counts as wrong, ns.
+#: Tolerance in nanoseconds: the sender's clock counts as wrong if a span ends more than this after it was received.
 CLOCK_TOLERANCE_NS: Final = 300_000_000_000
 
 

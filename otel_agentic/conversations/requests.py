@@ -22,10 +22,10 @@ from otel_agentic.dialects.events import ModelCall, ToolCall
 class TurnSpans:
     """The spans of one turn while it is assembled.
 
-    `runs` are its topmost agent runs (several if an interrupted run was resumed), `nodes` every node of the turn, `lead` the
-    main node of the turn: its run, else the root of its trace. `left_open` is a turn whose run has no result within its own
-    spans. `answered` is whether one of its model calls gave an answer, `waiting` how many more times a tool was requested than
-    called.
+    `runs` are its topmost agent runs (several if an interrupted run was resumed), `nodes` every node of the turn,
+    `lead` the main node of the turn: its run, else the root of its trace. `left_open` is whether its run has no result
+    within its own spans, `answered` whether one of its model calls gave an answer. `waiting` counts how many more times
+    each tool was requested than called.
     """
 
     lead: Node
@@ -61,8 +61,9 @@ class TurnSpans:
 class KnownRequests:
     """The requests that are known so far.
 
-    A history may represent a request differently: with another id, without arguments. Until a known request is matched exactly
-    in a history (`vague` counts those that were not, by tool), any request of its tool may be the same one.
+    A history may represent a request differently: with another id, or without arguments. Until a known request is
+    matched exactly in a history (`_vague` counts those that were not, by tool), any request of its tool may be the same
+    one.
     """
 
     def __init__(self) -> None:
@@ -100,15 +101,15 @@ class KnownRequests:
         self, requests: Sequence[tuple[int, int, events.CallRequest]], keys: Sequence[Sequence[Hashable]]
     ) -> list[tuple[int, int, events.CallRequest]]:
         missing = []
-        here: Counter[Hashable] = Counter()
-        for item, own in zip(requests, keys, strict=True):
-            here.update(own)
-            known = next((key for key in own if here[key] <= self._known[key]), None)
-            if known is None:
-                missing.append(item)
-            elif here[known] > self._matched[known]:
-                self._matched[known] = here[known]
-                self._vague[folded(item[2].name)] -= 1
+        occurrences: Counter[Hashable] = Counter()
+        for located_request, request_keys in zip(requests, keys, strict=True):
+            occurrences.update(request_keys)
+            known_key = next((key for key in request_keys if occurrences[key] <= self._known[key]), None)
+            if known_key is None:
+                missing.append(located_request)
+            elif occurrences[known_key] > self._matched[known_key]:
+                self._matched[known_key] = occurrences[known_key]
+                self._vague[folded(located_request[2].name)] -= 1
         return missing
 
 
@@ -170,36 +171,36 @@ def requested(turn: TurnSpans) -> list[Call]:
     used. Calls that only a later call's input shows (their response was lost, or overwritten) are added.
     """
     calls: list[Call] = []
-    speaking: set[int] = set()
+    runs_with_responses: set[int] = set()
     for node in turn.nodes:
         if isinstance(node.event, events.ModelCall) and node.event.messages_out is not None:
-            _mark_runs_around(node, speaking)
+            _mark_runs_around(node, runs_with_responses)
             calls += _requests_in(node, node.event.messages_out, one_response=True)
     ids = {call.call_id for call in calls if call.call_id is not None}
     for node in turn.nodes:
-        if node.is_run and isinstance(node.event, events.AgentRun) and id(node) not in speaking:
-            listed = list(_requests_in(node, own_output(node.event), one_response=False))
+        if node.is_run and isinstance(node.event, events.AgentRun) and id(node) not in runs_with_responses:
+            run_calls = list(_requests_in(node, own_output(node.event), one_response=False))
             # Another run of the turn may list the requests of this run's model.
-            calls += [call for call in listed if call.call_id not in ids]
-            ids.update(call.call_id for call in listed if call.call_id is not None)
+            calls += [call for call in run_calls if call.call_id not in ids]
+            ids.update(call.call_id for call in run_calls if call.call_id is not None)
     return [*calls, *_history_calls(turn, calls)]
 
 
 def own_output(event: events.AgentRun) -> Sequence[events.Message]:
-    """Return the messages of the run itself, without the history that some frameworks put in front."""
+    """Return the messages of the run itself, without the history that some frameworks put before them."""
     messages = event.messages_out or ()
-    before = event.messages_in
-    if before and len(messages) > len(before) and tuple(messages[: len(before)]) == tuple(before):
-        return messages[len(before) :]
-    fresh = after_last_query(messages)
-    return messages if fresh is None else fresh
+    history = event.messages_in
+    if history and len(messages) > len(history) and tuple(messages[: len(history)]) == tuple(history):
+        return messages[len(history) :]
+    new_messages = after_last_query(messages)
+    return messages if new_messages is None else new_messages
 
 
-def _mark_runs_around(node: Node, speaking: set[int]) -> None:
+def _mark_runs_around(node: Node, runs_with_responses: set[int]) -> None:
     """Add the runs around a model call, by `id()`: all runs above it, up to the tool call that contains it."""
     run = node.run
-    while run is not None and run.holding_call is node.holding_call and id(run) not in speaking:
-        speaking.add(id(run))
+    while run is not None and run.holding_call is node.holding_call and id(run) not in runs_with_responses:
+        runs_with_responses.add(id(run))
         run = run.run
 
 
@@ -214,31 +215,36 @@ def _requests_in(node: Node, messages: Sequence[events.Message], *, one_response
             )
 
 
-def _history_calls(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
+def _history_calls(turn: TurnSpans, response_calls: Sequence[Call]) -> Iterator[Call]:
     """Yield the calls that are only in the input of a later model call, after the query that it answers."""
-    pending = deque(sorted((call for call in known if call.request is not None), key=lambda call: call.requester))
+    pending = deque(
+        sorted((call for call in response_calls if call.request is not None), key=lambda call: call.requester)
+    )
     by_id: dict[str, list[Call]] = defaultdict(list)
     for call in pending:
         if call.call_id is not None:
             by_id[call.call_id].append(call)
     known_requests = KnownRequests()
-    speakers = [node for node in turn.nodes if isinstance(node.event, events.ModelCall) and node.event.messages_in]
-    for node in sorted(speakers, key=lambda node: node.at):
+    model_calls = [node for node in turn.nodes if isinstance(node.event, events.ModelCall) and node.event.messages_in]
+    for node in sorted(model_calls, key=lambda node: node.at):
         assert isinstance(node.event, events.ModelCall)  # noqa: S101 — selected above
         while pending and pending[0].requester < (*node.at, _RESPONSE):
             known_requests.add(pending.popleft().request)
-        fresh = after_last_query(node.event.messages_in or ()) or ()
-        for index, position, request in known_requests.unknown_of(fresh):
-            twin = _damaged_call(fresh[index], by_id, (*node.at, _RESPONSE))
-            if twin is not None:
-                twin_position = (twin.position[0], position)
+        new_messages = after_last_query(node.event.messages_in or ()) or ()
+        for index, position, request in known_requests.unknown_of(new_messages):
+            damaged_call = _damaged_call(new_messages[index], by_id, (*node.at, _RESPONSE))
+            if damaged_call is not None:
+                position_in_response = (damaged_call.position[0], position)
                 yield Call(
-                    requester=twin.requester, position=twin_position, request=request, requested_by=twin.requested_by
+                    requester=damaged_call.requester,
+                    position=position_in_response,
+                    request=request,
+                    requested_by=damaged_call.requested_by,
                 )
                 continue
-            # Before the response of this very call, in the order of the messages.
+            # Ordered before the response of this model call, in the order of the messages.
             yield Call(
-                requester=(*node.at, index - len(fresh)),
+                requester=(*node.at, index - len(new_messages)),
                 position=(index, position),
                 request=request,
                 requested_by=node,
@@ -249,12 +255,12 @@ def _history_calls(turn: TurnSpans, known: Sequence[Call]) -> Iterator[Call]:
 def _damaged_call(message: events.Message, by_id: Mapping[str, Sequence[Call]], before: Requester) -> Call | None:
     """Return a known call whose request was recorded without the arguments that a message of a history contains.
 
-    Then the record of the response is damaged (BeeAI joins parallel calls), and all requests of the message belong to it.
+    The record of that response is damaged (BeeAI joins parallel calls), so all requests of the message belong to it.
     """
     for request in message.requests:
         for call in reversed(by_id.get(request.call_id or "", ())):
-            damaged = call.request is not None and call.request.arguments is None and request.arguments is not None
-            if damaged and call.requester < before:
+            is_damaged = call.request is not None and call.request.arguments is None and request.arguments is not None
+            if is_damaged and call.requester < before:
                 return call
     return None
 
@@ -269,51 +275,53 @@ def anchor_history_calls(calls: Sequence[Call], silent: Mapping[Node | None, Seq
         calls: the calls, joined with their spans.
         silent: the model calls whose response was not captured, in time order, by the run that made them.
     """
-    used = {call.requester[:3] for call in calls if not call.from_history}
+    used_keys = {call.requester[:3] for call in calls if not call.from_history}
     groups: dict[Requester, list[Call]] = defaultdict(list)
     for call in calls:
         if call.from_history:
             groups[call.requester].append(call)
-    later: dict[
-        tuple[int, str, int], Requester
-    ] = {}  # by the model call that shows a group: requester of its next group
-    free = {run: [(*node.at, _RESPONSE) for node in nodes if node.at not in used] for run, nodes in silent.items()}
+    # By the model call that shows a group: the requester of its next group.
+    next_requesters: dict[tuple[int, str, int], Requester] = {}
+    unused = {
+        run: [(*node.at, _RESPONSE) for node in nodes if node.at not in used_keys] for run, nodes in silent.items()
+    }
     for shown_by, group in sorted(groups.items(), reverse=True):  # the latest group belongs to the nearest silent call
         spans = [call.node for call in group if call.node is not None]
-        limit = later.get(shown_by[:3], shown_by)
+        limit = next_requesters.get(shown_by[:3], shown_by)
         if spans:
             requester = requester_of(min(spans, key=lambda node: node.at), silent)
         else:
             run = group[0].requested_by.run if group[0].requested_by else None
             # Without a possible requester: just before the next group.
             fallback = (*limit[:3], limit[3] - 1) if limit is not shown_by else shown_by
-            requester = _last_before(limit, free.get(run, [])) or fallback
-        later[shown_by[:3]] = requester
+            requester = _last_before(limit, unused.get(run, [])) or fallback
+        next_requesters[shown_by[:3]] = requester
         for call in group:
             call.requester = requester
 
 
-def _last_before(limit: Requester, free: list[Requester]) -> Requester | None:
-    """Remove and return the last requester before a limit; later ones are removed, too, since they are assigned already."""
-    while free and free[-1] >= limit:
-        free.pop()
-    return free.pop() if free else None
+def _last_before(limit: Requester, unused: list[Requester]) -> Requester | None:
+    """Remove and return the last requester before a limit; also remove later ones, which are already assigned."""
+    while unused and unused[-1] >= limit:
+        unused.pop()
+    return unused.pop() if unused else None
 
 
 def requester_of(node: Node, silent: Mapping[Node | None, Sequence[Node]]) -> Requester:
-    """Return the requester of a span that no response requests: the silent model call before it in its run, else itself.
+    """Return the requester of a span without a request: the silent model call before it in its run, else the span.
 
-    On a coarse clock the next model call begins at the same time as the tool: it is the requester only if none began before.
+    On a coarse clock the next model call may begin at the same time as the tool: it is the requester only if none began
+    before.
     """
-    around = silent.get(node.run, [])
-    before = bisect_left(around, node.span.start_ns, key=lambda other: other.span.start_ns)
+    silent_calls = silent.get(node.run, [])
+    before = bisect_left(silent_calls, node.span.start_ns, key=lambda other: other.span.start_ns)
     if not before:
-        before = bisect_right(around, node.span.start_ns, key=lambda other: other.span.start_ns)
-    return (*(around[before - 1] if before else node).at, _RESPONSE)
+        before = bisect_right(silent_calls, node.span.start_ns, key=lambda other: other.span.start_ns)
+    return (*(silent_calls[before - 1] if before else node).at, _RESPONSE)
 
 
 def add_unrecorded(calls: list[Call], silent: Mapping[Node | None, Sequence[Node]]) -> None:
-    """Add the calls of which only the model's finish reason was recorded.
+    """Add the calls that are known only from the model's finish reason.
 
     A call that never ran because its arguments were invalid has no span, and without captured content no request either. The
     model then requests it again: if its next response has a single call and that one ran, that call has the same name. Any
@@ -328,15 +336,15 @@ def add_unrecorded(calls: list[Call], silent: Mapping[Node | None, Sequence[Node
         by_requester[call.requester[:3]].append(call)
     for nodes in silent.values():
         for node, following in pairwise(nodes):
-            event, retried = node.event, by_requester.get(following.at, [])
-            missing = isinstance(event, events.ModelCall) and event.asks_for_tools and node.at not in by_requester
-            if not missing or len(retried) != 1 or retried[0].node is None:
+            event, next_calls = node.event, by_requester.get(following.at, [])
+            is_unrecorded = isinstance(event, events.ModelCall) and event.asks_for_tools and node.at not in by_requester
+            if not is_unrecorded or len(next_calls) != 1 or next_calls[0].node is None:
                 continue
             calls.append(
                 Call(
                     requester=(*node.at, _RESPONSE),
                     position=(0, 0),
-                    request=events.CallRequest(call_id=None, name=retried[0].name, arguments=None),
+                    request=events.CallRequest(call_id=None, name=next_calls[0].name, arguments=None),
                     requested_by=node,
                     unrecorded=True,
                 )
@@ -360,7 +368,9 @@ def assign_results(calls: Sequence[Call], turn: TurnSpans) -> None:
         by_holder[holder].append(call)
         if call.call_id is not None:
             by_id[holder, call.call_id].append(call)
-    unassigned: dict[Node | None, _Unassigned] = {holder: _Unassigned(held) for holder, held in by_holder.items()}
+    unassigned: dict[Node | None, _Unassigned] = {
+        holder: _Unassigned(agent_calls) for holder, agent_calls in by_holder.items()
+    }
     readers = [node for node in turn.nodes if isinstance(node.event, (events.ModelCall, events.AgentRun))]
     for node in sorted(readers, key=lambda node: node.at):
         holder = node.holding_call
@@ -416,19 +426,19 @@ def _match(calls: Sequence[Call], results: Sequence[events.CallResult]) -> list[
         by_name[folded(call.name)].append(call)
     nameless = []
     for result in results:
-        named = by_name.get(folded(result.name)) if result.name else None
-        if named:
-            named.pop().reported = result
+        candidates = by_name.get(folded(result.name)) if result.name else None
+        if candidates:
+            candidates.pop().reported = result
         else:
             nameless.append(result)
     waiting = [call for call in reversed(calls) if call.reported is None]
-    left = []
+    unmatched = []
     for result in nameless:
         if waiting:
             waiting.pop().reported = result
         else:
-            left.append(result)
-    return left
+            unmatched.append(result)
+    return unmatched
 
 
 def _results_in(node: Node) -> tuple[dict[str, list[events.CallResult]], list[events.CallResult]]:
@@ -436,16 +446,16 @@ def _results_in(node: Node) -> tuple[dict[str, list[events.CallResult]], list[ev
     event = node.event
     if isinstance(event, events.ModelCall):
         messages = event.messages_in or ()
-        fresh, newest = after_last_query(messages), after_last_assistant(messages)
-        if fresh is None or len(fresh) < len(newest):
-            fresh = newest
+        new_messages, newest = after_last_query(messages), after_last_assistant(messages)
+        if new_messages is None or len(new_messages) < len(newest):
+            new_messages = newest
     else:
-        fresh = newest = own_output(event) if isinstance(event, events.AgentRun) and node.is_run else ()
-    named: dict[str, list[events.CallResult]] = defaultdict(list)
-    for result in _results(fresh):
+        new_messages = newest = own_output(event) if isinstance(event, events.AgentRun) and node.is_run else ()
+    with_id: dict[str, list[events.CallResult]] = defaultdict(list)
+    for result in _results(new_messages):
         if result.call_id is not None:
-            named[result.call_id].append(result)
-    return named, [result for result in _results(newest) if result.call_id is None]
+            with_id[result.call_id].append(result)
+    return with_id, [result for result in _results(newest) if result.call_id is None]
 
 
 def _results(messages: Iterable[events.Message]) -> Iterable[events.CallResult]:

@@ -91,23 +91,23 @@ def last_query(messages: Sequence[Message]) -> tuple[str | None, bool]:
 
     Only the messages after the last answer are new; a user message with nothing but tool results is not a query.
     """
-    fresh = after_last_assistant(messages)
-    for message in reversed(fresh):
+    new_messages = after_last_assistant(messages)
+    for message in reversed(new_messages):
         if message.role == "user" and any(isinstance(part, Text) for part in message.parts):
             return message.text, True
         if message.role == "user" and message.redacted:
             return None, False
-    before = len(messages) - len(fresh)
-    return None, not any(_is_wordless(messages, before + index) for index in range(len(fresh)))
+    offset = len(messages) - len(new_messages)
+    return None, not any(_is_wordless(messages, offset + index) for index in range(len(new_messages)))
 
 
 def answered_query(messages: Sequence[Message]) -> str | None:
     """Return the user's last text that was answered before the newest one; None if nothing was answered before it."""
-    fresh = after_last_assistant(messages)
-    before = len(messages) - len(fresh) - 1
-    if before < 1 or answer_in(messages[before]) is None:
+    new_messages = after_last_assistant(messages)
+    answer_index = len(messages) - len(new_messages) - 1
+    if answer_index < 1 or answer_in(messages[answer_index]) is None:
         return None
-    for message in reversed(messages[:before]):
+    for message in reversed(messages[:answer_index]):
         if message.role == "user" and message.text and not message.results:
             return message.text
     return None
@@ -149,8 +149,8 @@ def without_history(query: str, model_input: Sequence[Message]) -> str:
     last, _ = last_query(model_input)
     if last is None or last == query.strip() or last not in query:
         return query
-    before = [message.text for message in model_input if message.role in {"user", "assistant"} and message.text]
-    return last if len(before) > 1 and all(text in query for text in before) else query
+    history_texts = [message.text for message in model_input if message.role in {"user", "assistant"} and message.text]
+    return last if len(history_texts) > 1 and all(text in query for text in history_texts) else query
 
 
 def is_old(query: str | None, model_input: Sequence[Message]) -> bool:
@@ -165,14 +165,15 @@ def is_old(query: str | None, model_input: Sequence[Message]) -> bool:
 
 
 if TYPE_CHECKING:
-    #: The runs around a node, the topmost first, each with the child of it that holds the node.
+    #: The runs around a node, the topmost first, each with the child that contains the node.
     _Line = tuple[tuple[Node, Node], ...]
 
-#: The smallest number of inputs of a conversation.
+#: Minimum number of user inputs of a run that contains several turns.
 _SEVERAL: Final = 2
-#: This many runs around a span may be sessions, from the root down: more would make deep traces expensive.
+#: Maximum number of runs around a span, from the root down, that are examined: more would make deep traces expensive.
 _MOST_AROUND: Final = 8
-#: The number of responses before an input that are compared with it; a shorter input may be part of one by chance.
+#: Number of responses before an input that are compared with it, and the minimum length of a text that is searched in
+#: another: a shorter one may occur by chance.
 _MOST_RESPONSES: Final = 16
 _LEAST_DELEGATED: Final = 16
 
@@ -190,7 +191,7 @@ def find_sessions(ordered: Sequence[Node]) -> frozenset[int]:
 
 
 def _may_hold_sessions(ordered: Sequence[Node]) -> bool:
-    """Return whether a trace has several runs, or a model call whose history contains the query of another; few have."""
+    """Return whether a trace has several runs, or a model call whose history contains another's query; few do."""
     runs = [node.event for node in ordered if isinstance(node.event, AgentRun)]
     if not runs:
         return False
@@ -224,28 +225,30 @@ def _by_history(ordered: Sequence[Node], lines: dict[int, _Line]) -> set[int]:
     """Return the runs below which a model call got a new query after an earlier one was answered."""
     calls = [node for node in ordered if isinstance(node.event, ModelCall) and lines.get(id(node))]
     calls.sort(key=lambda node: node.at)
-    thinking = {id(run) for node in calls for run, branch in lines[id(node)] if branch is node}
+    runs_with_calls = {id(run) for node in calls for run, branch in lines[id(node)] if branch is node}
     sessions: set[int] = set()
     by_query: dict[str, Node] = {}
-    first: dict[int, str] = {}
+    first_queries: dict[int, str] = {}
     for index, node in enumerate(calls):
         messages = _input_of(node)
         query = last_query(messages)[0]
         if query is None or any(message.results for message in after_last_assistant(messages)):
             continue
         for run, _ in lines[id(node)]:
-            first.setdefault(id(run), query)
-        before = answered_query(messages)
-        earlier = by_query.get(before) if before is not None else None
+            first_queries.setdefault(id(run), query)
+        answered = answered_query(messages)
+        earlier = by_query.get(answered) if answered is not None else None
         by_query[query] = node
         # A call with an input of the same length is an earlier try of the same call.
         if earlier is None or len(_input_of(earlier)) >= len(messages):
             continue
         if _is_written(query, messages, calls[max(index - _MOST_RESPONSES, 0) : index]):
             continue
-        around = _around_both(lines[id(earlier)], lines[id(node)])
+        common_runs = _around_both(lines[id(earlier)], lines[id(node)])
         sessions.update(
-            id(run) for run in around if not _is_one_run(run, first[id(run)], query, thinks=id(run) in thinking)
+            id(run)
+            for run in common_runs
+            if not _is_one_run(run, first_queries[id(run)], query, has_calls=id(run) in runs_with_calls)
         )
     return sessions
 
@@ -264,22 +267,22 @@ def _around_both(line: _Line, other: _Line) -> Iterable[Node]:
             return
 
 
-def _is_one_run(run: Node, first: str, query: str, *, thinks: bool) -> bool:
+def _is_one_run(run: Node, first_query: str, query: str, *, has_calls: bool) -> bool:
     """Return whether a run is a single turn although a model call below it got a new query after an answer.
 
     Args:
         run: the run.
-        first: the first query below it.
+        first_query: the first query below it.
         query: the new query.
-        thinks: whether it has model calls of its own, directly below it.
+        has_calls: whether it has model calls of its own, directly below it.
     """
     assert isinstance(run.event, AgentRun)  # noqa: S101 — lines contain nothing else
-    own = _own_query(run.event)
-    if own is None:
-        return thinks and run.event.certain
-    if thinks:
+    own_query = _own_query(run.event)
+    if own_query is None:
+        return has_calls and run.event.certain
+    if has_calls:
         return True
-    return (own in first or first in own) and query not in own
+    return (own_query in first_query or first_query in own_query) and query not in own_query
 
 
 def _own_query(event: AgentRun) -> str | None:
@@ -289,10 +292,10 @@ def _own_query(event: AgentRun) -> str | None:
     return (last_query(event.messages_in)[0] or "").strip() if event.messages_in else None
 
 
-def _is_written(query: str, messages: Sequence[Message], before: Sequence[Node]) -> bool:
-    """Return whether a model wrote the query, apart from the answers in its own history, which a user may quote."""
+def _is_written(query: str, messages: Sequence[Message], earlier_calls: Sequence[Node]) -> bool:
+    """Return whether a model wrote the query; answers in its own history do not count, since a user may quote them."""
     answers = {message.text for message in messages if message.role == "assistant"}
-    for node in before:
+    for node in earlier_calls:
         answer = last_answer(node.event.messages_out) if isinstance(node.event, ModelCall) else None
         if answer is None or answer[0] is None or answer[0] in answers:
             continue
@@ -310,45 +313,45 @@ def _overlaps(text: str, query: str) -> bool:
     return any(_is_part(query.strip(), part.strip()) or _is_part(part.strip(), query.strip()) for part in texts)
 
 
-def _is_part(text: str, of: str) -> bool:
-    return text == of or (len(text) >= _LEAST_DELEGATED and text in of)
+def _is_part(part: str, text: str) -> bool:
+    return part == text or (len(part) >= _LEAST_DELEGATED and part in text)
 
 
 def _by_inputs(ordered: Sequence[Node], lines: dict[int, _Line]) -> set[int]:
     """Return the runs without an input below which one agent runs several times in a row, each time with another input."""
-    below: dict[int, list[tuple[Node, AgentRun]]] = defaultdict(list)
-    silent: dict[int, bool] = {}
-    first: dict[int, str] = {}
+    runs_below: dict[int, list[tuple[Node, AgentRun]]] = defaultdict(list)
+    lacks_input: dict[int, bool] = {}
+    first_queries: dict[int, str] = {}
     for node in ordered:
         line = lines.get(id(node))
         if not line:
             continue
         run = line[-1][0]
         if isinstance(node.event, ModelCall):
-            silent[id(run)] = False
-            first.setdefault(id(run), (last_query(_input_of(node))[0] or "").strip())
+            lacks_input[id(run)] = False
+            first_queries.setdefault(id(run), (last_query(_input_of(node))[0] or "").strip())
         elif isinstance(node.event, AgentRun) and node.event.certain and isinstance(run.event, AgentRun):
-            below[id(run)].append((node, node.event))
-            silent.setdefault(id(run), _own_query(run.event) is None)
-    return {run for run, runs in below.items() if silent[run] and _take_turns(runs, first)}
+            runs_below[id(run)].append((node, node.event))
+            lacks_input.setdefault(id(run), _own_query(run.event) is None)
+    return {run for run, runs in runs_below.items() if lacks_input[run] and _take_turns(runs, first_queries)}
 
 
-def _take_turns(runs: Sequence[tuple[Node, AgentRun]], first: Mapping[int, str]) -> bool:
-    """Return whether runs are turns of one agent: it gets different queries in sequence, none of them its last answer.
+def _take_turns(runs: Sequence[tuple[Node, AgentRun]], first_queries: Mapping[int, str]) -> bool:
+    """Return whether runs are turns of one agent: it receives different queries in sequence, none from its last answer.
 
     Args:
         runs: the runs.
-        first: the query of the first model call directly below each run, by the run's `id()`.
+        first_queries: the query of the first model call directly below each run, by the run's `id()`.
     """
     if len({event.header.agent_name or node.span.name for node, event in runs}) > 1:
         return False
-    queries = [(node, query) for node, event in runs if (query := _own_query(event) or first.get(id(node)))]
+    queries = [(node, query) for node, event in runs if (query := _own_query(event) or first_queries.get(id(node)))]
     queries.sort(key=lambda item: item[0].at)
     changes = 0
-    for (run, before), (following, query) in pairwise(queries):
+    for (run, previous_query), (following, query) in pairwise(queries):
         if following.span.start_ns < run.span.end_ns or _is_written_by(run, query):
             return False
-        changes += query != before
+        changes += query != previous_query
     return changes > 0
 
 
@@ -362,7 +365,8 @@ def _is_written_by(run: Node, query: str) -> bool:
     return bool(answer and answer.strip() in query)
 
 
-#: The history length of a tool call without a request: it is ordered after the model calls that start at the same time.
+#: The history length of a tool call without a request, which orders it after the model calls that start at the same
+#: time.
 _UNKNOWN: Final = 1 << 31
 
 
@@ -372,7 +376,7 @@ def build_tree(readings: Sequence[Reading]) -> list[Node]:
     Orphans become roots; a parent cycle is cut at its earliest span. The result does not depend on the order of the readings.
     """
     nodes = [Node(reading=reading) for reading in readings]
-    nodes.sort(key=_in_time)
+    nodes.sort(key=_sibling_order)
     by_id = {node.span.span_id: node for node in nodes}
     for node in nodes:
         parent = by_id.get(node.span.parent_span_id or "")
@@ -392,16 +396,16 @@ def build_tree(readings: Sequence[Reading]) -> list[Node]:
     return ordered
 
 
-def _in_time(node: Node) -> tuple[int, int, int, str]:
+def _sibling_order(node: Node) -> tuple[int, int, int, str]:
     """Return the sort key of siblings.
 
-    With a clock of milliseconds, a tool may start at the same time as the model call that requested it, and as the next model
-    call: then model calls come first, and the one with the longer history later.
+    With a clock of milliseconds, a tool may start at the same time as the model call that requested it and the next
+    model call. Then the model calls come first, in the order of the lengths of their histories.
     """
     span, event = node.span, node.event
-    asks = isinstance(event, ModelCall)
-    history = len(event.messages_in or ()) if isinstance(event, ModelCall) else sys.maxsize
-    return (span.start_ns, history, span.end_ns if asks else -span.end_ns, span.span_id)
+    is_model_call = isinstance(event, ModelCall)
+    history_length = len(event.messages_in or ()) if isinstance(event, ModelCall) else sys.maxsize
+    return (span.start_ns, history_length, span.end_ns if is_model_call else -span.end_ns, span.span_id)
 
 
 def _settle_ties(ordered: Sequence[Node]) -> None:
@@ -415,13 +419,13 @@ def _settle_ties(ordered: Sequence[Node]) -> None:
             histories[id(node)] = len(node.event.messages_in or ())
         starts = {child.span.start_ns for child in node.children}
         if len(starts) < len(node.children):
-            _settle(node.children, histories)
-        known = [histories[id(child)] for child in node.children if id(child) in histories]
-        if known:
-            histories.setdefault(id(node), min(known))
+            _order_siblings(node.children, histories)
+        child_histories = [histories[id(child)] for child in node.children if id(child) in histories]
+        if child_histories:
+            histories.setdefault(id(node), min(child_histories))
 
 
-def _settle(siblings: list[Node], histories: Mapping[int, int]) -> None:
+def _order_siblings(siblings: list[Node], histories: Mapping[int, int]) -> None:
     histories_by_call = {
         request.call_id: histories[id(node)]
         for node in siblings
@@ -442,8 +446,9 @@ def _settle(siblings: list[Node], histories: Mapping[int, int]) -> None:
 def mark_runs(ordered: Sequence[Node]) -> None:
     """Decide which `AgentRun` events count as runs.
 
-    A certain one does. An uncertain one does if it is the topmost, or was started by a tool call, and if it either has content
-    of its own or no certain run below it. One that contains a whole conversation does not (see `find_sessions`).
+    A certain run does. An uncertain run does if it is the topmost one or was started by a tool call, and if it has
+    content of its own or no certain run below it. A run that contains a whole conversation does not (see
+    `find_sessions`).
     """
     below = _contents(ordered)
     sessions = find_sessions(ordered)
@@ -467,7 +472,7 @@ def mark_runs(ordered: Sequence[Node]) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class _Contents:
-    """Whether there are any nodes below a node, model or tool calls, certain runs."""
+    """Whether a node has any nodes below it (`some`), model or tool calls (`works`), and certain runs (`runs`)."""
 
     some: bool = False
     works: bool = False
@@ -479,10 +484,10 @@ def _contents(ordered: Sequence[Node]) -> dict[int, _Contents]:
     for node in reversed(ordered):  # from the leaves up, so that deep traces cost no more than wide ones
         if node.parent is None:
             continue
-        own, up, event = contents[id(node)], contents[id(node.parent)], node.event
-        up.some = True
-        up.works = up.works or own.works or isinstance(event, (ModelCall, ToolCall))
-        up.runs = up.runs or own.runs or (isinstance(event, AgentRun) and event.certain)
+        own, parent_contents, event = contents[id(node)], contents[id(node.parent)], node.event
+        parent_contents.some = True
+        parent_contents.works = parent_contents.works or own.works or isinstance(event, (ModelCall, ToolCall))
+        parent_contents.runs = parent_contents.runs or own.runs or (isinstance(event, AgentRun) and event.certain)
     return contents
 
 
@@ -492,23 +497,23 @@ def _may_be_run(event: AgentRun, below: _Contents) -> bool:
 
 
 def _cut_cycles(nodes: Sequence[Node]) -> None:
-    safe: set[int] = set()
+    checked: set[int] = set()
     for node in nodes:  # in time order, so that a cycle is cut at its earliest span
         path: dict[int, Node] = {}
-        at: Node | None = node
-        while at is not None and id(at) not in safe and id(at) not in path:
-            path[id(at)] = at
-            at = at.parent
-        if at is not None and id(at) in path:
-            first = min(_cycle(at), key=lambda member: (member.span.start_ns, member.span.span_id))
+        current: Node | None = node
+        while current is not None and id(current) not in checked and id(current) not in path:
+            path[id(current)] = current
+            current = current.parent
+        if current is not None and id(current) in path:
+            first = min(_cycle(current), key=lambda member: (member.span.start_ns, member.span.span_id))
             first.parent = None
-        safe.update(path)
+        checked.update(path)
 
 
 def _cycle(node: Node) -> list[Node]:
     members = [node]
-    at = node.parent
-    while at is not None and at is not node:
-        members.append(at)
-        at = at.parent
+    current = node.parent
+    while current is not None and current is not node:
+        members.append(current)
+        current = current.parent
     return members

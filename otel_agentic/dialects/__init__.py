@@ -1,4 +1,4 @@
-"""Span -> `AgentEvent`: the meaning of a span, for all frameworks."""
+"""Dialects: read the spans of all frameworks into `AgentEvent` objects."""
 
 from otel_agentic.dialects.base import Dialect, Reader, Reading, Table, TableDialect
 from otel_agentic.dialects.events import (

@@ -1,7 +1,7 @@
 """AutoGen: GenAI spans of agents, and the messages that its runtime sends between the members of a team.
 
-A team's turn is spread over many traces, one per message. The manager of the team receives all of it: the task, and the calls
-and messages of each agent when it was its turn to speak.
+A team's turn is spread over many traces, one per message. The manager of the team receives everything: the task, and
+the calls and messages of each agent that spoke.
 """
 
 from __future__ import annotations
@@ -89,16 +89,16 @@ def _is_manager(span: Span) -> bool:
 
 def _messages(items: Any, role: str) -> tuple[Message, ...]:
     content = parsed(items)
-    read = (
+    messages = (
         _message(item, role) for item in (content if isinstance(content, list) else ()) if isinstance(item, Mapping)
     )
-    return tuple(message for message in read if message is not None)
+    return tuple(message for message in messages if message is not None)
 
 
-def _message(item: Mapping[str, Any], role: str) -> Message | None:
+def _message(fields: Mapping[str, Any], role: str) -> Message | None:
     """Return one AutoGen message: text, the calls that a model requested, or their results."""
-    content = item.get("content")
-    if item.get("type") == _HANDOFF or content is None:
+    content = fields.get("content")
+    if fields.get("type") == _HANDOFF or content is None:
         return None
     if isinstance(content, list) and all(isinstance(block, Mapping) and "call_id" in block for block in content):
         return Message(role="tool", parts=tuple(_results(content)))
@@ -109,14 +109,14 @@ def _message(item: Mapping[str, Any], role: str) -> Message | None:
     return read_message({"role": role, "content": content if isinstance(content, str) else text_of(content)})
 
 
-def _results(items: Iterable[Mapping[str, Any]]) -> Iterable[CallResult]:
-    for item in items:
-        content = item.get("content")
+def _results(results: Iterable[Mapping[str, Any]]) -> Iterable[CallResult]:
+    for fields in results:
+        content = fields.get("content")
         literal = read_repr(content)
         yield CallResult(
-            call_id=id_of(item.get("call_id")),
-            name=text_of(item.get("name")),
+            call_id=id_of(fields.get("call_id")),
+            name=text_of(fields.get("name")),
             result=parsed(content) if literal is None else literal,
-            captured="content" in item,
-            is_error=item.get("is_error") is True,
+            captured="content" in fields,
+            is_error=fields.get("is_error") is True,
         )

@@ -1,4 +1,4 @@
-"""A dialect is mostly a table: which attribute has which meaning. There is code only where a convention really differs.
+"""Dialects as tables: which attribute has which meaning. Only a convention that differs in more than names needs code.
 
 A dialect plug-in (entry-point group `otel_agentic.dialects`) is a class with `from_settings(settings)` that satisfies
 `Dialect`; most subclass `TableDialect` and fill in a `Table`. `RecordedDialect` is for recorders of function calls, `Custom`
@@ -70,14 +70,14 @@ if TYPE_CHECKING:
 class Table:
     """Attributes of one convention; each meaning lists the paths (see `dialects.values`) that are tried in order.
 
-    `scopes` are prefixes of instrumentation scope names, `marks` prefixes of attribute names: the dialect reads spans with
-    either. `kind` distinguishes operations, `kinds` are the meanings of its values (`tool`, `model`, `agent`, `maybe_agent`,
-    `plan`, else the reason to ignore the span). `tool_name` makes a span a tool call with any kind; `name` is only a
-    name. `input` and `output` are the values that a vendor records for a run, a model call or a tool call
-    (`dialects.payloads`); they are read if there is nothing more specific. `flat_in` and `flat_out` are prefixes of messages
-    flattened over many attributes (`prefix.0.role`). `input_tokens` and `output_tokens` are those of one model call, `usage`
-    contains both as an object. `definitions` are the tools available to a model or agent, `flat_definitions` prefixes of
-    flattened ones, `schema` describes the parameters of the called tool.
+    `scopes` are prefixes of instrumentation scope names, `marks` prefixes of attribute names: the dialect reads spans
+    with either. `kind` distinguishes operations, `kinds` maps its values to meanings (`tool`, `model`, `agent`,
+    `maybe_agent`, `plan`, else the reason to ignore the span). `tool_name` makes a span a tool call with any kind;
+    `name` is only a name. `input` and `output` are the values that a vendor records for a run, a model call or a tool
+    call (`dialects.payloads`); they are read if there is nothing more specific. `flat_in` and `flat_out` are prefixes
+    of messages flattened over many attributes (`prefix.0.role`). `input_tokens` and `output_tokens` are those of one
+    model call, `usage` contains both as an object. `definitions` are the tools available to a model or agent,
+    `flat_definitions` prefixes of flattened ones, `schema` describes the parameters of the called tool.
     """
 
     scopes: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class Dialect(Protocol):
         ...
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
-        """Return the event of the span. Never raises on data."""
+        """Return the event of the span. Never raises, even for malformed values."""
         ...
 
 
@@ -254,17 +254,21 @@ class TableDialect:
         listed = read_definitions(_recorded(span, logs, table.definitions)) if table.definitions else None
         if not table.flat_definitions or (listed is not None and all(schema is not None for schema in listed.values())):
             return listed
-        flattened = (read_definitions(flat(span.attributes, prefix)) for prefix in table.flat_definitions)
-        return reduce(merged_definitions, flattened, listed)
+        flat_definitions = (read_definitions(flat(span.attributes, prefix)) for prefix in table.flat_definitions)
+        return reduce(merged_definitions, flat_definitions, listed)
 
     def usage(self, span: Span, logs: Sequence[LogRecord]) -> tuple[int | None, int | None]:
         """Return the input and output tokens of a model call, each None if not recorded."""
         table = self.table
-        received, sent = (count_of(_recorded(span, logs, paths)) for paths in (table.input_tokens, table.output_tokens))
-        if table.usage and (received is None or sent is None):
-            both = usage_of(_recorded(span, logs, table.usage))
-            return (both[0] if received is None else received), (both[1] if sent is None else sent)
-        return received, sent
+        input_tokens, output_tokens = (
+            count_of(_recorded(span, logs, paths)) for paths in (table.input_tokens, table.output_tokens)
+        )
+        if table.usage and (input_tokens is None or output_tokens is None):
+            usage = usage_of(_recorded(span, logs, table.usage))
+            return (usage[0] if input_tokens is None else input_tokens), (
+                usage[1] if output_tokens is None else output_tokens
+            )
+        return input_tokens, output_tokens
 
     def run_input(self, span: Span) -> Spoken:
         """Return the input of a run as the vendor recorded it."""
@@ -455,7 +459,7 @@ def custom_dialect(section: Mapping[str, Any], settings: ConversationSettings) -
 
     Raises:
         ConfigError: a meaning or kind is unknown, a value has the wrong type, or the table selects no spans or gives them no
-            meaning; contains the setting and the allowed values.
+            meaning; the message contains the setting and the allowed values.
     """
     if not section:
         return None
@@ -521,7 +525,7 @@ _ORDER: Final = (
 
 #: (name of the scope, names of the attributes): shared by the spans of one kind from one instrumentation.
 _Names = tuple[str, tuple[str, ...]]
-#: The largest number of these that are cached with their dialect.
+#: Maximum number of these that are cached with their dialect.
 _MOST_KEPT: Final = 4096
 #: The dialect name of spans that no dialect claims.
 UNKNOWN: Final = "none"
@@ -559,7 +563,8 @@ class Reader:
         Args:
             dialects: the dialects in the order of selection.
             settings: the user's own attribute names.
-            overrides: the dialect of an instrumentation scope, by glob, regardless of its spans; None ignores them.
+            overrides: the dialect for each glob of instrumentation scopes, regardless of their spans; None ignores
+                them.
         """
         self._dialects = tuple(dialects)
         self._unknown = _Unknown(settings)
@@ -573,16 +578,18 @@ class Reader:
 
         Raises:
             PluginError: two plug-ins share a name, or one fails to load.
-            ConfigError: a setting names an unknown dialect, meaning or kind; contains the known ones.
+            ConfigError: a setting names an unknown dialect, meaning or kind; the message contains the known ones.
         """
         chosen = dialects or DialectSettings()
         installed = plugins.find("dialects")
         names = sorted(installed, key=lambda name: (_ORDER.index(name) if name in _ORDER else -1, name))
         loaded = [installed[name].load().from_settings(settings) for name in names]
-        own = custom_dialect(chosen.custom, settings)
-        known: dict[str, Dialect | None] = {dialect.name: dialect for dialect in (*loaded, *([own] if own else []))}
-        known[UNKNOWN] = None
-        return cls([*([own] if own else []), *loaded], settings, _overrides(chosen.scopes, known))
+        custom = custom_dialect(chosen.custom, settings)
+        by_name: dict[str, Dialect | None] = {
+            dialect.name: dialect for dialect in (*loaded, *([custom] if custom else []))
+        }
+        by_name[UNKNOWN] = None
+        return cls([*([custom] if custom else []), *loaded], settings, _overrides(chosen.scopes, by_name))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -600,30 +607,30 @@ class Reader:
             if fnmatchcase(span.scope.name, glob):
                 return chosen, f"chosen by [dialects.scopes] {glob}"
         names = (span.scope.name, tuple(span.attributes))
-        known = self._by_names.get(names)
-        if known is not None:
-            return known
+        selection = self._by_names.get(names)
+        if selection is not None:
+            return selection
         by_names = True
         for dialect in self._dialects:
             by_names = by_names and _asks_names_only(dialect)
             try:
                 why = dialect.claims(span)
             except Exception:  # noqa: BLE001 — logged; a plug-in's fault must not keep spans from being stored
-                self._complain(dialect.name)
+                self._log_fault(dialect.name)
                 continue
             if why is not None:
                 if by_names:
-                    self._keep(names, (dialect, why))
+                    self._cache_selection(names, (dialect, why))
                 return dialect, why
         return self._unknown, "no dialect claims it"
 
-    def _keep(self, names: _Names, selection: tuple[Dialect, str]) -> None:
+    def _cache_selection(self, names: _Names, selection: tuple[Dialect, str]) -> None:
         if len(self._by_names) >= _MOST_KEPT:
             self._by_names.clear()
         self._by_names[names] = selection
 
-    def _complain(self, name: str) -> None:
-        """Log the fault of a dialect once, because it would occur for every span."""
+    def _log_fault(self, name: str) -> None:
+        """Log the fault of a dialect once, because it may recur for every span."""
         if name not in self._faults:
             message = f"dialect {name!r} failed to decide which spans it reads; it is skipped for these spans"
             self._faults[name] = message

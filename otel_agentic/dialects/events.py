@@ -3,8 +3,9 @@
 Content that the instrumentation did not record is None, never an empty value: `messages_in is None` means *not captured*, `()`
 means that there were no messages.
 
-One tolerant reader reads the tool definitions of all conventions: OpenAI's `{"type": "function", "function": {…}}` and its Responses form, Anthropic's `input_schema`, Bedrock's `toolSpec`,
-Gemini's `function_declarations`, Vercel's `inputSchema`, plain names; as values, as JSON text, as lists of JSON text.
+One tolerant reader accepts the tool definitions of all conventions: OpenAI's `{"type": "function", "function": {…}}`
+and its Responses form, Anthropic's `input_schema`, Bedrock's `toolSpec`, Gemini's `function_declarations`, Vercel's
+`inputSchema`, and plain names, each as values, as JSON text or as lists of JSON text.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
 Definitions: TypeAlias = Mapping[str, Mapping[str, Any] | None]
 
 #: Tools were recorded but cannot be read completely: a length limit cut the text, a name was redacted, or there are too many.
-#: Then no tool counts as known, because the remaining ones would be taken for all tools.
+#: No tool counts as known then, because the readable ones would be mistaken for all tools.
 CUT: Final[Definitions] = MappingProxyType({})
-#: Bounds for untrusted input: number of tools, length of names and text, depth of schemas.
+#: Limits for untrusted input: number of tools, length of names and of text.
 _MOST_TOOLS: Final = 1000
 _LONGEST_NAME: Final = 256
 _LONGEST_TEXT: Final = 2_000_000
 #: Text up to this length is cached with its definitions: each model call of an agent is sent the same tools.
 _LONGEST_KEPT: Final = 65_536
 _MOST_KEPT: Final = 64
-#: Lists inside lists, definitions inside definitions.
+#: Maximum depth of lists inside lists and definitions inside definitions, and of schemas.
 _DEEPEST: Final = 6
 _DEEPEST_SCHEMA: Final = 100
 #: The keys of a wrapper with one definition.
@@ -64,7 +65,7 @@ _Definition: TypeAlias = "tuple[str, Mapping[str, Any] | None] | None"
 
 
 def read_definitions(value: Any) -> Definitions | None:
-    """Return the tools in a value, by name; None if there are no tools and it is not an empty list; `CUT` if one is lost.
+    """Return the tools in a value, by name; None if it contains none and is not an empty list; `CUT` if one is lost.
 
     >>> read_definitions('[{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]')
     {'add': {'type': 'object'}}
@@ -77,12 +78,12 @@ def read_definitions(value: Any) -> Definitions | None:
         length = len(value) if isinstance(value, str) else sum(map(len, value))
         if length > _LONGEST_TEXT:
             return CUT
-        return _read_kept(value) if length <= _LONGEST_KEPT else _read(value)
+        return _read_cached(value) if length <= _LONGEST_KEPT else _read(value)
     return _read(value)
 
 
 def merged_definitions(known: Definitions | None, more: Definitions | None) -> Definitions | None:
-    """Return the tools of both; the parameters of a tool in the second take precedence."""
+    """Return the tools of both mappings; the parameters of a tool in the second take precedence."""
     if known is None or more is None or known is more:
         return known if more is None else more
     if known is CUT or more is CUT:
@@ -99,7 +100,7 @@ def merged_definitions(known: Definitions | None, more: Definitions | None) -> D
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _read_kept(value: str | tuple[str, ...]) -> Definitions | None:
+def _read_cached(value: str | tuple[str, ...]) -> Definitions | None:
     return _read(value)
 
 
@@ -108,7 +109,7 @@ def _read(value: Any) -> Definitions | None:
     if not isinstance(content, (list, tuple, dict)):
         return CUT if _is_cut(content) else None
     definitions: dict[str, Mapping[str, Any] | None] = {}
-    for definition in _defined(content, _DEEPEST):
+    for definition in _tool_definitions(content, _DEEPEST):
         if definition is None or len(definitions) > _MOST_TOOLS:
             return CUT
         name, schema = definition
@@ -137,7 +138,7 @@ def _opened(value: Any) -> Any:
     return content if listed is None else listed
 
 
-def _defined(value: Any, depth: int) -> Iterator[_Definition]:
+def _tool_definitions(value: Any, depth: int) -> Iterator[_Definition]:
     """Yield the name of each tool with the schema of its parameters; None for one that cannot be read."""
     if depth <= 0:
         return
@@ -146,9 +147,9 @@ def _defined(value: Any, depth: int) -> Iterator[_Definition]:
         yield None if _is_unreadable(value) else (value, None)
     elif isinstance(value, (list, tuple)):
         for item in value[: _MOST_TOOLS + 1]:
-            yield from _defined(item, depth - 1)
+            yield from _tool_definitions(item, depth - 1)
     elif isinstance(value, dict):
-        yield from _defined_by(value, depth)
+        yield from _definitions_in(value, depth)
 
 
 def _is_unreadable(value: Any) -> bool:
@@ -156,19 +157,19 @@ def _is_unreadable(value: Any) -> bool:
     return isinstance(value, str) and (is_redacted(value) or value.lstrip()[:1] in _CLOSING)
 
 
-def _defined_by(fields: Mapping[str, Any], depth: int) -> Iterator[_Definition]:
+def _definitions_in(fields: Mapping[str, Any], depth: int) -> Iterator[_Definition]:
     name = next((fields[key] for key in _NAMES if isinstance(fields.get(key), str)), None)
     inner = next((definition for key in _INNER if isinstance(definition := parsed(fields.get(key)), dict)), None)
     if inner is not None:
-        yield from _defined_by(inner, depth - 1) if depth > 1 else ()
+        yield from _definitions_in(inner, depth - 1) if depth > 1 else ()
         return
     listed = next((fields[key] for key in _LISTS if isinstance(fields.get(key), list)), None)
     if listed is not None and name is None:
-        yield from _defined(listed, depth - 1)
+        yield from _tool_definitions(listed, depth - 1)
         return
     schema = _schema_of(fields)
     if schema is not None and _is_definition(schema):  # OpenInference keeps a whole definition under `json_schema`
-        yield from _defined_by(schema, depth - 1) if depth > 1 else ()
+        yield from _definitions_in(schema, depth - 1) if depth > 1 else ()
     elif name is not None:
         yield None if is_redacted(name) else (name, _plain(schema))
     elif schema is None and any(_is_unreadable(parsed(fields.get(key))) for key in (*_INNER, *_SCHEMAS)):
@@ -183,7 +184,7 @@ def _schema_of(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
     for key in _SCHEMAS:
         schema = fields.get(key)
         if isinstance(schema, str):
-            schema = _parsed_kept(schema) if len(schema) <= _LONGEST_KEPT // 4 else parsed(schema)
+            schema = _parsed_cached(schema) if len(schema) <= _LONGEST_KEPT // 4 else parsed(schema)
         if isinstance(schema, dict):
             wrapped = next((inner for key in _SCHEMA_INNER if isinstance(inner := parsed(schema.get(key)), dict)), None)
             return wrapped if wrapped is not None and "type" not in schema else schema
@@ -191,7 +192,7 @@ def _schema_of(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 @lru_cache(maxsize=4 * _MOST_KEPT)
-def _parsed_kept(text: str) -> Any:
+def _parsed_cached(text: str) -> Any:
     return parsed(text)
 
 

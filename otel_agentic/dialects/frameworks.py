@@ -1,4 +1,4 @@
-"""The frameworks whose spans are read: how to enable content capture, where values are, and what cannot be known."""
+"""The frameworks whose spans are read: how to enable content capture, where values are, and the limits."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def frameworks() -> tuple[Framework, ...]:
 def framework_of(scope: str | None, dialect: str | None) -> Framework:
     """Return the framework that writes under an instrumentation scope, as far as scope and dialect determine it.
 
-    Two may share a scope (openai-agents of OpenTelemetry and of OpenLLMetry): then the dialect that read the span
-    decides. For an unknown scope, it is the entry for all other spans of the dialect.
+    Two frameworks may share a scope (openai-agents of OpenTelemetry and of OpenLLMetry): then the dialect that read the
+    span decides. For an unknown scope, the result is the entry for all other spans of the dialect.
 
     >>> framework_of("pydantic-ai", "pydantic-ai").name, framework_of("shop", "openinference").name, framework_of("x", None).name
     ('pydantic-ai', 'openinference', 'unknown')

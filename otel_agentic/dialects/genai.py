@@ -1,6 +1,6 @@
 """The OpenTelemetry GenAI semantic conventions, from the 1.28 names to today's.
 
-Content sits in attributes (JSON text or structured values), in one span event or log record per model call
+Content is in attributes (JSON text or structured values), in one span event or log record per model call
 (`gen_ai.client.inference.operation.details`), or, in the releases before 1.37, in one event or record per message.
 """
 
@@ -39,7 +39,7 @@ _KNOWN_EVENTS: Final = frozenset({*_MESSAGE_EVENTS, _CHOICE_EVENT})
 #: The same events as a list in one attribute, each with its name (pydantic-ai, Logfire).
 _EVENT_LIST: Final = "events"
 _EVENT_NAME: Final = "event.name"
-#: The index of a record in the history, from senders whose clock is too coarse (pydantic-ai, Semantic Kernel).
+#: The index of a record in the history, written by senders with a coarse clock (pydantic-ai, Semantic Kernel).
 _INDEX_KEYS: Final = ("gen_ai.message.index", "CHAT_MESSAGE_INDEX")
 _TOOL_OPERATION: Final = "execute_tool"
 
@@ -87,7 +87,7 @@ class GenAI(TableDialect):
         schema=("gen_ai.tool.json_schema",),  # strands
     )
 
-    #: Whether a span may come from a vendor without a table; a subclass is such a table.
+    #: Whether a span may come from a vendor without its own table; subclasses are the tables of vendors.
     _any_vendor: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
@@ -108,8 +108,8 @@ class GenAI(TableDialect):
                 return "summary of parallel calls"
             meaning = super().meaning(span)
             return meaning_of(span) if self._any_vendor and meaning == "no operation" else meaning
-        known = self.table.kinds.get(str(operation)) or (kind_meant(operation)[0] if self._any_vendor else None)
-        return known or f"operation {operation}"
+        named_meaning = self.table.kinds.get(str(operation)) or (kind_meant(operation)[0] if self._any_vendor else None)
+        return named_meaning or f"operation {operation}"
 
     def agent_run(self, header: Header, span: Span, logs: Sequence[LogRecord], *, certain: bool) -> AgentRun:
         """Return the span as a run; values missing in the conventions' attributes may be in the vendor's own."""
@@ -158,24 +158,24 @@ def messages_of_events(events: Iterable[Any]) -> tuple[Message, ...]:
         events: the fields of each event, its name under `event.name`.
     """
     named = [(str(fields.get(_EVENT_NAME)), fields) for fields in events if isinstance(fields, Mapping)]
-    return tuple(message for name, fields in named if (message := _of_event(name, fields)) is not None)
+    return tuple(message for name, fields in named if (message := _message_of_event(name, fields)) is not None)
 
 
 def _from_events(span: Span, logs: Sequence[LogRecord], *, choices: bool) -> tuple[Message, ...] | None:
     events = [(name, fields) for name, fields in _message_events(span, logs) if (name == _CHOICE_EVENT) == choices]
-    messages = tuple(message for name, fields in events if (message := _of_event(name, fields)) is not None)
+    messages = tuple(message for name, fields in events if (message := _message_of_event(name, fields)) is not None)
     return messages if events else None
 
 
-def _of_event(name: str, fields: Mapping[str, Any]) -> Message | None:
+def _message_of_event(name: str, fields: Mapping[str, Any]) -> Message | None:
     if name == _CHOICE_EVENT:
-        return _choice(fields)
+        return _choice_message(fields)
     role = _MESSAGE_EVENTS.get(name)
     return read_message(_with_role(fields, role)) if role is not None else None
 
 
 def _message_events(span: Span, logs: Sequence[LogRecord]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return (event name, its fields) from one source only, since a sender that uses several sources repeats all events.
+    """Return (event name, fields) from one source only, since a sender that uses several sources repeats all events.
 
     The fields are the body of a log record, the attributes of a span event, or an item of a list in an attribute.
     """
@@ -212,7 +212,7 @@ def _with_role(fields: Mapping[str, Any], role: Role) -> dict[str, Any]:
     return {**fields, "role": fields.get("role") or role}
 
 
-def _choice(fields: Mapping[str, Any]) -> Message | None:
+def _choice_message(fields: Mapping[str, Any]) -> Message | None:
     inner = parsed(fields.get("message"))
     if isinstance(inner, Mapping):
         merged = {**inner, "tool_calls": inner.get("tool_calls") or fields.get("tool_calls")}

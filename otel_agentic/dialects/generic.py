@@ -49,11 +49,11 @@ _SPECIFIC: Final = {"tool": 0, "model": 1, "agent": 2, "maybe_agent": 3}
 def claim_of(span: Span) -> str | None:
     """Return the reason why a span looks like an agent's, for `doctor`; None if it does not.
 
-    A request of a protocol (HTTP, a database, a queue) is one only if its kind is unambiguous.
+    A request of a protocol (HTTP, a database, a queue) looks like an agent's span only if its kind is unambiguous.
     """
     keys = common_keys(span.attributes)
-    kind, sure = _kind(span, keys)
-    if kind in _SPECIFIC and sure:
+    kind, is_certain = _kind(span, keys)
+    if kind in _SPECIFIC and is_certain:
         return "names its kind"
     if keys.is_request:
         return None
@@ -105,15 +105,17 @@ def tool_name_of(span: Span, keys: CommonKeys) -> str | None:
 
 
 def has_content(span: Span, names: Sequence[str]) -> bool:
-    """Return whether one of the attributes may contain content; a prefix of several attributes does."""
+    """Return whether one of the attributes may contain content; a prefix of flattened attributes always does."""
     return any(name not in span.attributes or is_content(span.attributes[name]) for name in names)
 
 
 def _kind(span: Span, keys: CommonKeys) -> tuple[str | None, bool]:
     """Return the kind on the span; of several kinds, the certain one, then the most specific."""
     meanings = [kind_meant(parsed(span.attributes[key])) for key in keys.kinds]
-    known = [(meaning, sure) for meaning, sure in meanings if meaning is not None]
-    return min(known, key=lambda kind: (not kind[1], _SPECIFIC.get(kind[0], len(_SPECIFIC))), default=(None, False))
+    recognised = [(meaning, is_certain) for meaning, is_certain in meanings if meaning is not None]
+    return min(
+        recognised, key=lambda kind: (not kind[1], _SPECIFIC.get(kind[0], len(_SPECIFIC))), default=(None, False)
+    )
 
 
 def is_content(value: Any) -> bool:
@@ -169,7 +171,7 @@ class CommonDialect(TableDialect):
         query = _text(inputs) if messages_in is None or has_content(span, table.query) else None
         answer = _text(outputs) if messages_out is None or has_content(span, table.answer) else None
         if answer is None and messages_out is None:
-            messages_in, messages_out = _divided(messages_in)
+            messages_in, messages_out = _split_record(messages_in)
         return AgentRun(
             header=header,
             certain=certain,
@@ -187,7 +189,7 @@ class CommonDialect(TableDialect):
         messages_in = _richest(self.messages_in(span, logs), *map(model_input, inputs))
         messages_out = _richest(self.messages_out(span, logs), *map(model_output, outputs))
         if messages_out is None:
-            messages_in, messages_out = _divided(messages_in)
+            messages_in, messages_out = _split_record(messages_in)
         input_tokens, output_tokens = self.usage(span, logs)
         return ModelCall(
             header=header,
@@ -219,7 +221,7 @@ class CommonDialect(TableDialect):
 
 
 def with_common_run(run: AgentRun, common: AgentRun) -> AgentRun:
-    """Return a run, completed from its vendor's attributes."""
+    """Return a run, completed with values from its vendor's attributes."""
     has_input = run.query is not None or run.messages_in
     has_output = run.answer is not None or run.messages_out
     return replace(
@@ -233,7 +235,7 @@ def with_common_run(run: AgentRun, common: AgentRun) -> AgentRun:
 
 
 def with_common_model_call(call: ModelCall, common: ModelCall) -> ModelCall:
-    """Return a request to a model, completed from its vendor's attributes."""
+    """Return a request to a model, completed with values from its vendor's attributes."""
     return replace(
         call,
         messages_in=call.messages_in if call.messages_in is not None else common.messages_in,
@@ -246,7 +248,7 @@ def with_common_model_call(call: ModelCall, common: ModelCall) -> ModelCall:
 
 
 def with_common_tool_call(call: ToolCall, common: ToolCall) -> ToolCall:
-    """Return an execution of a tool, completed from its vendor's attributes."""
+    """Return an execution of a tool, completed with values from its vendor's attributes."""
     source = call if call.result_captured else common
     return replace(
         call,
@@ -267,7 +269,7 @@ def _texts(span: Span, names: Sequence[str]) -> list[Any]:
 
 
 def _richest(*candidates: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
-    """Return the most complete messages: many recorders flatten some messages, and also record the complete request."""
+    """Return the most complete messages; many recorders flatten some messages and also record the full request."""
     captured = [messages for messages in candidates if messages]
     return max(
         captured,
@@ -289,7 +291,9 @@ def _text(spoken: Sequence[Spoken]) -> str | None:
     return next((item.text for item in spoken if item.text is not None), None)
 
 
-def _divided(messages: tuple[Message, ...] | None) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
+def _split_record(
+    messages: tuple[Message, ...] | None,
+) -> tuple[tuple[Message, ...] | None, tuple[Message, ...] | None]:
     """Return the input and output messages of a record that lists a complete conversation under one name."""
     if not messages or messages[-1].role != "assistant" or messages[-1].requests:
         return messages, None
@@ -311,7 +315,7 @@ class Generic(TableDialect):
     """Any other span tree, by the names of its attributes and spans."""
 
     name = "generic"
-    #: Names without a prefix, as people write them who set attributes by hand.
+    #: Names without a prefix, typical of attributes that are set by hand.
     table = Table(
         kind=("span.kind", "span.type", "type"),
         kinds={"tool": "tool", "llm": "model", "agent": "agent", "chain": "maybe_agent"},

@@ -66,8 +66,8 @@ class Langfuse(RecordedDialect):
         contents = (
             [item.get("content") for item in request if isinstance(item, Mapping)] if isinstance(request, list) else []
         )
-        listed = [content for content in contents if isinstance(content, Mapping) and content.get("type") == "function"]
-        return read_definitions(listed) if listed else None
+        tools = [content for content in contents if isinstance(content, Mapping) and content.get("type") == "function"]
+        return read_definitions(tools) if tools else None
 
     def meaning(self, span: Span) -> str:
         """Return the meaning of the type; a node of a graph is typed as an agent because of its name only."""

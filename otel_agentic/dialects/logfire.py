@@ -1,7 +1,7 @@
-"""Logfire: its integrations of openai-agents and of model clients, and spans made by hand.
+"""Logfire: its integrations of openai-agents and of model clients, and spans created by hand.
 
-Span names are templates, the formatted text is `logfire.msg`. The values of a user's span, or the arguments of an instrumented
-function, are top-level attributes, listed in `logfire.json_schema`.
+Span names are templates; the formatted text is `logfire.msg`. The values of a user's span, or the arguments of an
+instrumented function, are top-level attributes, listed in `logfire.json_schema`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SPAN_TYPE: Final = "logfire.span_type"
 _SPAN: Final = "span"
 _RUNS: Final = frozenset({"agent", "maybe_agent"})
 _FROM_AGENT, _TO_AGENT = "from_agent", "to_agent"
-#: Templates of the openai-agents integration, by how they begin.
+#: Beginning of a template of the openai-agents integration -> the meaning of its spans.
 _AGENTS_SCOPE: Final = "logfire.openai_agents"
 _HANDOFF: Final = "Handoff:"
 _AGENT_RUN: Final = "Agent run:"
@@ -50,7 +50,7 @@ _BY_HAND: Final = re.compile(
     r"(?P<kind>tool|agent)(?: run| call)?[ :]+['\"]?(?P<name>[\w.-]+)['\"]?\s*$", re.IGNORECASE
 )
 _NAMED_KINDS: Final = {"tool": "tool", "agent": "maybe_agent"}
-#: Set by instrumented clients, on the request and on the log of its streamed response; only the latter has a response.
+#: Set by instrumented clients on the request and on the log of its streamed response; only the log has the response.
 _CLIENT: Final = "async"
 _ANSWERED: Final = ("gen_ai.response.model", "response_data", "gen_ai.output.messages")
 _ERRORS: Final = ("error~.data.error", "error~.message", "error")
@@ -122,7 +122,7 @@ class Logfire(GenAI):
         if span.scope.name == _AGENTS_SCOPE:
             is_run = _template(span).startswith(_AGENT_RUN)
             return replace(header, agent_name=text_of(span.attributes.get(_NAME))) if is_run else header
-        return replace(header, agent_name=_named(span))
+        return replace(header, agent_name=_name_by_hand(span))
 
     def conversation_id(self, span: Span, logs: Sequence[LogRecord]) -> str | None:
         """Return the conversation id, ignoring attributes that may be parameters of a tool."""
@@ -150,7 +150,7 @@ class Logfire(GenAI):
         result = values.pop(_RETURN, None)
         return replace(
             call,
-            name=_named(span) or call.name,
+            name=_name_by_hand(span) or call.name,
             arguments=values or None,
             result=result,
             result_captured=_RETURN in span.attributes and not is_redacted(result),
@@ -170,8 +170,8 @@ def _template(span: Span) -> str:
     return text_of(span.attributes.get(_TEMPLATE)) or span.name
 
 
-def _named(span: Span) -> str | None:
-    """Return the name in what people call their spans."""
+def _name_by_hand(span: Span) -> str | None:
+    """Return the name of the tool or agent in the name of a span created by hand, or None."""
     named = _BY_HAND.match(text_of(span.attributes.get(_MESSAGE)) or _template(span))
     return named["name"] if named is not None else None
 
@@ -181,14 +181,14 @@ def _is_by_hand(span: Span) -> bool:
 
 
 def _is_streamed(span: Span) -> bool:
-    """Return whether the response of a client's request is on a separate log, which repeats the request."""
+    """Return whether the response to a client's request is in a separate log, which repeats the request."""
     attributes = span.attributes
     failed = attributes.get(_LEVEL) == _ERROR_LEVEL
     return _CLIENT in attributes and not failed and not any(key in attributes for key in _ANSWERED)
 
 
 def _user_values(span: Span) -> dict[str, Any]:
-    """Return the values that the user put on a span; by the schema, containers in JSON text are distinguished from text."""
+    """Return the values that the user set on a span; the schema distinguishes containers in JSON text from text."""
     schema = first(span.attributes, _SCHEMA)
     if not isinstance(schema, Mapping):
         return {}

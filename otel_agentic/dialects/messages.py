@@ -1,4 +1,4 @@
-"""Messages of all conventions -> `Message`: roles, text, tool calls and their results, in content blocks or listed.
+"""Read the messages of all conventions into `Message`: roles, text, tool calls and results, in content blocks or lists.
 
 One tolerant reader for GenAI `parts`, OpenAI chat messages and Responses items, Anthropic and Bedrock content blocks,
 Gemini contents, Vercel content parts, LangChain dumps and LlamaIndex blocks.
@@ -26,10 +26,10 @@ from otel_agentic.dialects.values import (
     unwrapped,
 )
 
-#: Several JSON objects in one text have this between them.
+#: The boundary between JSON objects that are joined in one text.
 _SEVERAL: Final = re.compile(r"\}\s*\{")
 _JSON: Final = JSONDecoder()
-#: The largest number of parts that are read of a message.
+#: Maximum number of parts of a message, and of messages of a list, that are read.
 _MOST: Final = 10_000
 #: Kinds of parts with text, by the names of the different conventions.
 _TEXT_KINDS: Final = frozenset({"text", "input_text", "output_text", ""})
@@ -51,7 +51,7 @@ _WRAPPERS: Final[Mapping[str, str]] = {
     "toolResponse": "tool_call_response",
 }
 _RESULT_WRAPPERS: Final = frozenset(key for key, kind in _WRAPPERS.items() if kind in _RESULT_KINDS)
-#: Keys by which JSON text is recognised as content blocks, and not as a list that a user wrote.
+#: Keys that distinguish content blocks in JSON text from a list that a user wrote.
 _BLOCK_KEYS: Final = frozenset({"type", "text", *_WRAPPERS})
 _CALL_ID_KEYS: Final = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "ref")
 _ARGUMENT_KEYS: Final = ("arguments", "args", "input", "parameters", "tool_kwargs")
@@ -112,7 +112,7 @@ def _part_of_kind(kind: str, block: Mapping[str, Any]) -> Part | None:
     text = block.get("content", block.get("text"))
     if isinstance(text, str):
         return next(iter(texts(text)), None)
-    # SDKs write a text part without its text if content capture is off.
+    # If content capture is off, SDKs write a text part without its text.
     return Redacted() if kind else None
 
 
@@ -139,16 +139,16 @@ def _request(block: Mapping[str, Any]) -> CallRequest | None:
     # The joined arguments of several calls cannot be used (BeeAI joins parallel calls).
     arguments = (
         None
-        if isinstance(arguments_value, str) and _SEVERAL.search(arguments_value) and _is_several(arguments_value)
+        if isinstance(arguments_value, str) and _SEVERAL.search(arguments_value) and _is_joined_json(arguments_value)
         else arguments_of(arguments_value)
     )
     return CallRequest(call_id=_call_id(block), name=name, arguments=arguments)
 
 
-def _is_several(text: str) -> bool:
-    """Return whether a text is several JSON objects, one after the other.
+def _is_joined_json(text: str) -> bool:
+    """Return whether a text consists of several JSON objects, one after the other.
 
-    >>> _is_several('{"city": "Rome"}{"city": "Oslo"}'), _is_several('{"code": "f({}){}"}')
+    >>> _is_joined_json('{"city": "Rome"}{"city": "Oslo"}'), _is_joined_json('{"code": "f({}){}"}')
     (True, False)
     """
     try:
@@ -161,12 +161,12 @@ def _is_several(text: str) -> bool:
 def listed_calls_of(value: Any) -> Iterable[CallRequest]:
     """Yield the calls of a list next to the content."""
     calls = parsed(value)
-    for listed in calls if isinstance(calls, list) else ():
-        item = parsed(listed)  # an attribute may be a list of texts, but not of objects (LiveKit)
-        if not isinstance(item, dict):
+    for entry in calls if isinstance(calls, list) else ():
+        call = parsed(entry)  # an attribute may be a list of texts, but not of objects (LiveKit)
+        if not isinstance(call, dict):
             continue
-        inner = item.get("tool_call", item)  # OpenInference nests one level more
-        inner = inner if isinstance(inner, dict) else item
+        inner = call.get("tool_call", call)  # OpenInference nests one level more
+        inner = inner if isinstance(inner, dict) else call
         function = inner.get("function")
         fields = {**inner, **function, "id": inner.get("id")} if isinstance(function, dict) else inner
         request = _request(fields)
@@ -175,7 +175,7 @@ def listed_calls_of(value: Any) -> Iterable[CallRequest]:
 
 
 def texts(text: str) -> tuple[Part, ...]:
-    """Return a text as the parts of a message: one part, `Redacted` for a redaction mark."""
+    """Return a text as the only part of a message: `Redacted` for a redaction mark, else `Text`."""
     return (Redacted(),) if is_redacted(text) else (Text(content=text),)
 
 
@@ -192,7 +192,7 @@ def first_of(fields: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def first_text(fields: Mapping[str, Any], keys: Iterable[str]) -> str | None:
-    """Return the value of the first key that exists if it is text and not empty, else None."""
+    """Return the value of the first key that exists, or None if that value is not text or is empty."""
     text = first_of(fields, keys)
     return text if isinstance(text, str) and text else None
 
@@ -212,12 +212,12 @@ _ROLES: Final[Mapping[str, Role]] = {
     "tool-response": "tool",
 }
 _PAIR: Final = 2
-#: A record with one of these keys is a message itself.
+#: A record with one of these keys is itself a message.
 _SPEAKS: Final = frozenset({"role", "parts", "content", "type"})
 #: The keys of a message's content, the most certain first.
 _CONTENT_KEYS: Final = ("parts", "content", "blocks")
 _ITEM_KINDS: Final = frozenset({"message", "tool_call", "tool_use", "function_call", "function_call_output"})
-#: The number of messages that are cached, and their largest size in bytes: histories repeat messages.
+#: Maximum number of cached messages, and their maximum size in bytes; histories repeat messages.
 _MOST_KEPT: Final = 4096
 _SHORT: Final = 2048
 _cached: dict[tuple[bytes, Role], Message | None] = {}
@@ -240,22 +240,22 @@ def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...
     if isinstance(content, str):
         return (Message(role=default_role, parts=texts(content)),)
     items = content[-_MOST:] if isinstance(content, list) else [content]
-    read = _read_again if isinstance(value, str) else read_message
-    return tuple(message for item in items if (message := read(item, default_role)) is not None)
+    read_one = _read_cached if isinstance(value, str) else read_message
+    return tuple(message for item in items if (message := read_one(item, default_role)) is not None)
 
 
-def _read_again(value: Any, default_role: Role) -> Message | None:
-    """Return one message of JSON text: each model call is sent all messages before it, so that most were read already."""
+def _read_cached(value: Any, default_role: Role) -> Message | None:
+    """Return one message of JSON text, cached, because each model call repeats all messages before it."""
     text = orjson.dumps(value)
     if len(text) > _SHORT:
         return read_message(value, default_role)
-    known = _cached.get((text, default_role))
-    if known is None:
-        known = read_message(value, default_role)
+    message = _cached.get((text, default_role))
+    if message is None:
+        message = read_message(value, default_role)
         if len(_cached) >= _MOST_KEPT:
             _cached.clear()
-        _cached[text, default_role] = known
-    return known
+        _cached[text, default_role] = message
+    return message
 
 
 def flattened(attributes: Mapping[str, Any], prefix: str, default_role: Role) -> tuple[Message, ...] | None:
@@ -293,7 +293,7 @@ def _fields(value: Any) -> Any:
     if isinstance(value, dict) and "_role" in value:
         return _plain_fields(value)  # Haystack
     if isinstance(value, dict) and value.get("role") == "tool-call":
-        return _called_in_text(value)  # smolagents
+        return _with_listed_calls(value)  # smolagents
     if isinstance(value, list) and len(value) == _PAIR and all(isinstance(item, str) for item in value):
         role, content = value  # LangChain takes pairs of role and text
         return {"role": role, "content": content} if role.lower() in _ROLES else value
@@ -408,8 +408,8 @@ def _message_fields(text: str) -> Mapping[str, Any] | None:
     return fields if isinstance(fields, Mapping) and isinstance(fields.get("role"), str) else None
 
 
-def _called_in_text(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message whose text is `Calling tools:` and a list, as one that lists its calls (smolagents)."""
+def _with_listed_calls(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message with the text `Calling tools:` and a list as a message that lists these calls (smolagents)."""
     content = message.get("content")
     block = content[0] if isinstance(content, list) and len(content) == 1 else content
     text = block.get("text") if isinstance(block, dict) else block

@@ -48,14 +48,14 @@ class OpenAIAgents(GenAI):
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return the input messages, with reprs parsed."""
-        return _spelled_out(super().messages_in(span, logs))
+        return _with_parsed_reprs(super().messages_in(span, logs))
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return the output messages, with reprs parsed."""
-        return _spelled_out(super().messages_out(span, logs))
+        return _with_parsed_reprs(super().messages_out(span, logs))
 
 
-def _spelled_out(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
+def _with_parsed_reprs(messages: tuple[Message, ...] | None) -> tuple[Message, ...] | None:
     if messages is None:
         return None
     return tuple(

@@ -56,7 +56,7 @@ class OpenInference(TableDialect):
     )
 
     def meaning(self, span: Span) -> str:
-        """Return the meaning of the kind; a method of LlamaIndex that prepares a request is marked as a model call."""
+        """Return the meaning of the kind; LlamaIndex marks a method that only prepares a request as a model call."""
         meaning = super().meaning(span)
         return "prepares a request" if meaning == "model" and _PREPARES in span.name else meaning
 
@@ -82,7 +82,7 @@ class OpenInference(TableDialect):
         )
 
     def definitions(self, span: Span, logs: Sequence[LogRecord]) -> Definitions | None:
-        """Return the tools of a request, as listed, else from the parameters of the request."""
+        """Return the tools that a request lists, else those in the parameters of the request."""
         definitions = super().definitions(span, logs)
         return read_definitions(first(span.attributes, _REQUESTED)) if definitions is None else definitions
 
@@ -94,14 +94,14 @@ class OpenInference(TableDialect):
         )
 
     def messages_in(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
-        """Return the flattened messages of a model call; a chain flattens only the first of its messages."""
-        return self._surer(span, super().messages_in(span, logs), model_input, self.table.input)
+        """Return the flattened messages of a model call; None for a chain, which flattens only its first message."""
+        return self._more_complete(span, super().messages_in(span, logs), model_input, self.table.input)
 
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return the flattened messages of a model call."""
-        return self._surer(span, super().messages_out(span, logs), model_output, self.table.output)
+        return self._more_complete(span, super().messages_out(span, logs), model_output, self.table.output)
 
-    def _surer(
+    def _more_complete(
         self,
         span: Span,
         flat: tuple[Message, ...] | None,
@@ -111,16 +111,18 @@ class OpenInference(TableDialect):
         """Return the flattened messages, or those of the recorded value if flattening lost something."""
         if self.meaning(span) != "model":
             return None
-        if flat is None or not any(_has_hole(message) for message in flat):
+        if flat is None or not any(_is_incomplete(message) for message in flat):
             return flat
-        recorded = read(first(span.attributes, paths))
-        better = (
-            recorded is not None and len(recorded) >= len(flat) and not any(_has_hole(message) for message in recorded)
+        recorded_messages = read(first(span.attributes, paths))
+        is_better = (
+            recorded_messages is not None
+            and len(recorded_messages) >= len(flat)
+            and not any(_is_incomplete(message) for message in recorded_messages)
         )
-        return recorded if better else flat
+        return recorded_messages if is_better else flat
 
 
-def _has_hole(message: Message) -> bool:
+def _is_incomplete(message: Message) -> bool:
     """Return whether flattening lost something: a complete message, a result or the id of a call (Haystack)."""
-    lost = [part for part in message.parts if isinstance(part, CallRequest) and part.call_id is None]
-    return not message.parts or bool(lost) or any(not result.captured for result in message.results)
+    requests_without_id = [part for part in message.parts if isinstance(part, CallRequest) and part.call_id is None]
+    return not message.parts or bool(requests_without_id) or any(not result.captured for result in message.results)

@@ -1,7 +1,7 @@
 """OpenLLMetry: `traceloop.*` attributes, with flattened messages (releases before 0.50) or the GenAI conventions.
 
-Its instrumentations share scope names with OpenTelemetry's own, so that attributes decide. Its spans with GenAI attributes alone
-are read by the GenAI dialect with the same result.
+Its instrumentations share scope names with those of OpenTelemetry, so attributes decide which dialect reads a span. The
+GenAI dialect reads its spans that have only GenAI attributes, with the same result.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ class OpenLLMetry(GenAI):
 
     def read(self, span: Span, logs: Sequence[LogRecord]) -> AgentEvent:
         """Return the event of the span; a task (a function, a node of a graph) is a run only if its input has messages."""
-        if _handed_to(span) is not None:
+        if _handoff_target(span) is not None:
             from_agent = span.attributes.get(_FROM_AGENT)
-            return handoff(self.header(span, logs), from_agent=from_agent, to_agent=_handed_to(span))
+            return handoff(self.header(span, logs), from_agent=from_agent, to_agent=_handoff_target(span))
         event = super().read(span, logs)
         if isinstance(event, AgentRun) and not event.certain and not event.messages_in and _kind(span) != "workflow":
             return Ignored(header=event.header, reason="a task")
@@ -163,36 +163,36 @@ class OpenLLMetry(GenAI):
         """Return the messages from the model; a lone empty text means calls that LangChain before 0.50 does not record."""
         messages = super().messages_out(span, logs)
         empty = _NOTHING | _RESPONSE_KEYS if span.scope.name == _HAYSTACK else _NOTHING
-        return messages if messages is None or any(_says_more(message, empty) for message in messages) else None
+        return messages if messages is None or any(_has_content(message, empty) for message in messages) else None
 
 
 def _kind(span: Span) -> str:
     return str(span.attributes.get(_KIND))  # text, except in malicious spans
 
 
-def _handed_to(span: Span) -> str | None:
+def _handoff_target(span: Span) -> str | None:
     """Return the agent that a handoff span names; None for other spans and for a handoff without a target."""
     target = id_of(span.attributes.get(_TO_AGENT)) if _kind(span) == _HANDOFF else None
     return None if target == _UNKNOWN else target
 
 
 def _paired(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages with each result whose id matches no request assigned to the next waiting request.
+    """Return the messages, with the id of the next waiting request for each result whose id matches no request.
 
     A call has two ids in OpenAI's Responses API: requests are recorded with one of them, results with the other.
     """
-    answered = {result.call_id for message in messages for result in message.results}
-    requested = {request.call_id for message in messages for request in message.requests}
-    known = requested | {None}
-    if answered <= known:
+    result_ids = {result.call_id for message in messages for result in message.results}
+    request_ids = {request.call_id for message in messages for request in message.requests}
+    known_ids = request_ids | {None}
+    if result_ids <= known_ids:
         return tuple(messages)
     waiting: deque[str | None] = deque()
     paired: list[Message] = []
     for message in messages:
-        waiting.extend(request.call_id for request in message.requests if request.call_id not in answered)
+        waiting.extend(request.call_id for request in message.requests if request.call_id not in result_ids)
         parts = tuple(
             replace(part, call_id=waiting.popleft())
-            if isinstance(part, CallResult) and part.call_id not in known and waiting
+            if isinstance(part, CallResult) and part.call_id not in known_ids and waiting
             else part
             for part in message.parts
         )
@@ -207,5 +207,5 @@ def _record(result: Any) -> Mapping[str, Any] | None:
     return record if isinstance(record, Mapping) and record.keys() >= _FUNCTION_RECORD else None
 
 
-def _says_more(message: Message, empty: frozenset[str]) -> bool:
+def _has_content(message: Message, empty: frozenset[str]) -> bool:
     return any(not isinstance(part, Text) or part.content not in empty for part in message.parts)

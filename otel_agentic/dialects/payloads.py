@@ -1,8 +1,9 @@
 """One tolerant reader for the inputs and outputs that vendors record for runs, model calls and tool calls.
 
-Runs and model calls: function calls (`{"args", "kwargs"}`), requests and responses of model APIs, LangChain states,
-dumps and callbacks, LlamaIndex events, Gemini contents. Tool calls: function calls, LangChain callbacks and commands,
-LlamaIndex and Gemini tool outputs, results of the Model Context Protocol, and the same as Python reprs.
+For runs and model calls, it reads function calls (`{"args", "kwargs"}`), requests and responses of model APIs,
+LangChain states, dumps and callbacks, LlamaIndex events and Gemini contents. For tool calls, it reads function calls,
+LangChain callbacks and commands, LlamaIndex and Gemini tool outputs, results of the Model Context Protocol, and Python
+reprs of these.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _RUN_KEYS: Final = frozenset({"input", "options"})
 #: The keys of a call that LangChain's callbacks record.
 _CALLBACK_KEYS: Final = frozenset({"inputs", "input_str", "tags", "metadata", "kwargs"})
 
-#: Keys that mark a result as an error or not; one of them distinguishes a record of a result from a tool's own result.
+#: Keys that state whether a result is an error; the presence of one distinguishes a recorder's wrapper from a tool's
+#: own result.
 _FAILURE_MARKS: Final = ("isError", "is_error", "state", "status")
 _RECORD_KEYS: Final = frozenset(
     {*_FAILURE_MARKS, "content", "id", "type", "toolUseId", "metadata", "meta", "_meta", "annotations"}
@@ -58,7 +60,7 @@ class Output:
 
 
 def call_input(value: Any, parameters: Callable[[], Collection[str] | None] = lambda: None) -> Mapping[str, Any] | None:
-    """Return a tool call's arguments, None if not captured.
+    """Return the arguments of a tool call; None if not captured.
 
     Args:
         value: the recorded value.
@@ -78,8 +80,8 @@ def call_input(value: Any, parameters: Callable[[], Collection[str] | None] = la
     if isinstance(content, Mapping):
         kwargs = parsed(content.get("kwargs"))
         if isinstance(kwargs, Mapping) and (content.keys() <= CALL_KEYS or content.keys() >= CALL_KEYS):
-            return _called(content.get("args"), kwargs, parameters)
-        inner = _wrapped(content, parameters)
+            return _function_arguments(content.get("args"), kwargs, parameters)
+        inner = _unwrapped_arguments(content, parameters)
         if inner is not None:
             return inner
         if "inputs" in content and content.keys() <= _CALLBACK_KEYS:
@@ -167,17 +169,17 @@ def _inner(record: Any) -> Any:
         return record
     inner = record.get("output", record.get("outputs"))
     inside = parsed(inner) if isinstance(inner, (Mapping, str)) and "content" not in record else record
-    return _added(inside) if isinstance(inside, Mapping) and "goto" in inside else inside
+    return _last_added_message(inside) if isinstance(inside, Mapping) and "goto" in inside else inside
 
 
-def _added(command: Mapping[str, Any]) -> Any:
-    """Return the last message that a LangGraph command adds to the state: a tool may return one instead of its result."""
+def _last_added_message(command: Mapping[str, Any]) -> Any:
+    """Return the last message that a LangGraph command adds to the state; a tool may return a command as its result."""
     update = parsed(command.get("update"))
     messages = parsed(update.get("messages")) if isinstance(update, Mapping) else None
     return messages[-1] if isinstance(messages, list) and messages else command
 
 
-def _called(
+def _function_arguments(
     positional: Any, named: Mapping[str, Any], parameters: Callable[[], Collection[str] | None]
 ) -> Mapping[str, Any]:
     unnamed = list(positional) if isinstance(positional, list) else []
@@ -190,7 +192,9 @@ def _called(
     return {UNNAMED_ARGUMENT: unnamed[0] if len(unnamed) == 1 else unnamed, **named}
 
 
-def _wrapped(record: Mapping[str, Any], parameters: Callable[[], Collection[str] | None]) -> Mapping[str, Any] | None:
+def _unwrapped_arguments(
+    record: Mapping[str, Any], parameters: Callable[[], Collection[str] | None]
+) -> Mapping[str, Any] | None:
     """Return the arguments inside a recorder's wrapper (BeeAI); None without a wrapper."""
     objects = [value for value in record.values() if isinstance(value, Mapping)]
     if not objects:
@@ -200,8 +204,8 @@ def _wrapped(record: Mapping[str, Any], parameters: Callable[[], Collection[str]
         return record["input"]
     if names is None or not record.keys().isdisjoint(names):
         return None
-    fitting = [value for value in objects if value and value.keys() <= set(names)]
-    return fitting[0] if len(fitting) == 1 else None
+    matching = [value for value in objects if value and value.keys() <= set(names)]
+    return matching[0] if len(matching) == 1 else None
 
 
 #: The keys of messages in a request to a model, or in a run's input.
@@ -239,7 +243,7 @@ _CALLS: Final = ("tool_calls", "toolCalls")
 _OBJECT: Final = re.compile(r"^\s*(?:<[\w.]+ object|[A-Z]\w*\((?:\w+=|\)))")
 #: The keys under which recorders keep the arguments of the function that ran.
 _ARGUMENT_KEYS: Final = ("input_args", "inputs", "arguments", "kwargs")
-#: Payloads are searched to this depth.
+#: Maximum depth to which payloads are searched.
 _DEEPEST: Final = 6
 
 
@@ -302,8 +306,8 @@ def _spoken_in_call(call: Mapping[str, Any]) -> str | None:
     named = named if isinstance(named, Mapping) else {}
     texts = [item for item in positional if isinstance(item, str)] if isinstance(positional, list) else []
     by_name = next((named[key] for key in _QUERY_KEYS if isinstance(named.get(key), str)), None)
-    lone = [item for item in named.values() if isinstance(item, str)]
-    return by_name or next(iter(texts), None) or (lone[0] if lone else None)
+    named_texts = [item for item in named.values() if isinstance(item, str)]
+    return by_name or next(iter(texts), None) or (named_texts[0] if named_texts else None)
 
 
 def _messages(content: Any, keys: Sequence[str], role: Role, depth: int) -> tuple[Message, ...] | None:

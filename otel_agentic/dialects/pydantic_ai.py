@@ -1,4 +1,4 @@
-"""pydantic-ai: all six formats of its instrumentation, and the lists of events and messages on its own keys."""
+"""pydantic-ai: all six formats of its instrumentation, and the lists of events and messages under its own keys."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import LogRecord, Span
 
 _OPERATION: Final = "gen_ai.operation.name"
-#: The run's messages, with the history before it: the current format, and the first format, of events.
+#: The run's messages, with the history before it: in the current format, and as events in the first format.
 _ALL_MESSAGES: Final = "pydantic_ai.all_messages"
 _ALL_EVENTS: Final = "all_messages_events"
-#: The index of this run's first message in them; absent without a history, and in early releases.
+#: The index of the run's own first message in this list; absent without a history, and in early releases.
 _FIRST_NEW: Final = "pydantic_ai.new_message_index"
 #: Tools whose arguments are the answer in a structured form.
 _OUTPUT_TOOLS: Final = ("model_request_parameters~.output_tools",)
@@ -69,7 +69,7 @@ class PydanticAI(GenAI):
         names = _output_tools(span)
         if not names or call.messages_out is None:
             return call
-        return replace(call, messages_out=tuple(_without(message, names) for message in call.messages_out))
+        return replace(call, messages_out=tuple(_without_calls(message, names) for message in call.messages_out))
 
 
 def _all_messages(span: Span) -> tuple[Message, ...] | None:
@@ -115,6 +115,6 @@ def _output_tools(span: Span) -> frozenset[str]:
     return frozenset(str(tool.get("name")) for tool in tools if isinstance(tool, Mapping))
 
 
-def _without(message: Message, names: frozenset[str]) -> Message:
+def _without_calls(message: Message, names: frozenset[str]) -> Message:
     remaining = tuple(part for part in message.parts if not (isinstance(part, CallRequest) and part.name in names))
     return replace(message, parts=remaining)

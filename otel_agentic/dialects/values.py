@@ -21,15 +21,16 @@ import orjson
 
 from otel_agentic.spans.model import LogRecord, Span, StatusCode
 
-#: The marks by which SDKs replace content that they removed.
+#: The marks that SDKs write in place of removed content.
 _REDACTION: Final = re.compile(
     r"^\s*(?:__REDACTED__|\[Scrubbed due to .*\]|<elided>|\[REDACTED\]|readacted)\s*$", re.DOTALL
 )
-#: JSON text that is parsed: a container or a quoted string. Bare numbers stay text, because they may be identifiers.
+#: The start of JSON text that is parsed: a container or a quoted string. Bare numbers stay text, since they may be
+#: identifiers.
 _JSON_START: Final = re.compile(r'^\s*[\[{"]')
 #: JSON text nested deeper than this stays text, because serialising it again would fail.
 _MAX_DEPTH: Final = 100
-#: A word of a name: `spanKind` has two, and so has `LLMCall`.
+#: A word of a name: `spanKind` and `LLMCall` have two each.
 _NAME_PART: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 #: Longer names of attributes and kinds are ignored.
 MAX_NAME: Final = 200
@@ -40,7 +41,7 @@ _MAX_DIGITS: Final = 9
 _NO_ID: Final = re.compile(r"(?:<[^>]*>|null|none|undefined|nan)?", re.IGNORECASE)
 #: The key of a lone argument whose parameter name the instrumentation dropped.
 UNNAMED_ARGUMENT: Final = "input"
-#: Kinds of LangChain message dumps.
+#: The keys of a LangChain tool message, and the keys that a text block may have.
 _TOOL_MESSAGE_KEYS: Final = frozenset({"content", "tool_call_id"})
 _TEXT_BLOCK_KEYS: Final = frozenset({"type", "block_type", "text", "id", "index", "annotations"})
 #: What Vercel calls the kinds of a tool's output.
@@ -68,7 +69,7 @@ def parsed(value: Any) -> Any:
         content = orjson.loads(value)
     except orjson.JSONDecodeError:
         return value
-    # Few brackets cannot nest deeply, so nearly all text is not traversed.
+    # Few brackets cannot nest deeply, so most values need not be traversed.
     shallow = value.count("[") + value.count("{") <= _MAX_DEPTH
     return content if shallow or _depth(content) <= _MAX_DEPTH else value
 
@@ -110,7 +111,7 @@ def text_of(value: Any) -> str | None:
 
 
 def id_of(value: Any) -> str | None:
-    """Return an identifier as text, None for one that is empty, a placeholder or redacted.
+    """Return an identifier as text, or None if it is empty, a placeholder or redacted.
 
     >>> id_of("call_1"), id_of(7), id_of("<not specified>"), id_of("null")
     ('call_1', '7', None, None)
@@ -214,11 +215,11 @@ def flat(attributes: Mapping[str, Any], prefix: str) -> Any:
             continue
         path = key[len(start) :].split(".")
         if len(path) <= _MAX_PATH:
-            _plant(root, path, value)
+            _set_nested(root, path, value)
     return _lists(root) if root else None
 
 
-def _plant(node: dict[str, Any], path: list[str], value: Any) -> None:
+def _set_nested(node: dict[str, Any], path: list[str], value: Any) -> None:
     for part in path[:-1]:
         below = node.get(part)
         if not isinstance(below, dict):
@@ -247,15 +248,15 @@ def first(attributes: Mapping[str, Any], paths: Iterable[str]) -> Any:
     >>> first({"in": '{"kwargs": {"city": "Oslo"}}'}, ("arguments", "in~.kwargs"))
     {'city': 'Oslo'}
     """
-    read: tuple[str, Any] | None = None  # the paths of one meaning are mostly in the same attribute
+    parsed_attribute: tuple[str, Any] | None = None  # the paths of one meaning are mostly in the same attribute
     for path in paths:
         if _JSON not in path:
             value = attributes.get(path)
         else:
             attribute, steps = _split(path)
-            if read is None or read[0] != attribute:
-                read = (attribute, parsed(attributes.get(attribute)))
-            value = walk(read[1], steps)
+            if parsed_attribute is None or parsed_attribute[0] != attribute:
+                parsed_attribute = (attribute, parsed(attributes.get(attribute)))
+            value = walk(parsed_attribute[1], steps)
         if value is not None:
             return value
     return None
@@ -285,8 +286,8 @@ def walk(value: Any, steps: Iterable[str]) -> Any:
 
 @lru_cache(maxsize=4096)
 def _split(path: str) -> tuple[str, tuple[str, ...]]:
-    attribute, _, rest = path.partition(_JSON)
-    return attribute, tuple(step for step in rest.split(".") if step)
+    attribute, _, json_path = path.partition(_JSON)
+    return attribute, tuple(step for step in json_path.split(".") if step)
 
 
 #: The verdict on a conversation, written by an evaluator into its spans; it takes precedence over computed verdicts.
@@ -372,7 +373,7 @@ def verdict_of(span: Span, logs: Sequence[LogRecord]) -> bool | None:
     return None
 
 
-#: Larger values are not counts of tokens.
+#: Larger values are not token counts.
 _MOST: Final = 10**12
 _MOST_DIGITS: Final = 12
 #: The keys of input and output tokens in a value with both.
@@ -496,36 +497,36 @@ class _Reading:
     def __init__(self, text: str, class_key: str | None) -> None:
         self._text = text
         self._class_key = class_key
-        self._at = 0
+        self._position = 0
 
     def container(self) -> Any:
         value = self._value(0)
-        if self._at != len(self._text):
+        if self._position != len(self._text):
             raise _NotARepr
         return value
 
-    def _take(self) -> tuple[str, str]:
-        token = _TOKEN.match(self._text, self._at)
+    def _next_token(self) -> tuple[str, str]:
+        token = _TOKEN.match(self._text, self._position)
         if token is None or token.lastgroup is None:
             raise _NotARepr
-        self._at = token.end()
+        self._position = token.end()
         return token.lastgroup, token[token.lastgroup]
 
-    def _took(self, mark: str) -> bool:
-        token = _TOKEN.match(self._text, self._at)
+    def _accept(self, mark: str) -> bool:
+        token = _TOKEN.match(self._text, self._position)
         if token is None or token["mark"] != mark:
             return False
-        self._at = token.end()
+        self._position = token.end()
         return True
 
     def _expect(self, mark: str) -> None:
-        if not self._took(mark):
+        if not self._accept(mark):
             raise _NotARepr
 
     def _value(self, depth: int) -> Any:
         if depth > _MAX_REPR_DEPTH:
             raise _NotARepr
-        kind, piece = self._take()
+        kind, piece = self._next_token()
         if kind == "text":
             return _unescaped(piece)
         if kind == "number":
@@ -534,7 +535,7 @@ class _Reading:
             member = _MEMBER.search(piece)
             return None if member is None else _unescaped(member[1])
         if kind == "name":
-            return self._object(piece, depth + 1) if self._took("(") else _CONSTANTS.get(piece)
+            return self._object(piece, depth + 1) if self._accept("(") else _CONSTANTS.get(piece)
         if piece == "{":
             return self._braces(depth + 1)
         if piece in _CLOSING:
@@ -543,23 +544,23 @@ class _Reading:
 
     def _items(self, closing: str, depth: int) -> list[Any]:
         items: list[Any] = []
-        while not self._took(closing):
+        while not self._accept(closing):
             items.append(self._value(depth))
-            if not self._took(","):
+            if not self._accept(","):
                 self._expect(closing)
                 break
         return items
 
     def _braces(self, depth: int) -> dict[str, Any] | list[Any]:
-        if self._took("}"):
+        if self._accept("}"):
             return {}
         first = self._value(depth)
-        if not self._took(":"):
+        if not self._accept(":"):
             return [first, *self._rest_of_set(depth)]
         fields = {str(first): self._value(depth)}
-        while not self._took("}"):
+        while not self._accept("}"):
             self._expect(",")
-            if self._took("}"):
+            if self._accept("}"):
                 break
             key = self._value(depth)
             self._expect(":")
@@ -567,7 +568,7 @@ class _Reading:
         return fields
 
     def _rest_of_set(self, depth: int) -> list[Any]:
-        if self._took(","):
+        if self._accept(","):
             return self._items("}", depth)
         self._expect("}")
         return []
@@ -577,17 +578,17 @@ class _Reading:
         return fields if self._class_key is None else {**fields, self._class_key: name}
 
     def _fields(self, depth: int) -> dict[str, Any]:
-        """Return the fields of an object; fields without a name get their number."""
+        """Return the fields of an object; the key of a field without a name is its index."""
         fields: dict[str, Any] = {}
-        while not self._took(")"):
-            start = self._at
-            kind, token = self._take()
-            if kind == "name" and self._took("="):
+        while not self._accept(")"):
+            start = self._position
+            kind, token = self._next_token()
+            if kind == "name" and self._accept("="):
                 fields[token] = self._value(depth)
             else:
-                self._at = start
+                self._position = start
                 fields[str(len(fields))] = self._value(depth)
-            if not self._took(","):
+            if not self._accept(","):
                 self._expect(")")
                 break
         return fields

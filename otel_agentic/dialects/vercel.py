@@ -68,7 +68,7 @@ class Vercel(TableDialect):
     def messages_out(self, span: Span, logs: Sequence[LogRecord]) -> tuple[Message, ...] | None:
         """Return a model's text and requested calls as one message.
 
-        The calls of a run are left out: some releases list the calls of all its steps next to the final text.
+        The calls of a run are omitted, because some releases list the calls of all its steps next to the final text.
         """
         if self.meaning(span) != "model":
             return super().messages_out(span, logs)

@@ -1,4 +1,4 @@
-"""The common words of agents' attributes and span names: which endings have which meaning, and which attributes are unrelated."""
+"""Common words of agents' attributes and span names: the meanings of endings, and the attributes that are unrelated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PROTOCOLS: Final = frozenset[str](_WORDS["protocols"])
 _AGENTIC: Final = frozenset[str](_WORDS["agentic"])
 _ANSWERING: Final = frozenset[str](_WORDS["answering"])
 _TRAILING: Final = frozenset[str](_WORDS["trailing"])
-#: The web's term for a client.
+#: The user agent of HTTP, which is not an agent.
 _USER_AGENT: Final = re.compile(r"(?i)(?:^|[._:])user[._]agent(?:[._]|$)")
 
 
@@ -44,18 +44,18 @@ def is_foreign(name: str) -> bool:
     return not words or words[0] in _FOREIGN or _USER_AGENT.search(name) is not None
 
 
-#: The meaning of a kind, by its last significant word; words that only agents use.
+#: Last significant word of a kind -> its meaning, for words that only agents use.
 _SURE: Final = {word: meaning for meaning, words in _WORDS["sure_kinds"].items() for word in words}
-#: Words that are used outside of agents, too: they count only on a span with content.
+#: The same for words that are also used outside of agents: they count only on a span with content.
 _LIKELY: Final = {word: meaning for meaning, words in _WORDS["likely_kinds"].items() for word in words}
 _CREATES: Final = "creates an agent, runs nothing"
 
-#: Forms of the names of tool, agent and model spans; forms that only agents use.
+#: Forms of the names of tool and agent spans that only agents use.
 _SURE_NAMES: Final = (
     ("tool", re.compile(r"^(?:execute_tool|tools/call|running tool:?)\s+(?P<name>\S.*)$", re.IGNORECASE)),
     ("agent", re.compile(r"^invoke_agent\s+(?P<name>\S.*)$", re.IGNORECASE)),
 )
-#: Forms that count only on a span with content.
+#: Forms of the names of tool, agent and model spans that count only on a span with content.
 _LIKELY_NAMES: Final = (
     (
         "tool",
@@ -134,7 +134,7 @@ _IN_METADATA: Final = ("", "metadata.", "configurable.")
 _IN_ARGUMENTS: Final = ("", "kwargs.")
 #: Names and ids, which some frameworks write as JSON text.
 _QUOTED: Final = ("agent_name", "agent_id", "model", "response_id", "tool_name", "name", "call_id")
-#: The other meanings that a table has, too.
+#: The other meanings that are copied into a table.
 _OF_TABLE: Final = (
     "finish_reason",
     "query",
@@ -149,11 +149,11 @@ _OF_TABLE: Final = (
     "usage",
     "definitions",
 )
-#: A vendor's prefix and the word itself.
+#: Number of words before a short ending from which it is too unspecific.
 _SHORT: Final = 2
 #: All flattened messages except the first, which is enough to recognise them.
 _LATER_ITEM: Final = re.compile(r"\.[1-9]\d*\.")
-#: The largest numbers of attributes, and of metadata attributes, that are examined on a span.
+#: Maximum numbers of attributes, and of metadata attributes, that are examined on a span.
 _MAX_NAMES: Final = 500
 _MAX_RECORDS: Final = 8
 
@@ -211,7 +211,7 @@ def _keys(names: tuple[str, ...]) -> CommonKeys:
         kinds={},
         conversation_id=(
             *(f"{name}~" for name in names_by_meaning["conversation_id"]),
-            *_inside(names_by_meaning["metadata"], _IN_METADATA),
+            *_id_paths(names_by_meaning["metadata"], _IN_METADATA),
         ),
         flat_in=flat_in,
         flat_out=flat_out,
@@ -224,7 +224,7 @@ def _keys(names: tuple[str, ...]) -> CommonKeys:
         parameters=names_by_meaning["parameters"],
         failed=names_by_meaning["failed"],
         why_failed=names_by_meaning["why_failed"],
-        id_arguments=_inside(names_by_meaning["input"], _IN_ARGUMENTS),
+        id_arguments=_id_paths(names_by_meaning["input"], _IN_ARGUMENTS),
         is_classified=any(" ".join(words_of(name)[-2:]) in _CLASSIFIERS for name in own),
         is_request=any(words_of(name)[:1] and words_of(name)[0] in _PROTOCOLS for name in names),
         is_agentic=any(not _AGENTIC.isdisjoint(words_of(name)) for name in own),
@@ -258,11 +258,11 @@ def _fits(meaning: str, ending: tuple[str, ...], before: tuple[str, ...]) -> boo
 def _spelled_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the prefixes of flattened messages: of the input, and of the output."""
     prefixes = dict.fromkeys(match[1] for name in names if (match := _SPELLED_OUT.match(name)) is not None)
-    answered = tuple(prefix for prefix in prefixes if not _ANSWERING.isdisjoint(words_of(prefix)))
-    return tuple(prefix for prefix in prefixes if prefix not in answered), answered
+    output_prefixes = tuple(prefix for prefix in prefixes if not _ANSWERING.isdisjoint(words_of(prefix)))
+    return tuple(prefix for prefix in prefixes if prefix not in output_prefixes), output_prefixes
 
 
-def _inside(names: Sequence[str], prefixes: Iterable[str]) -> tuple[str, ...]:
+def _id_paths(names: Sequence[str], prefixes: Iterable[str]) -> tuple[str, ...]:
     """Return the paths to a conversation's id in the JSON of some attributes."""
     return tuple(
         path for name in names[:_MAX_RECORDS] for prefix in prefixes for path in session_keys(f"{name}~{prefix}")

@@ -1,1 +1,1 @@
-"""An opened store with everything that works on it: rebuilding, worker processes, retention, transfer."""
+"""An open store and everything that works on it: rebuilding, worker processes, retention, transfer."""

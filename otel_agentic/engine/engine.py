@@ -1,7 +1,7 @@
 """The parts of one store, opened together, and the transfer of whole stores in and out as Parquet files.
 
-Background work (rebuilding, scoring) yields to the receivers: `Pressure` measures how long senders wait for acknowledgements
-and sets the share of the time that background work may take.
+Background work (rebuilding, scoring) yields to the receivers: `Pressure` measures how long senders wait for
+acknowledgements and sets the share of the time that background work may take.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Uploads:
         self._forget()
         self._id, self._files, self._rows = uuid4().hex, {}, {}
         self._touched = time.monotonic()
-        self._engine.store.forget_ids()  # they do not include the ids that are imported
+        self._engine.store.forget_ids()  # the remembered ids do not include the imported ones
         self._engine.store.write(importing.drop_orphans)
         self._began_ns = self._engine.clock()
         self._home.mkdir(parents=True)
@@ -153,7 +153,7 @@ class Uploads:
         return {"rows": self._rows.get(table, 0), "new": new}
 
     def end(self, upload: str) -> None:
-        """Make the imported conversations live again, and end the upload.
+        """Delete the tombstones of the imported conversations, and end the upload.
 
         Raises:
             UsageError: the upload is unknown.
@@ -189,14 +189,14 @@ class Uploads:
 def snapshot(engine: Engine, *, since_ns: int | None = None, until_ns: int | None = None) -> Iterator[dict[str, Any]]:
     """Yield the pieces of all files, one file after the other.
 
-    A piece is `{"file", "rows", "data", "last", "done", "total"}`: the path within the folder, the number of rows in the file,
-    base64 of its next bytes, whether these are the last, and how many parts of how many are done. A part without rows has no
-    file: its piece has `file` null.
+    A piece is `{"file", "rows", "data", "last", "done", "total"}`: the path within the folder, the number of rows in
+    the file, base64 of its next bytes, whether these are the last, and the numbers of finished and of all parts. A part
+    without rows has no file: its piece has `file` null.
 
     Args:
         engine: the opened store. Files are written to its export folder, one at a time, and deleted again.
-        since_ns: only days from the day of this time on,
-        until_ns: only days that begin before this time. Tables without a time column are always complete.
+        since_ns: only days from the day of this time on; None for all.
+        until_ns: only days that begin before this time; None for all. Tables without a time column are always complete.
     """
     folder = export_folder_of(engine.settings).resolve()
     with engine.store.read() as con:
@@ -285,7 +285,7 @@ class Pressure:
             return self._share
 
     def rest(self, worked_s: float, stopping: StopEvent) -> None:
-        """Wait after `worked_s` seconds of work to keep to the share; less if the pressure ends or the stop event is set."""
+        """Wait after `worked_s` s of work to keep to the share, less if the pressure ends or `stopping` is set."""
         began = self._clock()
         while (left_s := worked_s / self.share - worked_s - (self._clock() - began)) > 0:
             if stopping.wait(min(left_s, _REST_STEP_S)):
@@ -416,7 +416,7 @@ class Engine:
 
 
 def stored_estimator_names(settings: Settings) -> tuple[str, ...]:
-    """Return the names of the window estimators, each once: the headline first, then pooled, per case, and emitted ones.
+    """Return the distinct names of the window estimators: first the headline, then pooled, per case, and emitted ones.
 
     >>> from otel_agentic.config import Settings
     >>> stored_estimator_names(Settings())

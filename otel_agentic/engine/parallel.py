@@ -1,7 +1,8 @@
 """Rebuilding and scoring in worker processes; only the parent process reads and writes the store.
 
-The results are identical to those of a single process: conversations are assigned to workers by a stable hash, and parts that
-share a trace are never processed at the same time. A part that fails in a worker is computed again in the parent.
+The results are identical to those of a single process: conversations are assigned to workers by a stable hash, and
+parts that share a trace are never processed at the same time. A part that fails in a worker is computed again in the
+parent.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class WorkerPool:
 
 @contextmanager
 def _children_ignore_sigint() -> Iterator[None]:
-    """Start processes in the block with SIGINT blocked: a terminal sends Ctrl-C to all of them, and the parent ends them.
+    """Block SIGINT for processes started in the block: a terminal sends Ctrl-C to all, and the parent ends the others.
 
     A signal mask is inherited; a handler installed in the process itself would come too late for its imports.
     """
@@ -461,7 +462,7 @@ class PooledRebuilder(Rebuilder):
         failures: list[NotRebuilt],
         progress: Callable[[int], None],
     ) -> RebuildResult:
-        """Rebuild loose traces, or conversations, part by part; a part that shares a trace with a pending one waits for it."""
+        """Rebuild loose traces, or conversations, in parts; a part that shares a trace with a pending part waits."""
         total, pending = RebuildResult(), deque[_PendingPart]()
 
         def finish() -> Iterator[RebuildResult]:
@@ -475,7 +476,7 @@ class PooledRebuilder(Rebuilder):
             if any(loaded.traces & other.traces for other in pending):
                 while pending:
                     total = sum(finish(), total)
-                loaded = self._load(named, loose)  # the parts just written may affect it
+                loaded = self._load(named, loose)  # the parts just saved may affect it
             pending.append(
                 replace(loaded, items=chunk, future=self._pool.submit(rebuild_rows, loaded.rows, loaded.keys))
             )
@@ -498,7 +499,7 @@ class PooledRebuilder(Rebuilder):
             in_process = super()._rebuild_part
             yield from self._in_parts(
                 part.items,
-                lambda some: in_process(some if what != "trace" else [], some if what == "trace" else [], closed_by),
+                lambda items: in_process(items if what != "trace" else [], items if what == "trace" else [], closed_by),
                 failures,
             )
             return
@@ -517,12 +518,12 @@ class PooledRebuilder(Rebuilder):
 
 
 def rebuilder_over(engine: Engine, pool: WorkerPool | None) -> Rebuilder:
-    """Return the rebuilder of an engine, or one with worker processes, which closes all conversations that it rebuilds."""
+    """Return the rebuilder of an engine, or one with worker processes, which closes every conversation it rebuilds."""
     return engine.rebuilder if pool is None else PooledRebuilder(engine.store, engine.reader, engine.settings, pool)
 
 
 def read_rows(resources: WorkerResources, rows: TraceRows) -> list[Segment]:
-    """Return the segments of traces, without their nodes: only the number of nodes is stored."""
+    """Return the segments of traces without the content of their nodes: only the number of nodes is stored."""
     stored = rows.read()
     return [_light(segment) for segment in read_segments(stored.spans, stored.logs, resources.reader)]
 
@@ -531,8 +532,8 @@ def rebuild_rows(resources: WorkerResources, rows: TraceRows, keys: frozenset[Ke
     """Return the closed conversations of traces.
 
     Args:
-        resources: of the worker.
-        rows: the traces.
+        resources: the resources of the worker.
+        rows: the rows of the traces.
         keys: conversations that are completely in view; other explicit ones are omitted.
     """
     stored, settings = rows.read(), resources.settings.conversations

@@ -1,4 +1,4 @@
-"""Stored spans -> stored conversations: which traces changed, which conversations that affects, and which revisions follow."""
+"""Rebuilds conversations from stored spans: finds changed traces and affected conversations, and saves revisions."""
 
 from __future__ import annotations
 
@@ -47,11 +47,13 @@ def without_frozen(
 ) -> tuple[list[Segment], set[str]]:
     """Return the segments to rebuild, and the traces with at least one frozen segment.
 
-    A segment is frozen if its trace is, or the conversation that it names.
+    A segment is frozen if retention has removed its trace, or the conversation that it names.
     """
     traces = removed_traces(con, trace_ids)
-    named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
-    keys = removed_keys(con, named)
+    explicit_keys = {
+        (segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None
+    }
+    keys = removed_keys(con, explicit_keys)
     frozen = [
         segment
         for segment in segments
@@ -111,8 +113,8 @@ class SavedRevision:
 class RebuildResult:
     """The changes of a rebuild: the saved revisions, and the conversations that were merged into others.
 
-    `late_spans` is the number of spans that arrived after their conversation had closed. `left_out` contains a message for
-    each trace or conversation that could not be read or rebuilt.
+    `late_spans` is the number of spans that arrived after their conversation had closed. `left_out` contains a message
+    for each trace or conversation that could not be read or rebuilt.
     """
 
     saved: tuple[SavedRevision, ...] = ()
@@ -131,7 +133,7 @@ class RebuildResult:
 
 
 class Rebuilder:
-    """Keeps `trace_links` and the conversation tables consistent with the spans."""
+    """Keeps the table `trace_links` and the tables of conversations consistent with the spans."""
 
     def __init__(
         self,
@@ -166,14 +168,14 @@ class Rebuilder:
 
     @property
     def not_rebuilt(self) -> Mapping[Item, NotRebuilt]:
-        """The items that could not be rebuilt so far, by trace id or conversation key, in this process or an earlier one."""
+        """The items that could not be rebuilt, by trace id or conversation key, in this process or an earlier one."""
         if self._not_rebuilt is None:
             with self._store.read() as con:
                 self._not_rebuilt = {failure.item: failure for failure in load_not_rebuilt(con)}
         return self._not_rebuilt
 
     def refresh(self) -> None:
-        """Reload the items that could not be rebuilt on the next access: another part of the process deleted some."""
+        """Reload `not_rebuilt` on the next access, because another part of the process has deleted some items."""
         self._not_rebuilt = None
 
     def read(self, trace_ids: Iterable[str], progress: Callable[[int], None] = lambda _: None) -> AffectedItems:
@@ -201,7 +203,8 @@ class Rebuilder:
 
         Args:
             touched: the result of `read`.
-            closed_by: returns the cause that closed a conversation, None if it is open. An end mark in its spans closes it, too.
+            closed_by: returns the cause that closed a conversation, None if it is open. An end mark in its spans closes
+                it, too.
             progress: called with the number of conversations or traces processed after each chunk.
         """
         total = RebuildResult()
@@ -211,13 +214,13 @@ class Rebuilder:
             fresh = [trace_id for trace_id in loose if trace_id not in done]
             near = self._near(fresh) if len(touched.loose_traces) > _CHUNK else set()
             failed = len(failures)
-            for part in self._in_parts(fresh, lambda some: self._rebuild_part([], some, closed_by), failures):
+            for part in self._in_parts(fresh, lambda traces: self._rebuild_part([], traces, closed_by), failures):
                 total += part
             if failed == len(failures):
-                done |= near  # all of them may be linked: then each chunk would rebuild all
+                done |= near  # if all traces are linked, each later chunk would rebuild all of them
             progress(len(loose))
         for keys in chunks(self._by_arrival(touched.keys)):
-            for part in self._in_parts(keys, lambda some: self._rebuild_part(some, [], closed_by), failures):
+            for part in self._in_parts(keys, lambda part_keys: self._rebuild_part(part_keys, [], closed_by), failures):
                 total += part
             progress(len(keys))
         return replace(total, left_out=(*touched.left_out, *total.left_out, *self._record_failures(failures)))
@@ -279,7 +282,7 @@ class Rebuilder:
             self._not_rebuilt = {item: failure for item, failure in self.not_rebuilt.items() if item not in resolved}
 
     def _by_arrival(self, keys: AbstractSet[Key]) -> list[Key]:
-        """Return conversations in an order in which their spans are stored close together; irrelevant for few."""
+        """Return conversations in the order in which their spans are stored; the order does not matter for few."""
         if len(keys) <= _CHUNK:
             return sorted(keys)
         with self._store.read() as con:
@@ -299,18 +302,20 @@ class Rebuilder:
         segments: Sequence[Segment],
         arrivals: Mapping[str, Arrival],
     ) -> AffectedItems:
-        known = [trace_id for trace_id in trace_ids if trace_id in arrivals]
+        stored_traces = [trace_id for trace_id in trace_ids if trace_id in arrivals]
         with self._store.read() as con:
-            segments, frozen = without_frozen(con, known, segments)
+            segments, frozen = without_frozen(con, stored_traces, segments)
             late_spans = links.unread_spans(con, frozen)
-        self._store.write(lambda con: links.save_segments(con, known, segments, arrivals))
+        self._store.write(lambda con: links.save_segments(con, stored_traces, segments, arrivals))
         if late_spans:
             self._on_late(late_spans)
         # A trace with segments is cleared after these are rebuilt.
-        self._clear_failures(set(known) - {segment.trace_id for segment in segments})
-        named = {(segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None}
+        self._clear_failures(set(stored_traces) - {segment.trace_id for segment in segments})
+        explicit_keys = {
+            (segment.environment, segment.explicit_id) for segment in segments if segment.explicit_id is not None
+        }
         return AffectedItems(
-            keys=frozenset(before | named),
+            keys=frozenset(before | explicit_keys),
             loose_traces=frozenset(segment.trace_id for segment in segments if segment.explicit_id is None),
         )
 
@@ -330,7 +335,8 @@ class Rebuilder:
 
     def _in_view(self, con: Connection, named: Sequence[Key], loose: Sequence[str]) -> tuple[frozenset[Key], set[str]]:
         """Return the conversations and traces that named conversations and loose traces may affect."""
-        # Loose traces near named ones: another instrumentation may have recorded the same turn without the conversation id.
+        # Loose traces near named ones: another instrumentation may have recorded the same turn without the conversation
+        # id.
         own = {*loose, *links.traces_of(con, named)}
         near = links.neighbourhood(con, own, idle_limit_ns(self._settings, has_id=False))
         # One conversation may become two, so all their traces are examined again.

@@ -40,8 +40,8 @@ _NS_PER_S: Final = 1_000_000_000
 _PORTION: Final = 50
 #: Ratio of the pause after an hour was written to the time that writing took.
 _EXPORT_PAUSE_RATIO: Final = 0.5
-#: A file that cannot be written is skipped, so that one damaged file does not block the others; after this many failures a
-#: round ends, because the disk is the problem.
+#: A file that cannot be written is skipped, so that one damaged file does not block the others; after this many
+#: failures a round ends, because the disk is the problem.
 _MAX_FAILED: Final = 5
 #: Ratio of the pause between two portions, in which spans are written, to the time that the portion took.
 _REMOVAL_PAUSE_RATIO: Final = 1.0
@@ -133,7 +133,8 @@ class HourlyExport:
         except OtelAgenticError:
             raise  # a problem of the store, not of the folder
         except Exception as error:  # noqa: BLE001 — a full disk, a read-only folder, a damaged file
-            # Without the name of the temporary file, which differs at each try, so that a lasting problem is logged once.
+            # Without the name of the temporary file, which differs at each try, so that a lasting problem is logged
+            # once.
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error_summary(error)
             self._failed[name] = f"{self.folder / name}: could not be exported: {reason}"
             return None
@@ -250,11 +251,14 @@ class RetentionPass:
             self._remove_old_items(unit)
         if not self._dry_run:
             self._remove_results()
-            self._remove_small()
+            self._remove_unused()
         return self._done
 
     def _save_bounds(self) -> None:
-        """Store from when on the store is complete, before removing: windows that reach further back are left unchanged."""
+        """Store the times from which the store is complete, before anything is removed.
+
+        Windows that reach further back are left unchanged.
+        """
         windows = parse_windows(self._engine.settings.windows.widths)
         self._newest = most_newest(windows)
         self._results_cut_ns = max(0, self._cut_ns - widest_ns(windows))
@@ -263,7 +267,7 @@ class RetentionPass:
             self._engine.store.write(lambda con: self._add_counts(con, **bounds))
 
     def _add_counts(
-        self, con: Connection, *, conversations_from_ns: int = 0, results_from_ns: int = 0, **more: int
+        self, con: Connection, *, conversations_from_ns: int = 0, results_from_ns: int = 0, **counts: int
     ) -> None:
         """Add to the stored retention state, in a writer transaction; times never decrease."""
         before = retention_state(con)
@@ -271,7 +275,7 @@ class RetentionPass:
             before,
             conversations_from_ns=max(before.conversations_from_ns, conversations_from_ns),
             results_from_ns=max(before.results_from_ns, results_from_ns),
-            **{name: getattr(before, name) + count for name, count in more.items()},
+            **{name: getattr(before, name) + count for name, count in counts.items()},
         )
         aging.save_retention_state(con, now, self._now_ns)
 
@@ -343,7 +347,7 @@ class RetentionPass:
                 return  # or a checkpoint renumbered the rows: the next pass finds them again
             self._count(**{name: removed})
 
-    def _remove_small(self) -> None:
+    def _remove_unused(self) -> None:
         budget_ns = parse_width(self._engine.settings.judge.budget_window)
         self._engine.store.write(
             lambda con: aging.remove_unused(
@@ -356,7 +360,7 @@ class RetentionPass:
         self._engine.rebuilder.refresh()
 
     def _write_and_pause(self, work: Callable[[Connection], Any]) -> Any:
-        """Run work on the writer thread, then leave it to spans for as long."""
+        """Run work on the writer thread, then pause for as long, so that the thread can write spans."""
         began = time.monotonic()
         result = self._engine.store.write(work)
         self._pause(_REMOVAL_PAUSE_RATIO * (time.monotonic() - began))
@@ -366,5 +370,5 @@ class RetentionPass:
         if not self._stop():
             self._engine.stopping.wait(seconds)
 
-    def _count(self, **more: int) -> None:
-        self._done = replace(self._done, **{name: getattr(self._done, name) + count for name, count in more.items()})
+    def _count(self, **counts: int) -> None:
+        self._done = replace(self._done, **{name: getattr(self._done, name) + count for name, count in counts.items()})

@@ -1,4 +1,4 @@
-"""Agentest's judged metrics: answer scales from 1 to 5, goal completion, and labels of failures of behaviour and of tool use.
+"""Agentest's judged metrics: answers on a scale of 1 to 5, goal completion, and failures of behaviour and tool calls.
 
 The definitions are Agentest's; the prompts, and the material that they show a judge, are our own. Agentest's arithmetic
 of thresholds is in `otel_agentic.compat.agentest`.
@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.scope import NotEvaluatedReason
     from otel_agentic.truth.model import ExpectedCall, ToolExpectation
 
-#: Turns before a turn that are shown: enough for what a mistake hangs together with, and a long conversation stays cheap.
+#: Number of earlier turns shown with a turn: enough context to judge it, without making long conversations expensive.
 _EARLIER: Final = 30
 _EARLIER_CHARACTERS: Final = 8_000
 _TURN_CHARACTERS: Final = 12_000
-#: Characters of one tool or expected call, and of all of them; of one that is shortened, names and characters of each.
+#: Limits in characters of one tool or expected call, and of all together. A shortened record contains at most this many
+#: names, each with at most this many characters.
 _LINE_CHARACTERS: Final = 800
 _ALL_CHARACTERS: Final = 10_000
 _NAMES: Final = 20
@@ -48,21 +49,22 @@ _NAME_CHARACTERS: Final = 60
 
 
 class Material:
-    """Texts by name for a question about a turn.
+    """The texts of a question about a turn, by name.
 
-    `note` describes the shortened texts. `complete`: every line of the turn is included, though a text in it may be cut.
+    `note` describes the shortened texts. `complete` is True if every line of the turn is included, even if texts in it
+    are cut.
     """
 
     def __init__(self, subject: Subject, turn: Turn) -> None:
         self.texts: dict[str, str] = {}
         turns = subject.conversation.turns
-        before = [other_turn for other_turn in turns if other_turn.index < turn.index]
-        earlier = transcript(before[-_EARLIER:], max_characters=_EARLIER_CHARACTERS)
+        earlier_turns = [other_turn for other_turn in turns if other_turn.index < turn.index]
+        earlier = transcript(earlier_turns[-_EARLIER:], max_characters=_EARLIER_CHARACTERS)
         current = transcript([turn], max_characters=_TURN_CHARACTERS)
-        if before:
+        if earlier_turns:
             self.texts["earlier"] = earlier.text
-        if len(before) > _EARLIER:
-            self.texts["earlier_turns_left_out"] = str(len(before) - _EARLIER)
+        if len(earlier_turns) > _EARLIER:
+            self.texts["earlier_turns_left_out"] = str(len(earlier_turns) - _EARLIER)
         if subject.case is not None and subject.case.goal:
             self.texts["goal"] = subject.case.goal
         self.texts["turn"] = current.text
@@ -70,11 +72,11 @@ class Material:
         self.note = Transcript(
             text="", cut=current.cut + earlier.cut, left_out=current.left_out + earlier.left_out
         ).note
-        if len(before) > _EARLIER:
-            self.note += f" ({len(before) - _EARLIER} earlier turns were not shown)"
+        if len(earlier_turns) > _EARLIER:
+            self.note += f" ({len(earlier_turns) - _EARLIER} earlier turns were not shown)"
 
     def add(self, **texts: str | None) -> None:
-        """Show further texts, those that there are."""
+        """Add texts, except those that are None."""
         self.texts |= {name: text for name, text in texts.items() if text is not None}
 
 
@@ -83,56 +85,63 @@ def tools_shown(subject: Subject) -> str | None:
     definitions = subject.conversation.tool_definitions
     if definitions is None:
         return None
-    return _within(_bounded({"tool": name, "parameters": definitions[name]}) for name in sorted(definitions))
+    return _bounded_lines(
+        _bounded_line({"tool": name, "parameters": definitions[name]}) for name in sorted(definitions)
+    )
 
 
 def expected_here(subject: Subject, turn: Turn) -> str | None:
     """Return the calls that the case expects in a turn, or somewhere in the conversation, one JSON object per line.
 
-    None if it requires no calls.
+    Return None if it requires no calls.
     """
     case, expected = subject.case, case_turn_of(subject, turn)
     records = [*_expected(None if expected is None else expected.tools, "in this turn")]
     records += _expected(None if case is None else case.tools, "somewhere in the conversation")
-    return _within(map(_bounded, records)) or None
+    return _bounded_lines(map(_bounded_line, records)) or None
 
 
 def later_calls(subject: Subject, turn: Turn) -> str | None:
-    """Return the tools that the agent calls in later turns without errors, one JSON object per turn; None without such calls."""
+    """Return the tools that later turns call without errors, one JSON object per turn; None without such calls."""
     called = [
         (other_turn.index + 1, [call.name for call in other_turn.calls if call.error is None])
         for other_turn in subject.conversation.turns
         if other_turn.index > turn.index
     ]
-    return _within(_bounded({"turn": number, "calls": names}) for number, names in called if names) or None
+    return _bounded_lines(_bounded_line({"turn": number, "calls": names}) for number, names in called if names) or None
 
 
 def _expected(tools: ToolExpectation | None, where: str) -> Iterator[dict[str, Any]]:
     if tools is None:
         return
-    ways: Sequence[Sequence[ExpectedCall]] = [tools.calls, *(alternative.calls for alternative in tools.alternatives)]
-    for number, calls in enumerate(ways, 1):
+    call_lists: Sequence[Sequence[ExpectedCall]] = [
+        tools.calls,
+        *(alternative.calls for alternative in tools.alternatives),
+    ]
+    for number, calls in enumerate(call_lists, 1):
         for call in calls:
             if call.required:
                 payload: dict[str, Any] = {"tool": call.tool_name, "parameters": call.parameters, "expected": where}
-                yield {**payload, "alternative": number} if len(ways) > 1 else payload
+                yield {**payload, "alternative": number} if len(call_lists) > 1 else payload
 
 
-def _within(lines: Iterable[str]) -> str:
-    """Return as many lines as there is room for, and how many were left out."""
-    every = list(lines)
-    room, retained = _ALL_CHARACTERS, 0
-    for line in every:
+def _bounded_lines(lines: Iterable[str]) -> str:
+    """Return as many lines as fit, with a last line that counts the omitted ones."""
+    all_lines = list(lines)
+    room, fitting = _ALL_CHARACTERS, 0
+    for line in all_lines:
         room -= len(line) + 1
         if room < 0:
             break
-        retained += 1
-    message = every[:retained]
-    return "\n".join([*message, _line({"left_out": len(every) - retained})] if retained < len(every) else message)
+        fitting += 1
+    visible_lines = all_lines[:fitting]
+    return "\n".join(
+        [*visible_lines, _line({"left_out": len(all_lines) - fitting})] if fitting < len(all_lines) else visible_lines
+    )
 
 
-def _bounded(record: Mapping[str, Any]) -> str:
-    """Return a record as a line; one that is too long has the beginnings of its texts, and names instead of values."""
+def _bounded_line(record: Mapping[str, Any]) -> str:
+    """Return a record as a line of JSON; if it is too long, cut its texts and replace its values by their names."""
     line = _line(record)
     if len(line) <= _LINE_CHARACTERS:
         return line
@@ -143,26 +152,30 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, Mapping):
         properties = value.get("properties")
         names = properties if isinstance(properties, Mapping) else value
-        return [_first(str(name)) for name in list(names)[:_NAMES]]
+        return [_truncated(str(name)) for name in list(names)[:_NAMES]]
     if isinstance(value, list):
-        return [_first(str(item)) for item in value[:_NAMES]]
-    return value if isinstance(value, int | float) else _first(str(value))
+        return [_truncated(str(item)) for item in value[:_NAMES]]
+    return value if isinstance(value, int | float) else _truncated(str(value))
 
 
 def _line(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):  # keys that are no texts, numbers of thousands of digits, too deep
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ):  # keys that are not strings, integers with thousands of digits, deep nesting
         return json.dumps({"shortened": True})
 
 
-def _first(text: str) -> str:
+def _truncated(text: str) -> str:
     return text if len(text) <= _NAME_CHARACTERS else f"{text[: _NAME_CHARACTERS - 1]}…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A score that is to come: where it belongs, and the question that it hangs on; without one it is an abstention."""
+    """A pending score and the question that decides it; without a question, the score is an abstention."""
 
     score: MetricScore
     question: Question | None = None
@@ -172,7 +185,7 @@ class Item:
 class JudgedEvaluator(BuiltInEvaluator, ABC):
     """An evaluator that asks one question per item.
 
-    Subclasses declare the rest as data. `values` maps labels to values, if they have any.
+    Subclasses implement `items` and declare everything else as data. `values` maps labels to values, if they have any.
     """
 
     needs = frozenset({"turns", "judge"})
@@ -181,7 +194,7 @@ class JudgedEvaluator(BuiltInEvaluator, ABC):
 
     @abstractmethod
     def items(self, subject: Subject) -> Iterable[Item]:
-        """Yield the scores that are to come, in their order."""
+        """Yield the pending scores, in order."""
 
     def ask(self, subject: Subject) -> JudgeDialogue:
         """Yield all questions about a conversation together, and return its scores."""
@@ -211,7 +224,7 @@ def rubric(file: str, form: ReplyForm) -> Rubric:
 
 
 def question_item(score: MetricScore, about: Rubric, texts: Mapping[str, str], note: str = "") -> Item:
-    """Return a score that hangs on a question."""
+    """Return a pending score with its question."""
     return Item(score=score, question=rubric_question(about, **texts), note=note)
 
 
@@ -221,7 +234,7 @@ def abstention_item(score: MetricScore, reason: NotEvaluatedReason, explanation:
 
 
 def place_of(score: MetricScore) -> str:
-    """Return where a score belongs, as people number it.
+    """Return the location of a score in words; turns and calls are counted from 1.
 
     >>> from otel_agentic.evaluators.base import MetricScore
     >>> place_of(MetricScore(name="m", turn_index=1, position=0, tool_name="book"))
@@ -240,9 +253,9 @@ class TurnEvaluator(JudgedEvaluator):
         """Yield one score for each turn."""
         for turn in subject.conversation.turns:
             score = MetricScore(name=self.metrics[0].name, turn_index=turn.index)
-            lacking = self.lacking(subject, turn)
-            if lacking is not None:
-                yield abstention_item(score, *lacking)
+            missing = self.lacking(subject, turn)
+            if missing is not None:
+                yield abstention_item(score, *missing)
             else:
                 material = Material(subject, turn)
                 yield question_item(score, self.rubrics[0], material.texts, material.note)
@@ -309,17 +322,17 @@ class Faithfulness(TurnScale):
         missing = super().lacking(subject, turn)
         if missing is not None:
             return missing
-        so_far = [other_turn for other_turn in subject.conversation.turns if other_turn.index <= turn.index]
-        calls = [call for item in so_far for call in item.calls]
+        turns_so_far = [other_turn for other_turn in subject.conversation.turns if other_turn.index <= turn.index]
+        calls = [call for earlier_turn in turns_so_far for call in earlier_turn.calls]
         where = f"turn {turn.index + 1}"
         if any(call.error is not None or call.result_captured for call in calls):
             return None
         if calls:
             return "content_not_captured", f"{where}: no result of the calls so far was recorded"
-        with_tools = bool(subject.conversation.tool_definitions) or any(
+        has_tools = bool(subject.conversation.tool_definitions) or any(
             turn.calls for turn in subject.conversation.turns
         )
-        if with_tools or any(extract(item.query or "").all for item in so_far):
+        if has_tools or any(extract(earlier_turn.query or "").all for earlier_turn in turns_so_far):
             return None
         return (
             "no_data",
@@ -332,7 +345,7 @@ _VALUES: Final[Mapping[str, float]] = {"completed": 1.0, "not_completed": 0.0}
 
 
 class GoalCompletion(JudgedEvaluator):
-    """Whether the goal was reached: that of the case, else the user's explicit request.
+    """Whether the agent reached the goal of the case, or without one the user's explicit request.
 
     `details` of its score records which: `{"goal": "case"}` or `{"goal": "user"}`.
     """
@@ -343,7 +356,7 @@ class GoalCompletion(JudgedEvaluator):
     values: Mapping[str, float] = _VALUES
 
     def items(self, subject: Subject) -> Iterator[Item]:
-        """Yield the one score."""
+        """Yield the only score."""
         conversation = transcript(subject.conversation.turns)
         goal = None if subject.case is None else subject.case.goal
         score = MetricScore(name=GOAL_COMPLETION, details={"goal": "case" if goal else "user"})
@@ -360,7 +373,7 @@ _AGENT_METRICS: Final = metrics_of("agentest.agent_behavior_failure")
 
 
 class AgentBehaviorFailure(TurnEvaluator):
-    """A label for each turn that has an answer or calls, whether or not a tool was called in it."""
+    """A label for each turn that has an answer or calls, so also for turns without tool calls."""
 
     name = "agentest.agent_behavior_failure"
     rubrics: tuple[Rubric, ...] = (
@@ -368,9 +381,9 @@ class AgentBehaviorFailure(TurnEvaluator):
     )
 
     def lacking(self, subject: Subject, turn: Turn) -> Missing | None:
-        """Return the reason why a turn is not judged: no answer, nor calls of which more than their names is known."""
+        """Return the reason why a turn is not judged: no answer, and no calls with more than their names recorded."""
         del subject
-        # With calls an answer may be missing, but names of tools alone do not show that a turn is free of failures.
+        # A turn with calls may lack an answer, but tool names alone do not show that the turn is free of failures.
         has_calls = bool(turn.calls) and (turn.query_captured or turn.answer_captured)
         return None if has_calls else turn_missing(turn, "answers")
 
@@ -390,46 +403,46 @@ _MISSING: Final = rubric("missing_tool_call", ReplyForm(kind="label", labels=(NO
 class ToolCallBehaviorFailure(JudgedEvaluator):
     """A label for each call, and one for each turn that may lack a call.
 
-    A turn without calls is looked at, too, where the case expects a call in it or in the conversation, where the tools that
-    the agent was given are recorded, or where it calls tools in other turns.
+    A turn without calls is checked, too, if the case expects a call in it or in the conversation, if the tools of the
+    agent are recorded, or if the agent calls tools in other turns.
     """
 
     name = "agentest.tool_call_behavior_failure"
     rubrics: tuple[Rubric, ...] = (_CALL, _MISSING)
 
     def items(self, subject: Subject) -> Iterator[Item]:
-        """Yield one score for each call, and after those of a turn one for the turn."""
+        """Yield, turn by turn, one score for each call and one for the turn."""
         tools = tools_shown(subject)
-        with_calls = any(turn.calls for turn in subject.conversation.turns)
+        has_calls = any(turn.calls for turn in subject.conversation.turns)
         for turn in subject.conversation.turns:
             material = Material(subject, turn)
-            expected, later = expected_here(subject, turn), later_calls(subject, turn)
+            expected, later_tools = expected_here(subject, turn), later_calls(subject, turn)
             material.add(tools=tools, expected=expected)
             for call in turn.calls:
-                yield _of_call(turn, call, material)
-            lacking = _lacking(turn, with_tools=bool(with_calls or tools or expected))
+                yield _call_item(turn, call, material)
+            missing = _lacking(turn, with_tools=bool(has_calls or tools or expected))
             score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index)
-            if lacking is None:
-                material.add(called_later=later)
+            if missing is None:
+                material.add(called_later=later_tools)
                 yield question_item(score, _MISSING, material.texts, material.note)
             else:
-                yield abstention_item(score, *lacking)
+                yield abstention_item(score, *missing)
 
 
-def _of_call(turn: Turn, call: ToolCall, material: Material) -> Item:
+def _call_item(turn: Turn, call: ToolCall, material: Material) -> Item:
     ordered = calls_in_order(turn)
-    number = 1 + next(index for index, item in enumerate(ordered) if item is call)
+    number = 1 + next(index for index, other_call in enumerate(ordered) if other_call is call)
     score = MetricScore(name=TOOL_CALL_BEHAVIOR, turn_index=turn.index, position=call.position, tool_name=call.name)
-    lacking = _unknown(turn, call, number)
-    if lacking is not None:
-        return abstention_item(score, *lacking)
+    missing = _call_missing(turn, call, number)
+    if missing is not None:
+        return abstention_item(score, *missing)
     texts = {"call": f"{number} of {len(ordered)}: {call.name}", **material.texts}
-    if not material.complete:  # it may be among the lines that were left out
+    if not material.complete:  # the call may be among the omitted lines
         texts["call_line"] = call_line(turn, call)
     return question_item(score, _CALL, texts, material.note)
 
 
-def _unknown(turn: Turn, call: ToolCall, number: int) -> Missing | None:
+def _call_missing(turn: Turn, call: ToolCall, number: int) -> Missing | None:
     """Return the reason why a call cannot be judged, or None."""
     if not turn.query_captured and not turn.answer_captured:
         return turn_missing(turn, "queries")

@@ -1,11 +1,11 @@
 """The plug-in point `Evaluator`: metrics of conversations, turns and calls.
 
-An evaluator names its metrics, declares what data it needs, and returns scores. Where it cannot compute one it abstains, with a
-reason: missing data is never scored as 0, and a failure of the judge is never counted against the agent.
+An evaluator declares its metrics and the data that it needs, and returns scores. If it cannot compute a score, it
+abstains with a reason: missing data is never scored as 0, and a failure of the judge never counts against the agent.
 
-The metrics of the built-in evaluators are declared in `metrics/*.yaml`. Checks of the data that an evaluator needs return the
-reason for a missing input, and a sentence that states the remedy. The arithmetic at the end is shared with the compatible
-modes (`otel_agentic.compat`).
+The metrics of the built-in evaluators are declared in `metrics/*.yaml`. The checks for required data return the reason
+why an input is missing, and a sentence that states the remedy. The arithmetic at the end is shared with the
+compatibility modes (`otel_agentic.compat`).
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: The name of the evaluator of outcomes, answers, tool dimensions and calls at fault.
+#: The name of the evaluator that provides outcomes, answers, tool dimensions and faulty calls.
 CORE: Final = "core"
-#: What a score is a score of.
+#: The kind of object that a score describes.
 Target = Literal["conversation", "turn", "call", "group"]
-#: Data that an evaluator may need. Without `case` and what follows it of the annotation, `no_data` or `unmatched`; without
-#: what the instrumentation did not record, a reason that names it, such as `content_not_captured` or `tokens_not_recorded`.
-#: They are checked in this order: the case first, because without it the others do not matter.
+#: Data that an evaluator may need. If the case or one of its annotations is missing, the reason is one such as
+#: `unmatched` or `no_data`; if the instrumentation did not record the data, it is one such as `content_not_captured` or
+#: `tokens_not_recorded`. Needs are checked in this order: the case first, because without it the others do not matter.
 Need = Literal[
     "case",
     "expected_tools",
@@ -81,11 +81,11 @@ class Metric:
 
     `name` is the name of its scores everywhere (`agentic.<family>.<metric>` for built-in ones); on the command line the
     leading parts may be omitted. `low` and `high` bound its values (None: no bound), in `unit` (UCUM; `1` is
-    dimensionless). `higher_is_better` is None if neither direction is better. A metric with `labels` has one of them as
-    its label; `failing` are the labels that count as failures, each of severity `severity` unless `severities` sets
-    another. `threshold` is the smallest good value (the largest, if lower is better) unless the settings override it,
-    None if no value is a failure by itself. `needs` are the needs of this metric beyond its evaluator's, listed on the
-    reference page: the evaluator itself abstains if they are missing.
+    dimensionless). `higher_is_better` is None if neither direction is better. If a metric has `labels`, each of its
+    scores has one of them; `failing` are the labels that count as failures, of severity `severity` unless `severities`
+    sets another. `threshold` is the smallest good value (the largest, if lower is better) unless the settings override
+    it, None if no value is a failure by itself. `needs` are the needs of this metric beyond its evaluator's, listed on
+    the reference page: the evaluator itself abstains if they are missing.
     """
 
     name: str
@@ -135,8 +135,8 @@ class MetricScore:
 class Subject:
     """The input of an evaluator: a conversation, its reviewed case (or None), and its score (None before it is scored).
 
-    `score` holds outcomes, faults and turn scores under the current evaluation. `aligned` is turn index -> index of the
-    case turn. `settings` are those of scoring: effects of tools, thresholds.
+    `score` contains outcomes, faults and turn scores of the current evaluation. `aligned` maps turn indices to indices
+    of case turns. `settings` are the scoring settings, such as effects of tools and thresholds.
     """
 
     conversation: Conversation
@@ -148,7 +148,7 @@ class Subject:
 
 @runtime_checkable
 class Evaluator(Protocol):
-    """An evaluator (entry-point group `otel_agentic.evaluators`) that computes.
+    """An evaluator (entry-point group `otel_agentic.evaluators`) that computes scores without a judge.
 
     `name` is the name of its entry point; `version` increases with every change that may change a score: conversations
     are then evaluated again, and the old scores are marked as superseded. `needs` is the data that it requires: if a
@@ -164,27 +164,28 @@ class Evaluator(Protocol):
 
     @classmethod
     def from_settings(cls, settings: EvaluatorSettings) -> Evaluator:
-        """Return the evaluator as the settings want it.
+        """Return the evaluator, configured by the settings.
 
         Raises:
-            ConfigError: the settings hold something that it cannot work with.
+            ConfigError: the evaluator cannot work with the settings.
         """
         ...
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
-        """Return the scores of a conversation, those of its own metrics and no others."""
+        """Return the scores of a conversation in the metrics of this evaluator and no others."""
         ...
 
 
-#: An evaluation that asks: it yields questions, is sent one answer each, in their order, and returns its scores.
+#: A generator that yields questions, is sent one answer to each of them in the same order, and returns the scores.
 JudgeDialogue: TypeAlias = Generator[Sequence[Question], Sequence[Verdict | JudgeFailure], Sequence[MetricScore]]
 
 
 @runtime_checkable
 class AskingEvaluator(Protocol):
-    """An evaluator that asks a judge; see `Evaluator` for what the two share. Its `needs` hold `judge`, `default` is False.
+    """An evaluator that asks a judge; `Evaluator` documents the attributes that both have.
 
-    `rubrics` are all the prompts that it may use: their text is part of its version.
+    `needs` contains `judge`, and `default` is False. `rubrics` are all the prompts that it may use: their text is part
+    of its version.
     """
 
     name: str
@@ -196,21 +197,21 @@ class AskingEvaluator(Protocol):
 
     @classmethod
     def from_settings(cls, settings: EvaluatorSettings) -> AskingEvaluator:
-        """Return the evaluator as the settings want it.
+        """Return the evaluator, configured by the settings.
 
         Raises:
-            ConfigError: the settings hold something that it cannot work with.
+            ConfigError: the evaluator cannot work with the settings.
         """
         ...
 
     def ask(self, subject: Subject) -> JudgeDialogue:
-        """Yield the questions about a conversation, all that can be asked at once together, and return its scores."""
+        """Yield the questions about a conversation, independent ones together in one list, and return its scores."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One conversation of a group: its outcome (None: it has no score) and its scores by name of the metric."""
+    """One conversation of a group: its outcome (None if it has no score) and its scores by metric name."""
 
     outcome: Outcome | None
     scores: Mapping[str, Sequence[MetricScore]]
@@ -218,9 +219,9 @@ class Member:
 
 @runtime_checkable
 class GroupEvaluator(Protocol):
-    """An evaluator of many conversations at once; it looks at the scores of other evaluators, named in `reads`.
+    """An evaluator of a group of conversations; `reads` names the metrics of other evaluators that it is computed from.
 
-    Its scores are made when they are asked for, in reports and gates, and not stored.
+    Its scores are computed on request, in reports and gates, and are not stored.
     """
 
     name: str
@@ -231,10 +232,10 @@ class GroupEvaluator(Protocol):
 
     @classmethod
     def from_settings(cls, settings: EvaluatorSettings) -> GroupEvaluator:
-        """Return the evaluator as the settings want it.
+        """Return the evaluator, configured by the settings.
 
         Raises:
-            ConfigError: the settings hold something that it cannot work with.
+            ConfigError: the evaluator cannot work with the settings.
         """
         ...
 
@@ -252,7 +253,7 @@ def asks(evaluator: AnyEvaluator) -> TypeGuard[AskingEvaluator]:
 
 
 def is_of_groups(evaluator: AnyEvaluator) -> TypeGuard[GroupEvaluator]:
-    """Return whether an evaluator looks at many conversations at once."""
+    """Return whether an evaluator scores groups of conversations."""
     return hasattr(evaluator, "evaluate_group")
 
 
@@ -262,7 +263,7 @@ def is_plain(evaluator: AnyEvaluator) -> TypeGuard[Evaluator]:
 
 
 class SameObject(Generic[T]):
-    """A cache key that equals only itself: models that hold dictionaries have no hash of their own."""
+    """A cache key that compares objects by identity, because models that contain dictionaries are not hashable."""
 
     __slots__ = ("item",)
 
@@ -276,12 +277,12 @@ class SameObject(Generic[T]):
         return isinstance(other, SameObject) and self.item is other.item
 
 
-#: Things named in a sentence before the rest is counted.
+#: Number of names listed in a sentence; the others are only counted.
 _LISTED: Final = 5
 
 
 def listed(names_or_counts: Mapping[str, int] | Sequence[str]) -> str:
-    """Return some names as part of a sentence; of a mapping, each with how often.
+    """Return names as part of a sentence; from a mapping of names to counts, with each count above 1.
 
     >>> listed({"book": 1, "pay": 2}), listed(["a", "b", "c", "d", "e", "f", "g"])
     ('book, pay (2 times)', 'a, b, c, d, e and 2 more')
@@ -332,9 +333,9 @@ def _metric(fields: dict[str, Any]) -> Metric:
 
 
 class BuiltInEvaluator:
-    """Base class of the built-in evaluators: metrics declared in `metrics/*.yaml`, and nothing taken from the settings.
+    """Base class of the built-in evaluators: metrics are declared in `metrics/*.yaml`, settings are ignored by default.
 
-    All of them run by default but those that ask a judge.
+    All of them run by default, except those that ask a judge.
     """
 
     name: str
@@ -344,7 +345,7 @@ class BuiltInEvaluator:
     default: bool
 
     def __init_subclass__(cls) -> None:
-        """Take the metrics by the name of the evaluator; a base class of several evaluators has none."""
+        """Load the metrics by the name of the evaluator; a base class of several evaluators has neither."""
         super().__init_subclass__()
         cls.default = "judge" not in cls.needs
         if hasattr(cls, "name"):
@@ -357,7 +358,7 @@ class BuiltInEvaluator:
         return cls()
 
 
-#: Why there is no score, and a sentence.
+#: The reason why there is no score, and an explanation.
 Missing: TypeAlias = "tuple[NotEvaluatedReason, str]"
 
 CAPTURE: Final = "enable content recording in the instrumentation (`otel-agentic doctor` lists the recorded content)"
@@ -367,7 +368,7 @@ NO_DEFINITIONS: Final = "no span records which tools the agent was given (`gen_a
 NO_STATE: Final = "no span records the final state"
 RECORD_STATE: Final = "set `agentic.final_state` on a span, or name your attribute in conversations.state_attributes"
 _UNMATCHED: Final = "no case belongs to the conversation; annotate one, or see `otel-agentic truth matches`"
-#: Why no case counts, by the reason that the score gives.
+#: Explanations of why no case applies, by the reason in the score.
 _NO_CASE: Final[Mapping[NotEvaluatedReason, str]] = {
     "ambiguous": "several cases fit the conversation equally; `otel-agentic truth matches` lists them",
     "unreviewed": "the case of the conversation is a draft; look at it and set `reviewed` to true",
@@ -380,7 +381,7 @@ def missing(subject: Subject, need: Need) -> Missing | None:
     """Return the reason and explanation why a conversation lacks some data, or None if it has it.
 
     Data of turns (queries, answers, calls, arguments, results, usage) is present if one turn has it; `turn_missing`
-    checks single turns. `prices` and `judge` do not belong to the conversation: None.
+    checks single turns. `prices` and `judge` are not part of a conversation, so they are never missing from it.
     """
     if need in _OF_CASE or need == "case":
         return _case_missing(subject, need)
@@ -388,7 +389,7 @@ def missing(subject: Subject, need: Need) -> Missing | None:
         return "empty", "the conversation has no turn"
     if need in _OF_TURN:
         lacks_by_turn = [turn_missing(turn, need) for turn in subject.conversation.turns]
-        return None if None in lacks_by_turn else _worst(lacks_by_turn)
+        return None if None in lacks_by_turn else _most_fixable(lacks_by_turn)
     check = _OF_CONVERSATION.get(need)
     return None if check is None else check(subject)
 
@@ -411,7 +412,7 @@ def turn_missing(turn: Turn, need: Need) -> Missing | None:
 
 
 def calls_in_order(turn: Turn) -> list[ToolCall]:
-    """Return the calls of a turn by step, those of one step by position."""
+    """Return the calls of a turn, sorted by step and position."""
     return sorted(turn.calls, key=lambda call: (call.step, call.position))
 
 
@@ -422,7 +423,7 @@ def case_turn_of(subject: Subject, turn: Turn) -> CaseTurn | None:
 
 
 def expectations_of(case: Case) -> tuple[ToolExpectation, ...]:
-    """Return which calls are expected: of the conversation first, then of its turns."""
+    """Return the expectations of tool calls: that of the conversation first, then those of its turns."""
     expectations = (case.tools, *(turn.tools for turn in case.turns))
     return tuple(tools for tools in expectations if tools is not None)
 
@@ -435,12 +436,12 @@ def _answer(turn: Turn) -> Missing | None:
     return _text(turn, turn.answer, "answer", captured=turn.answer_captured)
 
 
-def _text(turn: Turn, text: str | None, what: str, *, captured: bool) -> Missing | None:
+def _text(turn: Turn, text: str | None, noun: str, *, captured: bool) -> Missing | None:
     if text is not None:
         return None
     if captured:
-        return "no_data", f"turn {turn.index + 1} has no {what}"
-    return "content_not_captured", f"the {what} of turn {turn.index + 1} was not recorded; {CAPTURE}"
+        return "no_data", f"turn {turn.index + 1} has no {noun}"
+    return "content_not_captured", f"the {noun} of turn {turn.index + 1} was not recorded; {CAPTURE}"
 
 
 def _calls(turn: Turn) -> Missing | None:
@@ -448,26 +449,28 @@ def _calls(turn: Turn) -> Missing | None:
 
 
 def _arguments(turn: Turn) -> Missing | None:
-    return _some(turn, turn.calls, lambda call: call.arguments is not None, "arguments")
+    return _missing_in_all(turn, turn.calls, lambda call: call.arguments is not None, "arguments")
 
 
 def _results(turn: Turn) -> Missing | None:
-    worked = tuple(call for call in turn.calls if call.error is None)
-    if turn.calls and not worked:
+    successful_calls = tuple(call for call in turn.calls if call.error is None)
+    if turn.calls and not successful_calls:
         return "no_data", f"every call of turn {turn.index + 1} ended in an error"
-    return _some(turn, worked, lambda call: call.result_captured, "results")
+    return _missing_in_all(turn, successful_calls, lambda call: call.result_captured, "results")
 
 
-def _some(turn: Turn, calls: tuple[ToolCall, ...], captured: Callable[[ToolCall], bool], what: str) -> Missing | None:
+def _missing_in_all(
+    turn: Turn, calls: tuple[ToolCall, ...], captured: Callable[[ToolCall], bool], noun: str
+) -> Missing | None:
     if not calls:
         return _calls(turn)
     if any(map(captured, calls)):
         return None
-    return "content_not_captured", f"the {what} of the calls of turn {turn.index + 1} were not recorded; {CAPTURE}"
+    return "content_not_captured", f"the {noun} of the calls of turn {turn.index + 1} were not recorded; {CAPTURE}"
 
 
 def _usage(turn: Turn) -> Missing | None:
-    # Requests that all failed without tokens took none: of these nothing is missing.
+    # Requests that failed without reporting tokens used no tokens, so nothing is missing for them.
     if any(use.input_tokens is not None or use.output_tokens is not None or use.priced_calls for use in turn.models):
         return None
     if not turn.models:
@@ -482,12 +485,12 @@ def _plan(turn: Turn) -> Missing | None:
     return None if turn.plans else ("no_data", f"the agent wrote down no plan in turn {turn.index + 1}")
 
 
-def _worst(lacks_by_turn: list[Missing | None]) -> Missing:
-    """Return one of the lacks of turns; missing recordings first, because they can be fixed."""
-    lacks = [item for item in lacks_by_turn if item is not None]
-    message = next((lack for lack in lacks if lack[0] != "no_data"), lacks[0])
+def _most_fixable(lacks_by_turn: list[Missing | None]) -> Missing:
+    """Return the reason of one turn, preferably a missing recording, because that can be fixed."""
+    lacks = [lack for lack in lacks_by_turn if lack is not None]
+    fixable = next((lack for lack in lacks if lack[0] != "no_data"), lacks[0])
     more = f" (and of {len(lacks) - 1:,} more turns)" if len(lacks) > 1 else ""
-    return message[0], message[1] + more
+    return fixable[0], fixable[1] + more
 
 
 def _definitions(subject: Subject) -> Missing | None:
@@ -510,9 +513,9 @@ def _score(subject: Subject) -> Missing | None:
 
 def without_case(subject: Subject) -> Missing:
     """Return the reason why a conversation has no reviewed case."""
-    # An annotated verdict sets the reason; the reason for the missing case is the computed one.
+    # An annotated verdict overrides `reason`; `computed_reason` explains the missing case.
     computed = subject.score.computed_reason if subject.score is not None else None
-    return next(((reason, item) for reason, item in _NO_CASE.items() if reason == computed), ("unmatched", _UNMATCHED))
+    return next(((reason, text) for reason, text in _NO_CASE.items() if reason == computed), ("unmatched", _UNMATCHED))
 
 
 def _case_missing(subject: Subject, need: Need) -> Missing | None:
@@ -521,8 +524,8 @@ def _case_missing(subject: Subject, need: Need) -> Missing | None:
         return without_case(subject)
     if need == "case":
         return None
-    there, what = _OF_CASE[need]
-    return None if there(case) else ("no_data", f"case {case.case_id!r} does not annotate {what}")
+    is_annotated, description = _OF_CASE[need]
+    return None if is_annotated(case) else ("no_data", f"case {case.case_id!r} does not annotate {description}")
 
 
 _OF_TURN: Final[Mapping[str, Callable[[Turn], Missing | None]]] = {
@@ -539,7 +542,7 @@ _OF_CONVERSATION: Final[Mapping[str, Callable[[Subject], Missing | None]]] = {
     "state": _state,
     "score": _score,
 }
-#: Whether a case annotates a need, and its name in messages.
+#: By need: whether a case annotates it, and its description in messages.
 _OF_CASE: Final[Mapping[str, tuple[Callable[[Case], bool], str]]] = {
     "expected_tools": (lambda case: bool(expectations_of(case)), "the expected tool calls (`tools`)"),
     "expected_answer": (
@@ -557,14 +560,14 @@ _OF_CASE: Final[Mapping[str, tuple[Callable[[Case], bool], str]]] = {
 }
 _NEEDS: Final[tuple[Need, ...]] = get_args(Need)
 
-#: The value of a share of nothing: it and an added epsilon are parameters, because they are all that differs between systems.
+#: The value of 0/0: this and an added epsilon are parameters, because systems differ in nothing else.
 EmptyT = TypeVar("EmptyT", float, None)
 
 
 class Overlap(NamedTuple):
-    """How many items two sides have in common, and how many each of them has; as sets or as multisets.
+    """The number of items that two sets or multisets have in common, and the size of both.
 
-    `empty` is the value of a share of nothing.
+    `empty` is the value of a ratio of 0/0.
     """
 
     common: int
@@ -609,27 +612,27 @@ class Overlap(NamedTuple):
 def harmonic_mean(precision: float, recall: float, *, epsilon: float = 0.0) -> float:
     """Return F1 by the formula over precision and recall, 0 if both are 0; `epsilon` is added to the denominator.
 
-    It may differ from `Overlap.f1` in the last digit, and does if an empty side counts as a share of 1.
+    It may differ from `Overlap.f1` in the last digit, and differs by more if an empty side counts as a share of 1.
 
     >>> harmonic_mean(0.5, 0.25), harmonic_mean(0.0, 0.0)
     (0.3333333333333333, 0.0)
     """
-    both = precision + recall + epsilon
-    return 2 * (precision * recall) / both if both else 0.0
+    denominator = precision + recall + epsilon
+    return 2 * (precision * recall) / denominator if denominator else 0.0
 
 
 def is_subsequence(names: Iterable[str], of: Iterable[str]) -> bool:
-    """Return whether names occur in others in this order, with any others between them.
+    """Return whether names occur in a sequence in this order, possibly with other names between them.
 
     >>> is_subsequence(["a", "c"], ["a", "b", "c"]), is_subsequence(["c", "a"], ["a", "b", "c"])
     (True, False)
     """
-    rest = iter(of)
-    return all(name in rest for name in names)
+    remaining = iter(of)
+    return all(name in remaining for name in names)
 
 
 def step_ratio(actual: float, minimum: float) -> float | None:
-    """Return the fewest steps that suffice over those taken, above 1 if fewer were taken; None without steps.
+    """Return the minimum number of steps divided by the actual number, above 1 if that is lower; None without steps.
 
     >>> step_ratio(4, 2), step_ratio(1, 2), step_ratio(0, 2)
     (0.5, 2.0, None)
@@ -638,9 +641,7 @@ def step_ratio(actual: float, minimum: float) -> float | None:
 
 
 def failure_runs(worked: Sequence[bool]) -> Iterator[tuple[int, int | None]]:
-    """Yield the index of each first failure, with that of the next success, None without one.
-
-    Failures before the success belong to the same run.
+    """Yield for each run of failures the index of the first one, and of the success that ends it, or None without one.
 
     >>> list(failure_runs([False, False, True, True, False]))
     [(0, 2), (4, None)]

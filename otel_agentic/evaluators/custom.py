@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     Answers = Sequence[Verdict | JudgeFailure]
 
-    #: Of a subject, a conversation or a turn; what it returns, see `evaluator`.
+    #: A function of a subject, a conversation or a turn; `evaluator` documents its return values.
     Function = Callable[..., Any]
 
 
@@ -49,27 +49,27 @@ def together(askings: Sequence[JudgeDialogue]) -> Generator[list[Question], Answ
     results: dict[int, Sequence[MetricScore]] = {}
     answers: dict[int, Answers | None] = dict.fromkeys(range(len(askings)))
     while answers:
-        requested: dict[int, Sequence[Question]] = {}
-        for position, verdicts in answers.items():
+        questions_by_index: dict[int, Sequence[Question]] = {}
+        for index, verdicts in answers.items():
             try:
-                requested[position] = _questions(askings[position], verdicts)
+                questions_by_index[index] = _questions(askings[index], verdicts)
             except StopIteration as ended:
-                results[position] = ended.value
-        if not requested:
+                results[index] = ended.value
+        if not questions_by_index:
             break
-        actual = iter((yield [question for questions in requested.values() for question in questions]))
-        answers = {index: [next(actual) for _ in questions] for index, questions in requested.items()}
+        replies = iter((yield [question for questions in questions_by_index.values() for question in questions]))
+        answers = {index: [next(replies) for _ in questions] for index, questions in questions_by_index.items()}
     return [results[index] for index in range(len(askings))]
 
 
-def _questions(requests: JudgeDialogue, verdicts: Answers | None) -> Sequence[Question]:
-    """Return the next questions of an evaluation; an invalid question raises inside it, and the others continue."""
-    requested: object = next(requests) if verdicts is None else requests.send(verdicts)
-    if isinstance(requested, Iterable):
-        questions = list(requested)
+def _questions(dialogue: JudgeDialogue, verdicts: Answers | None) -> Sequence[Question]:
+    """Return the next questions of an evaluation; an invalid one raises inside it, so that the others continue."""
+    yielded: object = next(dialogue) if verdicts is None else dialogue.send(verdicts)
+    if isinstance(yielded, Iterable):
+        questions = list(yielded)
         if all(isinstance(question, Question) for question in questions):
             return questions
-    return requests.throw(TypeError(f"it yields a {type(requested).__name__}; allowed: lists of Question"))
+    return dialogue.throw(TypeError(f"it yields a {type(yielded).__name__}; allowed: lists of Question"))
 
 
 _ALLOWED: Final = "a number, True or False, one of its labels, a MetricScore, None, or several of these"
@@ -81,7 +81,7 @@ _EXCEPTION_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreTarget:
-    """What a function is asked about: a conversation, or one turn of it."""
+    """The object that a function scores: a conversation, or one turn of it."""
 
     evaluator: str
     metrics: tuple[Metric, ...]
@@ -105,8 +105,8 @@ class ScoreTarget:
         elif isinstance(stated, JudgeFailure):
             yield from self.abstentions(stated.message, stated.reason)
         elif isinstance(stated, Iterable) and not isinstance(stated, str | bytes | Mapping):
-            for item in stated:
-                yield self.score(item)
+            for value in stated:
+                yield self.score(value)
         else:
             yield self.score(stated)
 
@@ -135,15 +135,15 @@ class ScoreTarget:
         return MetricScore(name=name, value=float(stated), turn_index=self._turn_index)
 
     def abstentions(self, explanation: str, reason: NotEvaluatedReason = "no_data") -> list[MetricScore]:
-        """Return that there is no score of any metric, and why."""
+        """Return an abstention for each metric."""
         return [self._abstention(metric, explanation, reason) for metric in self.metrics]
 
     def failed(self, error: Exception, provided: Iterable[MetricScore]) -> list[MetricScore]:
-        """Return abstentions for the metrics without a score before the function raised.
+        """Return abstentions for the metrics that had no score when the function raised.
 
         `details` hold the fault of the evaluator, without the location, so that equal faults count as one.
         """
-        there = {score.name for score in provided}
+        scored_names = {score.name for score in provided}
         text = " ".join(str(error).split())[:_EXCEPTION_CHARACTERS]
         raised = f"{type(error).__name__}: {text}" if text else type(error).__name__
         explanation = f"evaluator {self.evaluator} failed at {self.description}: {raised}"
@@ -151,7 +151,7 @@ class ScoreTarget:
         return [
             replace(abstention, details=fault)
             for abstention in self.abstentions(explanation)
-            if abstention.name not in there
+            if abstention.name not in scored_names
         ]
 
     @property
@@ -198,11 +198,13 @@ def argument_kind(function: Function, name: str, *, asks: bool) -> Takes:
     """Return the kind of argument of a function, by the annotation of its first parameter.
 
     Raises:
-        UsageError: the
-    annotation is missing or unknown, or the function has more parameters or is async.
+        UsageError: the annotation is missing or unknown, or the function has more parameters or is async.
     """
-    calls = (function, getattr(function, "__call__", None))  # noqa: B004 — it is looked at
-    if any(inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) for call in calls):
+    callables = (function, getattr(function, "__call__", None))  # noqa: B004 — it is only inspected
+    if any(
+        inspect.iscoroutinefunction(function_object) or inspect.isasyncgenfunction(function_object)
+        for function_object in callables
+    ):
         raise UsageError(f"evaluator {name}: async functions are not supported; pass an ordinary function")
     if asks and not inspect.isgeneratorfunction(function):
         raise UsageError(
@@ -215,17 +217,17 @@ def argument_kind(function: Function, name: str, *, asks: bool) -> Takes:
         for parameter in parameters
         if parameter.default is parameter.empty and parameter.kind not in _VARIABLE
     ]
-    known = next((arg for arg in get_args(Takes) if parameters and _says(parameters[0].annotation, arg)), None)
-    if known is None or len(required) > 1:
+    kind = next((arg for arg in get_args(Takes) if parameters and _refers_to(parameters[0].annotation, arg)), None)
+    if kind is None or len(required) > 1:
         raise UsageError(
             f"evaluator {name}: the function must take one argument, annotated with one of: {', '.join(get_args(Takes))}; as in "
             f"def {getattr(function, '__name__', 'name')}(turn: Turn)"
         )
-    return cast("Takes", known)
+    return cast("Takes", kind)
 
 
-def _says(annotation: object, name: Takes) -> bool:
-    """Return whether an annotation means a type; it may be a text, of a name that is imported for type checkers alone."""
+def _refers_to(annotation: object, name: Takes) -> bool:
+    """Return whether an annotation is a type; it may be a string, if the type is imported only for type checkers."""
     if isinstance(annotation, str):
         return annotation.strip("'\" ").rpartition(".")[2] == name
     return annotation is _TAKES[name]
@@ -250,7 +252,7 @@ class MetricFields(TypedDict, total=False):
 
 
 class _Custom:
-    """What evaluators of functions share; each is the one object of a class of its own, which `evaluator` makes."""
+    """Base class of evaluators made from functions; `evaluator` creates a subclass for each, with one instance."""
 
     name: str
     version: str
@@ -270,9 +272,9 @@ class _Custom:
         return self.function(*arguments, **named)
 
     def _targets(self, subject: Subject) -> list[ScoreTarget]:
-        total = ScoreTarget(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation)
+        conversation_target = ScoreTarget(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation)
         if self.takes != "Turn":
-            return [total]
+            return [conversation_target]
         return [
             ScoreTarget(evaluator=self.name, metrics=self.metrics, conversation=subject.conversation, turn=turn)
             for turn in subject.conversation.turns
@@ -283,17 +285,17 @@ class _Custom:
         return target.turn or (subject if self.takes == "Subject" else subject.conversation)
 
     def _lacking(self, target: ScoreTarget) -> list[MetricScore] | None:
-        """Return the abstention of a turn that lacks data the function needs, or None."""
+        """Return the abstentions of a turn that lacks data the function needs, or None."""
         missing = (turn_missing(target.turn, need) for need in sorted(self.needs)) if target.turn is not None else ()
-        return next((target.abstentions(item, reason) for reason, item in filter(None, missing)), None)
+        return next((target.abstentions(explanation, reason) for reason, explanation in filter(None, missing)), None)
 
 
 class FunctionEvaluator(_Custom):
-    """An evaluator made of a function that computes."""
+    """An evaluator made from a function that computes scores."""
 
     def evaluate(self, subject: Subject) -> list[MetricScore]:
-        """Return the scores of the conversation or of each of its turns; a call that raises abstains."""
-        return [score for other_place in self._targets(subject) for score in self._scores(other_place, subject)]
+        """Return the scores of the conversation or of each of its turns; if the function raises, it abstains."""
+        return [score for target in self._targets(subject) for score in self._scores(target, subject)]
 
     def _scores(self, target: ScoreTarget, subject: Subject) -> list[MetricScore]:
         lacking = self._lacking(target)
@@ -309,14 +311,14 @@ class FunctionEvaluator(_Custom):
 
 
 class AskingFunctionEvaluator(_Custom):
-    """An evaluator made of a generator function that asks a judge."""
+    """An evaluator made from a generator function that asks a judge."""
 
     rubrics: tuple[Rubric, ...]
 
     def ask(self, subject: Subject) -> JudgeDialogue:
-        """Ask about the conversation, or about all of its turns together; where the function raises, it has abstained."""
-        result = yield from together([self._scores(other_place, subject) for other_place in self._targets(subject)])
-        return [score for scores in result for score in scores]
+        """Ask about the conversation, or about all of its turns together; if the function raises, it abstains."""
+        scores_by_target = yield from together([self._scores(target, subject) for target in self._targets(subject)])
+        return [score for scores in scores_by_target for score in scores]
 
     def _scores(self, target: ScoreTarget, subject: Subject) -> JudgeDialogue:
         lacking = self._lacking(target)
@@ -324,8 +326,8 @@ class AskingFunctionEvaluator(_Custom):
             return lacking
         results: list[MetricScore] = []
         try:
-            stated = yield from self.function(self._argument(target, subject))
-            for score in target.scores(stated):
+            value = yield from self.function(self._argument(target, subject))
+            for score in target.scores(value):
                 results.append(score)  # noqa: PERF402 — as above
         except Exception as error:  # noqa: BLE001 — the same
             return [*results, *target.failed(error, results)]
@@ -350,15 +352,14 @@ def evaluator(
     each, and returns the same, or the failure. If it raises, the result is an abstention, never a score.
 
     Args:
-        name: of the evaluator, and of its metric; None takes that of the function.
-        version: increases with every change that may change a score; None takes a hash of the function's code.
-        metrics: for several metrics, or one with another name; scores then name their metric.
+        name: the name of the evaluator and of its metric; None uses that of the function.
+        version: increases with every change that may change a score; None uses a hash of the function's code.
+        metrics: several metrics, or one with another name; scores then name their metric.
         needs: required data; a function of turns abstains from each turn that lacks it.
         rubrics: prompts that it may ask a judge with.
         default: whether it runs unless metrics are chosen by name; None means yes, except with `rubrics`.
-        metric: more of its one metric: `low` and `high` (0 and 1 by default, unbounded with labels), `labels`,
-        `failing`,
-            `threshold` and the other fields of `Metric`.
+        metric: further fields of its only metric: `low` and `high` (0 and 1 by default, unbounded with labels),
+            `labels`, `failing`, `threshold` and the other fields of `Metric`.
 
     Raises:
         UsageError: the function cannot become an evaluator.
@@ -371,17 +372,17 @@ def evaluator(
     """
 
     def decorate(function: Function) -> FunctionEvaluator | AskingFunctionEvaluator:
-        own = name_of(function, name)
-        takes = argument_kind(function, own, asks=bool(rubrics))
+        evaluator_name = name_of(function, name)
+        takes = argument_kind(function, evaluator_name, asks=bool(rubrics))
         if metrics and metric:
-            raise UsageError(f"evaluator {own}: set {', '.join(metric)} on the metrics, not next to them")
+            raise UsageError(f"evaluator {evaluator_name}: set {', '.join(metric)} on the metrics, not next to them")
         kind = AskingFunctionEvaluator if rubrics else FunctionEvaluator
-        expected: set[Need] = {*needs, "judge"} if rubrics else {*needs}
+        all_needs: set[Need] = {*needs, "judge"} if rubrics else {*needs}
         attributes = {
-            "name": own,
+            "name": evaluator_name,
             "version": version or code_version(function),
-            "metrics": tuple(metrics) or (_metric(own, function, takes, metric),),
-            "needs": frozenset(expected),
+            "metrics": tuple(metrics) or (_metric(evaluator_name, function, takes, metric),),
+            "needs": frozenset(all_needs),
             "default": not rubrics if default is None else default,
             "takes": takes,
             "function": staticmethod(function),
@@ -389,43 +390,43 @@ def evaluator(
             "__doc__": function.__doc__,
             "__module__": function.__module__,
         }
-        return cast("FunctionEvaluator | AskingFunctionEvaluator", type(own, (kind,), attributes)())
+        return cast("FunctionEvaluator | AskingFunctionEvaluator", type(evaluator_name, (kind,), attributes)())
 
     return decorate
 
 
 def _metric(name: str, function: Function, takes: Takes, fields: MetricFields) -> Metric:
-    message = inspect.getdoc(function) or ""
-    provided: dict[str, Any] = {
+    docstring = inspect.getdoc(function) or ""
+    options: dict[str, Any] = {
         "title": name.rpartition(".")[2].replace("_", " "),
-        "definition": " ".join(message.partition("\n\n")[0].split()) or f"What {whole_name(function)} returns.",
+        "definition": " ".join(docstring.partition("\n\n")[0].split()) or f"What {whole_name(function)} returns.",
         "source": f"{function.__module__}.{whole_name(function)}",
         "target": "turn" if takes == "Turn" else "conversation",
         **({"low": None, "high": None} if fields.get("labels") else {}),  # unless it has numbers, too
         **fields,
     }
-    provided |= {"labels": tuple(provided.get("labels", ())), "failing": frozenset(provided.get("failing", ()))}
-    return Metric(name=name, **provided)
+    options |= {"labels": tuple(options.get("labels", ())), "failing": frozenset(options.get("failing", ()))}
+    return Metric(name=name, **options)
 
 
 _FORM: Final = "FILE.py:NAME, as in checks.py:polite"
-_WAYS: Final = ("evaluate", "ask", "evaluate_group")
-_LISTED_NAMES: Final = 300
+_METHODS: Final = ("evaluate", "ask", "evaluate_group")
+_ERROR_CHARACTERS: Final = 300
 #: Modules that such files imported from their own folder: name -> folder.
 _folder_modules: Final[dict[str, Path]] = {}
 #: Files that were run, successfully or not.
-_run: Final[set[Path]] = set()
+_executed_files: Final[set[Path]] = set()
 
 
 def evaluator_of(provided: str, settings: EvaluatorSettings) -> AnyEvaluator:
     """Return the evaluator named by `path.py:name`.
 
-    Its version combines its own and a hash of the file, so an edited file is evaluated again. Imported files are not
-    part of it.
+    Its version combines its own version and a hash of the file, so that an edited file is evaluated again. Imported
+    files are not part of the hash.
 
     Args:
         provided: the file, and the name of an evaluator in it: a function decorated with `evaluator`, a class or an
-        object.
+            object.
         settings: passed to `from_settings` of a class.
 
     Raises:
@@ -441,25 +442,25 @@ def evaluator_of(provided: str, settings: EvaluatorSettings) -> AnyEvaluator:
         module = _loaded(path.resolve(), content)
     except ImportError as error:
         raise UsageError(f"evaluator {provided}: {path} does not load: {error}") from error
-    result = getattr(module, name, None)
-    if not _is_evaluator(result):
-        raise UsageError(f"evaluator {provided}: {_names_in_file(result, name, path)}; {_offered(module, path)}")
-    return _of_file(_constructed(result, provided, settings), _digest(content))
+    candidate = getattr(module, name, None)
+    if not _is_evaluator(candidate):
+        raise UsageError(f"evaluator {provided}: {_problem(candidate, name, path)}; {_evaluators_text(module, path)}")
+    return _with_file_version(_constructed(candidate, provided, settings), _digest(content))
 
 
-def _split(provided: str) -> tuple[Path, str]:
-    file, colon, name = provided.rpartition(":")
+def _split(reference: str) -> tuple[Path, str]:
+    file, colon, name = reference.rpartition(":")
     if not (colon and file.endswith(".py") and name.isidentifier()):
-        raise UsageError(f"evaluator {provided}: give {_FORM}")
+        raise UsageError(f"evaluator {reference}: give {_FORM}")
     return Path(file), name
 
 
 @cache
 def _loaded(path: Path, content: bytes) -> ModuleType:
-    """Return the module of a file with some content; it is executed once.
+    """Return the module of a file with this content, which is executed only once.
 
     Raises:
-        ImportError: it raises; the message names the line.
+        ImportError: the file raises; the message names the line.
     """
     name = f"otel_agentic_evaluators_{path.stem}_{_digest(content)}"
     module = ModuleType(name)
@@ -472,7 +473,7 @@ def _loaded(path: Path, content: bytes) -> ModuleType:
         exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102 — the user's own file, named by the user
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise ImportError(_raised(error, path)) from error
+        raise ImportError(_error_text(error, path)) from error
     finally:
         with suppress(ValueError):
             sys.path.remove(str(path.parent))
@@ -481,12 +482,12 @@ def _loaded(path: Path, content: bytes) -> ModuleType:
 
 
 def _forget_folder_modules(path: Path) -> None:
-    """Let a file import its own: another folder may have a module of the same name, and of an edited file all is new."""
+    """Forget modules that a file must import itself: of the same name in another folder, or all of an edited file."""
     for name, folder in list(_folder_modules.items()):
-        if folder != path.parent or path in _run:
+        if folder != path.parent or path in _executed_files:
             sys.modules.pop(name, None)
             del _folder_modules[name]
-    _run.add(path)
+    _executed_files.add(path)
     importlib.invalidate_caches()
 
 
@@ -501,15 +502,15 @@ def _record_folder_modules(folder: Path, before: Container[str]) -> None:
 def _lies_in(folder: Path, name: str) -> bool:
     """Return whether an imported module is a file of a folder, or a folder in it."""
     module = sys.modules.get(name)
-    indices = {getattr(module, "__file__", None), *getattr(module, "__path__", ())}
-    return not indices.isdisjoint({str(folder / f"{name}.py"), str(folder / name)})
+    paths = {getattr(module, "__file__", None), *getattr(module, "__path__", ())}
+    return not paths.isdisjoint({str(folder / f"{name}.py"), str(folder / name)})
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:8]
 
 
-def _raised(error: BaseException, path: Path) -> str:
+def _error_text(error: BaseException, path: Path) -> str:
     """Return an exception in words, with the last line of the file that led to it."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         line = error.lineno
@@ -517,53 +518,53 @@ def _raised(error: BaseException, path: Path) -> str:
     else:
         frames = traceback.extract_tb(error.__traceback__)
         line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
-        text = " ".join(str(error).split())[:_LISTED_NAMES]
+        text = " ".join(str(error).split())[:_ERROR_CHARACTERS]
     where = "" if line is None else f"line {line}: "
     return f"{where}{type(error).__name__}: {text}" if text else f"{where}{type(error).__name__}"
 
 
-def _is_evaluator(result: object) -> bool:
-    return any(hasattr(result, way) for way in _WAYS)
+def _is_evaluator(candidate: object) -> bool:
+    return any(hasattr(candidate, way) for way in _METHODS)
 
 
-def _names_in_file(result: object, name: str, path: Path) -> str:
-    if result is None:
+def _problem(candidate: object, name: str, path: Path) -> str:
+    if candidate is None:
         return f"there is no {name} in {path}"
-    if callable(result) and not isinstance(result, type):
+    if callable(candidate) and not isinstance(candidate, type):
         return f"{name} is a function; put @evaluator(...) of otel_agentic before it"
-    return f"{name}, of type {type(result).__name__}, is no evaluator: it has none of {', '.join(_WAYS)}"
+    return f"{name}, of type {type(candidate).__name__}, is no evaluator: it has none of {', '.join(_METHODS)}"
 
 
-def _offered(module: ModuleType, path: Path) -> str:
-    """Return which evaluators a file has; what it imported from elsewhere is not its own."""
-    names = [name for name, var in vars(module).items() if _is_own(var, module)]
+def _evaluators_text(module: ModuleType, path: Path) -> str:
+    """Return a sentence that lists the evaluators of a file, without those that it imports."""
+    names = [name for name, value in vars(module).items() if _is_own(value, module)]
     return f"evaluators in {path.name}: {', '.join(names)}" if names else f"{path.name} has no evaluator"
 
 
-def _is_own(result: object, module: ModuleType) -> bool:
-    return _is_evaluator(result) and getattr(result, "__module__", None) == module.__name__
+def _is_own(candidate: object, module: ModuleType) -> bool:
+    return _is_evaluator(candidate) and getattr(candidate, "__module__", None) == module.__name__
 
 
-def _constructed(result: Any, provided: str, settings: EvaluatorSettings) -> Any:
-    """Return the evaluator that an object is, or that a class makes of the settings."""
-    if not isinstance(result, type):
-        return result
+def _constructed(candidate: Any, reference: str, settings: EvaluatorSettings) -> Any:
+    """Return an object as an evaluator, constructed from the settings if it is a class."""
+    if not isinstance(candidate, type):
+        return candidate
     try:
-        return result.from_settings(settings) if hasattr(result, "from_settings") else result()
+        return candidate.from_settings(settings) if hasattr(candidate, "from_settings") else candidate()
     except OtelAgenticError:
         raise
     except Exception as error:
-        raise UsageError(f"evaluator {provided}: it cannot be made: {type(error).__name__}: {error}") from error
+        raise UsageError(f"evaluator {reference}: it cannot be made: {type(error).__name__}: {error}") from error
 
 
-def _of_file(evaluator: Any, digest: str) -> AnyEvaluator:
-    """Return an evaluator whose version changes with its file, however it stores its own version."""
+def _with_file_version(evaluator: Any, digest: str) -> AnyEvaluator:
+    """Return an evaluator whose version changes with its file, regardless of how it stores its version."""
     version = "-".join(filter(None, (str(getattr(evaluator, "version", "")), digest)))
     kind = type(evaluator)
     attributes = {"version": version, "__slots__": (), "__module__": kind.__module__}
-    own = copy.copy(evaluator)
-    if "version" in getattr(own, "__dict__", {}):
-        object.__setattr__(own, "version", version)  # it may be frozen
+    copied_evaluator = copy.copy(evaluator)
+    if "version" in getattr(copied_evaluator, "__dict__", {}):
+        object.__setattr__(copied_evaluator, "version", version)  # it may be frozen
     else:
-        object.__setattr__(own, "__class__", type(kind.__name__, (kind,), attributes))
-    return cast("AnyEvaluator", own)
+        object.__setattr__(copied_evaluator, "__class__", type(kind.__name__, (kind,), attributes))
+    return cast("AnyEvaluator", copied_evaluator)

@@ -28,18 +28,18 @@ _ANSWERS: Final = ("wrong_answer", "forbidden_answer")
 
 
 def core_scores(subject: Subject) -> list[MetricScore]:
-    """Return the faults of a conversation: none unless it failed or is known to fail, and then at least one."""
+    """Return the faults of a conversation: at least one if it failed or is known to fail, otherwise an empty list."""
     score = subject.score
     if score is None or not (score.outcome == "fail" or (score.outcome == "not_evaluated" and score.known_failure)):
         return []
     # A draft decides no outcome, so deviations from it are not faults.
-    held = score.computed_reason != "unreviewed"
-    faults = [*_tools(score), *_answers(score), *_lacking(subject, score)] if held else []
+    is_reviewed = score.computed_reason != "unreviewed"
+    faults = [*_tools(score), *_answers(score), *_missing_parts(subject, score)] if is_reviewed else []
     return faults or [without_fault(score.outcome_source, score.explanation)]
 
 
 def without_fault(outcome_source: str, explanation: str) -> MetricScore:
-    """Return that a conversation failed without a single fault: by a given verdict, or by arithmetic that names none."""
+    """Return the fault of a conversation that failed by an annotated verdict, or by arithmetic that names no faults."""
     label = "no_fault_named" if outcome_source == "computed" else "verdict"
     return MetricScore(name=CONVERSATION, label=label, explanation=explanation)
 
@@ -50,7 +50,7 @@ def missing_output(output: str) -> MetricScore:
 
 
 def missing_turn(index: int, query: str | None) -> MetricScore:
-    """Return that an expected turn never came; `index` is that in the case, 0-based."""
+    """Return the fault of an expected turn that never came; `index` is its index in the case, 0-based."""
     explanation = f"expected turn {index + 1} ({query or 'no query'}) never came"
     return MetricScore(name=CONVERSATION, label="missing_turn", explanation=explanation)
 
@@ -58,7 +58,7 @@ def missing_turn(index: int, query: str | None) -> MetricScore:
 def wrong_answer(
     turn_index: int, reason: str | None, value: float | None, explanation: str, tools_explanation: str
 ) -> MetricScore:
-    """Return the fault of an answer; the explanation of a turn states its tools after its answer."""
+    """Return the fault of an answer, without the explanation of tools that ends the explanation of a turn."""
     return MetricScore(
         name=ANSWER,
         label=reason if reason in _ANSWERS else "wrong_answer",
@@ -69,7 +69,7 @@ def wrong_answer(
 
 
 def extra_turn(turn_index: int) -> MetricScore:
-    """Return that a turn is not in the case, where turns are strict."""
+    """Return the fault of a turn that is not in the case, if turns are strict."""
     explanation = f"turn {turn_index + 1} is not in the case"
     return MetricScore(name=CONVERSATION, label="extra_turn", turn_index=turn_index, explanation=explanation)
 
@@ -97,7 +97,7 @@ def _answers(score: ConversationScore) -> Iterator[MetricScore]:
             yield wrong_answer(turn.turn_index, turn.answer_reason, turn.answer_score, *explanations)
 
 
-def _lacking(subject: Subject, score: ConversationScore) -> Iterator[MetricScore]:
+def _missing_parts(subject: Subject, score: ConversationScore) -> Iterator[MetricScore]:
     if subject.case is not None:
         present = _case_turns_of(score.turns)
         absent = [(index, expected.query) for index, expected in enumerate(subject.case.turns) if index not in present]
@@ -122,15 +122,18 @@ def failures_of(subject: Subject, scores: Iterable[MetricScore], rules: FailureR
 
 
 def distinct(failures: Iterable[Failure]) -> list[Failure]:
-    """Return the failures without the `errored` faults of tools whose unhandled failure, or that of their turn, is listed."""
-    every = list(failures)
-    listed = {
-        (item.location, item.tool_name) for item in every if item.metric in {TOOL_FAILURE, TURN_END} and item.tool_name
+    """Return the failures without `errored` faults of tools that a failed tool or turn in the list already reports."""
+    all_failures = list(failures)
+    reported_tools = {
+        (failure.location, failure.tool_name)
+        for failure in all_failures
+        if failure.metric in {TOOL_FAILURE, TURN_END} and failure.tool_name
     }
     return [
-        item
-        for item in every
-        if (item.metric, item.label) != (TOOL, "errored") or (item.location, item.tool_name) not in listed
+        failure
+        for failure in all_failures
+        if (failure.metric, failure.label) != (TOOL, "errored")
+        or (failure.location, failure.tool_name) not in reported_tools
     ]
 
 
@@ -145,10 +148,11 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorGroup:
-    """Failures of one cause, or of several that were joined.
+    """Failures of one cause, or of several causes that were joined.
 
-    `severity` is the highest of its failures. `conversations` counts them once each, and `share` is its part of all failures.
-    `example` is the newest failure of that severity. Times are the ends of conversations, ns since the epoch.
+    `severity` is the highest severity of its failures, and `example` the newest failure of that severity.
+    `conversations` is the number of distinct conversations, and `share` the share of all failures. Times are the ends
+    of conversations, ns since the epoch.
     """
 
     causes: tuple[Cause, ...]
@@ -179,7 +183,8 @@ def group_failures(failures: Iterable[Failure], metrics: Mapping[str, Metric]) -
         by_cause.setdefault(cause_of(failure), []).append(failure)
     total = sum(map(len, by_cause.values()))
     return ordered(
-        _group((cause,), _title(cause, item[0], metrics), item, total=total) for cause, item in by_cause.items()
+        _group((cause,), _title(cause, same_cause[0], metrics), same_cause, total=total)
+        for cause, same_cause in by_cause.items()
     )
 
 
@@ -187,15 +192,15 @@ def joined(groups: Sequence[ErrorGroup], title: str | None = None) -> ErrorGroup
     """Return several groups as one, with all their causes and failures.
 
     Args:
-        groups: at least one, of one list of groups.
-        title: their common cause; by default that of the first of them in order.
+        groups: at least one, all from the same list of groups.
+        title: their common cause; by default the title of the first group in order, with the number of the others.
     """
     first, *others = ordered(groups)
     failures = [failure for group in groups for failure in group.failures]
     share = sum(group.share for group in groups)
     causes = tuple(cause for group in (first, *others) for cause in group.causes)
-    message = title or (f"{first.title}, and {len(others)} similar" if others else first.title)
-    return _group(causes, message, failures, total=round(len(failures) / share))
+    joined_title = title or (f"{first.title}, and {len(others)} similar" if others else first.title)
+    return _group(causes, joined_title, failures, total=round(len(failures) / share))
 
 
 def ordered(groups: Iterable[ErrorGroup]) -> list[ErrorGroup]:
@@ -205,8 +210,8 @@ def ordered(groups: Iterable[ErrorGroup]) -> list[ErrorGroup]:
 
 def _urgency(group: ErrorGroup) -> tuple[object, ...]:
     causes = [tuple((part is not None, part or "") for part in cause) for cause in group.causes]
-    often = (-group.conversations, -len(group.failures), -group.last_seen_ns)
-    return (-SEVERITIES.index(group.severity), *often, causes)
+    frequency = (-group.conversations, -len(group.failures), -group.last_seen_ns)
+    return (-SEVERITIES.index(group.severity), *frequency, causes)
 
 
 def _group(causes: tuple[Cause, ...], title: str, failures: Sequence[Failure], *, total: int) -> ErrorGroup:
@@ -229,10 +234,10 @@ def _group(causes: tuple[Cause, ...], title: str, failures: Sequence[Failure], *
 def _recency(failure: Failure) -> tuple[object, ...]:
     location = failure.location
     where = (location.ended_ns, location.environment, location.conversation_id)
-    # Within a conversation the first thing that went wrong counts as the newest: it may have led to the rest.
+    # Within a conversation, the first failure counts as the newest, because it may have caused the others.
     turn = -1 if failure.turn_index is None else failure.turn_index
     call = -1 if failure.position is None else failure.position
-    # The rest is not a time, but makes the order independent of the input order.
+    # The remaining keys are not times, but make the order independent of the input order.
     what = (failure.metric, failure.label, failure.tool_name, failure.parameter, failure.value, failure.threshold)
     return (*where, -turn, -call, failure.explanation, failure.severity, *map(repr, what))
 
@@ -285,21 +290,21 @@ _CAUSE_TITLES: Final = {
 
 #: Groups shown in one question: as many as a judge can distinguish.
 LISTED_GROUPS: Final = 2 * MOST_CAUSES
-#: Characters of a title and of an example, so that all of them are shown; and of a cause in the judge's words.
+#: Limits in characters of a title and of an example, so that all fit into the question, and of a judge's cause.
 _TITLE: Final = 120
 _EXAMPLE: Final = 160
 _CAUSE: Final = 100
-#: `2, 5 = a cause`.
+#: A suggestion of the form `2, 5 = a cause`.
 _SET: Final = re.compile(r"\s*([0-9]+(?:\s*,\s*[0-9]+)*)\s*=\s*(.*)", re.DOTALL)
 
 
 def merge_question(groups: Sequence[ErrorGroup]) -> Question | None:
-    """Return the one question about groups: the first `LISTED_GROUPS` of them in order. None if there are no groups to merge."""
-    listed = ordered(groups)[:LISTED_GROUPS]
-    if len(listed) <= 1:
+    """Return the question about the first `LISTED_GROUPS` groups in order, or None if there are no groups to merge."""
+    listed_groups = ordered(groups)[:LISTED_GROUPS]
+    if len(listed_groups) <= 1:
         return None
     return rubric_question(
-        merge_rubric(), groups="\n".join(_line(number, item) for number, item in enumerate(listed, 1))
+        merge_rubric(), groups="\n".join(_line(number, group) for number, group in enumerate(listed_groups, 1))
     )
 
 
@@ -308,35 +313,33 @@ def merged(groups: Sequence[ErrorGroup], texts: Sequence[str]) -> list[ErrorGrou
 
     Args:
         groups: those that `merge_question` asked about.
-        texts: its reply. Unknown and repeated group numbers are skipped.
+        texts: the reply to it. Unknown and repeated group numbers are skipped.
     """
-    listed = ordered(groups)
-    groups_merged: list[ErrorGroup] = []
+    ordered_groups = ordered(groups)
+    merged_groups: list[ErrorGroup] = []
     used: set[int] = set()
-    for numbers, cause in _sets(texts, min(len(listed), LISTED_GROUPS)):
-        fresh = [number for number in numbers if number not in used]
-        if len(fresh) > 1:
-            used.update(fresh)
-            groups_merged.append(joined([listed[number - 1] for number in fresh], cause or None))
-    left = [group for number, group in enumerate(listed, 1) if number not in used]
-    return ordered([*groups_merged, *left])
+    for numbers, cause in _sets(texts, min(len(ordered_groups), LISTED_GROUPS)):
+        unused_numbers = [number for number in numbers if number not in used]
+        if len(unused_numbers) > 1:
+            used.update(unused_numbers)
+            merged_groups.append(joined([ordered_groups[number - 1] for number in unused_numbers], cause or None))
+    remaining_groups = [group for number, group in enumerate(ordered_groups, 1) if number not in used]
+    return ordered([*merged_groups, *remaining_groups])
 
 
 def _sets(texts: Sequence[str], most: int) -> Iterator[tuple[list[int], str]]:
     for text in texts:
         match = _SET.fullmatch(text)
         if match is not None:
-            # Digits of a number that long are no group's; converting them could raise.
-            named = [int(part) for part in match[1].replace(",", " ").split() if len(part) <= len(str(most))]
-            numbers = list(dict.fromkeys(number for number in named if 1 <= number <= most))
+            # A number with more digits than `most` is no group's, and converting it could raise.
+            parsed_numbers = [int(part) for part in match[1].replace(",", " ").split() if len(part) <= len(str(most))]
+            numbers = list(dict.fromkeys(number for number in parsed_numbers if 1 <= number <= most))
             yield numbers, _short(match[2], _CAUSE)
 
 
 def _line(number: int, group: ErrorGroup) -> str:
-    often = f"{len(group.failures)} times in {group.conversations} conversations"
-    return (
-        f"{number}. {often}: {_short(group.title, _TITLE)}; for example: {_short(group.example.explanation, _EXAMPLE)}"
-    )
+    frequency = f"{len(group.failures)} times in {group.conversations} conversations"
+    return f"{number}. {frequency}: {_short(group.title, _TITLE)}; for example: {_short(group.example.explanation, _EXAMPLE)}"
 
 
 def _short(text: str, most: int) -> str:

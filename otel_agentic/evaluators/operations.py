@@ -49,15 +49,15 @@ LATENCY_P50: Final = "agentic.operations.latency_p50"
 LATENCY_P95: Final = "agentic.operations.latency_p95"
 
 
-#: Prices are those of a million tokens.
+#: Prices are per million tokens.
 _TOKENS: Final = 1_000_000
 _ANY: Final = "*"
 
 
 def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a model, or None; a model without a name only has the price of `*`.
+    """Return the price of a model, or None; a model without a name can only have the price of `*`.
 
-    The name itself is more specific than any glob, a glob the more so the more characters it spells out.
+    An exact name takes precedence over globs, and a glob over those with fewer literal characters.
 
     >>> from otel_agentic.config.quality import Price
     >>> high, low = Price(input_usd=2, output_usd=8), Price(input_usd=1, output_usd=4)
@@ -68,13 +68,17 @@ def price_of(model: str | None, prices: Mapping[str, Price]) -> Price | None:
         return prices.get(_ANY)
     if model in prices:
         return prices[model]
-    fitting = [pattern for pattern in prices if fnmatchcase(model, pattern)]
-    # Of two that are as specific the first by name, so that the order in the file changes nothing.
-    return prices[min(fitting, key=lambda pattern: (-spelled_out(pattern), pattern))] if fitting else None
+    matching_patterns = [pattern for pattern in prices if fnmatchcase(model, pattern)]
+    # Of two equally specific globs the first by name, so that the order in the settings does not matter.
+    return (
+        prices[min(matching_patterns, key=lambda pattern: (-spelled_out(pattern), pattern))]
+        if matching_patterns
+        else None
+    )
 
 
 def cost_usd(price: Price, input_tokens: int, output_tokens: int) -> float:
-    """Return the cost of tokens, US dollars.
+    """Return the cost of tokens in US dollars.
 
     >>> from otel_agentic.config.quality import Price
     >>> cost_usd(Price(input_usd=2, output_usd=8), 500_000, 250_000)
@@ -99,7 +103,7 @@ class ModelTotal:
 
 
 def totals_of(conversation: Conversation) -> list[ModelTotal]:
-    """Return the totals of each model, by name, the nameless one first."""
+    """Return the totals of each model, sorted by name, those of a model without a name first."""
     by_model: dict[str | None, list[ModelUse]] = {}
     for turn in conversation.turns:
         for use in turn.models:
@@ -119,13 +123,13 @@ def _total(model: str | None, uses: list[ModelUse]) -> ModelTotal:
 
 
 def tokens_lacking(totals: list[ModelTotal]) -> Missing | None:
-    """Return the reason why there is no sum of tokens, or None. A partial sum is not the sum."""
+    """Return the reason why the sum of tokens is unknown, or None; a partial sum does not count."""
     if not totals:
         return "model_calls_not_recorded", NO_MODEL
-    lacking = [total for total in totals if total.missing]
-    if not lacking:
+    incomplete = [total for total in totals if total.missing]
+    if not incomplete:
         return None
-    message = ", ".join(f"{total.missing} of {total.calls} calls to {named(total.model)}" for total in lacking)
+    message = ", ".join(f"{total.missing} of {total.calls} calls to {named(total.model)}" for total in incomplete)
     return "tokens_not_recorded", f"token usage is missing for {message}; {RECORD_TOKENS}"
 
 
@@ -144,12 +148,12 @@ def calls_lacking(conversation: Conversation) -> Missing | None:
 def errors_lacking(conversation: Conversation) -> Missing | None:
     """Return the reason why it is unknown which tool calls failed, or None.
 
-    Many errors are texts in a result while the span status is unset: without its result, a call that reports no error may
-    have failed.
+    Many tools report errors only as text in the result, while the span status is unset. So without its result, a call
+    that reports no error may have failed.
     """
-    lacking = calls_lacking(conversation)
-    if lacking is not None:
-        return lacking
+    missing = calls_lacking(conversation)
+    if missing is not None:
+        return missing
     tools = _tools(*conversation.turns)
     unknown = sum(call.error is None and not call.result_captured for call in tools)
     if not unknown:
@@ -159,13 +163,13 @@ def errors_lacking(conversation: Conversation) -> Missing | None:
 
 
 def named(model: str | None) -> str:
-    """Return a model as messages name it."""
+    """Return the name of a model for messages."""
     return "a model without a name" if model is None else repr(model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Repeats in a row: how many, in which turn (0-based), the first of them at which position, of which tool."""
+    """Consecutive repeats: their number, their turn (0-based), the position of the first, and the tool of the last."""
 
     length: int
     turn_index: int
@@ -183,66 +187,67 @@ class Unknown:
 
 
 def runs_of(turn: Turn) -> list[Run] | Unknown:
-    """Return the runs of repeats in a turn, in order.
+    """Return the runs of repeated calls in a turn, in order, or the unrecorded data that would decide.
 
-    A call repeats an earlier one of the turn when tool and arguments are the same, it came to the same, and no call from the
-    one to the other brought anything new. Something new is the first call of a tool with some arguments, or one that comes to
-    something else than the last time. The first retry of a failed call is no repeat, nor is a call that comes to something
-    else later in the turn: a status that is polled. Transfers to other agents are no calls here. Unknown where it matters
-    what a call came to of which that was not recorded.
+    A call repeats an earlier one of the turn if tool, arguments and outcome (result or error) are the same, and no call
+    between them brought anything new. The first call of a tool with some arguments is new, and so is a call with
+    another outcome than the last time. The first retry of a failed call is not a repeat, and neither is a call whose
+    outcome changes later in the turn, such as a status that is polled. Transfers to other agents are ignored.
     """
     calls = [call for call in turn.calls if call.kind != "transfer"]
-    times = Counter(call.name for call in calls)
-    again = [call for call in calls if times[call.name] > 1]
-    if not again:  # nearly always: what calls came to need not be looked at
+    counts = Counter(call.name for call in calls)
+    repeated_calls = [call for call in calls if counts[call.name] > 1]
+    if not repeated_calls:  # the usual case, without comparing outcomes
         return []
-    lacking = next((call for call in again if call.arguments is None), None)
-    if lacking is not None:
-        return Unknown(what="arguments", turn_index=turn.index, tool_name=lacking.name)
-    fewest = _runs(calls, turn.index, same_if_unrecorded=False)
-    silent = next((call for call in again if call.error is None and not call.result_captured), None)
-    if silent is not None and fewest != _runs(calls, turn.index, same_if_unrecorded=True):
-        return Unknown(what="results", turn_index=turn.index, tool_name=silent.name)
-    return fewest
+    without_arguments = next((call for call in repeated_calls if call.arguments is None), None)
+    if without_arguments is not None:
+        return Unknown(what="arguments", turn_index=turn.index, tool_name=without_arguments.name)
+    runs = _runs(calls, turn.index, same_if_unrecorded=False)
+    without_result = next((call for call in repeated_calls if call.error is None and not call.result_captured), None)
+    if without_result is not None and runs != _runs(calls, turn.index, same_if_unrecorded=True):
+        return Unknown(what="results", turn_index=turn.index, tool_name=without_result.name)
+    return runs
 
 
 def _runs(calls: Sequence[ToolCall], turn_index: int, *, same_if_unrecorded: bool) -> list[Run]:
     runs: list[Run] = []
-    known: dict[tuple[str, str], tuple[ToolCall, int]] = {}  # the last of its key, and how much was new until then
+    last_by_key: dict[
+        tuple[str, str], tuple[ToolCall, int]
+    ] = {}  # the last call by key, and the number of new calls until then
     keys = [(call.name, comparable(call.arguments)) for call in calls]
-    changing = _changing(keys, calls, same_if_unrecorded=same_if_unrecorded)
+    last_changes = _last_changes(keys, calls, same_if_unrecorded=same_if_unrecorded)
     retried: set[tuple[str, str]] = set()
-    news, in_a_row = 0, False
+    new_count, is_run = 0, False
     for index, (key, call) in enumerate(zip(keys, calls, strict=True)):
-        before, at = known.get(key, (None, news))
-        is_same = before is not None and _came_to_the_same(before, call, same_if_unrecorded=same_if_unrecorded)
+        previous, previous_count = last_by_key.get(key, (None, new_count))
+        is_same = previous is not None and _same_outcome(previous, call, same_if_unrecorded=same_if_unrecorded)
         if is_same and call.error is not None and key not in retried:
             retried.add(key)
-        elif is_same and at == news and index >= changing.get(key, 0):
-            runs = _with_repeat(runs, call, turn_index, goes_on=in_a_row)
-            in_a_row = True
+        elif is_same and previous_count == new_count and index >= last_changes.get(key, 0):
+            runs = _with_repeat(runs, call, turn_index, continues=is_run)
+            is_run = True
         else:
-            news, in_a_row = news + (not is_same), False
-        known[key] = (call, news)
+            new_count, is_run = new_count + (not is_same), False
+        last_by_key[key] = (call, new_count)
     return runs
 
 
-def _changing(
+def _last_changes(
     keys: Sequence[tuple[str, str]], calls: Sequence[ToolCall], *, same_if_unrecorded: bool
 ) -> dict[tuple[str, str], int]:
-    """Return the index of the last call that came to something else than the one before of the same name and arguments."""
+    """Return, by name and arguments, the index of the last call whose outcome differs from the previous one."""
     last: dict[tuple[str, str], ToolCall] = {}
-    results: dict[tuple[str, str], int] = {}
+    last_changes: dict[tuple[str, str], int] = {}
     for index, (key, call) in enumerate(zip(keys, calls, strict=True)):
-        before = last.get(key)
-        if before is not None and not _came_to_the_same(before, call, same_if_unrecorded=same_if_unrecorded):
-            results[key] = index
+        previous = last.get(key)
+        if previous is not None and not _same_outcome(previous, call, same_if_unrecorded=same_if_unrecorded):
+            last_changes[key] = index
         last[key] = call
-    return results
+    return last_changes
 
 
-def _came_to_the_same(call: ToolCall, other: ToolCall, *, same_if_unrecorded: bool) -> bool:
-    """Return whether two calls came to the same; where that was not recorded, what to take it for."""
+def _same_outcome(call: ToolCall, other: ToolCall, *, same_if_unrecorded: bool) -> bool:
+    """Return whether two calls have the same outcome, or `same_if_unrecorded` if one was not recorded."""
     if call.error is not None or other.error is not None:
         return call.error == other.error
     if not (call.result_captured and other.result_captured):
@@ -250,33 +255,33 @@ def _came_to_the_same(call: ToolCall, other: ToolCall, *, same_if_unrecorded: bo
     return comparable(call.result) == comparable(other.result)
 
 
-def _with_repeat(runs: list[Run], call: ToolCall, turn_index: int, *, goes_on: bool) -> list[Run]:
-    if not goes_on:
+def _with_repeat(runs: list[Run], call: ToolCall, turn_index: int, *, continues: bool) -> list[Run]:
+    if not continues:
         return [*runs, Run(length=1, turn_index=turn_index, position=call.position, tool_name=call.name)]
     return [*runs[:-1], replace(runs[-1], length=runs[-1].length + 1, tool_name=call.name)]
 
 
 def retries_of(turn: Turn) -> list[ToolCall]:
-    """Return the calls of a turn before which the same tool was last called, in an earlier step, with an error."""
+    """Return the calls of a turn whose tool failed in the last earlier step that called it."""
     tools = _tools(turn)
     failed: dict[str, bool] = {}  # by tool: whether a call failed in the last step that called it
     retries: list[ToolCall] = []
     for _, step in groupby(sorted(tools, key=lambda call: (call.step, call.position)), key=lambda call: call.step):
         calls = list(step)
         retries += [call for call in calls if failed.get(call.name)]
-        worst: dict[str, bool] = {}
+        failed_in_step: dict[str, bool] = {}
         for call in calls:
-            worst[call.name] = worst.get(call.name, False) or call.error is not None
-        failed |= worst
+            failed_in_step[call.name] = failed_in_step.get(call.name, False) or call.error is not None
+        failed |= failed_in_step
     return retries
 
 
 def unknown_before_retry(turn: Turn) -> ToolCall | None:
     """Return a call of a turn that may have failed and is followed by another call of its tool, or None."""
     tools = _tools(turn)
-    last = {call.name: max(other.step for other in tools if other.name == call.name) for call in tools}
+    last_step = {call.name: max(other.step for other in tools if other.name == call.name) for call in tools}
     unknown = (call for call in tools if call.error is None and not call.result_captured)
-    return next((call for call in unknown if call.step < last[call.name]), None)
+    return next((call for call in unknown if call.step < last_step[call.name]), None)
 
 
 class Calls(BuiltInEvaluator):
@@ -307,31 +312,34 @@ def _model_calls(totals: Sequence[ModelTotal]) -> MetricScore:
     return MetricScore(name=MODEL_CALLS, value=float(sum(total.calls for total in totals)), explanation=explanation)
 
 
-def _counted(name: str, calls: Sequence[ToolCall], what: str, lacking: Missing | None) -> MetricScore:
-    if lacking is not None:
-        return none_of(name, *lacking)
-    return MetricScore(name=name, value=float(len(calls)), explanation=_listed(calls) or f"no {what}")
+def _counted(name: str, calls: Sequence[ToolCall], noun: str, missing: Missing | None) -> MetricScore:
+    if missing is not None:
+        return none_of(name, *missing)
+    return MetricScore(name=name, value=float(len(calls)), explanation=_listed(calls) or f"no {noun}")
 
 
 def _retries(conversation: Conversation, totals: Sequence[ModelTotal]) -> MetricScore:
-    lacking = calls_lacking(conversation) or _retries_lacking(conversation)
-    if lacking is None and not totals:
-        lacking = "model_calls_not_recorded", f"failed requests to models are unknown: {NO_MODEL}"
-    if lacking is not None:
-        return none_of(RETRIES, *lacking)
-    again = [call for turn in conversation.turns for call in retries_of(turn)]
+    missing = calls_lacking(conversation) or _retries_lacking(conversation)
+    if missing is None and not totals:
+        missing = "model_calls_not_recorded", f"failed requests to models are unknown: {NO_MODEL}"
+    if missing is not None:
+        return none_of(RETRIES, *missing)
+    retries = [call for turn in conversation.turns for call in retries_of(turn)]
     failed = sum(total.failed for total in totals)
-    parts = [_listed(again), f"{failed} failed {'request' if failed == 1 else 'requests'} to models" if failed else ""]
+    parts = [
+        _listed(retries),
+        f"{failed} failed {'request' if failed == 1 else 'requests'} to models" if failed else "",
+    ]
     return MetricScore(
         name=RETRIES,
-        value=float(len(again) + failed),
+        value=float(len(retries) + failed),
         explanation=", ".join(filter(None, parts)) or "nothing was tried again",
-        details={"tools": len(again), "models": failed},
+        details={"tools": len(retries), "models": failed},
     )
 
 
 def _retries_lacking(conversation: Conversation) -> Missing | None:
-    """Return the reason why retries are unknown, or None: an unknown first result only matters if other calls follow."""
+    """Return the reason why retries are unknown, or None; an unknown result only matters if other calls follow."""
     unknown = next(filter(None, map(unknown_before_retry, conversation.turns)), None)
     if unknown is None:
         return None
@@ -344,14 +352,14 @@ def _retries_lacking(conversation: Conversation) -> Missing | None:
 def _loops(conversation: Conversation) -> MetricScore:
     runs: list[Run] = []
     for turn in conversation.turns:
-        result = runs_of(turn)
-        if isinstance(result, Unknown):
-            explanation = f"the {result.what} of {result.tool_name!r}, called again in turn {result.turn_index + 1}, were not recorded"
+        turn_runs = runs_of(turn)
+        if isinstance(turn_runs, Unknown):
+            explanation = f"the {turn_runs.what} of {turn_runs.tool_name!r}, called again in turn {turn_runs.turn_index + 1}, were not recorded"
             return none_of(LOOPS, "content_not_captured", explanation)
-        runs += result
+        runs += turn_runs
     if not runs:
         return MetricScore(name=LOOPS, value=0.0, explanation="no call repeats another without anything new")
-    longest = max(runs, key=lambda run: run.length)  # of equal ones the first
+    longest = max(runs, key=lambda run: run.length)  # the first of several
     times = "call" if longest.length == 1 else "calls in a row"
     return MetricScore(
         name=LOOPS,
@@ -368,7 +376,7 @@ def _listed(calls: Sequence[ToolCall]) -> str:
 
 
 class Cost(BuiltInEvaluator):
-    """What a conversation costs."""
+    """The cost of a conversation."""
 
     name = "operations.cost"
     version = "2"
@@ -385,13 +393,13 @@ class Cost(BuiltInEvaluator):
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the cost of a conversation."""
         totals = totals_of(subject.conversation)
-        lacking = tokens_lacking(totals)
-        if lacking is not None:
-            return [none_of(COST, *lacking)]
-        priced = [(total, price_of(total.model, self._prices)) for total in totals if _takes_tokens(total)]
-        priceless = [named(total.model) for total, price in priced if price is None]
-        if priceless:
-            explanation = f"[evaluators.prices] has no price for {', '.join(priceless)}; add it by name or glob"
+        missing = tokens_lacking(totals)
+        if missing is not None:
+            return [none_of(COST, *missing)]
+        priced = [(total, price_of(total.model, self._prices)) for total in totals if _uses_tokens(total)]
+        unpriced = [named(total.model) for total, price in priced if price is None]
+        if unpriced:
+            explanation = f"[evaluators.prices] has no price for {', '.join(unpriced)}; add it by name or glob"
             return [none_of(COST, "price_not_set", explanation)]
         costs = {
             total.model or "": cost_usd(price, total.input_tokens, total.output_tokens)
@@ -405,7 +413,7 @@ class Cost(BuiltInEvaluator):
         ]
 
 
-def _takes_tokens(total: ModelTotal) -> bool:
+def _uses_tokens(total: ModelTotal) -> bool:
     return bool(total.input_tokens or total.output_tokens)
 
 
@@ -425,18 +433,18 @@ class Latency(BuiltInEvaluator):
     version = "2"
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
-        """Return one score a turn, seconds."""
+        """Yield one score for each turn, in seconds."""
         for turn in subject.conversation.turns:
-            lacking = _lacking(turn, subject.conversation)
-            if lacking is not None:
-                yield none_of(LATENCY, *lacking, turn_index=turn.index)
+            missing = _times_missing(turn, subject.conversation)
+            if missing is not None:
+                yield none_of(LATENCY, *missing, turn_index=turn.index)
                 continue
-            lasted_s = (turn.ended_ns - turn.started_ns) / _NS_PER_S
-            explanation = f"turn {turn.index + 1} took {lasted_s:.3f} s"
-            yield MetricScore(name=LATENCY, value=lasted_s, turn_index=turn.index, explanation=explanation)
+            duration_s = (turn.ended_ns - turn.started_ns) / _NS_PER_S
+            explanation = f"turn {turn.index + 1} took {duration_s:.3f} s"
+            yield MetricScore(name=LATENCY, value=duration_s, turn_index=turn.index, explanation=explanation)
 
 
-def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
+def _times_missing(turn: Turn, conversation: Conversation) -> Missing | None:
     """Return the reason and explanation why the duration of a turn is unknown, or None."""
     if turn.ended_ns < turn.started_ns:
         return (
@@ -444,8 +452,8 @@ def _lacking(turn: Turn, conversation: Conversation) -> Missing | None:
             f"turn {turn.index + 1} ends before it starts: the times of its spans contradict each other",
         )
     span_of_conversation = (conversation.started_ns, conversation.ended_ns)
-    # In a conversation that was not rebuilt from spans all turns have its own times; of several turns none lasts that
-    # long.
+    # If a conversation was not rebuilt from spans, all of its turns have the times of the conversation. If it was, none
+    # of several turns lasts that long.
     shared = len(conversation.turns) > 1 and all(
         (turn.started_ns, turn.ended_ns) == span_of_conversation for turn in conversation.turns
     )
@@ -464,9 +472,9 @@ class Tokens(BuiltInEvaluator):
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return the two scores of a conversation."""
         totals = totals_of(subject.conversation)
-        lacking = tokens_lacking(totals)
-        if lacking is not None:
-            return none_of_all(self.metrics, *lacking)
+        missing = tokens_lacking(totals)
+        if missing is not None:
+            return none_of_all(self.metrics, *missing)
         calls = sum(total.calls for total in totals)
         sums = (sum(total.input_tokens for total in totals), sum(total.output_tokens for total in totals))
         return [
@@ -476,7 +484,7 @@ class Tokens(BuiltInEvaluator):
 
 
 class Totals(BuiltInEvaluator):
-    """What success costs, and how long turns take, in a group of conversations."""
+    """Cost and tokens per success, and percentiles of latency, in a group of conversations."""
 
     name = "operations.totals"
     needs = frozenset()
@@ -506,19 +514,23 @@ def _sum(member: Member, *names: str) -> float | None:
 
 
 def _per_success(
-    name: str, members: Sequence[Member], amount: Callable[[Member], float | None], what: str
+    name: str, members: Sequence[Member], amount: Callable[[Member], float | None], noun: str
 ) -> MetricScore:
     decided = [(member.outcome == "pass", amount(member)) for member in members if member.outcome in {"pass", "fail"}]
-    known = [(passed, value) for passed, value in decided if value is not None]
-    passed = sum(item for item, _ in known)
-    left_out = {"not evaluated": len(members) - len(decided), f"without {what}": len(decided) - len(known)}
+    measured = [(has_passed, value) for has_passed, value in decided if value is not None]
+    passed = sum(has_passed for has_passed, _ in measured)
+    left_out = {"not evaluated": len(members) - len(decided), f"without {noun}": len(decided) - len(measured)}
     message = "".join(f"; {count} {why} left out" for why, count in left_out.items() if count)
-    details = {"conversations": len(known), "passed": passed, "left_out": left_out}
+    details = {"conversations": len(measured), "passed": passed, "left_out": left_out}
     if not passed:
-        why = f"none of {len(known)} conversations passed" if known else f"{what} known of no evaluated conversation"
+        why = (
+            f"none of {len(measured)} conversations passed"
+            if measured
+            else f"{noun} known of no evaluated conversation"
+        )
         return MetricScore(name=name, reason="no_data", explanation=why + message, details=details)
-    total = math.fsum(value for _, value in known)
-    explanation = f"{total:,.6g} over {len(known)} conversations, {passed} of which passed{message}"
+    total = math.fsum(value for _, value in measured)
+    explanation = f"{total:,.6g} over {len(measured)} conversations, {passed} of which passed{message}"
     return MetricScore(name=name, value=total / passed, explanation=explanation, details=details)
 
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 #: Placeholders for the parts that differ between messages: the nonce of the markers, and the material.
 NONCE: Final = "NONCE"
 MATERIAL: Final = '{"NAME": "TEXT", ...}'
-#: What the system message is, with the word of the markers left open.
+#: The system message, with a placeholder for the nonce of the markers.
 SYSTEM_MESSAGE: Final = SYSTEM.format(nonce=NONCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompted:
-    """One current prompt. `metrics` are those of the evaluators that use it, possibly none.
+    """One current prompt. `metrics` are the metrics of the evaluators that use it; there may be no such metric.
 
     `source` is `built-in`, the distribution or file that provides it, or the file that replaces it; `form` None means a
     score from 0 to 1.
@@ -51,7 +51,7 @@ class Prompted:
 
     @property
     def ways(self) -> dict[Way, dict[str, Any]]:
-        """The message and the schema of the reply by way of asking; a model that is asked in plain text gets no schema."""
+        """By way of asking, the message and the schema of the reply; models that reply in plain text get no schema."""
         schemas = {"structured": schema_of(self.form), "tool": schema_of(self.form)}
         return {way: {"human": self.human(way), "schema": schemas.get(way)} for way in get_args(Way)}
 
@@ -74,14 +74,16 @@ def prompts_of(evaluators: Iterable[AnyEvaluator], own: Mapping[QuestionKind, Pr
     rubrics: dict[str, tuple[Rubric, str]] = {}
     for evaluator in evaluators:
         for rubric in evaluator.rubrics if asks(evaluator) else ():
-            rubrics.setdefault(rubric.name, (rubric, _offered_by(evaluator)))
+            rubrics.setdefault(rubric.name, (rubric, _provider_of(evaluator)))
             metrics.setdefault(rubric.name, {}).update(dict.fromkeys(metric.name for metric in evaluator.metrics))
-    return [_prompted(rubric, source, tuple(metrics[name]), own) for name, (rubric, source) in sorted(rubrics.items())]
+    return [
+        _current_prompt(rubric, source, tuple(metrics[name]), own) for name, (rubric, source) in sorted(rubrics.items())
+    ]
 
 
 def merge_prompt(own: Mapping[QuestionKind, Prompt]) -> Prompted:
     """Return the prompt that joins groups of failures; it belongs to no metric."""
-    return _prompted(merge_rubric(), "built-in", (), own)
+    return _current_prompt(merge_rubric(), "built-in", (), own)
 
 
 def prompts_named(name: str, evaluators: Sequence[AnyEvaluator], own: Mapping[QuestionKind, Prompt]) -> list[Prompted]:
@@ -93,50 +95,56 @@ def prompts_named(name: str, evaluators: Sequence[AnyEvaluator], own: Mapping[Qu
         own: the current prompts.
 
     Raises:
-        UsageError: the name is unknown, ambiguous or asks no judge; the message lists the allowed ones.
+        UsageError: the name is unknown or ambiguous, or asks no judge; the message lists the allowed ones.
     """
     asking_evaluators = [evaluator for evaluator in evaluators if asks(evaluator)]
-    every = [*built_in_prompts(own), merge_prompt(own), *prompts_of(asking_evaluators, own)]
-    named = [prompt for prompt in every if prompt.name == name.strip()]
-    if named:
-        return named
-    metrics = set(_meant(name, evaluators, asking_evaluators, [prompt.name for prompt in every]))
-    selected = [item for item in asking_evaluators if any(metric.name in metrics for metric in item.metrics)]
+    all_prompts = [*built_in_prompts(own), merge_prompt(own), *prompts_of(asking_evaluators, own)]
+    named_prompts = [prompt for prompt in all_prompts if prompt.name == name.strip()]
+    if named_prompts:
+        return named_prompts
+    metrics = set(_judge_metrics_named(name, evaluators, asking_evaluators, [prompt.name for prompt in all_prompts]))
+    selected = [
+        evaluator for evaluator in asking_evaluators if any(metric.name in metrics for metric in evaluator.metrics)
+    ]
     return prompts_of(selected, own)
 
 
-def _meant(
+def _judge_metrics_named(
     name: str, evaluators: Sequence[AnyEvaluator], asking_evaluators: Sequence[AskingEvaluator], prompts: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the metrics that a name means and that ask a judge."""
-    every = {metric.name for item in asking_evaluators for metric in item.metrics}
+    """Return the metrics with a name that ask a judge."""
+    judge_metrics = {metric.name for evaluator in asking_evaluators for metric in evaluator.metrics}
     try:
-        meant = resolved([name], evaluators)
+        metrics = resolved([name], evaluators)
     except UsageError as error:
         if " may be " in str(error):
             raise
         message = f"allowed: a prompt ({', '.join(prompts)}), or a metric, evaluator or family that asks a judge"
         raise UsageError(f"no prompt and no metric {name!r}; {message}") from None
-    results = tuple(metric for metric in meant if metric in every)
-    if not results:
-        raise UsageError(f"{name} asks no judge, so it has no prompt; those that do: {', '.join(sorted(every))}")
-    return results
+    selected = tuple(metric for metric in metrics if metric in judge_metrics)
+    if not selected:
+        raise UsageError(
+            f"{name} asks no judge, so it has no prompt; those that do: {', '.join(sorted(judge_metrics))}"
+        )
+    return selected
 
 
-def _prompted(rubric: Rubric, source: str, metrics: tuple[str, ...], own: Mapping[QuestionKind, Prompt]) -> Prompted:
-    replaced = own_prompt(rubric, own)
+def _current_prompt(
+    rubric: Rubric, source: str, metrics: tuple[str, ...], own: Mapping[QuestionKind, Prompt]
+) -> Prompted:
+    replacement = own_prompt(rubric, own)
     return Prompted(
         name=rubric.name,
-        version=rubric.version if replaced is None else replaced.version,
-        text=rubric.instructions if replaced is None else replaced.text,
-        source=source if replaced is None else replaced.source,
+        version=rubric.version if replacement is None else replacement.version,
+        text=rubric.instructions if replacement is None else replacement.text,
+        source=source if replacement is None else replacement.source,
         metrics=metrics,
         form=rubric.form,
     )
 
 
-def _offered_by(evaluator: AnyEvaluator) -> str:
-    """Return the distribution that an evaluator comes from, else its file."""
+def _provider_of(evaluator: AnyEvaluator) -> str:
+    """Return the distribution that provides an evaluator, or else its file."""
     module = type(evaluator).__module__
     if module.startswith("otel_agentic."):
         return "built-in"

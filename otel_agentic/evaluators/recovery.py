@@ -1,4 +1,4 @@
-"""Recovery from tool errors: tools that never worked, failed calls that were made good, and turns that ended badly."""
+"""Recovery from tool errors: tools that never worked again, consequences of failed calls, and ends of turns."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ RAW_OUTPUT: Final = "raw_output"
 NO_ANSWER: Final = "no_answer"
 TURN_ENDS: Final = (ANSWERED, NO_ANSWER, ERROR, RAW_OUTPUT)
 
-#: Characters of an answer or error that are read, and of an error that are shown.
+#: Limits in characters of answers and errors that are searched, and of errors in explanations.
 _READ: Final = 20_000
 _ERROR_READ: Final = 2_000
 _ERROR_CHARACTERS: Final = 160
 #: Characters of a line that are matched: the patterns of frames are quadratic in the worst case.
 _LINE_READ: Final = 400
 
-#: First lines of what interpreters and code executors print, as a framework hands it to the model.
+#: First lines of the output of interpreters and code executors, as frameworks pass it to the model.
 _LOG_HEADING: Final = re.compile(
     r"\s*(?:call id: \S+\s+)?(?:observations?:\s+)?"
     r"(?:(?:execution|interpreter) (?:logs?|output)|print outputs?|last output from code snippet|code (?:execution )?output"
@@ -52,7 +52,7 @@ _WANTS_OUTPUT: Final = re.compile(
     r"\b(?:trace ?backs?|stack ?traces?|std(?:out|err)|logs?|raw output|console output|exit code|error message)\b",
     re.IGNORECASE,
 )
-#: Words that report to people that something did not work.
+#: Words with which answers report that something did not work.
 _PROBLEM_WORDS: Final = re.compile(
     r"\b(?:unfortunately|sorry|apologi[sz]e|unable|cannot|can(?:no|['\u2019])t|could(?:n['\u2019]t| not)|(?:not|\w+n['\u2019]t) able"
     r"|fail(?:s|ed|ure|ing)?|errors?|(?<!no )problems?|trouble|(?:an?|the|some|this) (?:\w+ )?issue|issues? with|difficult(?:y|ies)|oversight|mistake|unsuccessful(?:ly)?"
@@ -73,7 +73,7 @@ _WORD: Final = re.compile(r"\w{4,}|\d+")
 _COMMON: Final = frozenset(
     {"error", "errors", "exception", "failed", "failure", "tool", "call", "with", "from", "this", "that"}
 )
-#: How many of them an answer that speaks of the error contains at least, and what share.
+#: An answer that mentions an error contains at least this number, and this share, of its other words.
 _FEWEST_SHARED: Final = 3
 _SHARE: Final = 0.6
 
@@ -84,11 +84,14 @@ def turn_end(turn: Turn) -> MetricScore:
         if not is_raw_output(turn):
             return _score(turn, ANSWERED, "with an answer")
         return _score(turn, RAW_OUTPUT, f"the answer is raw output: {_short(turn.answer)!r}")
-    requests, failed = sum(use.calls for use in turn.models), sum(use.failed for use in turn.models)
-    refused = requests > 0 and requests == failed
-    if turn.error is not None and (turn.answer_captured or turn.query_captured or refused):
-        return _score(turn, ERROR, f"without an answer: {_short(turn.error)!r}", _culprit(turn))
-    if refused:
+    requests, failed = (
+        sum(model_use.calls for model_use in turn.models),
+        sum(model_use.failed for model_use in turn.models),
+    )
+    all_failed = requests > 0 and requests == failed
+    if turn.error is not None and (turn.answer_captured or turn.query_captured or all_failed):
+        return _score(turn, ERROR, f"without an answer: {_short(turn.error)!r}", _tool_of_error(turn))
+    if all_failed:
         return _score(turn, ERROR, f"without an answer: {failed} of {requests} requests to models failed")
     if turn.answer_captured:
         return _score(turn, NO_ANSWER, "without an answer, and without an error")
@@ -101,7 +104,7 @@ def turn_end(turn: Turn) -> MetricScore:
 
 
 def is_raw_output(turn: Turn) -> bool:
-    """Return whether the answer is what an interpreter printed, a stack trace, or the text of an exception of the turn."""
+    """Return whether the answer is the output of an interpreter, a stack trace, or an exception of the turn."""
     answer = (turn.answer or "")[:_READ]
     query = turn.query or ""
     if not answer.strip() or _WANTS_OUTPUT.search(query) or answer.strip() in query:
@@ -117,24 +120,26 @@ def _is_trace(lines: list[str]) -> bool:
     frames = [index for index, line in enumerate(lines) if _FRAME.match(line)]
     if not frames:
         return False
-    traced = set(frames) | {frame + 1 for frame in frames if frame + 1 < len(lines) and lines[frame + 1][:1].isspace()}
-    traced |= {index for index, line in enumerate(lines) if _TRACE_HEADING.match(line) or _EXCEPTION.match(line)}
-    return len(traced) >= 2 and 2 * len(traced) >= len(lines)  # noqa: PLR2004 — a single line may be a quotation
+    trace_lines = set(frames) | {
+        frame + 1 for frame in frames if frame + 1 < len(lines) and lines[frame + 1][:1].isspace()
+    }
+    trace_lines |= {index for index, line in enumerate(lines) if _TRACE_HEADING.match(line) or _EXCEPTION.match(line)}
+    return len(trace_lines) >= 2 and 2 * len(trace_lines) >= len(lines)  # noqa: PLR2004 — a single line may be a quotation
 
 
 def _is_exception(line: str, turn: Turn) -> bool:
-    """Return whether a line is an exception that a call or the run of the turn ended in."""
-    stated = " ".join(line.split())
+    """Return whether a line is the exception with which a call or the turn ended."""
+    exception = " ".join(line.split())
     errors = (turn.error, *(call.error for call in turn.calls))
     return _EXCEPTION.match(line) is not None and any(
-        stated in raised or raised in stated
+        exception in error_text or error_text in exception
         for error in errors
-        if (raised := " ".join((error or "").split()[:_ERROR_READ]))
+        if (error_text := " ".join((error or "").split()[:_ERROR_READ]))
     )
 
 
 def mentions_trouble(answer: str, error: str) -> bool:
-    """Return whether an answer speaks of something that did not work: in words for trouble, or in most of those of the error.
+    """Return whether an answer mentions a problem, in words for problems or with most words of the error.
 
     >>> mentions_trouble("I could not find this booking.", "KeyError: 'XK4'")
     True
@@ -150,18 +155,18 @@ def mentions_trouble(answer: str, error: str) -> bool:
     return len(shared) >= max(_FEWEST_SHARED, _SHARE * len(words))
 
 
-def _culprit(turn: Turn) -> str | None:
+def _tool_of_error(turn: Turn) -> str | None:
     """Return the tool whose error ended the turn, or None."""
-    ended = " ".join((turn.error or "").split())
+    turn_error = " ".join((turn.error or "").split())
     for call in reversed(turn.calls):
-        raised = " ".join((call.error or "").split())
-        if raised and (raised in ended or ended in raised):
+        call_error = " ".join((call.error or "").split())
+        if call_error and (call_error in turn_error or turn_error in call_error):
             return call.name
     return None
 
 
-def _score(turn: Turn, label: str, how: str, tool_name: str | None = None) -> MetricScore:
-    explanation = f"turn {turn.index + 1} ended {how}" if label != RAW_OUTPUT else f"turn {turn.index + 1}: {how}"
+def _score(turn: Turn, label: str, ending: str, tool_name: str | None = None) -> MetricScore:
+    explanation = f"turn {turn.index + 1} ended {ending}" if label != RAW_OUTPUT else f"turn {turn.index + 1}: {ending}"
     return MetricScore(name=TURN_END, label=label, explanation=explanation, turn_index=turn.index, tool_name=tool_name)
 
 
@@ -176,9 +181,9 @@ _ALL_KINDS: Final = frozenset(get_args(CallKind)) - {"transfer"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """A tool that failed: `steps` to its next successful call, or None.
+    """A tool that failed; `steps` is the number of steps to its next successful call, None without one.
 
-    `failed` are its failed calls until then, each with the index of its turn (0-based), the first one first.
+    `failed` are its failed calls until then, in order, each with the index of its turn (0-based).
     """
 
     tool_name: str
@@ -187,75 +192,75 @@ class Episode:
 
     @property
     def turn_index(self) -> int:
-        """The turn of the first error."""
+        """The index of the turn with the first error."""
         return self.failed[0][0]
 
 
 class Recovery(BuiltInEvaluator):
-    """Whether, and how soon, tools that failed work; what else became of their errors; and how turns end."""
+    """Whether and how soon failed tools work again, the consequences of their errors, and how turns end."""
 
     name = "operations.recovery"
     version = "3"
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
-        """Return the two scores of a conversation, that of each tool failure, and that of each turn."""
+        """Return the two scores of a conversation, one for each tool failure, and one for each turn."""
         conversation = subject.conversation
         ends = [turn_end(turn) for turn in conversation.turns]
         episodes = episodes_of(conversation)
-        every = episodes_of(conversation, kinds=_ALL_KINDS)
-        failures = [_tool_failure(conversation, episode, ends) for episode in every]
-        lacking = errors_lacking(conversation)
-        if lacking is None and not episodes:
-            lacking = "no_data", "no tool call failed"
-        if lacking is not None:
-            total = [none_of(name, *lacking) for name in (STEPS_TO_RECOVERY, RECOVERED)]
-            return [*total, *failures, *ends]
+        all_episodes = episodes_of(conversation, kinds=_ALL_KINDS)
+        failures = [_tool_failure(conversation, episode, ends) for episode in all_episodes]
+        missing = errors_lacking(conversation)
+        if missing is None and not episodes:
+            missing = "no_data", "no tool call failed"
+        if missing is not None:
+            abstentions = [none_of(name, *missing) for name in (STEPS_TO_RECOVERY, RECOVERED)]
+            return [*abstentions, *failures, *ends]
         return [_steps(episodes), _recovered(episodes), *failures, *ends]
 
 
 def episodes_of(conversation: Conversation, kinds: Container[str] = ("tool",)) -> list[Episode]:
-    """Return the tools that failed, in order of their errors; further errors before a tool works are of the same episode."""
+    """Return the failures of tools, in order; further errors before a tool works again belong to the same episode."""
     by_step: dict[tuple[int, int], list[ToolCall]] = {}
     for turn in conversation.turns:
         for call in turn.calls:
             by_step.setdefault((turn.index, call.step), []).append(call)
     attempts: dict[str, list[tuple[int, int, ToolCall]]] = {}  # by tool: number of the step, index of the turn, call
     for number, ((turn_index, _), calls) in enumerate(sorted(by_step.items())):
-        # Calls of one step run side by side: one that worked ends the episode of earlier steps, not that of this step.
+        # Calls of one step run in parallel: a success ends the episode of earlier steps, but not one of the same step.
         for call in sorted(calls, key=lambda call: call.error is not None):
             if call.kind in kinds:
                 attempts.setdefault(call.name, []).append((number, turn_index, call))
     episodes: list[tuple[int, Episode]] = []
-    for name, tries in attempts.items():
-        for start, end in failure_runs([call.error is None for _, _, call in tries]):
-            began = tries[start][0]
-            failed = tuple((turn_index, call) for _, turn_index, call in tries[start:end])
-            steps = None if end is None else tries[end][0] - began
-            episodes.append((began, Episode(tool_name=name, failed=failed, steps=steps)))
-    return [episode for _, episode in sorted(episodes, key=lambda item: (item[0], item[1].tool_name))]
+    for name, calls_of_tool in attempts.items():
+        for start, end in failure_runs([call.error is None for _, _, call in calls_of_tool]):
+            first_step = calls_of_tool[start][0]
+            failed = tuple((turn_index, call) for _, turn_index, call in calls_of_tool[start:end])
+            steps = None if end is None else calls_of_tool[end][0] - first_step
+            episodes.append((first_step, Episode(tool_name=name, failed=failed, steps=steps)))
+    return [episode for _, episode in sorted(episodes, key=lambda entry: (entry[0], entry[1].tool_name))]
 
 
 def _tool_failure(conversation: Conversation, episode: Episode, ends: Sequence[MetricScore]) -> MetricScore:
-    """Return the consequence of a tool failure."""
-    turn_index, first = episode.failed[0]
-    last_index, last = episode.failed[-1]
-    index = next(at for at, turn in enumerate(conversation.turns) if turn.index == last_index)
+    """Return the score of a tool failure, whose label is its consequence."""
+    turn_index, first_call = episode.failed[0]
+    last_turn_index, last_call = episode.failed[-1]
+    index = next(position for position, turn in enumerate(conversation.turns) if turn.index == last_turn_index)
     turn = conversation.turns[index]
     answer = next((turn.answer for turn in conversation.turns[index:] if turn.answer is not None), None)
     label: str | None = "unhandled"
     explanation = "no call worked in its place, and no answer speaks of it"
     if episode.steps is not None:
         label, explanation = "recovered", f"it worked {episode.steps} {'step' if episode.steps == 1 else 'steps'} later"
-    elif ends[index].label == ERROR or _caller(turn, last, failed=True):
+    elif ends[index].label == ERROR or _has_caller(turn, last_call, failed=True):
         label, explanation = "passed_on", "its turn, or the agent that made the call, ended in an error"
-    elif answer is not None and mentions_trouble(answer, last.error or ""):
+    elif answer is not None and mentions_trouble(answer, last_call.error or ""):
         label, explanation = "reported", "the answer speaks of the trouble"
-    elif turn.answer is not None and _replaced(turn, last):
+    elif turn.answer is not None and _replaced(turn, last_call):
         label, explanation = "worked_around", "another call worked, and the turn has an answer"
     elif answer is None and not turn.answer_captured:
         label, explanation = None, f"the answer was not recorded; {CAPTURE}"
     times = f", and {len(episode.failed) - 1} more times" if len(episode.failed) > 1 else ""
-    error = " ".join((first.error or "").split())
+    error = " ".join((first_call.error or "").split())
     visible = f"{error[:_ERROR_CHARACTERS]}\u2026" if len(error) > _ERROR_CHARACTERS else error
     return MetricScore(
         name=TOOL_FAILURE,
@@ -263,50 +268,50 @@ def _tool_failure(conversation: Conversation, episode: Episode, ends: Sequence[M
         reason=None if label else "content_not_captured",
         explanation=f"{episode.tool_name} failed in turn {turn_index + 1}{times}: {visible!r}; {explanation}",
         turn_index=turn_index,
-        position=first.position,
+        position=first_call.position,
         tool_name=episode.tool_name,
     )
 
 
 def _replaced(turn: Turn, failed: ToolCall) -> bool:
     """Return whether something worked after a call that failed: a call of a later step, or the agent that made the call."""
-    return _caller(turn, failed, failed=False) or any(
+    return _has_caller(turn, failed, failed=False) or any(
         call.error is None and call.step > failed.step for call in turn.calls
     )
 
 
-def _caller(turn: Turn, inner: ToolCall, *, failed: bool) -> bool:
-    """Return whether a call was made by an agent called as a tool, and that call failed, or did not."""
+def _has_caller(turn: Turn, inner: ToolCall, *, failed: bool) -> bool:
+    """Return whether an agent used as a tool made the call, and its own call failed (if not `failed`, succeeded)."""
     return inner.parent_span_id is not None and any(
         call.span_id == inner.parent_span_id and (call.error is not None) == failed for call in turn.calls
     )
 
 
 def _steps(episodes: Sequence[Episode]) -> MetricScore:
-    worked = [(episode.steps, episode) for episode in episodes if episode.steps is not None]
-    if not worked:
+    recovered = [(episode.steps, episode) for episode in episodes if episode.steps is not None]
+    if not recovered:
         return none_of(STEPS_TO_RECOVERY, "no_data", f"never worked again: {_listed(episodes)}")
-    steps, slowest = max(worked, key=lambda item: item[0])  # of equal ones the first
+    steps, slowest = max(recovered, key=lambda entry: entry[0])  # the first of several
     return MetricScore(
         name=STEPS_TO_RECOVERY,
         value=float(steps),
         explanation=f"{slowest.tool_name!r} failed in turn {slowest.turn_index + 1} and worked {steps} "
         f"{'step' if steps == 1 else 'steps'} later",
         tool_name=slowest.tool_name,
-        details={"steps": [steps for steps, _ in worked]},
+        details={"steps": [steps for steps, _ in recovered]},
     )
 
 
 def _recovered(episodes: Sequence[Episode]) -> MetricScore:
-    stuck = [episode for episode in episodes if episode.steps is None]
-    if not stuck:
+    unrecovered = [episode for episode in episodes if episode.steps is None]
+    if not unrecovered:
         return MetricScore(name=RECOVERED, value=1.0, explanation=f"worked again: {_listed(episodes)}")
     return MetricScore(
         name=RECOVERED,
         value=0.0,
-        explanation=f"never worked again: {_listed(stuck)}",
-        tool_name=stuck[0].tool_name,
-        details={"failed": len(episodes), "recovered": len(episodes) - len(stuck)},
+        explanation=f"never worked again: {_listed(unrecovered)}",
+        tool_name=unrecovered[0].tool_name,
+        details={"failed": len(episodes), "recovered": len(episodes) - len(unrecovered)},
     )
 
 

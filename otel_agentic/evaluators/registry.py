@@ -1,4 +1,4 @@
-"""The installed evaluators: discovery, validation against the contract, choice of metrics by name, and the identity of an evaluation."""
+"""The installed evaluators: discovery, checks of the contract, choice of metrics by name, and ids of evaluations."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _LONGEST: Final = 120
-#: What a name on the command line means besides metrics, evaluators and families, and the evaluator of the core scores.
+#: Names that are neither metrics nor families: choices on the command line, and the evaluator of the core scores.
 RESERVED: Final = frozenset({"default", "all", "none", CORE})
 #: Names of the core scores, which every evaluation writes.
 _CORE: Final = re.compile(r"agentic\.(conversation|answer|tool(\.\w+)?)")
-_WAYS: Final = ("evaluate", "ask", "evaluate_group")
+_METHODS: Final = ("evaluate", "ask", "evaluate_group")
 
 
 def require_evaluator(candidate: object, where: str, name: str | None = None) -> AnyEvaluator:
     """Return a loaded object as an evaluator.
 
-    The contract is checked once, on loading, so that a violation is reported then and does not appear later as strange
-    scores.
+    The contract is checked once, on loading, so that a violation is reported then and does not appear later as
+    implausible scores.
 
     Args:
         candidate: the loaded object.
@@ -68,10 +68,10 @@ def require_evaluator(candidate: object, where: str, name: str | None = None) ->
 
 
 def check_all(evaluators: Iterable[AnyEvaluator]) -> None:
-    """Raise unless each evaluator keeps the contract, and no two share a name, a metric, or the name of different prompts.
+    """Check the contract of each evaluator, and that no two share a name, a metric, or a name of different prompts.
 
     Raises:
-        PluginError: names both owners.
+        PluginError: an evaluator violates the contract, or two share a name; the message names both owners.
     """
     names: dict[str, AnyEvaluator] = {}
     owners: dict[str, AnyEvaluator] = {}
@@ -89,8 +89,8 @@ def check_all(evaluators: Iterable[AnyEvaluator]) -> None:
                 )
             owners[metric.name] = evaluator
         for rubric in _rubrics(evaluator):
-            known, owner = rubrics.setdefault(rubric.name, (rubric, evaluator))
-            if known != rubric:
+            first_rubric, owner = rubrics.setdefault(rubric.name, (rubric, evaluator))
+            if first_rubric != rubric:
                 raise PluginError(
                     f"evaluators {owner.name!r} and {evaluator.name!r} ask by different rubrics of one name, {rubric.name!r}; "
                     "rename one: that is how prompts are shown and replaced"
@@ -99,32 +99,34 @@ def check_all(evaluators: Iterable[AnyEvaluator]) -> None:
 
 def _problems(candidate: object, name: str | None) -> Iterator[str]:
     """Yield the contract violations of an evaluator; earlier ones may hide later ones."""
-    lacks = [attribute for attribute in ("name", "version", "metrics", "default") if not hasattr(candidate, attribute)]
-    if lacks or isinstance(candidate, type):
+    missing = [
+        attribute for attribute in ("name", "version", "metrics", "default") if not hasattr(candidate, attribute)
+    ]
+    if missing or isinstance(candidate, type):
         message = (
             f"{candidate!r} is a class, not an object"
             if isinstance(candidate, type)
-            else f"it lacks {', '.join(lacks)}"
+            else f"it lacks {', '.join(missing)}"
         )
         yield f"no evaluator: {message}; see otel_agentic.evaluators.Evaluator"
         return
-    item = cast("AnyEvaluator", candidate)
-    if name is not None and item.name != name:
-        yield f"it is named {item.name!r}; the entry point and the evaluator must have the same name"
-    yield from _name_problems("the name of the evaluator", item.name)
-    ways = [way for way in _WAYS if hasattr(item, way)]
-    if len(ways) != 1:
-        yield f"it has {' and '.join(ways) or 'neither of ' + ', '.join(_WAYS)}; exactly one of them is an evaluator's"
+    evaluator = cast("AnyEvaluator", candidate)
+    if name is not None and evaluator.name != name:
+        yield f"it is named {evaluator.name!r}; the entry point and the evaluator must have the same name"
+    yield from _name_problems("the name of the evaluator", evaluator.name)
+    methods = [method for method in _METHODS if hasattr(evaluator, method)]
+    if len(methods) != 1:
+        yield f"it has {' and '.join(methods) or 'neither of ' + ', '.join(_METHODS)}; exactly one of them is an evaluator's"
     else:
-        yield from _way_problems(item, ways[0])
-    if not item.metrics:
+        yield from _method_problems(evaluator, methods[0])
+    if not evaluator.metrics:
         yield "it has no metrics; name at least one"
-    for metric in item.metrics:
+    for metric in evaluator.metrics:
         yield from _metric_problems(metric)
 
 
-def _way_problems(evaluator: AnyEvaluator, way: str) -> Iterator[str]:
-    if way == "evaluate_group":
+def _method_problems(evaluator: AnyEvaluator, method: str) -> Iterator[str]:
+    if method == "evaluate_group":
         if not hasattr(evaluator, "reads"):
             yield "it lacks `reads`, the metrics that it looks at"
         return
@@ -135,11 +137,11 @@ def _way_problems(evaluator: AnyEvaluator, way: str) -> Iterator[str]:
     unknown = sorted(set(needs) - set(get_args(Need)))
     if unknown:
         yield f"needs {', '.join(map(repr, unknown))}; allowed: {', '.join(get_args(Need))}"
-    if (way == "ask") != ("judge" in needs):
+    if (method == "ask") != ("judge" in needs):
         yield "`judge` belongs to the needs of an evaluator that asks, and to no other's"
-    if way == "ask" and evaluator.default:
+    if method == "ask" and evaluator.default:
         yield "one that asks a judge costs money: `default` must be False"
-    if way == "ask" and not hasattr(evaluator, "rubrics"):
+    if method == "ask" and not hasattr(evaluator, "rubrics"):
         yield "it lacks `rubrics`, all that it may ask by; () where it asks by none"
     for rubric in _rubrics(evaluator):
         yield from _rubric_problems(rubric)
@@ -168,14 +170,14 @@ def _metric_problems(metric: object) -> Iterator[str]:
     unknown = sorted(set(metric.needs) - set(get_args(Need)))
     if unknown:
         yield f"metric {metric.name!r} needs {', '.join(map(repr, unknown))}; allowed: {', '.join(get_args(Need))}"
-    strange = sorted((metric.failing | set(metric.severities)) - set(metric.labels))
-    if strange:
-        yield f"metric {metric.name!r}: {', '.join(map(repr, strange))} in failing or severities is not one of its labels"
+    undeclared = sorted((metric.failing | set(metric.severities)) - set(metric.labels))
+    if undeclared:
+        yield f"metric {metric.name!r}: {', '.join(map(repr, undeclared))} in failing or severities is not one of its labels"
     if metric.target not in get_args(Target):
         yield f"metric {metric.name!r} has the target {metric.target!r}; allowed: {', '.join(get_args(Target))}"
-    awful = sorted({*metric.severities.values(), metric.severity} - set(get_args(Severity)))
-    if awful:
-        yield f"metric {metric.name!r} has severity {', '.join(awful)}; allowed: {', '.join(get_args(Severity))}"
+    invalid = sorted({*metric.severities.values(), metric.severity} - set(get_args(Severity)))
+    if invalid:
+        yield f"metric {metric.name!r} has severity {', '.join(invalid)}; allowed: {', '.join(get_args(Severity))}"
     labels: Any = metric.labels
     if isinstance(labels, str) or not all(isinstance(label, str) for label in labels):
         yield f"metric {metric.name!r} has the labels {metric.labels!r}; texts are wanted"
@@ -192,15 +194,15 @@ def _name_problems(what: str, name: str) -> Iterator[str]:
 
 
 def _same_name(evaluator: AnyEvaluator, other: AnyEvaluator) -> str:
-    if _home(evaluator) == _home(other):
+    if _class_name(evaluator) == _class_name(other):
         return (
             f"evaluator {evaluator.name!r} is passed twice; pass it once: --evaluator adds to `evaluators.files` of the settings, and "
             "both extend the installed ones"
         )
-    return f"two evaluators are named {evaluator.name!r}: {_home(evaluator)} and {_home(other)}; rename one"
+    return f"two evaluators are named {evaluator.name!r}: {_class_name(evaluator)} and {_class_name(other)}; rename one"
 
 
-def _home(evaluator: AnyEvaluator) -> str:
+def _class_name(evaluator: AnyEvaluator) -> str:
     return f"{type(evaluator).__module__}.{type(evaluator).__qualname__}"
 
 
@@ -226,18 +228,21 @@ class Chosen:
 
     @property
     def judge_evaluators(self) -> tuple[AskingEvaluator, ...]:
-        """Those that ask a judge."""
+        """The evaluators that ask a judge."""
         return tuple(evaluator for evaluator in self.evaluators if asks(evaluator))
 
     @property
     def asked_for(self) -> tuple[str, ...]:
-        """The metrics among these for which a judge is asked, in the order of the evaluators."""
+        """The requested metrics for which a judge is asked, in the order of the evaluators."""
         return tuple(
-            metric.name for item in self.judge_evaluators for metric in item.metrics if metric.name in self.metrics
+            metric.name
+            for evaluator in self.judge_evaluators
+            for metric in evaluator.metrics
+            if metric.name in self.metrics
         )
 
     def without_judge(self) -> Chosen:
-        """Return the part that needs no judge."""
+        """Return the choice without the evaluators that ask a judge, and without their metrics."""
         left_out = self.asked_for
         plain = tuple(evaluator for evaluator in self.evaluators if not asks(evaluator))
         return replace(self, evaluators=plain, metrics=self.metrics - set(left_out), unasked=left_out)
@@ -246,12 +251,13 @@ class Chosen:
 def all_evaluators(
     settings: EvaluatorSettings, extra_evaluators: Sequence[AnyEvaluator] = ()
 ) -> tuple[AnyEvaluator, ...]:
-    """Return the installed evaluators by name, then those of the settings' files, one each, then the given ones.
+    """Return the installed evaluators by name, then those of the settings' files, then the extra ones.
 
     Raises:
-        PluginError: one does not load, cannot be made, breaks the contract, or has a metric of the same name as another one's.
+        PluginError: an evaluator does not load, cannot be constructed, violates the contract, or shares the name of a
+            metric with another one.
         UsageError: a file of the settings cannot be loaded.
-        ConfigError: one cannot work with the settings.
+        ConfigError: an evaluator cannot work with the settings.
     """
     evaluators = [*_installed(settings), *of_files(settings.files, settings), *extra_evaluators]
     check_all(evaluators)
@@ -267,13 +273,13 @@ def of_files(files: Iterable[str], settings: EvaluatorSettings) -> tuple[AnyEval
     names = tuple(files)
     if not names:
         return ()
-    from otel_agentic.evaluators.custom import evaluator_of  # noqa: PLC0415 — few have files of their own
+    from otel_agentic.evaluators.custom import evaluator_of  # noqa: PLC0415 — few users have such files
 
     return tuple(require_evaluator(evaluator_of(name, settings), name) for name in names)
 
 
 def metrics_by_name(evaluators: Iterable[AnyEvaluator]) -> dict[str, Metric]:
-    """Return the metrics of some evaluators by whole name, in their order."""
+    """Return the metrics of some evaluators by full name, in their order."""
     return {metric.name: metric for evaluator in evaluators for metric in evaluator.metrics}
 
 
@@ -295,14 +301,14 @@ def family_of(name: str) -> str | None:
 def resolved(names: Iterable[str], evaluators: Sequence[AnyEvaluator]) -> tuple[str, ...]:
     """Return the full names of the metrics selected by some names, each once, in the order of the names.
 
-    A name is a metric's (whole, or its last parts), an evaluator's, a family, `default` (all that run unless metrics are
-    chosen), `all` or `none`.
+    A name is that of a metric (in full, or its last parts), of an evaluator or of a family, or `default` (all that run
+    unless metrics are chosen), `all` or `none`.
 
     Raises:
         UsageError: a name is unknown or means several metrics of different evaluators; the message lists the allowed
-        ones.
+            names.
     """
-    return tuple(dict.fromkeys(metric for name in names for metric in _meant(name.strip(), evaluators)))
+    return tuple(dict.fromkeys(metric for name in names for metric in _selected_metrics(name.strip(), evaluators)))
 
 
 def metric_named(name: str, evaluators: Sequence[AnyEvaluator]) -> Metric:
@@ -314,7 +320,7 @@ def metric_named(name: str, evaluators: Sequence[AnyEvaluator]) -> Metric:
     metrics = metrics_by_name(evaluators)
     names = _by_last_parts(name.strip(), metrics)
     if len(names) != 1:
-        raise _unclear(name, names, evaluators, only_metrics=True)
+        raise _name_error(name, names, evaluators, only_metrics=True)
     return metrics[names[0]]
 
 
@@ -335,31 +341,31 @@ def chosen(
         among: the result of `all_evaluators(settings)`, if it was called before.
 
     Raises:
-        PluginError: an evaluator does not load or breaks the contract.
+        PluginError: an evaluator does not load or violates the contract.
         UsageError: a name is unknown or ambiguous, or a file cannot be loaded.
     """
     own = all_evaluators(settings) if among is None else tuple(among)
     evaluators = (*own, *extra_evaluators)
     check_all(evaluators)
     files = dict(zip(settings.files, own[len(own) - len(settings.files) :], strict=True))
-    requested = (*settings.metrics, *files) if names is None else tuple(names)
-    named = [name for name in requested if name not in files]
-    extra = metrics_by_name((*(files[name] for name in requested if name in files), *extra_evaluators))
-    choice = chosen_of(evaluators, (*resolved(named, evaluators), *extra))
-    single = resolved((name for name in named if not _is_broad(name.strip(), evaluators)), evaluators)
+    selection = (*settings.metrics, *files) if names is None else tuple(names)
+    metric_names = [name for name in selection if name not in files]
+    extra = metrics_by_name((*(files[name] for name in selection if name in files), *extra_evaluators))
+    choice = chosen_of(evaluators, (*resolved(metric_names, evaluators), *extra))
+    single = resolved((name for name in metric_names if not _is_broad(name.strip(), evaluators)), evaluators)
     return replace(choice, broad=choice.metrics - chosen_of(evaluators, (*single, *extra)).metrics)
 
 
 def chosen_of(evaluators: Sequence[AnyEvaluator], metrics: Iterable[str]) -> Chosen:
-    """Return the evaluators of some metrics (whole names), and of those that evaluators of groups among them look at."""
+    """Return the evaluators of some metrics (full names), and of the metrics that group evaluators among them read."""
     selected = set(metrics)
     for evaluator in evaluators:
         if is_of_groups(evaluator) and _selects(evaluator, selected) and not evaluator.default:
             selected |= {metric for metric in evaluator.reads if owner_of(metric, evaluators)}
     owners = [evaluator for evaluator in evaluators if _selects(evaluator, selected)]
     return Chosen(
-        evaluators=tuple(item for item in owners if asks(item) or is_plain(item)),
-        groups=tuple(item for item in owners if is_of_groups(item)),
+        evaluators=tuple(evaluator for evaluator in owners if asks(evaluator) or is_plain(evaluator)),
+        groups=tuple(evaluator for evaluator in owners if is_of_groups(evaluator)),
         metrics=frozenset(selected),
     )
 
@@ -374,17 +380,17 @@ def _installed(settings: EvaluatorSettings) -> Iterator[AnyEvaluator]:
         yield require_evaluator(_constructed(plugin.load(), where, settings), where, plugin.name)
 
 
-def _constructed(kind: Any, where: str, settings: EvaluatorSettings) -> object:
+def _constructed(factory: Any, where: str, settings: EvaluatorSettings) -> object:
     try:
-        return kind.from_settings(settings)
+        return factory.from_settings(settings)
     except OtelAgenticError:
         raise
     except Exception as error:
         raise PluginError(f"{where}: it cannot be made: {type(error).__name__}: {error}") from error
 
 
-def _meant(name: str, evaluators: Sequence[AnyEvaluator]) -> Iterable[str]:
-    """Return the metrics that one name means."""
+def _selected_metrics(name: str, evaluators: Sequence[AnyEvaluator]) -> Iterable[str]:
+    """Return the metrics that one name selects."""
     if name == "none":
         return ()
     if name in {"default", "all"}:
@@ -392,16 +398,16 @@ def _meant(name: str, evaluators: Sequence[AnyEvaluator]) -> Iterable[str]:
     metrics = metrics_by_name(evaluators)
     if name in metrics:
         return (name,)
-    of_one = metrics_by_name(evaluator for evaluator in evaluators if evaluator.name == name)
+    of_evaluator = metrics_by_name(evaluator for evaluator in evaluators if evaluator.name == name)
     of_family = [
         metric.name
         for evaluator in evaluators
         for metric in evaluator.metrics
         if name in {family_of(evaluator.name), family_of(metric.name)}
     ]
-    names = of_one or of_family or _by_last_parts(name, metrics)
-    if not names or (not of_one and not of_family and len(names) > 1):
-        raise _unclear(name, list(names), evaluators)
+    names = of_evaluator or of_family or _by_last_parts(name, metrics)
+    if not names or (not of_evaluator and not of_family and len(names) > 1):
+        raise _name_error(name, list(names), evaluators)
     return names
 
 
@@ -417,7 +423,7 @@ def _by_last_parts(name: str, metrics: Mapping[str, Metric]) -> list[str]:
     return [metric for metric in metrics if name and metric.endswith(f".{name}")]
 
 
-def _unclear(
+def _name_error(
     name: str, candidates: Sequence[str], evaluators: Sequence[AnyEvaluator], *, only_metrics: bool = False
 ) -> UsageError:
     if candidates:
@@ -430,8 +436,8 @@ def _unclear(
     close = get_close_matches(
         name.rpartition(".")[2], [metric.rpartition(".")[2] for metric in metrics], n=1, cutoff=0.8
     )
-    meant = next((metric for metric in metrics if close and metric.rpartition(".")[2] == close[0]), None)
-    hint = f"did you mean {meant}? " if meant else ""
+    suggestion = next((metric for metric in metrics if close and metric.rpartition(".")[2] == close[0]), None)
+    hint = f"did you mean {suggestion}? " if suggestion else ""
     if only_metrics:
         return UsageError(f"no metric {name!r}; {hint}allowed: {message}")
     families = dict.fromkeys(filter(None, (family_of(evaluator.name) for evaluator in evaluators)))
@@ -445,14 +451,14 @@ def _unclear(
 def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings: EvaluatorSettings) -> str:
     """Return the hash of everything that the scores of an evaluator depend on besides the conversation.
 
-    The settings that it uses count if it declares them: by `prices` among its needs, or in an attribute `configuration`
-    with JSON values.
+    Settings are included only if the evaluator declares them: by `prices` among its needs, or in an attribute
+    `configuration` with JSON values.
 
     Args:
-        evaluator: the evaluator; its prompts count too.
-        core: the evaluation that the outcomes belong to: the code of scoring, judge, settings and truth.
-        judge: the judge; a user's own instructions for a prompt count too.
-        settings: the section of evaluators.
+        evaluator: the evaluator; its prompts are included.
+        core: the id of the evaluation of the outcomes, by the code of scoring, judge, settings and truth.
+        judge: the judge; a user's own instructions for a prompt are included.
+        settings: the evaluator settings.
     """
     prices = settings.prices if "prices" in getattr(evaluator, "needs", ()) else {}
     rubrics = evaluator.rubrics if asks(evaluator) else ()
@@ -473,16 +479,16 @@ def evaluation_id_of(evaluator: AnyEvaluator, core: str, judge: Judge, settings:
 def core_score_id(
     score: ConversationScore, evaluation_id: str, name: str, key: tuple[int | str | None, ...] = ()
 ) -> str:
-    """Return the id of a core score, 32 hex characters: the same evaluation of the same revision gives the same one.
+    """Return the id of a core score, 32 hex characters, the same for the same evaluation of the same revision.
 
     Args:
         score: the conversation's score.
-        evaluation_id: the evaluation.
+        evaluation_id: the id of the evaluation.
         name: the name of the score, such as agentic.answer.
         key: distinguishes scores of one name.
     """
     parts = (evaluation_id, score.environment, score.conversation_id, score.revision, name, *key)
-    # repr keeps "1" and 1, and a separator inside a name, apart; surrogates have no UTF-8.
+    # `repr` distinguishes "1" from 1, and delimits names that contain separators; surrogates have no UTF-8 encoding.
     return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
@@ -496,19 +502,19 @@ def target_of(score: MetricScore) -> str:
 def score_ids_of(
     evaluation_id: str, environment: str, conversation_id: str, revision: int, scores: Sequence[MetricScore]
 ) -> list[str]:
-    """Return an id for each score, 32 hex characters: the same evaluation of the same revision gives the same ones.
+    """Return an id for each score, 32 hex characters, the same for the same evaluation of the same revision.
 
     Scores of the same metric and location are distinguished by their order.
     """
-    begun = hashlib.sha256(
+    base_hash = hashlib.sha256(
         repr((evaluation_id, environment, conversation_id, revision)).encode("utf-8", "backslashreplace")
     )
-    known: Counter[tuple[Any, ...]] = Counter()
+    counts: Counter[tuple[Any, ...]] = Counter()
     ids = []
     for score in scores:
         key = (score.name, score.turn_index, score.position, score.tool_name, score.parameter)
-        own = begun.copy()
-        own.update(repr((*key, known[key])).encode("utf-8", "backslashreplace"))
-        known[key] += 1
-        ids.append(own.hexdigest()[:32])
+        score_hash = base_hash.copy()
+        score_hash.update(repr((*key, counts[key])).encode("utf-8", "backslashreplace"))
+        counts[key] += 1
+        ids.append(score_hash.hexdigest()[:32])
     return ids

@@ -1,7 +1,7 @@
-"""Runs evaluators on a conversation: computed ones directly, judged ones with their questions batched, each under its contract.
+"""Run evaluators on conversations: computed ones directly, judged ones with their questions batched.
 
-A score that breaks the contract becomes an abstention with the fault as explanation; an evaluator that raises does not affect others.
-`FailureRules` states which of the scores are failures.
+A score that violates the contract of its evaluator becomes an abstention, with the fault as explanation. An evaluator
+that raises does not affect the others. `FailureRules` determines which scores are failures.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from otel_agentic.scoring.scope import NotEvaluatedReason
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation
 
-#: The name, among `details` of an abstention, of what went wrong in an evaluator. A user's own names are others.
+#: The key of an evaluator's fault in the `details` of an abstention; its prefix avoids clashes with a user's own keys.
 FAULT: Final = "otel_agentic.fault"
 
 _REASONS: Final = frozenset(get_args(NotEvaluatedReason))
 #: Tolerance of bounds for rounding errors.
-_SLACK: Final = 1e-9
+_TOLERANCE: Final = 1e-9
 _TEXTS: Final = ("explanation", "tool_name", "parameter")
 #: Characters shown of an invalid value.
 _VALUE_CHARACTERS: Final = 60
@@ -61,55 +61,55 @@ def checked_scores(
     metrics = {metric.name: metric for metric in evaluator.metrics}
     scores: list[MetricScore] = []
     faults: dict[str, None] = {}
-    for item in returned:
-        problem = next(_problems(item, metrics, conversation), None)
+    for candidate in returned:
+        problem = next(_problems(candidate, metrics, conversation), None)
         if problem is not None:
             explanation = f"evaluator {evaluator.name}: {problem}"
             faults[explanation] = None
-            item = _instead(item, metrics, conversation, explanation)  # noqa: PLW2901 — of the same place, and the same metric
-        if isinstance(item, MetricScore):
-            scores.append(_written(item))
-            if item.abstained and FAULT in item.details:  # the evaluator caught and reported its own fault
-                faults[str(item.details[FAULT])] = None
+            candidate = _replacement(candidate, metrics, conversation, explanation)  # noqa: PLW2901 — same location, same metric
+        if isinstance(candidate, MetricScore):
+            scores.append(_encodable(candidate))
+            if candidate.abstained and FAULT in candidate.details:  # the evaluator caught and reported its own fault
+                faults[str(candidate.details[FAULT])] = None
     return scores, list(faults)
 
 
-def _written(score: MetricScore) -> MetricScore:
-    """Return a score whose texts UTF-8 can hold: one lone surrogate would make the store refuse all that is written with it."""
-    payload: dict[str, Any] = {name: text for name in _TEXTS if (text := getattr(score, name)) and not text.isascii()}
-    fit = {name: text.encode("utf-8", "replace").decode("utf-8") for name, text in payload.items()}
-    return score if fit == payload else replace(score, **fit)
+def _encodable(score: MetricScore) -> MetricScore:
+    """Return a score with texts that UTF-8 can encode: one lone surrogate would make the store reject the write."""
+    texts: dict[str, Any] = {name: text for name in _TEXTS if (text := getattr(score, name)) and not text.isascii()}
+    encodable_texts = {name: text.encode("utf-8", "replace").decode("utf-8") for name, text in texts.items()}
+    return score if encodable_texts == texts else replace(score, **encodable_texts)
 
 
-def _instead(
-    item: object, metrics: Mapping[str, Metric], conversation: Conversation | None, explanation: str
+def _replacement(
+    candidate: object, metrics: Mapping[str, Metric], conversation: Conversation | None, explanation: str
 ) -> MetricScore | None:
     """Return an abstention in place of a score that violates the contract, None if its metric is unknown."""
-    name: Any = getattr(item, "name", None)
-    if isinstance(item, MetricScore) and isinstance(name, str) and name in metrics:
-        there = conversation is None or next(_place_problems(item, conversation), None) is None
-        index = (item.turn_index, item.position) if there else (None, None)
+    name: Any = getattr(candidate, "name", None)
+    if isinstance(candidate, MetricScore) and isinstance(name, str) and name in metrics:
+        is_located = conversation is None or next(_place_problems(candidate, conversation), None) is None
+        location = (candidate.turn_index, candidate.position) if is_located else (None, None)
         return MetricScore(
-            name=item.name, reason="no_data", explanation=explanation, turn_index=index[0], position=index[1]
+            name=candidate.name, reason="no_data", explanation=explanation, turn_index=location[0], position=location[1]
         )
     return None
 
 
-def _problems(item: object, metrics: Mapping[str, Metric], conversation: Conversation | None) -> Iterator[str]:
-    if not isinstance(item, MetricScore):
-        yield f"returned a {type(item).__name__} instead of a MetricScore"
+def _problems(candidate: object, metrics: Mapping[str, Metric], conversation: Conversation | None) -> Iterator[str]:
+    if not isinstance(candidate, MetricScore):
+        yield f"returned a {type(candidate).__name__} instead of a MetricScore"
         return
-    name: Any = item.name  # untrusted, as are the other fields
+    name: Any = candidate.name  # untrusted, like the other fields
     metric = metrics.get(name) if isinstance(name, str) else None
     if metric is None:
-        yield f"metric {item.name!r} is not one of its declared metrics"
+        yield f"metric {candidate.name!r} is not one of its declared metrics"
         return
-    yield from _value_problems(item, metric)
-    if item.abstained and not (isinstance(item.reason, str) and item.reason in _REASONS):
-        yield f"metric {item.name!r} has neither a value nor a label, and no reason why"
-    yield from _text_problems(item)
+    yield from _value_problems(candidate, metric)
+    if candidate.abstained and not (isinstance(candidate.reason, str) and candidate.reason in _REASONS):
+        yield f"metric {candidate.name!r} has neither a value nor a label, and no reason why"
+    yield from _text_problems(candidate)
     if conversation is not None:
-        yield from _place_problems(item, conversation)
+        yield from _place_problems(candidate, conversation)
 
 
 def _value_problems(score: MetricScore, metric: Metric) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _value_problems(score: MetricScore, metric: Metric) -> Iterator[str]:
             return
         low = -math.inf if metric.low is None else metric.low
         high = math.inf if metric.high is None else metric.high
-        if not low - _SLACK <= value <= high + _SLACK:
+        if not low - _TOLERANCE <= value <= high + _TOLERANCE:
             yield f"metric {score.name!r} has the value {value:g}, outside the range {low:g} to {high:g}"
     if score.label is not None and score.label not in metric.labels:
         yield f"metric {score.name!r} has the label {score.label!r}; allowed: {', '.join(metric.labels) or 'none'}"
@@ -129,7 +129,7 @@ def _value_problems(score: MetricScore, metric: Metric) -> Iterator[str]:
 def _finite(value: object) -> bool:
     try:
         return isinstance(value, int | float) and math.isfinite(value)
-    except OverflowError:  # an integer beyond what a float can be
+    except OverflowError:  # an integer beyond the range of floats
         return False
 
 
@@ -171,18 +171,17 @@ def _place_problems(score: MetricScore, conversation: Conversation) -> Iterator[
         yield f"metric {score.name!r} refers to call {score.position!r} (0-based) of turn {score.turn_index}, which does not exist"
 
 
-#: Exceptions of third-party evaluators: one that exits the process, or whose own task was cancelled, fails like any
-#: other.
+#: Exceptions of third-party evaluators; exiting the process and cancelling their own task count as failures, too.
 RAISED: Final = (Exception, SystemExit, CancelledError)
-#: An evaluator that has not come to an end by then never will.
+#: Maximum number of rounds of questions; an evaluator that still asks then is assumed never to end.
 _ROUNDS: Final = 50
 Answer: TypeAlias = Verdict | JudgeFailure
-#: Gives (number, answer) for some questions, in order of completion; one that is left out stays open.
+#: Yields (index of the question, answer) in order of completion; an omitted question stays unanswered.
 Ask: TypeAlias = Callable[[Sequence[Question]], Iterable[tuple[int, Answer]]]
 
 
 class Ran(NamedTuple):
-    """The scores of an evaluator for the subject with an index; `faults` are its contract violations, one sentence each."""
+    """The scores of an evaluator for one subject; `faults` are its contract violations, one sentence each."""
 
     subject_index: int
     evaluator: Evaluator | AskingEvaluator
@@ -200,7 +199,7 @@ def evaluate(
     is omitted.
 
     Args:
-        evaluators: those that compute, and those that ask.
+        evaluators: evaluators that compute, and evaluators that ask.
         subjects: the conversations.
         ask: asks a judge; may be None if no evaluator asks.
     """
@@ -221,7 +220,7 @@ def evaluate(
 def abstentions(
     evaluator: Evaluator | AskingEvaluator, reason: NotEvaluatedReason, explanation: str
 ) -> tuple[MetricScore, ...]:
-    """Return that there is no score of any metric of an evaluator, and why."""
+    """Return an abstention for each metric of an evaluator."""
     return tuple(none_of_all(evaluator.metrics, reason, explanation))
 
 
@@ -251,7 +250,7 @@ def _failed(index: int, evaluator: Evaluator | AskingEvaluator, error: BaseExcep
 
 @dataclass(slots=True, kw_only=True)
 class _Open:
-    """An evaluator that asks about a conversation, between two rounds."""
+    """An unfinished evaluation of a conversation that asks a judge, between two rounds of questions."""
 
     subject_index: int
     evaluator: AskingEvaluator
@@ -265,7 +264,7 @@ class _Open:
         """Continue with the answers: return the result, or None if there are more questions."""
         try:
             for _ in range(_ROUNDS):
-                self._go_on()
+                self._resume()
                 if self.missing:
                     return None
             return self.unending()
@@ -281,29 +280,26 @@ class _Open:
             return _failed(self.subject_index, self.evaluator, error)
 
     def unending(self) -> Ran:
-        """Return that it asks on and on."""
+        """Return the failure of an evaluator that does not stop asking."""
         return _failed(self.subject_index, self.evaluator, RuntimeError(f"it asks on after {_ROUNDS} rounds"))
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self.dialogue is None:
             self.dialogue = self.evaluator.ask(self.subject)
-            replies = next(self.dialogue)
+            yielded = next(self.dialogue)
         else:
-            replies = self.dialogue.send([self.answers[question] for question in self.questions])
-        third_party: list[Any] = list(replies)
-        strange = next(
-            (other_third_party for other_third_party in third_party if not isinstance(other_third_party, Question)),
-            None,
-        )
-        if strange is not None:
-            message = f"ask(subject) yields lists of Question, not of {type(strange).__name__}"
+            yielded = self.dialogue.send([self.answers[question] for question in self.questions])
+        questions: list[Any] = list(yielded)  # third-party values
+        invalid = next((question for question in questions if not isinstance(question, Question)), None)
+        if invalid is not None:
+            message = f"ask(subject) yields lists of Question, not of {type(invalid).__name__}"
             raise TypeError(message)
-        self.questions = third_party
+        self.questions = questions
         self.answers = {}
         self.missing = set(self.questions)
 
     def receive(self, question: Question, answer: Answer) -> bool:
-        """Note an answer; return whether it was the last one that was missing."""
+        """Store an answer; return whether all questions are answered now."""
         self.answers[question] = answer
         self.missing.discard(question)
         return not self.missing
@@ -314,10 +310,10 @@ class _Open:
             self.dialogue.close()
 
 
-def _ask_all(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
+def _ask_all(evaluations: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
     waiting: list[_Open] = []
     try:
-        for evaluation in begun:
+        for evaluation in evaluations:
             result = evaluation.step()
             if result is None:
                 waiting.append(evaluation)
@@ -326,16 +322,17 @@ def _ask_all(begun: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
         for _ in range(_ROUNDS):
             if not waiting:
                 return
-            requested, waiting = sorted(waiting, key=lambda item: item.subject_index), []  # as given, not as answered
-            for ran in _round(requested, ask):
-                if isinstance(ran, Ran):
-                    yield ran
+            # In the order of the subjects, not of the answers.
+            active, waiting = sorted(waiting, key=lambda evaluation: evaluation.subject_index), []
+            for outcome in _round(active, ask):
+                if isinstance(outcome, Ran):
+                    yield outcome
                 else:
-                    waiting.append(ran)
+                    waiting.append(outcome)
         for evaluation in waiting:
             yield evaluation.unending()
     finally:
-        for evaluation in begun:
+        for evaluation in evaluations:
             _end(evaluation)
 
 
@@ -362,7 +359,7 @@ def _round(evaluations: Sequence[_Open], ask: Ask) -> Iterator[Ran | _Open]:
 CORE_METRICS: Final = metrics_of("core")
 
 
-#: From the least bad one.
+#: In increasing order.
 SEVERITIES: Final[tuple[Severity, ...]] = ("low", "medium", "high", "critical")
 
 
@@ -372,7 +369,7 @@ _MAX_LISTED_NAMES: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Whose failure: a conversation revision, its agent, and when it ended (ns since the epoch)."""
+    """The conversation of a failure: its revision, its agent, and its end (ns since the epoch)."""
 
     environment: str
     conversation_id: str
@@ -383,7 +380,7 @@ class Location:
 
     @classmethod
     def of(cls, conversation: Conversation) -> Location:
-        """Return the location of what goes wrong in a conversation."""
+        """Return the location of failures in a conversation."""
         return cls(
             environment=conversation.environment,
             conversation_id=conversation.conversation_id,
@@ -416,16 +413,16 @@ class Failure:
 
 
 class FailureRules:
-    """The rules of settings and metrics: which scores are failures, and of what severity.
+    """The rules of settings and metrics that decide which scores are failures, and their severity.
 
-    `metrics` maps names to the core metrics and all that were passed.
+    `metrics` contains, by name, the core metrics and those passed to the constructor.
     """
 
     def __init__(self, metrics: Iterable[Metric], settings: EvaluatorSettings) -> None:
         """Resolve the settings for the available metrics.
 
         Args:
-            metrics: of all evaluators whose scores may occur; the core metrics are added.
+            metrics: the metrics of all evaluators whose scores may occur; the core metrics are added.
             settings: `thresholds` and `severities`; a metric may be named by its last parts, as in `agentest.helpfulness`.
 
         Raises:
@@ -433,17 +430,17 @@ class FailureRules:
             not have; the message lists the allowed ones.
         """
         self.metrics: Mapping[str, Metric] = {metric.name: metric for metric in (*CORE_METRICS, *metrics)}
-        #: By name, the values that are good; metrics of which no value is a failure by itself are absent.
+        #: The good values by metric name; metrics without a threshold are absent.
         self.thresholds: Mapping[str, Threshold] = dict(self._thresholds(settings.thresholds))
         self._severities = self._severities_of(settings.severities)
 
     def severity(self, metric: str, label: str | None = None) -> Severity:
         """Return the severity of a failure: the settings' for the label, else for the metric, else the metric's own."""
-        overrides = self._severities.get((metric, label)) or self._severities.get((metric, None))
-        if overrides is not None:
-            return overrides
-        result = self.metrics[metric]
-        return result.severities.get(label, result.severity) if label is not None else result.severity
+        override = self._severities.get((metric, label)) or self._severities.get((metric, None))
+        if override is not None:
+            return override
+        definition = self.metrics[metric]
+        return definition.severities.get(label, definition.severity) if label is not None else definition.severity
 
     def failure(self, location: Location, score: MetricScore) -> Failure | None:
         """Return the failure of a score, or None; a score is at most one failure."""
@@ -452,8 +449,8 @@ class FailureRules:
             return None
         failing = score.label is not None and score.label in metric.failing
         threshold = self.thresholds.get(score.name)
-        short = threshold is not None and score.value is not None and not threshold.met_by(score.value)
-        if not failing and not short:
+        misses_threshold = threshold is not None and score.value is not None and not threshold.met_by(score.value)
+        if not failing and not misses_threshold:
             return None
         label = score.label if failing else None
         return Failure(
@@ -472,15 +469,15 @@ class FailureRules:
 
     def failures(self, location: Location, scores: Iterable[MetricScore]) -> list[Failure]:
         """Return the failures among the scores of one conversation, in their order."""
-        failures_found = (self.failure(location, score) for score in scores)
-        return [failure for failure in failures_found if failure is not None]
+        results = (self.failure(location, score) for score in scores)
+        return [failure for failure in results if failure is not None]
 
     def _thresholds(self, overrides: Mapping[str, Threshold]) -> Iterator[tuple[str, Threshold]]:
         for metric in self.metrics.values():
             default = threshold_of(metric)
             if default is not None:
                 yield metric.name, default
-        for name in sorted(overrides, key=len):  # the more exact name comes later, and wins
+        for name in sorted(overrides, key=len):  # the longer, more specific name comes later and takes precedence
             yield self._named(name, "thresholds").name, overrides[name]
 
     def _severities_of(self, overrides: Mapping[str, Severity]) -> dict[tuple[str, str | None], Severity]:
@@ -495,22 +492,22 @@ class FailureRules:
         return results
 
     def _named(self, name: str, setting: str) -> Metric:
-        fitting = [metric for metric in self.metrics if metric == name or metric.endswith(f".{name}")]
-        if name in fitting:
-            fitting = [name]
-        if len(fitting) != 1:
-            message = ", ".join([*self.metrics][:_MAX_LISTED_NAMES]) + (
+        matches = [metric for metric in self.metrics if metric == name or metric.endswith(f".{name}")]
+        if name in matches:
+            matches = [name]
+        if len(matches) != 1:
+            allowed = ", ".join([*self.metrics][:_MAX_LISTED_NAMES]) + (
                 " …" if len(self.metrics) > _MAX_LISTED_NAMES else ""
             )
-            problem = f"is not a metric (a custom one needs its file in evaluators.files); allowed: {message}"
-            if fitting:
-                problem = f"may mean {' or '.join(fitting)}; give more of the name"
+            problem = f"is not a metric (a custom one needs its file in evaluators.files); allowed: {allowed}"
+            if matches:
+                problem = f"may mean {' or '.join(matches)}; give more of the name"
             raise ConfigError(f"evaluators.{setting}: {name!r} {problem}")
-        return self.metrics[fitting[0]]
+        return self.metrics[matches[0]]
 
 
 def threshold_of(metric: Metric) -> Threshold | None:
-    """Return the default threshold of a metric, None if no value is bad by itself."""
+    """Return the default threshold of a metric, or None if no value is a failure by itself."""
     if metric.threshold is None or metric.higher_is_better is None:
         return None
     if metric.higher_is_better:
@@ -519,7 +516,7 @@ def threshold_of(metric: Metric) -> Threshold | None:
 
 
 def at_least(severity: Severity, least: Severity) -> bool:
-    """Return whether a severity is as bad as another one, or worse.
+    """Return whether a severity is at least as high as another one.
 
     >>> at_least("high", "medium"), at_least("low", "medium")
     (True, False)

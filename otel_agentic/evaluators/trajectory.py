@@ -1,4 +1,4 @@
-"""Trajectory metrics: the agent's actual calls compared with the expected ones, in exact, ordered and unordered matching."""
+"""Trajectory metrics: actual calls compared with the expected ones, by exact, in-order and any-order matching."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.scope import ActualCall
     from otel_agentic.truth.model import Case, ToolExpectation
 
-#: Most ways to divide responses among groups that are tried; equal calls would multiply them.
+#: Maximum number of ways to divide responses among groups for which all are tried; equal calls multiply the ways.
 _MOST_DIVISIONS: Final = 500
-#: Paths of which the pairs are kept: the metrics of one conversation are computed one after the other.
+#: Number of paths whose pairs are cached: the metrics of one conversation are computed one after the other.
 _CACHED: Final = 16
 
 
@@ -36,7 +36,7 @@ _CACHED: Final = 16
 class ExpectedCall:
     """An expected call: `group` is its position in the order, shared by calls without order.
 
-    `fits` are the actual calls that it fits.
+    `fits` are the indices of the actual calls that match it.
     """
 
     group: int
@@ -49,7 +49,7 @@ class Path:
     """Expected and actual calls.
 
     `steps` holds, for each actual call in order, the response of the model that requested it; calls of one response
-    have no order. `free` are the actual calls that are allowed without being expected.
+    have no order. `free` are the indices of actual calls that are allowed without being expected.
     """
 
     expected_calls: tuple[ExpectedCall, ...]
@@ -59,12 +59,12 @@ class Path:
     @property
     def required(self) -> int:
         """How many calls are required."""
-        return sum(item.required for item in self.expected_calls)
+        return sum(call.required for call in self.expected_calls)
 
 
 @lru_cache(maxsize=_CACHED)
 def most_pairs(path: Path) -> Mapping[int, int]:
-    """Return expected -> actual index, one to one, as many as there can be: required calls first, then optional ones.
+    """Return a maximum one-to-one pairing, expected -> actual index; required calls are paired before optional ones.
 
     Ref: H. W. Kuhn, The Hungarian method for the assignment problem, 1955 (augmenting paths).
 
@@ -72,7 +72,9 @@ def most_pairs(path: Path) -> Mapping[int, int]:
     >>> most_pairs(Path(expected_calls=(either, first), steps=((0, 1), (0, 2))))
     {0: 1, 1: 0}
     """
-    pairs = _Pairs(path=path, allowed={index: item.fits for index, item in enumerate(path.expected_calls)})
+    pairs = _Pairs(
+        path=path, allowed={index: expected_call.fits for index, expected_call in enumerate(path.expected_calls)}
+    )
     for index in sorted(pairs.allowed, key=lambda index: not path.expected_calls[index].required):
         pairs.add(index)
     return pairs.actual_by_expected
@@ -88,20 +90,20 @@ def is_in_order(path: Path) -> bool:
 
 
 def is_exact(path: Path) -> bool:
-    """Return whether the required calls occurred in order, with only free and optional calls besides.
+    """Return whether the required calls occurred in order, and all other calls are free or optional.
 
-    If an actual call fits both a required call and an optional or free one, the earliest required calls in order are
-    tried, then the latest, and, for few calls, every way to divide the responses among the groups.
+    If an actual call fits both a required call and an optional or free one, the earliest pairing in order is tried,
+    then the latest, and, for few calls, every way to divide the responses among the groups.
     """
     needed = frozenset(range(len(path.steps))) - path.free
     if len(needed) > len(path.expected_calls) or not needed <= frozenset().union(
-        *(item.fits for item in path.expected_calls)
+        *(expected_call.fits for expected_call in path.expected_calls)
     ):
         return False
-    first = _ordered(path)
-    if first is None:
+    earliest = _ordered(path)
+    if earliest is None:
         return False
-    if _is_covered(first) or any(map(_is_covered, filter(None, (_ordered(_mirrored(path)),)))):
+    if _is_covered(earliest) or any(map(_is_covered, filter(None, (_ordered(_mirrored(path)),)))):
         return True
     return any(map(_is_covered, _divided(path)))
 
@@ -109,14 +111,18 @@ def is_exact(path: Path) -> bool:
 def _is_covered(pairs: _Pairs) -> bool:
     """Return whether the actual calls that are not free can all be paired in addition to the required calls of `pairs`.
 
-    A pairing of all required calls and one of all these actual calls exist together if each of them exists.
+    If one pairing covers all required calls, and another one all these actual calls, a single pairing covers both.
 
     Ref: N. S. Mendelsohn, A. L. Dulmage, Some generalizations of the problem of distinct representatives, 1958.
     """
     path = pairs.path
     allowed = {
         **pairs.allowed,
-        **{index: item.fits for index, item in enumerate(path.expected_calls) if not item.required},
+        **{
+            index: expected_call.fits
+            for index, expected_call in enumerate(path.expected_calls)
+            if not expected_call.required
+        },
     }
     needed = [actual for actual in range(len(path.steps)) if actual not in path.free]
     partners = {actual: frozenset(index for index, fits in allowed.items() if actual in fits) for actual in needed}
@@ -125,11 +131,13 @@ def _is_covered(pairs: _Pairs) -> bool:
 
 
 def _mirrored(path: Path) -> Path:
-    """Return the same calls from the last to the first."""
+    """Return the path with its calls in reverse order."""
     last = len(path.steps) - 1
     expected = (
-        replace(item, group=-item.group, fits=frozenset(last - actual for actual in item.fits))
-        for item in path.expected_calls
+        replace(
+            expected_call, group=-expected_call.group, fits=frozenset(last - actual for actual in expected_call.fits)
+        )
+        for expected_call in path.expected_calls
     )
     return Path(
         expected_calls=tuple(expected), steps=path.steps[::-1], free=frozenset(last - actual for actual in path.free)
@@ -137,19 +145,19 @@ def _mirrored(path: Path) -> Path:
 
 
 def _divided(path: Path) -> Iterator[_Pairs]:
-    """Yield pairs of all required calls, each time with another last response for each group but the last."""
+    """Yield pairings of all required calls, one for each choice of the last response of every group except the last."""
     responses = _responses(path)
-    groups = sorted({item.group for item in path.expected_calls if item.required})
-    between = max(len(groups) - 1, 0)
-    if comb(max(len(responses) + between - 1, 0), between) > _MOST_DIVISIONS:
+    groups = sorted({expected_call.group for expected_call in path.expected_calls if expected_call.required})
+    boundaries = max(len(groups) - 1, 0)
+    if comb(max(len(responses) + boundaries - 1, 0), boundaries) > _MOST_DIVISIONS:
         return
-    for lasts in combinations_with_replacement(range(len(responses)), between):
-        bounds = dict(zip(groups, pairwise((0, *lasts, len(responses) - 1)), strict=False))
+    for last_responses in combinations_with_replacement(range(len(responses)), boundaries):
+        bounds = dict(zip(groups, pairwise((0, *last_responses, len(responses) - 1)), strict=False))
         pairs = _Pairs(path=path)
-        for index, entry in enumerate(path.expected_calls):
-            if entry.required:
-                first, last = bounds[entry.group]
-                pairs.allowed[index] = entry.fits & frozenset().union(*responses[first : last + 1])
+        for index, expected_call in enumerate(path.expected_calls):
+            if expected_call.required:
+                first, last = bounds[expected_call.group]
+                pairs.allowed[index] = expected_call.fits & frozenset().union(*responses[first : last + 1])
         if all(map(pairs.add, list(pairs.allowed))):
             yield pairs
 
@@ -160,16 +168,20 @@ def _responses(path: Path) -> list[frozenset[int]]:
 
 
 def _ordered(path: Path) -> _Pairs | None:
-    """Return pairs of all required calls in order, or None.
+    """Return a pairing of all required calls in order, or None without one.
 
-    Each group in turn gets the responses from the last one of the previous group on, as few as suffice: more would
-    leave fewer for the groups after it.
+    Each group gets as few responses as suffice, starting with the last response of the previous group: more would leave
+    fewer for the groups after it.
     """
     responses = _responses(path)
     pairs, first = _Pairs(path=path), 0
-    groups = sorted({item.group for item in path.expected_calls if item.required})
+    groups = sorted({expected_call.group for expected_call in path.expected_calls if expected_call.required})
     for group in groups:
-        members = [index for index, item in enumerate(path.expected_calls) if item.required and item.group == group]
+        members = [
+            index
+            for index, expected_call in enumerate(path.expected_calls)
+            if expected_call.required and expected_call.group == group
+        ]
         within: frozenset[int] = frozenset()
         for last in range(first, len(responses)):
             within |= responses[last]
@@ -187,7 +199,7 @@ def _ordered(path: Path) -> _Pairs | None:
 
 @dataclass(slots=True, kw_only=True)
 class _Pairs:
-    """A growing pairing; `allowed` are the actual calls that an expected one may be paired with."""
+    """A pairing under construction; `allowed` maps each expected call to its possible actual calls."""
 
     path: Path
     allowed: dict[int, frozenset[int]] = field(default_factory=dict)
@@ -195,20 +207,20 @@ class _Pairs:
     actual_by_expected: dict[int, int] = field(default_factory=dict)
 
     def add(self, index: int) -> bool:
-        """Pair an expected call, moving others to other partners if necessary; return whether that is possible."""
+        """Pair an expected call, assigning other partners to others if necessary; return whether that is possible."""
         return index in self.actual_by_expected or self._add(index, set())
 
-    def _add(self, index: int, known: set[int]) -> bool:
-        options = sorted(self.allowed[index] - known, key=lambda actual: (actual in self.path.free, actual))
-        untaken = next((actual for actual in options if actual not in self.expected_by_actual), None)
-        if untaken is not None:
-            self._pair(index, untaken)
+    def _add(self, index: int, visited: set[int]) -> bool:
+        candidates = sorted(self.allowed[index] - visited, key=lambda actual: (actual in self.path.free, actual))
+        unpaired = next((actual for actual in candidates if actual not in self.expected_by_actual), None)
+        if unpaired is not None:
+            self._pair(index, unpaired)
             return True
-        for option in options:
-            if option not in known:
-                known.add(option)
-                if self._add(self.expected_by_actual[option], known):
-                    self._pair(index, option)
+        for candidate in candidates:
+            if candidate not in visited:
+                visited.add(candidate)
+                if self._add(self.expected_by_actual[candidate], visited):
+                    self._pair(index, candidate)
                     return True
         return False
 
@@ -219,10 +231,11 @@ class _Pairs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walk:
-    """One turn (`turn_index`), a turn that never came, or the whole conversation: the calls, and how they fit.
+    """The calls of one turn, of a turn that never came, or of the whole conversation, and how they fit.
 
-    `expected` are the names of the expected calls as listed, `names` the same in order, `actual` those of the actual
-    calls, `forbidden` those of forbidden calls; `identities` identify actual calls across walks.
+    `where` is a prefix for explanations. `expected` are the names of the expected calls as listed, `names` the same
+    names in the expected order, `actual` the names of the actual calls, and `forbidden` those of actual calls that are
+    forbidden. `identities` identify actual calls across walks.
     """
 
     where: str
@@ -235,32 +248,33 @@ class Walk:
 
 
 def walks_of(subject: Subject) -> list[tuple[Walk, ...]] | Missing:
-    """Return the walks of a conversation, those of its turns first; or the reason and explanation of their absence.
+    """Return the walks of a conversation, those of its turns first, or the reason why they are unknown.
 
-    Each walk is under the expectation that fits best, followed by those under its alternatives.
+    Each tuple starts with the walk under the alternative that fits best, followed by the walks under every alternative.
     """
     expected = expected_calls(subject)
     if not isinstance(expected, ExpectedCalls):
         return expected
-    lacks = next((missing for scope in expected.scopes for missing in _unknown(scope)), None)
-    if lacks is not None:
-        return lacks
+    missing = next((missing for scope in expected.scopes for missing in _unknown_fits(scope)), None)
+    if missing is not None:
+        return missing
     return [
-        (_walk(expected, scope), *_otherwise(subject, number, scope)) for number, scope in enumerate(expected.scopes)
+        (_walk(expected, scope), *_alternative_walks(subject, number, scope))
+        for number, scope in enumerate(expected.scopes)
     ]
 
 
-def _otherwise(subject: Subject, number: int, scope: SortedScope) -> Iterator[Walk]:
-    """Yield the numbered walk under each alternative, if there are any: the best fit ignores the order."""
+def _alternative_walks(subject: Subject, number: int, scope: SortedScope) -> Iterator[Walk]:
+    """Yield the walk of a scope under each alternative, if there are any: the best fit ignores the order."""
     case = subject.case
-    assert case is not None  # noqa: S101 — for the types: without a case there are no scopes
+    assert case is not None  # noqa: S101 — for the type checker: without a case there are no scopes
     indices = [index for index, turn in enumerate(case.turns) if turn.tools is not None]
     position = None if scope.is_whole else indices[number]
     tools = case.tools if position is None else case.turns[position].tools
     for alternative in (tools, *tools.alternatives) if tools is not None and tools.alternatives else ():
-        alone = alternative.model_copy(update={"alternatives": ()})
-        expected = expected_calls(replace(subject, case=_with_tools(case, position, alone)))
-        if isinstance(expected, ExpectedCalls) and not any(_unknown(expected.scopes[number])):
+        single_alternative = alternative.model_copy(update={"alternatives": ()})
+        expected = expected_calls(replace(subject, case=_with_tools(case, position, single_alternative)))
+        if isinstance(expected, ExpectedCalls) and not any(_unknown_fits(expected.scopes[number])):
             yield _walk(expected, expected.scopes[number])
 
 
@@ -271,7 +285,7 @@ def _with_tools(case: Case, index: int | None, tools: ToolExpectation) -> Case:
     return case.model_copy(update={"turns": (*case.turns[:index], turn, *case.turns[index + 1 :])})
 
 
-def _unknown(scope: SortedScope) -> Iterator[Missing]:
+def _unknown_fits(scope: SortedScope) -> Iterator[Missing]:
     """Yield the reasons why it is unknown whether a call fits: unrecorded arguments, or a parameter left to a judge."""
     for actual in scope.calls.actual:
         expected = scope.calls.expectation.named.get(actual.call.name)
@@ -304,7 +318,7 @@ def _walk(expected_scopes: ExpectedCalls, scope: SortedScope) -> Walk:
     return Walk(
         where=_where(scope, several=len(expected_scopes.scopes) > 1),
         path=Path(
-            expected_calls=tuple(_expected_calls(call, calls.actual) for call in expected),
+            expected_calls=tuple(_expected_call(call, calls.actual) for call in expected),
             steps=tuple(actual.step for actual in calls.actual),
             free=free,
         ),
@@ -318,13 +332,13 @@ def _walk(expected_scopes: ExpectedCalls, scope: SortedScope) -> Walk:
     )
 
 
-def _expected_calls(call: CompiledCall, actual: Sequence[ActualCall]) -> ExpectedCall:
-    """Return an expected call with the made ones that fit it: the same name, and every parameter as its mode wants it."""
-    fits = (index for index, item in enumerate(actual) if item.call.name == call.name)
+def _expected_call(call: CompiledCall, actual: Sequence[ActualCall]) -> ExpectedCall:
+    """Return an expected call with the actual calls that match its name and, by their match modes, its parameters."""
+    same_name = (index for index, actual_call in enumerate(actual) if actual_call.call.name == call.name)
     return ExpectedCall(
         group=step_of(call.call, call.index),
         required=call.required,
-        fits=frozenset(fit for fit in fits if call.parameters.compare(actual[fit])[0] == 1.0),
+        fits=frozenset(index for index in same_name if call.parameters.compare(actual[index])[0] == 1.0),
     )
 
 
@@ -355,21 +369,21 @@ class Calls(BuiltInEvaluator):
     needs = frozenset({"turns", "case", "expected_tools"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
-        """Return the eight scores of a conversation: a match of the whole takes a match of each turn that expects calls."""
+        """Return the eight scores of a conversation; it matches only if each turn with expected calls matches."""
         walks = walks_of(subject)
         if not isinstance(walks, list):
             return none_of_all(self.metrics, *walks)
-        best = [ways[0] for ways in walks]
+        best = [alternatives[0] for alternatives in walks]
         return [*(_match(name, fits, walks) for name, fits in _FITS.items()), *_shares(best)]
 
 
 def _match(name: str, fits: Callable[[Walk], bool], walks: Sequence[Sequence[Walk]]) -> MetricScore:
     """Return a score of 0 or 1: whether each walk fits, under any alternative."""
-    picked = [next(filter(fits, ways), ways[0]) for ways in walks]
-    texts = _walks_text(picked)
-    order = _order_text(picked) if name in {EXACT, IN_ORDER} else ""
-    explanation = "; ".join(item for item in (order, texts) if item and (item != _ALL_FIT or not order))
-    return MetricScore(name=name, value=float(all(map(fits, picked))), explanation=explanation)
+    best_walks = [next(filter(fits, alternatives), alternatives[0]) for alternatives in walks]
+    texts = _walks_text(best_walks)
+    order = _order_text(best_walks) if name in {EXACT, IN_ORDER} else ""
+    explanation = "; ".join(text for text in (order, texts) if text and (text != _ALL_FIT or not order))
+    return MetricScore(name=name, value=float(all(map(fits, best_walks))), explanation=explanation)
 
 
 def _in_order(walk: Walk) -> bool:
@@ -381,7 +395,9 @@ def _any_order(walk: Walk) -> bool:
 
 
 def _contains(walk: Walk) -> bool:
-    return not walk.forbidden and all(item.fits for item in walk.path.expected_calls if item.required)
+    return not walk.forbidden and all(
+        expected_call.fits for expected_call in walk.path.expected_calls if expected_call.required
+    )
 
 
 def _paired(walk: Walk, pairs: Mapping[int, int]) -> int:
@@ -389,7 +405,7 @@ def _paired(walk: Walk, pairs: Mapping[int, int]) -> int:
 
 
 def _within(walk: Walk) -> bool:
-    fitting = walk.path.free.union(*(item.fits for item in walk.path.expected_calls))
+    fitting = walk.path.free.union(*(expected_call.fits for expected_call in walk.path.expected_calls))
     return not walk.forbidden and len(fitting) == len(walk.actual)
 
 
@@ -426,19 +442,16 @@ def _shares(walks: Sequence[Walk]) -> list[MetricScore]:
 
 
 def _unmatched(walks: Sequence[Walk], pairs: Sequence[Mapping[int, int]]) -> set[tuple[int, int, int]]:
-    """Return the identities of actual calls that count and do not match; a call of a turn and of the whole counts once."""
-    used = {walk.identities[actual] for walk, item in zip(walks, pairs, strict=True) for actual in item.values()}
+    """Return the identities of counted actual calls without a match, each once even if several walks contain it."""
+    used = {walk.identities[actual] for walk, pairing in zip(walks, pairs, strict=True) for actual in pairing.values()}
     counted = {
-        other_place
-        for walk in walks
-        for actual, other_place in enumerate(walk.identities)
-        if actual not in walk.path.free
+        identity for walk in walks for actual, identity in enumerate(walk.identities) if actual not in walk.path.free
     }
     return counted - used
 
 
 def _order_text(walks: Sequence[Walk]) -> str:
-    """Return a sentence if all calls occurred in another order, else an empty text."""
+    """Return a sentence if all calls occurred, but in another order, else an empty text."""
     return "; ".join(
         f"{walk.where}made in another order: {', '.join(walk.actual)}; expected: {', '.join(walk.names)}"
         for walk in walks
@@ -454,15 +467,17 @@ def _walk_text(walk: Walk, pairs: Mapping[int, int]) -> str:
     """Return a sentence on missing and additional calls of a walk, or an empty text."""
     expected, path = walk.path.expected_calls, walk.path
     used = set(pairs.values())
-    absent = _names_of(walk, [index for index, item in enumerate(expected) if item.required and index not in pairs])
+    absent = _names_of(
+        walk, [index for index, expected_call in enumerate(expected) if expected_call.required and index not in pairs]
+    )
     others = Counter(name for index, name in enumerate(walk.actual) if index not in used and index not in path.free)
     parts = [
         f"not made as expected: {_listed(absent)}" if absent else "",
         f"not expected so: {_listed(others)}" if others else "",
         f"forbidden: {_listed(Counter(walk.forbidden))}" if walk.forbidden else "",
     ]
-    result = ", ".join(filter(None, parts))
-    return f"{walk.where}{result}" if result else ""
+    text = ", ".join(filter(None, parts))
+    return f"{walk.where}{text}" if text else ""
 
 
 def _names_of(walk: Walk, indices: Sequence[int]) -> Counter[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Default characters of a transcript; below the limit of judges for one text (`judge.max_answer_characters`).
 MAX_CHARACTERS: Final = 16_000
-#: What each text, arguments or result is cut to, one after the other, until the whole fits.
+#: Limits in characters of each text, arguments or result; the next one is tried until the transcript fits.
 _CUTS: Final = (4_000, 2_000, 1_000, 500, 200)
 #: Reserved for the line that counts the omitted lines.
 _GAP: Final = 200
@@ -22,12 +22,12 @@ _GAP: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    r"""The text, one JSON object per line: no untrusted text can look like a line of another speaker.
+    r"""A conversation as text, one JSON object per line, so that untrusted text cannot imitate another speaker's line.
 
     `{"turn": 1, "user": TEXT}`, `{"turn": 1, "call": NAME, "arguments": …, "result": … | "error": TEXT}`,
     `{"turn": 1, "agent": TEXT | null}`; turns are numbered from 1. A text that was cut keeps both of its ends, with
     `…_characters_left_out` next to it; unrecorded fields are listed in `"not recorded": [names]`. Lines omitted from
-    the middle are replaced by `{"left_out": …}`. `cut` counts the texts that were cut, `left_out` the lines.
+    the middle are replaced by `{"left_out": …}`. `cut` counts the texts that were cut, `left_out` the omitted lines.
     """
 
     text: str
@@ -36,7 +36,7 @@ class Transcript:
 
     @property
     def note(self) -> str:
-        """What to add to an explanation, in brackets and after a blank; "" where the judge was shown everything."""
+        """A remark for explanations, in parentheses after a space; "" if the transcript is complete."""
         if not self.cut and not self.left_out:
             return ""
         return f" (the judge saw a shortened conversation: {self.cut} texts cut, {self.left_out} lines left out)"
@@ -44,7 +44,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """One line: its speaker, and by name its texts, or the JSON of other values."""
+    """One line: its kind, by name its texts and the JSON of other values, and the names of unrecorded fields."""
 
     turn: int
     kind: str
@@ -54,7 +54,7 @@ class _Line:
 
 
 def transcript(turns: Sequence[Turn], *, max_characters: int = MAX_CHARACTERS) -> Transcript:
-    r"""Return turns as a text of at most so many characters; there must be room for 200.
+    r"""Return turns as a text of at most `max_characters` characters, at least 200.
 
     >>> from otel_agentic.testing import tool_call, turn
     >>> print(transcript([turn("A hotel?", "The Ritz.", tool_call("search", {"q": "hotel"}, result=["Ritz"]))]).text)
@@ -63,39 +63,41 @@ def transcript(turns: Sequence[Turn], *, max_characters: int = MAX_CHARACTERS) -
     {"turn": 1, "agent": "The Ritz."}
     """
     lines = [line for turn in turns for line in _lines(turn)]
-    for most in _CUTS:
-        written = [_written(line, most) for line in lines]
-        if sum(len(text) + 1 for text, _ in written) <= max_characters:
+    for max_text in _CUTS:
+        rendered_lines = [_rendered(line, max_text) for line in lines]
+        if sum(len(text) + 1 for text, _ in rendered_lines) <= max_characters:
             break
     else:
-        return _without_middle(lines, written, max_characters)
-    return Transcript(text="\n".join(text for text, _ in written), cut=sum(cut for _, cut in written))
+        return _without_middle(lines, rendered_lines, max_characters)
+    return Transcript(text="\n".join(text for text, _ in rendered_lines), cut=sum(cut for _, cut in rendered_lines))
 
 
 def call_line(turn: Turn, call: ToolCall) -> str:
-    r"""Return one call as the line that it is in a transcript, its arguments and its result cut where they are long.
+    r"""Return one call as a line of a transcript, with long arguments and results cut.
 
     >>> from otel_agentic.testing import tool_call, turn
     >>> call = tool_call("search", {"q": "hotel"}, result=["Ritz"])
     >>> print(call_line(turn("A hotel?", "The Ritz.", call), call))
     {"turn": 1, "call": "search", "arguments": {"q": "hotel"}, "result": ["Ritz"]}
     """
-    return _written(_called(turn.index + 1, call), _CUTS[1])[0]
+    return _rendered(_tool_call_line(turn.index + 1, call), _CUTS[1])[0]
 
 
-def _without_middle(lines: Sequence[_Line], written: Sequence[tuple[str, int]], most: int) -> Transcript:
-    """Return the lines of both ends that there is room for, half of it each."""
-    sizes = [len(text) + 1 for text, _ in written]
-    head = _fitting(sizes, (most - _GAP) // 2)
-    tail = _fitting(sizes[:head:-1] if head else sizes[::-1], most - _GAP - sum(sizes[:head]))
+def _without_middle(
+    lines: Sequence[_Line], rendered_lines: Sequence[tuple[str, int]], max_characters: int
+) -> Transcript:
+    """Return as many lines from the beginning and the end as fit; the beginning takes at most half of the space."""
+    sizes = [len(text) + 1 for text, _ in rendered_lines]
+    head = _count_fitting(sizes, (max_characters - _GAP) // 2)
+    tail = _count_fitting(sizes[:head:-1] if head else sizes[::-1], max_characters - _GAP - sum(sizes[:head]))
     end = len(lines) - tail
-    retained = [*written[:head], *written[end:]]
+    retained = [*rendered_lines[:head], *rendered_lines[end:]]
     texts = [text for text, _ in retained]
     texts.insert(head, _gap(lines[head:end]))
     return Transcript(text="\n".join(texts), cut=sum(cut for _, cut in retained), left_out=end - head)
 
 
-def _fitting(sizes: Sequence[int], room: int) -> int:
+def _count_fitting(sizes: Sequence[int], room: int) -> int:
     count = 0
     for size in sizes:
         room -= size
@@ -113,23 +115,23 @@ def _gap(lines: Sequence[_Line]) -> str:
 def _lines(turn: Turn) -> Iterator[_Line]:
     number = turn.index + 1
     if turn.query is not None or not turn.query_captured:
-        yield _spoken(number, "user", turn.query)
+        yield _message_line(number, "user", turn.query)
     for call in calls_in_order(turn):
-        yield _called(number, call)
+        yield _tool_call_line(number, call)
     if turn.answer is not None or not turn.answer_captured:
-        yield _spoken(number, "agent", turn.answer)
+        yield _message_line(number, "agent", turn.answer)
     else:
         error = () if turn.error is None else (("error", turn.error),)
         yield _Line(turn=number, kind="agent", texts=error, values=(("agent", "null"),))
 
 
-def _spoken(number: int, kind: str, text: str | None) -> _Line:
+def _message_line(number: int, kind: str, text: str | None) -> _Line:
     if text is None:
         return _Line(turn=number, kind=kind, missing=(kind,))
     return _Line(turn=number, kind=kind, texts=((kind, text),))
 
 
-def _called(number: int, call: ToolCall) -> _Line:
+def _tool_call_line(number: int, call: ToolCall) -> _Line:
     texts, values, missing = [("call", call.name)], [], []
     if call.kind != "tool":
         texts.append(("kind", call.kind))
@@ -148,36 +150,40 @@ def _called(number: int, call: ToolCall) -> _Line:
     return _Line(turn=number, kind="call", texts=tuple(texts), values=tuple(values), missing=tuple(missing))
 
 
-def _written(line: _Line, most: int) -> tuple[str, int]:
+def _rendered(line: _Line, max_text: int) -> tuple[str, int]:
     """Return a line, and how many of its texts were cut."""
     fields = [f'"turn": {line.turn}']
     cut = 0
     for name, text in line.texts:
-        fields += _field(name, text, most)
-        cut += len(text) > most
-    for name, message in line.values:
-        if len(message) > most:
-            fields += _field(name, message, most)
+        fields += _field(name, text, max_text)
+        cut += len(text) > max_text
+    for name, value in line.values:
+        if len(value) > max_text:
+            fields += _field(name, value, max_text)
             cut += 1
         else:
-            fields.append(f'"{name}": {message}')
+            fields.append(f'"{name}": {value}')
     if line.missing:
         fields.append(f'"not recorded": {json_line(list(line.missing))}')
     return "{" + ", ".join(fields) + "}", cut
 
 
-def _field(name: str, text: str, most: int) -> list[str]:
+def _field(name: str, text: str, max_text: int) -> list[str]:
     """Return a text as a field, with the number of characters cut from its middle."""
-    if len(text) <= most:
+    if len(text) <= max_text:
         return [f'"{name}": {json_line(text)}']
-    half = most // 2
-    visible = f"{text[:half]} … {text[-half:]}"
-    return [f'"{name}": {json_line(visible)}', f'"{name}_characters_left_out": {len(text) - 2 * half}']
+    half = max_text // 2
+    shortened = f"{text[:half]} … {text[-half:]}"
+    return [f'"{name}": {json_line(shortened)}', f'"{name}_characters_left_out": {len(text) - 2 * half}']
 
 
 def json_line(value: Any) -> str:
     """Return a value as JSON on one line, or a note if it has no JSON form."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):  # keys that are no texts, a number of thousands of digits, too deep
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+    ):  # keys that are not strings, integers with thousands of digits, deep nesting
         return json.dumps("a value without a JSON form")

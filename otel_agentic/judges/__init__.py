@@ -1,6 +1,6 @@
-"""Is this answer right? The plug-in point, the judge that needs no model, and the one that asks any model of LangChain.
+"""Judges of answers: the plug-in protocol, the embedded judge, and the judge that calls a LangChain chat model.
 
-What only a judge with a model needs is loaded when it is first used.
+The dependencies of the LLM judge are imported at its first use.
 """
 
 from __future__ import annotations

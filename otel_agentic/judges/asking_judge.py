@@ -1,7 +1,7 @@
 """Calls of a judge with a cache, a budget and circuit breakers.
 
-No question is paid for twice, spending stays within the budget, and verdicts survive a killed run. Judges are plug-ins: any
-result or exception of one becomes a checked verdict or failure per question.
+No question is paid for twice, spending stays within the budget, and verdicts survive a killed run. Judges are plug-ins:
+their results are checked, and an exception becomes a failure for each of its questions.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Cost:
 
 
 class Limits:
-    """The limits of the settings: `values` by the name of the setting, None if it is not set."""
+    """The limits of the settings; `values` maps the name of a setting to its limit, None if not set."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self.values: Final[Mapping[str, float | None]] = {
@@ -91,12 +91,12 @@ class Limits:
         """
         total = spent + Cost(calls=calls, tokens=tokens, cost_usd=tokens * self._price_usd / _TOKENS_A_PRICE)
         totals = {"max_calls": total.calls, "max_tokens": total.tokens, "max_cost_usd": total.cost_usd}
-        over = (
+        exceeded = (
             f"judge.{name} {limit:,}"
             for name, limit in self.values.items()
             if limit is not None and totals[name] > limit
         )
-        return next(over, None)
+        return next(exceeded, None)
 
 
 def estimate(question: Question) -> int:
@@ -209,7 +209,7 @@ def checked(judge: Judge, answer: object, question: Question) -> Verdict | Judge
 
 
 def flaw_of(verdict: Verdict, form: ReplyForm | None) -> str | None:
-    """Return the part of a verdict that does not have the requested form, with the allowed values, or None.
+    """Return how a verdict violates the requested form, with the allowed values, or None if it does not.
 
     >>> from otel_agentic.judges.base import ReplyForm
     >>> flaw_of(Verdict(score=1.0, reasoning=""), ReplyForm(kind="label", labels=("good", "bad")))
@@ -219,16 +219,16 @@ def flaw_of(verdict: Verdict, form: ReplyForm | None) -> str | None:
         return None if verdict.label in form.labels else f"label {verdict.label!r}; allowed: {', '.join(form.labels)}"
     if form is not None and form.kind == "texts":
         texts: object = verdict.texts
-        right = isinstance(texts, tuple) and len(texts) <= form.most and all(isinstance(text, str) for text in texts)
-        return None if right else f"invalid texts; allowed: a tuple of at most {form.most} texts"
+        is_valid = isinstance(texts, tuple) and len(texts) <= form.most and all(isinstance(text, str) for text in texts)
+        return None if is_valid else f"invalid texts; allowed: a tuple of at most {form.most} texts"
     score: object = verdict.score
     low, high = (0.0, 1.0) if form is None else (form.low, form.high)
-    right = isinstance(score, int | float) and not isinstance(score, bool) and low <= score <= high
-    return None if right else f"score {score!r}; allowed: {low:g} to {high:g}"
+    is_valid = isinstance(score, int | float) and not isinstance(score, bool) and low <= score <= high
+    return None if is_valid else f"score {score!r}; allowed: {low:g} to {high:g}"
 
 
 def raised(judge: Judge, error: Exception) -> JudgeFailure:
-    """Return the failure for an exception of a judge."""
+    """Return the failure for an exception that a judge raised."""
     message = f"judge {judge.name} raised {type(error).__name__}: {error}"
     return JudgeFailure(reason="judge_error", message=message, kind=problem_of(error).failure, tries=1)
 
@@ -270,7 +270,7 @@ class AskingJudge:
         """Wrap a judge.
 
         Args:
-            judge: is asked the questions that the cache has no verdict for.
+            judge: answers the questions for which the cache has no verdict.
             cache: earlier verdicts; None asks every question.
             budget: limit on expenses; None for no limit. Questions beyond it are answered with `budget_exhausted`.
             breaker: pauses a judge, or a prompt, that fails; None never pauses. Questions that are not asked are answered with
@@ -291,7 +291,7 @@ class AskingJudge:
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point
-        """Raise: this judge wraps another one and is no plug-in.
+        """Raise an error, because this judge wraps another one and is not a plug-in.
 
         Raises:
             UsageError: always.
@@ -306,23 +306,23 @@ class AskingJudge:
     def verdicts(self, questions: Sequence[Question]) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
         """Yield (index, verdict or failure) in order of completion, cached ones first.
 
-        Of equal questions one is asked; the others receive its verdict as `cached`, or its failure without a cost.
+        Of equal questions only one is asked; the others receive its verdict as `cached`, or its failure without a cost.
         """
         indices: dict[str, list[int]] = {}
         for index, question in enumerate(questions):
             indices.setdefault(self.key(question), []).append(index)
-        distinct = {key: questions[same[0]] for key, same in indices.items()}
-        known = self._known(distinct)
-        for key, verdict in known.items():
+        distinct = {key: questions[positions[0]] for key, positions in indices.items()}
+        cached = self._cached_verdicts(distinct)
+        for key, verdict in cached.items():
             for index in indices[key]:
                 yield index, replace(verdict, cached=True)
-        missing = {key: question for key, question in distinct.items() if key not in known}
+        missing = {key: question for key, question in distinct.items() if key not in cached}
         with closing(self._answers(missing)) as answers:
             for key, answer in answers:
                 first, *others = indices[key]
                 yield first, answer
                 for index in others:
-                    yield index, _copy(answer)
+                    yield index, _answer_of_equal(answer)
 
     def key(self, question: Question) -> str:
         """Return the cache key of a question: it depends on the judge and its version."""
@@ -340,8 +340,8 @@ class AskingJudge:
         if close is not None:
             close()
 
-    def _known(self, questions: Mapping[str, Question]) -> Mapping[str, Verdict]:
-        """Return cached verdicts; one that no longer has the form of its rubric is requested again."""
+    def _cached_verdicts(self, questions: Mapping[str, Question]) -> Mapping[str, Verdict]:
+        """Return the cached verdicts, without those that no longer have the form of their rubric."""
         cached = self._cache.get(list(questions)) if self._cache is not None and questions else {}
         return {
             key: verdict
@@ -353,14 +353,16 @@ class AskingJudge:
         """Yield (key, verdict or failure) for each missing question, and store the paid verdicts."""
         for key, question in missing.items():
             if question.rubric is not None and "rubric" not in self.kinds:
-                yield key, self._cannot(question.rubric)
-        missing = {key: item for key, item in missing.items() if item.rubric is None or "rubric" in self.kinds}
+                yield key, self._rubric_failure(question.rubric)
+        missing = {
+            key: question for key, question in missing.items() if question.rubric is None or "rubric" in self.kinds
+        }
         keys = list(missing)
         waiting = deque(enumerate(missing.values()))
         try:
             while waiting:
                 batch = _Pass(waiting=waiting)
-                with closing(self._answered(batch)) as answers:
+                with closing(self._answer_batch(batch)) as answers:
                     for number, answer in answers:
                         if self._cache is not None:
                             self._cache.put(keys[number], answer, missing[keys[number]])
@@ -369,7 +371,7 @@ class AskingJudge:
                     message = f"not asked: {self._allowance.used_up}"
                     yield keys[number], JudgeFailure(reason="budget_exhausted", message=message)
                 waiting = deque([*batch.held, *batch.waiting])
-                if self._breaker is not None and not batch.began and waiting and not self._waited(batch):
+                if self._breaker is not None and not batch.began and waiting and not self._wait_for_judge(batch):
                     for number, question in waiting:
                         yield keys[number], self._breaker.not_asked(question)
                     waiting.clear()
@@ -377,14 +379,14 @@ class AskingJudge:
             if self._cache is not None:
                 self._cache.flush()
 
-    def _cannot(self, rubric: Rubric) -> JudgeFailure:
-        """Return the failure of a judge without rubrics: it would judge the empty texts of the question."""
+    def _rubric_failure(self, rubric: Rubric) -> JudgeFailure:
+        """Return the failure for a judge without support for rubrics: it would judge the question's empty texts."""
         message = (
             f"judge {self.name} takes no rubric ({rubric.name}): ask a model, as in --judge langchain:openai:gpt-5-mini"
         )
         return JudgeFailure(reason="judge_error", message=message)
 
-    def _waited(self, batch: _Pass) -> bool:
+    def _wait_for_judge(self, batch: _Pass) -> bool:
         """Wait for an unresponsive judge; return whether another try is worthwhile.
 
         There is no wait for a prompt without verdicts: the model may never reply correctly to it.
@@ -397,14 +399,14 @@ class AskingJudge:
             and self._patience.wait(outage_s)
         )
 
-    def _answered(self, batch: _Pass) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
+    def _answer_batch(self, batch: _Pass) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
         """Yield the answers to as many waiting questions as budget and breaker allow, and remove these from the queue."""
         waiting, active = batch.waiting, batch.active
         unasked: list[int] = []
         failure = JudgeFailure(reason="judge_error", message=f"judge {self.name} gave no verdict", tries=1)
         try:
             try:
-                yield from self._streamed(batch)
+                yield from self._streamed_answers(batch)
             except StoreError:  # raised by the budget, not by the judge
                 raise
             except Exception as error:  # noqa: BLE001 — a third-party judge may raise anything; the error goes to its questions
@@ -412,28 +414,28 @@ class AskingJudge:
                 unasked = [number for number, _ in waiting]
                 waiting.clear()
             for number in list(active):
-                yield number, self._settled(active.pop(number), failure)
+                yield number, self._settle(active.pop(number), failure)
         finally:
             for question in active.values():
                 self._allowance.drop(question)
                 if self._breaker is not None:
                     self._breaker.release(question)
-        for number in unasked:  # without cost
+        for number in unasked:  # these were never asked, so they have no cost
             yield number, replace(failure, tries=0)
 
-    def _streamed(self, batch: _Pass) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+    def _streamed_answers(self, batch: _Pass) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
         """Yield the judge's answers to allowed questions."""
-        with closing(self._stream(self._allowed(batch))) as stream:
+        with closing(self._stream(self._allowed_questions(batch))) as stream:
             for number, answer in stream:
                 if number in batch.active:
-                    yield number, self._settled(batch.active.pop(number), answer)
+                    yield number, self._settle(batch.active.pop(number), answer)
 
-    def _allowed(self, batch: _Pass) -> Iterator[tuple[int, Question]]:
+    def _allowed_questions(self, batch: _Pass) -> Iterator[tuple[int, Question]]:
         """Yield waiting questions while budget and breaker allow them.
 
-        A question refused while others are running waits for the next pass: these may cost less than was reserved. Once the
-        budget refuses a question, it refuses all that follow: otherwise smaller questions would displace earlier ones, and the
-        judged answers would no longer be a random sample.
+        A question refused while others are running waits for the next pass, because these may cost less than was
+        reserved. Once the budget refuses a question, it refuses all that follow: otherwise smaller questions would
+        displace earlier ones, and the judged answers would no longer be a random sample.
         """
         waiting = batch.waiting
         while waiting:
@@ -457,7 +459,7 @@ class AskingJudge:
                     waiting.clear()
                 return
 
-    def _settled(self, question: Question, answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
+    def _settle(self, question: Question, answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
         answer = checked(self._judge, answer, question)
         self._allowance.settle(question, answer)
         if self._breaker is not None:
@@ -478,7 +480,8 @@ class AskingJudge:
             yield from zip((number for number, _ in chunk), answers, strict=True)
 
 
-def _copy(answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
+def _answer_of_equal(answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
+    """Return the answer for a question equal to the one that was asked, without its cost."""
     if isinstance(answer, Verdict):
         return replace(answer, cached=True)
     return replace(answer, tries=0, latency_s=0.0, input_tokens=0, output_tokens=0, cost_usd=None)

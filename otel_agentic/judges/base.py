@@ -35,7 +35,7 @@ QuestionKind = Literal["answer", "parameter", "utilization", "rubric"]
 ReplyKind = Literal["score", "label", "texts"]
 #: The field that lists the accepted answers beyond the expected one.
 ALSO_ACCEPTED: Final = "also_accepted"
-#: One label leaves nothing to choose.
+#: Minimum number of labels: a single one leaves nothing to choose.
 _FEWEST_LABELS: Final = 2
 
 
@@ -181,10 +181,11 @@ class JudgeFailure:
 class Judge(Protocol):
     """A judge of answers (entry-point group `otel_agentic.judges`).
 
-    `name` and `version` are part of the evaluator version: with a new version, all answers are judged again. A judge of more
-    than answers declares an attribute `kinds`, see `kinds_of`. A judge that ignores the threshold of a question declares
-    `reads_threshold = False`: its verdicts then apply to any threshold. A judge whose scores are calibrated probabilities of
-    being right declares `calibrated = True`: they indicate how far its verdicts shift a pass rate.
+    `name` and `version` are part of the evaluator version: with a new version, all answers are judged again. A judge
+    that accepts further kinds of questions declares an attribute `kinds`, see `kinds_of`. A judge that ignores the
+    threshold of a question declares `reads_threshold = False`: its verdicts then apply to any threshold. A judge whose
+    scores are calibrated probabilities of being right declares `calibrated = True`: they indicate how far its verdicts
+    shift a pass rate.
     """
 
     name: str
@@ -210,7 +211,7 @@ class Judge(Protocol):
 
 @runtime_checkable
 class StreamingJudge(Judge, Protocol):
-    """A judge that yields each verdict as soon as it is available, so that it can be stored before the next one is paid for."""
+    """A judge that yields each verdict when it is available, so that it is stored before the next one is paid for."""
 
     def stream(self, questions: Iterable[tuple[int, Question]]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
         """Yield (number, verdict or failure) in order of completion, once for each numbered question.
@@ -225,7 +226,7 @@ class BudgetAwareJudge(StreamingJudge, Protocol):
     """A judge that requests permission for every call beyond the first one of a question: retries, votes, canaries.
 
     `permit` returns whether one more call may be spent on a question. It is called from any thread, one at a time per
-    question, and is set by the owner of the budget; the initial one always allows.
+    question. The owner of the budget sets it; by default it allows every call.
     """
 
     permit: Callable[[Question], bool]
@@ -243,17 +244,17 @@ class JudgeCache(Protocol):
         ...
 
     def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:
-        """Record the result of a question; durable soon, at the latest after `flush`.
+        """Record the result of a question, which is durable after the next `flush` at the latest.
 
         Args:
-            key: of the question, see `question_key`.
+            key: cache key of the question, see `question_key`.
             verdict: the verdict or failure.
             question: the question; `metric_of` returns the name of its metric.
         """
         ...
 
     def flush(self) -> None:
-        """Return when everything recorded before is durable."""
+        """Block until everything recorded before is durable."""
         ...
 
 
@@ -293,13 +294,13 @@ def metric_of(question: Question) -> str:
 
 
 def version_for(judge: Judge, rubric: Rubric | None) -> str:
-    """Return the version of a judge for the questions of a rubric, or (None) for those without a rubric.
+    """Return the version of a judge for the questions of a rubric, or for questions without a rubric if it is None.
 
-    A judge may define `version_for(rubric)`: the texts that it sends to its model along with a rubric may then change without
-    judging other questions again.
+    A judge may define `version_for(rubric)`. A change of the texts that it sends along with a rubric then does not
+    cause other questions to be judged again.
     """
-    of_rubric: Callable[[Rubric], str] | None = getattr(judge, "version_for", None)
-    return judge.version if rubric is None or of_rubric is None else of_rubric(rubric)
+    rubric_version: Callable[[Rubric], str] | None = getattr(judge, "version_for", None)
+    return judge.version if rubric is None or rubric_version is None else rubric_version(rubric)
 
 
 def rubric_question(rubric: Rubric, /, **material: str) -> Question:
@@ -334,9 +335,9 @@ def question_key(version: str, question: Question) -> str:
     False
     """
     payload = asdict(question)
-    if question.rubric is None:  # keeps the keys of verdicts that were paid for before rubrics existed
+    if question.rubric is None:  # verdicts stored by releases without rubrics stay valid
         del payload["rubric"], payload["material"]
-    if not question.also_accepted:  # likewise those from before lists of accepted answers
+    if not question.also_accepted:  # likewise for releases without lists of accepted answers
         del payload["also_accepted"]
     content = json.dumps([version, payload], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
@@ -415,10 +416,10 @@ class _Circuit:
 
     def fail(self, now_s: float, failure: JudgeFailure) -> float | None:
         """Count a failure; return for how many seconds the circuit opens, or None if its state is unchanged."""
-        tried, self._trying = self._trying, False
+        was_trial, self._trying = self._trying, False
         self.failures += 1
         self.last = failure
-        if not tried and (self._until_s is not None or self.failures < self._limit):
+        if not was_trial and (self._until_s is not None or self.failures < self._limit):
             return None
         wait_s = self._wait_s * min(2.0 ** min(self._opened_in_a_row, _LONGEST), _LONGEST)
         self.opened += 1
@@ -442,14 +443,14 @@ class Breaker:
         self._name = name
         self._clock = clock
         self._lock = threading.Lock()
-        self._judge = self._new()
+        self._judge = self._new_circuit()
         self._prompts: dict[tuple[str, str], _Circuit] = {}
 
     @property
     def state(self) -> BreakerState:
-        """The most severe state among the circuits that conversations wait for: the judge's, and those of scoring's own prompts.
+        """The most severe state among the circuits that conversations wait for: the judge's, and the scoring prompts'.
 
-        Rubrics are not included: without a rubric's verdict a metric is missing, and no conversation waits.
+        Rubrics are not included: without a rubric's verdict a metric is missing, and no conversation waits for it.
         """
         with self._lock:
             now_s = self._clock()
@@ -477,7 +478,7 @@ class Breaker:
     def admit(self, question: Question) -> Admission:
         """Return whether a question may be asked now, or which circuit is open."""
         with self._lock:
-            now_s, prompt = self._clock(), self._prompt(question)
+            now_s, prompt = self._clock(), self._prompt_circuit(question)
             if not prompt.admits(now_s):
                 return "prompt_open"
             if not self._judge.admits(now_s):
@@ -493,7 +494,7 @@ class Breaker:
             self.release(question)
             return
         with self._lock:
-            now_s, prompt = self._clock(), self._prompt(question)
+            now_s, prompt = self._clock(), self._prompt_circuit(question)
             if failure is not None and failure.kind in {"outage", "refused"}:
                 prompt.drop()
                 wait_s, failures = self._judge.fail(now_s, failure), self._judge.failures
@@ -504,14 +505,14 @@ class Breaker:
                 prompt.drop()
                 return
             else:
-                answers_again = self._judge.succeed()
+                judge_recovered = self._judge.succeed()
                 wait_s = prompt.fail(now_s, failure) if failure is not None else None
-                reads_again = failure is None and prompt.succeed()
+                prompt_recovered = failure is None and prompt.succeed()
                 message = (
                     "judge %s gave no verdict on %d questions in a row with prompt %s: this prompt is paused for %g s"
                 )
                 args = (self._name, prompt.failures, metric_of(question), wait_s)
-                if answers_again or reads_again:
+                if judge_recovered or prompt_recovered:
                     _log.warning("judge %s responds again", self._name)
         if wait_s is not None:  # the failure's own message may contain content, and is not logged
             _log.warning(message, *args)
@@ -520,32 +521,32 @@ class Breaker:
         """Record that an admitted question has no result: another one may be tried."""
         with self._lock:
             self._judge.drop()
-            self._prompt(question).drop()
+            self._prompt_circuit(question).drop()
 
     def not_asked(self, question: Question) -> NotAsked:
         """Return the failure of a question that is not asked, with the reason."""
         with self._lock:
-            now_s, prompt = self._clock(), self._prompt(question)
-            of_prompt = prompt.state(now_s).state != "closed"
-            circuit = prompt if of_prompt else self._judge
+            now_s, prompt = self._clock(), self._prompt_circuit(question)
+            prompt_paused = prompt.state(now_s).state != "closed"
+            circuit = prompt if prompt_paused else self._judge
             state, last = circuit.state(now_s), circuit.last
         why = f"judge {self._name} failed {state.failures} times in a row"
-        if of_prompt:
+        if prompt_paused:
             name = metric_of(question)
             why = f"judge {self._name} gave no verdict on {state.failures} questions in a row with prompt {name}"
-        lastly = "" if last is None else f", last: {last.message[:_LAST_CHARACTERS]}"
+        last_failure = "" if last is None else f", last: {last.message[:_LAST_CHARACTERS]}"
         when = f"in {state.retry_in_s:.0f} s" if state.retry_in_s >= 1 else "soon"
         return NotAsked(
             reason="judge_error",
-            message=f"not asked: {why}{lastly}; it is tried again {when} (judge.breaker_failures, judge.breaker_wait_s)",
-            waits=not of_prompt or question.kind != "rubric",
+            message=f"not asked: {why}{last_failure}; it is tried again {when} (judge.breaker_failures, judge.breaker_wait_s)",
+            waits=not prompt_paused or question.kind != "rubric",
         )
 
-    def _prompt(self, question: Question) -> _Circuit:
+    def _prompt_circuit(self, question: Question) -> _Circuit:
         key = (question.kind, metric_of(question))
-        return self._prompts.get(key) or self._prompts.setdefault(key, self._new())
+        return self._prompts.get(key) or self._prompts.setdefault(key, self._new_circuit())
 
-    def _new(self) -> _Circuit:
+    def _new_circuit(self) -> _Circuit:
         return _Circuit(self._settings.breaker_failures, self._settings.breaker_wait_s)
 
 
@@ -571,7 +572,7 @@ class Patience:
         self._waited_s = 0.0
 
     def wait(self, wait_s: float) -> bool:
-        """Wait; return False, without or before the full wait, if the run gives up or should stop."""
+        """Wait, and return whether the run continues; it skips or shortens the wait if it gives up or should stop."""
         wait_s = max(wait_s, _LOOK_S)
         if self._waited_s + wait_s > self._longest_s:
             return False

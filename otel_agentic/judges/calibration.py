@@ -1,11 +1,11 @@
 """Agreement of a judge's verdicts with human labels, by turn and by conversation.
 
-Human verdicts from a CSV of `conversation_id[,turn][,verdict|reward][,environment]`.
+Human verdicts are read from a CSV file with the columns `conversation_id[,turn][,verdict|reward][,environment]`.
 
-A row with a turn is about the answer of that turn, one without about the conversation as a whole. Turns count from 1 in
-a column `turn`, as in all output for people, and from 0 in a column `turn_index`, as in the store and in
-`conversations export`. A row without a verdict has not been labelled yet. Columns that help the labelling person (query,
-expected, answer, agent, notes) and the case id of a labels file of `evaluate` are allowed and not read.
+A row with a turn is about the answer of that turn, a row without one about the conversation as a whole. Turns count
+from 1 in the column `turn`, as in all output for people, and from 0 in the column `turn_index`, as in the store and in
+`conversations export`. A row without a verdict has not been labelled yet. Columns that help the annotator (query,
+expected, answer, agent, notes), and the case id of a labels file of `evaluate`, are allowed and ignored.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ALLOWED: Final = "conversation_id[,turn][,verdict|reward][,environment]"
 class HumanLabel:
     """A person's verdict, True for a pass, on a turn (`turn_index`, 0-based) or on the conversation (None).
 
-    `environment`: None if the file does not state it. `source` is file and line.
+    `environment` is None if the file does not state it. `source` is the file and line.
     """
 
     conversation_id: str
@@ -79,14 +79,14 @@ def parse_human_labels(name: str, text: str, *, reward_threshold: float = DEFAUL
         header = reader.fieldnames = [cell.strip().lower() for cell in reader.fieldnames or ()]
         problems += [f"{name}:1: {problem}" for problem in _header_problems(header)]
         for row in () if problems else reader:
-            where = f"{name}:{reader.line_num}"
+            source = f"{name}:{reader.line_num}"
             try:
-                label = _read_row(row, where, reward_threshold)
+                label = _read_row(row, source, reward_threshold)
                 blank += label is None
                 if label is not None:
                     _add(label, labels)
             except ValueError as error:
-                problems.append(f"{where}: {error}")
+                problems.append(f"{source}: {error}")
     except csv.Error as error:
         problems.append(
             f"{name}:{reader.line_num + 1}: not readable as CSV: {error}; quote cells according to RFC 4180"
@@ -107,11 +107,11 @@ def _header_problems(header: list[str]) -> Iterator[str]:
         yield f"verdict: column missing; a person's verdict belongs in verdict or reward; allowed: {_ALLOWED}"
 
 
-def _read_row(row: Mapping[str, str], where: str, reward_threshold: float) -> HumanLabel | None:
+def _read_row(row: Mapping[str, str], source: str, reward_threshold: float) -> HumanLabel | None:
     """Return the label of a row, or None for a row without a verdict.
 
     Raises:
-        ValueError: a cell has an invalid value; names the column.
+        ValueError: a cell has an invalid value; the message names the column.
     """
     if row.get(""):
         raise ValueError("more cells than columns in the header; quote a cell that contains a comma")
@@ -126,7 +126,7 @@ def _read_row(row: Mapping[str, str], where: str, reward_threshold: float) -> Hu
         environment=cells.get("environment") or None,
         turn_index=_turn_index(cells),
         verdict=verdict,
-        source=where,
+        source=source,
     )
 
 
@@ -146,7 +146,7 @@ def _add(label: HumanLabel, labels: dict[tuple[str, str | None, int | None], Hum
     """Add a label.
 
     Raises:
-        ValueError: the same turn or conversation already has the other verdict; names its line.
+        ValueError: the same turn or conversation already has the other verdict; the message names its line.
     """
     first = labels.setdefault((label.conversation_id, label.environment, label.turn_index), label)
     if first.verdict != label.verdict:
@@ -162,7 +162,7 @@ JudgeVersion = tuple[str, str]
 TARGETS: Final[tuple[Target, ...]] = ("turn", "conversation")
 #: The reason for a missing verdict if a judge does not decide.
 UNSURE: Final = "judge_unsure"
-#: With fewer labels of a class its rate is poorly known: half the width of its interval exceeds .14.
+#: With fewer labels of a class than this, its rate is uncertain: half the width of its interval exceeds 0.14.
 _FEW: Final = 30
 
 
@@ -170,11 +170,11 @@ _FEW: Final = 30
 class Labelled:
     """A turn (`turn_index`, 0-based) or conversation (None) with a human verdict, and the outcome by the judge.
 
-    `human` is True for a pass. `outcome` is the judge's; `reason` explains why it is missing or a fail. `score` is the score of
-    the answer, of a conversation the lowest of its answers; None if no answer was judged or another criterion decided.
-    `judge` is the name and version of the judge whose verdict on an answer determined the outcome, or that was unsure; None if no
-    judge took part, for example if tool calls decided.
-    The texts are for display, None if missing; `ended_ns` is when the conversation ended.
+    `human` is True for a pass. `outcome` is the judge's; `reason` explains why it is missing or a fail. `score` is the
+    score of the answer, or the lowest score among the answers of a conversation; None if no answer was judged or
+    another criterion decided. `judge` is the name and version of the judge whose verdict on an answer determined the
+    outcome, or that was unsure; None if no judge took part, for example if tool calls decided. The texts are for
+    display, None if missing. `ended_ns` is the time at which the conversation ended.
     """
 
     environment: str
@@ -196,7 +196,7 @@ class Labelled:
 
     @property
     def case_key(self) -> CaseKey:
-        """The cluster of repetitions: the case, or the conversation itself. No dataset is named "", so they cannot clash."""
+        """The cluster of attempts: the case, else the conversation itself. No dataset is named "", so none clash."""
         if self.case_id is None:
             return ("", repr((self.environment, self.conversation_id)))
         return (self.dataset or "", self.case_id)
@@ -209,9 +209,9 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decider:
-    """The labelled items that one judge decided, or (`judge` None) that were decided without a judge.
+    """The labelled items that one judge decided, or that were decided without a judge (`judge` is None).
 
-    `agreement` is about the decided ones; the judge was `unsure` about that many more.
+    `agreement` covers the decided items; `unsure` counts the further items about which the judge was unsure.
     """
 
     judge: JudgeVersion | None
@@ -221,12 +221,12 @@ class Decider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Agreement of outcomes and people on turns, or on conversations, and how many of them each judge decided.
+    """Agreement of outcomes with human labels on turns, or on conversations, and how many of them each judge decided.
 
-    `not_judged` counts, by reason, the labelled items without a verdict of the judge: no figure includes them.
-    `curve` and `best` are computed from the `curve_n` labelled items with a score; `best`: None if the human verdicts are of
-    one class only, and is chosen on the labels that it is measured on. `deciders` are the judges, then (if any) the items that
-    no judge decided. `examples` are disagreements.
+    `not_judged` counts, by reason, the labelled items without a verdict of the judge; no figure includes them. `curve`
+    and `best` are computed from the `curve_n` labelled items with a score. `best` is None if the human verdicts are of
+    one class only; it is chosen on the same labels on which it is measured. `deciders` are the judges, then (if any)
+    the items that no judge decided. `examples` are disagreements.
     """
 
     target: Target
@@ -244,13 +244,13 @@ class Calibration:
 def calibrate(
     target: Target, labelled: Sequence[Labelled], *, threshold: float, level: float, examples: int = 10
 ) -> Calibration:
-    """Return how far the judge agrees with people.
+    """Return the agreement of the judge with human labels.
 
     Args:
         target: the kind of all labelled items: turns, or conversations.
         labelled: the labelled items, each once.
         threshold: the active answer threshold.
-        level: of the intervals.
+        level: confidence level of the intervals.
         examples: maximum number of disagreements of each kind.
     """
     decided = [item for item in labelled if item.outcome != "not_evaluated"]
@@ -263,7 +263,8 @@ def calibrate(
         threshold=threshold,
         curve=tuple(curve),
         curve_n=len(scored),
-        # Among thresholds that are equally good the active one is retained: it is between two scores, rarely equal to one.
+        # Among equally good thresholds the active one is retained. It rarely equals a score, so it is added to the
+        # curve.
         best=best_threshold(threshold_curve(scored, also=[threshold]), threshold),
         deciders=tuple(_deciders(labelled, level)),
         examples=tuple(_examples(decided, threshold, examples)),
@@ -280,27 +281,27 @@ def _deciders(labelled: Sequence[Labelled], level: float) -> Iterator[Decider]:
     """Yield the deciders: judges by name and version, then the items that no judge decided."""
     judges = sorted({item.judge for item in labelled if item.judge is not None})
     for judge in (*judges, None):
-        own = [item for item in labelled if item.judge == judge]
-        decided = [item for item in own if item.outcome != "not_evaluated"]
-        unsure = sum(item.reason == UNSURE for item in own)
+        judge_items = [item for item in labelled if item.judge == judge]
+        decided = [item for item in judge_items if item.outcome != "not_evaluated"]
+        unsure = sum(item.reason == UNSURE for item in judge_items)
         if decided or unsure:
             yield Decider(judge=judge, agreement=_agreement(decided, level), unsure=unsure)
 
 
 def _not_judged(labelled: Sequence[Labelled]) -> dict[str, int]:
-    counted = Counter(item.reason or "no_data" for item in labelled if item.outcome == "not_evaluated")
-    return dict(sorted(counted.items()))
+    counts = Counter(item.reason or "no_data" for item in labelled if item.outcome == "not_evaluated")
+    return dict(sorted(counts.items()))
 
 
 def _examples(decided: Sequence[Labelled], threshold: float, limit: int) -> Iterator[Labelled]:
     """Yield disagreements, false passes first: by decreasing confidence of the judge, then the newest."""
 
-    def surest(item: Labelled) -> tuple[float, int]:
+    def confidence(item: Labelled) -> tuple[float, int]:
         return (0.0 if item.score is None else abs(item.score - threshold), item.ended_ns)
 
     for human in (False, True):
         disagreements = [item for item in decided if item.disagrees and item.human == human]
-        yield from sorted(disagreements, key=surest, reverse=True)[:limit]
+        yield from sorted(disagreements, key=confidence, reverse=True)[:limit]
 
 
 def _warnings(target: Target, decided: Sequence[Labelled]) -> Iterator[str]:

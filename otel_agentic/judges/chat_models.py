@@ -1,15 +1,13 @@
-"""Chat models of LangChain for judging: created by `provider:model`, identified, isolated from the agent's models, bounded in reply size.
+"""LangChain chat models for judging: creation from `provider:model`, identity, isolation, and a reply size limit.
 
-Isolation of a judge's model from the models of an agent in the same process.
+A judge's model is isolated from the models of an agent in the same process. Models of one provider share their
+connections within a process, and a connection belongs to the event loop that opened it. Without isolation, a judge on
+its own loop would break the calls of an agent on another loop, and vice versa. The calls of a judge are not part of an
+agent's conversation either, so instrumentation in the same process must not record them.
 
-Models of one provider share their connections within a process, and a connection belongs to the event loop that opened it: a
-judge on its own loop would break the calls of an agent on another loop, and vice versa. Moreover, the judge's own calls are no
-conversation of an agent: instrumentation in the same process must not record them.
-
-An event loop in its own thread, for clients that are bound to one loop, independent of their caller's loop.
-
-There is one per process: model clients share their connections between objects, and a connection ends with the loop that it
-was opened on.
+Judges run their calls on an event loop in a thread of its own, independent of the loop of their caller. There is one
+such loop per process, because model clients share their connections between objects, and a connection ends with the
+loop on which it was opened.
 """
 
 from __future__ import annotations
@@ -39,25 +37,25 @@ if TYPE_CHECKING:
 
 #: Maximum size of a reply in bytes; a verdict takes a few thousand.
 MAX_REPLY_BYTES: Final = 16 * 1024 * 1024
-#: The maximum for a compressed reply, although compression was not requested: it may expand a thousandfold.
+#: The maximum for a reply that is compressed although compression was not requested: it may expand a thousandfold.
 _MAX_COMPRESSED_BYTES: Final = 64 * 1024
 #: Options of the HTTP client: judged texts are sent to the address of the settings, and to no other.
 CLIENT_OPTIONS: Final[dict[str, Any]] = {"follow_redirects": False, "headers": {"accept-encoding": "identity"}}
 
 
 class ReplyTooLargeError(ConnectionError):
-    """A reply larger than any verdict, of which the rest was not read."""
+    """A reply is larger than any verdict; the rest of it is not read."""
 
 
 async def bound_reply(response: Any) -> None:
-    """Limit the bytes that are read of a response; an event hook for httpx-like clients."""
-    plain = response.headers.get("content-encoding", "identity") == "identity"
-    response.stream = _bounded(response.stream, MAX_REPLY_BYTES if plain else _MAX_COMPRESSED_BYTES)
+    """Limit the number of bytes read from a response; an event hook for httpx-like clients."""
+    is_uncompressed = response.headers.get("content-encoding", "identity") == "identity"
+    response.stream = _bounded(response.stream, MAX_REPLY_BYTES if is_uncompressed else _MAX_COMPRESSED_BYTES)
 
 
 def _bounded(stream: Any, limit_bytes: int) -> Any:
-    """Return a stream that raises an error beyond a number of bytes; of the stream class that its client expects."""
-    kind = next(base for base in type(stream).__mro__ if base.__name__ == "AsyncByteStream")
+    """Return a stream, of the class that its client expects, that raises an error beyond a number of bytes."""
+    stream_class = next(base for base in type(stream).__mro__ if base.__name__ == "AsyncByteStream")
 
     async def parts(self: Any) -> AsyncIterator[bytes]:  # noqa: ARG001 — a method
         count = 0
@@ -70,14 +68,14 @@ def _bounded(stream: Any, limit_bytes: int) -> Any:
     async def aclose(self: Any) -> None:  # noqa: ARG001 — a method
         await stream.aclose()
 
-    return type("BoundedStream", (kind,), {"__aiter__": parts, "aclose": aclose})()
+    return type("BoundedStream", (stream_class,), {"__aiter__": parts, "aclose": aclose})()
 
 
 def own_connections(model: BaseChatModel) -> tuple[BaseChatModel, Callable[[], Awaitable[Any]] | None]:
     """Return a copy of the model with its own connections, and the function that closes them. Replies over them are bounded.
 
-    Supported for models on the OpenAI client, which are most of those with shared connections. Any other model, and one
-    with a client of the user's, is returned as it is, with None.
+    Supported for models that use the OpenAI client, which are most of those with shared connections. Any other model,
+    and a model with an HTTP client supplied by the user, is returned unchanged, with None.
     """
     openai: Any = sys.modules.get("openai")
     client = getattr(model, "root_async_client", None)
@@ -86,10 +84,10 @@ def own_connections(model: BaseChatModel) -> tuple[BaseChatModel, Callable[[], A
     connections = openai.DefaultAsyncHttpxClient(
         timeout=client.timeout, event_hooks={"response": [bound_reply]}, **CLIENT_OPTIONS
     )
-    own = client.with_options(http_client=connections)
+    own_client = client.with_options(http_client=connections)
     copy = cast("Any", model.model_copy())
-    copy.root_async_client, copy.async_client = own, own.chat.completions
-    return copy, own.close
+    copy.root_async_client, copy.async_client = own_client, own_client.chat.completions
+    return copy, own_client.close
 
 
 def unobserved() -> AbstractContextManager[Any]:
@@ -100,9 +98,8 @@ def unobserved() -> AbstractContextManager[Any]:
 @cache
 def _suppression() -> Callable[[], AbstractContextManager[Any]]:
     try:
-        utilities = import_module(
-            "opentelemetry.instrumentation.utils"
-        )  # not a requirement: installed along with instrumentation
+        # Not a requirement: installed along with instrumentation.
+        utilities = import_module("opentelemetry.instrumentation.utils")
     except ImportError:
         return nullcontext
     suppress: Callable[[], AbstractContextManager[Any]] = utilities.suppress_instrumentation
@@ -152,7 +149,8 @@ class Background:
             self._loop.close()
 
 
-#: Threads that ask for the first time together must not create a loop each: a judge's limit belongs to one loop.
+#: Prevents threads that request the first loop at the same time from creating one each: a judge's concurrency limit
+#: belongs to one loop.
 _CREATION: Final = threading.Lock()
 
 
@@ -164,7 +162,7 @@ def shared() -> Background:
 
 @cache
 def _of_process(_: int) -> Background:
-    """Return the loop of a process: a forked child does not inherit its parent's threads."""
+    """Return the loop of a process by its id, because a forked child does not inherit its parent's threads."""
     background = Background()
     atexit.register(background.close)
     return background
@@ -182,7 +180,7 @@ class DaemonThreads(ThreadPoolExecutor):
 
     def __init__(self, max_threads: int = _MAX_THREADS) -> None:
         super().__init__(max_workers=max_threads)
-        self._most = max_threads
+        self._max_threads = max_threads
         self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._free = threading.Semaphore(0)
         self._count = 0
@@ -197,14 +195,14 @@ class DaemonThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 — as the base class has it
-        """Let idle threads end; waits for none."""
+        """Let idle threads end, without waiting for any of them."""
         with self._count_lock:
             for _ in range(self._count):
                 self._work.put(None)
 
     def _grow(self) -> None:
         with self._count_lock:
-            if self._count >= self._most:
+            if self._count >= self._max_threads:
                 return
             self._count += 1
             name = f"otel-agentic-judge-{self._count}"
@@ -221,7 +219,7 @@ class DaemonThreads(ThreadPoolExecutor):
             del work, future, call  # a waiting thread must not keep its last work alive
 
     def _next(self) -> _Work | None:
-        """Return the next work; a thread counts as free only when the queue is empty."""
+        """Return the next work item; a thread counts as idle only when the queue is empty."""
         try:
             return self._work.get_nowait()
         except queue.Empty:
@@ -239,7 +237,7 @@ _NO_IDENTITY: Final = re.compile(
     r"limiter|stream",
     re.IGNORECASE,
 )
-#: Attributes in which models keep their name.
+#: Attributes that may hold the name of a model.
 _NAMES: Final = ("model_name", "model", "model_id", "deployment_name", "azure_deployment")
 #: Suffix of a name: a date, a snapshot, a revision of the provider.
 _SNAPSHOT: Final = re.compile(r"(?:[-@:](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|latest|v\d+(?::\d+)?))+$")
@@ -261,14 +259,15 @@ def make_model(argument: str | None, options: Mapping[str, Any]) -> BaseChatMode
     if not (provider.strip() and colon and model.strip()):
         judge = "langchain" if argument is None else f"langchain:{argument}"
         raise UsageError(f"judge {judge}: the model is missing: {FORM}")
-    named = {"model", "model_provider", "provider"} & options.keys()
-    if named:
-        raise UsageError(f"judge.model_options: {', '.join(sorted(named))}: the model is named by --judge: {FORM}")
+    name_options = {"model", "model_provider", "provider"} & options.keys()
+    if name_options:
+        raise UsageError(
+            f"judge.model_options: {', '.join(sorted(name_options))}: the model is named by --judge: {FORM}"
+        )
     chat_model = _create(provider, model, dict(options))
     _require_known(chat_model, options)
-    if "max_retries" not in options and _takes(
-        chat_model, "max_retries"
-    ):  # with two layers of retries, waits would multiply
+    # With two layers of retries, waits would multiply.
+    if "max_retries" not in options and _takes(chat_model, "max_retries"):
         return _create(provider, model, {**options, "max_retries": 0})
     return chat_model
 
@@ -347,9 +346,9 @@ def same_models(judge: Iterable[str], agent: Iterable[str]) -> list[str]:
 def secrets_of(model: BaseChatModel) -> list[str]:
     """Return the keys and other secrets of a model, including those in its headers."""
     fields = {name: getattr(model, name, None) for name in type(model).model_fields}
-    held = [value.get_secret_value() for value in fields.values() if isinstance(value, SecretStr)]
+    secret_values = [value.get_secret_value() for value in fields.values() if isinstance(value, SecretStr)]
     headers = [value for name, value in fields.items() if "header" in name and isinstance(value, Mapping)]
-    return [text for text in (*held, *(str(value) for header in headers for value in header.values())) if text]
+    return [text for text in (*secret_values, *(str(value) for header in headers for value in header.values())) if text]
 
 
 def identity_of(model: BaseChatModel) -> str:

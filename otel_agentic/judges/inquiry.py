@@ -1,8 +1,7 @@
-"""One question to a model: methods of structured output in order of reliability, retries with backoff, classified errors, and costs.
+"""Calls of a model for one question: methods of requesting a verdict, retries with backoff, error classes, costs.
 
-Methods of requesting a verdict, the most reliable first: structured output, tool call, plain text.
-
-The first two are tried with a schema that states bounds and, if the provider refuses these, without them.
+The methods, the most reliable first, are structured output, tool call and plain text. The first two are tried with a
+schema that states bounds and, if the provider rejects the bounds, without them.
 """
 
 from __future__ import annotations
@@ -61,8 +60,9 @@ class Backoff:
     def wait_s(self, tries: int, asked_s: float | None, rng: Random) -> float:
         """Return the waiting time after a number of tries, in seconds.
 
-        Half of it is fixed and half is random, so that calls that failed together are not repeated together. The waiting time
-        requested by the provider is waited in full, with up to a tenth added; nothing exceeds the maximum.
+        Half of it is fixed and half is random, so that calls that failed together are not repeated together. A waiting
+        time requested by the provider is observed in full, with up to a tenth added. No waiting time exceeds the
+        maximum.
 
         Args:
             tries: number of calls so far, at least 1.
@@ -86,16 +86,16 @@ class Backoff:
 #: method. `refused`: the provider wants other credentials or money. `long`: this question exceeds the model's context.
 #: `final`: permanent.
 Kind = Literal["again", "reply", "unable", "refused", "long", "final"]
-#: The kind of judge failure that each becomes.
+#: Kind of problem -> kind of judge failure, `prompt` for all others.
 _FAILURES: Final[Mapping[Kind, FailureKind]] = {"again": "outage", "refused": "refused", "long": "question"}
 
 _CREDENTIALS: Final = frozenset({401, 402, 403})
 _AGAIN: Final = frozenset({408, 409, 425, 429})
-#: Statuses by which providers report that a model does not support a response format, or tools.
+#: HTTP statuses with which providers report that a model does not support a response format or tools.
 _UNABLE: Final = frozenset({400, 404, 405, 415, 422, 500, 501})
 _CLIENT_ERROR, _SERVER_ERROR, _STATUS_END = 400, 500, 600
 
-#: Words by which providers name the requirements of a method, and report that they are missing.
+#: Words with which providers name the requirements of a method, and with which they report that these are missing.
 _WAY: Final = re.compile(
     r"response_?format|json_?schema|\bschema\b|structured|guided|grammar|\btools?\b|tool_choice|function|"
     r"\bm(?:in|ax)Items\b|['\"`]m(?:in|ax)imum['\"`]",
@@ -116,7 +116,7 @@ _UNDERSTOOD: Final = {
 }
 #: Errors that clients raise for a reply that they do not understand.
 _NOT_UNDERSTOOD: Final = (ValueError, TypeError, AttributeError, LookupError)
-#: Errors of LangChain that are permanent, and the one for a question that is too long.
+#: Permanent errors of LangChain, and its error for a question that is too long.
 _FINAL: Final = frozenset({"ModelNotFoundError", "ModelInvalidRequestError"})
 _TOO_LONG: Final = "ContextOverflowError"
 
@@ -158,7 +158,7 @@ def problem_of(error: Exception, secrets: Sequence[str] = (), now: datetime | No
         kind, wait_s = _kind_of(error, text), None
     else:
         kind, wait_s = _kind_of_status(status, text), _retry_after_s(error, now or datetime.now(UTC))
-    message = _named(error, text, status)
+    message = _message_for(error, text, status)
     message = message if len(message) <= _MAX_MESSAGE else message[: _MAX_MESSAGE - 1] + "…"
     return CallProblem(kind=kind, message=message, wait_s=wait_s)
 
@@ -166,7 +166,7 @@ def problem_of(error: Exception, secrets: Sequence[str] = (), now: datetime | No
 def _kind_of_status(status: int, text: str) -> Kind:
     if status in _CREDENTIALS or _MONEY.search(text):
         return "refused"
-    if status in _UNABLE and _lacks_a_way(text):
+    if status in _UNABLE and _reports_unsupported_method(text):
         return "unable"
     return "again" if status in _AGAIN or status >= _SERVER_ERROR else "final"
 
@@ -184,10 +184,10 @@ def _kind_of(error: Exception, text: str) -> Kind:
         return "final"
     if not isinstance(error, _NOT_UNDERSTOOD):
         return "again"
-    return "unable" if _lacks_a_way(text) else "reply"
+    return "unable" if _reports_unsupported_method(text) else "reply"
 
 
-def _lacks_a_way(text: str) -> bool:
+def _reports_unsupported_method(text: str) -> bool:
     return bool(_WAY.search(text) and _MISSING.search(text))
 
 
@@ -202,7 +202,7 @@ def _status(error: Exception) -> int | None:
     return next((int(status) for status in statuses), None)
 
 
-def _named(error: Exception, text: str, status: int | None) -> str:
+def _message_for(error: Exception, text: str, status: int | None) -> str:
     """Return the text of an error with its status or type."""
     if status is not None:
         return text if str(status) in text[:40] else f"HTTP {status}: {text}"
@@ -211,11 +211,11 @@ def _named(error: Exception, text: str, status: int | None) -> str:
     name = type(error).__name__
     if isinstance(error, _NOT_UNDERSTOOD):
         return f"the reply could not be read: {name}: {text}"
-    return _UNDERSTOOD.get(name) or f"{name}: {text}{_why(error)}"
+    return _UNDERSTOOD.get(name) or f"{name}: {text}{_root_cause(error)}"
 
 
-def _why(error: BaseException) -> str:
-    """Return the root cause of an error in brackets; clients wrap network errors several times."""
+def _root_cause(error: BaseException) -> str:
+    """Return the root cause of an error in brackets, because clients wrap network errors several times."""
     root = error
     while root.__cause__ is not None:
         root = root.__cause__
@@ -223,45 +223,45 @@ def _why(error: BaseException) -> str:
 
 
 def _retry_after_s(error: Exception, now: datetime) -> float | None:
-    """Return the seconds that a provider asks to wait, or None if they are absent or malformed."""
+    """Return how many seconds a provider asks to wait, or None if the header is missing or malformed."""
     headers: Mapping[str, str] | Any = getattr(getattr(error, "response", None), "headers", None)
     if not hasattr(headers, "get"):
         return None
-    thousandths = _seconds(headers.get("retry-after-ms"))
-    if thousandths is not None:
-        return thousandths / 1000
+    milliseconds = _seconds(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
     header = headers.get("retry-after")
     seconds = _seconds(header)
-    return seconds if seconds is not None else _until(header, now)
+    return seconds if seconds is not None else _seconds_until(header, now)
 
 
 def _seconds(text: object) -> float | None:
     return float(text) if isinstance(text, str) and re.fullmatch(r"\s*\d{1,12}(?:\.\d{1,9})?\s*", text) else None
 
 
-def _until(text: object, now: datetime) -> float | None:
+def _seconds_until(text: object, now: datetime) -> float | None:
     try:
-        then = parsedate_to_datetime(str(text))
+        date = parsedate_to_datetime(str(text))
     except (ValueError, IndexError, TypeError):
         return None
-    return max(0.0, ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds())
+    return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - now).total_seconds())
 
 
 _WAYS: Final[tuple[Way, ...]] = ("structured", "tool", "text")
 #: Replies without a verdict after which a method that has never returned one is abandoned.
 _PATIENCE: Final = 3
-#: Number of reply forms with a prepared model; an evaluator may create new ones without end.
+#: Maximum number of reply forms with a prepared model, because an evaluator may create new forms without limit.
 _MAX_FORMS: Final = 256
 #: Errors of a model that does not support a method.
 _CANNOT: Final = (NotImplementedError, ValueError, TypeError, AttributeError, ImportError)
-#: Texts by which a provider reports that it rejects the schema.
+#: Texts with which a provider reports that it rejects the schema.
 _OF_SCHEMA: Final = re.compile(
     r"m(?:in|ax)(?:imum|items)|invalid.{0,20}schema|schema.{0,40}invalid", re.IGNORECASE | re.DOTALL
 )
 
 
 class Rung(NamedTuple):
-    """A method; `bounded`: with a schema that states bounds."""
+    """A method of requesting a verdict; `bounded`: its schema states bounds."""
 
     way: Way
     bounded: bool
@@ -279,7 +279,7 @@ class Ladder:
         """
         self._model = model
         ways = [way for way in _WAYS if method in {"auto", way}]
-        self._left = [Rung(way, bounded) for way in ways for bounded in ((False,) if way == "text" else (True, False))]
+        self._rungs = [Rung(way, bounded) for way in ways for bounded in ((False,) if way == "text" else (True, False))]
         self._prepared: dict[tuple[Rung, ReplyForm | None], Runnable[Any, Any]] = {}
         self._proven: set[Way] = set()
         self._unread: Counter[Way] = Counter()
@@ -291,19 +291,19 @@ class Ladder:
             rung: the rung that was used.
             refusal: the error. If it is about the schema, the same method is tried without bounds.
         """
-        if self._left[0] != rung:  # another call has abandoned it already
+        if self._rungs[0] != rung:  # another call has abandoned it already
             return True
         keeps_way = rung.bounded and _OF_SCHEMA.search(refusal)
-        rest = self._left[1:] if keeps_way else [other for other in self._left if other.way != rung.way]
-        self._left = rest or self._left
-        return bool(rest)
+        remaining = self._rungs[1:] if keeps_way else [other for other in self._rungs if other.way != rung.way]
+        self._rungs = remaining or self._rungs
+        return bool(remaining)
 
     def read_from(self, rung: Rung) -> None:
         """Remember that a method returned a verdict."""
         self._proven.add(rung.way)
 
     def unread_from(self, rung: Rung) -> None:
-        """Remember that a method returned a reply without a verdict; one that returns nothing else is abandoned."""
+        """Remember that a method returned a reply without a verdict; abandon a method that never returns one."""
         self._unread[rung.way] += 1
         if rung.way not in self._proven and self._unread[rung.way] >= _PATIENCE:
             self.down(rung)
@@ -318,16 +318,16 @@ class Ladder:
             NotImplementedError: the model does not support the only method allowed.
         """
         while True:
-            rung = self._left[0]
+            rung = self._rungs[0]
             try:
-                return rung, self._bound(rung, form)
+                return rung, self._runnable_for(rung, form)
             except _CANNOT as error:
                 if not self.down(rung, str(error)):
                     raise NotImplementedError(
                         f"the model does not support the method {rung.way!r} (judge.method): {str(error) or type(error).__name__}"
                     ) from error
 
-    def _bound(self, rung: Rung, form: ReplyForm | None) -> Runnable[Any, Any]:
+    def _runnable_for(self, rung: Rung, form: ReplyForm | None) -> Runnable[Any, Any]:
         if (rung, form) not in self._prepared:
             if len(self._prepared) >= _MAX_FORMS:
                 self._prepared.clear()
@@ -342,7 +342,7 @@ def _structured(model: BaseChatModel, schema: dict[str, Any]) -> Runnable[Any, A
 
     if type(model).with_structured_output is BaseChatModel.with_structured_output:
         raise NotImplementedError("it has no structured output of its own")  # the default implementation is a tool call
-    # Langchain recommends another method in a warning: that is what the ladder does.
+    # LangChain's warning recommends another method; falling back is the task of `Ladder`.
     warnings.filterwarnings("ignore", message=".*structured output", category=UserWarning)
     return _unparsed(model.with_structured_output(schema, include_raw=True))
 
@@ -350,7 +350,7 @@ def _structured(model: BaseChatModel, schema: dict[str, Any]) -> Runnable[Any, A
 def _unparsed(chain: Runnable[Any, Any]) -> Runnable[Any, Any]:
     """Return the part of a chain that calls the model, without its parser; the entire chain if it has another structure.
 
-    The reply is parsed here, and the parser costs as much time as the call.
+    `read_output` parses the reply, and the chain's parser would take as much time again as the call.
     """
     from langchain_core.runnables import RunnableParallel, RunnableSequence  # noqa: PLC0415 — heavy
 
@@ -377,7 +377,7 @@ def message_of(output: object) -> AIMessage | None:
 def read_output(output: object, form: ReplyForm | None = None) -> Reply:
     """Return the verdict in the output of a model, for any method.
 
-    The model's own text counts; a client's parser silently repairs damaged replies.
+    The model's own text takes precedence, because the parser of a client silently repairs damaged replies.
 
     Args:
         output: the output of the model.
@@ -477,7 +477,7 @@ class Inquiry:
 
         Args:
             question: the question.
-            spent: is increased by the expense.
+            spent: the expense of the question, updated in place.
             permit: returns whether one more call after the first is allowed.
         """
         tries, again = 0, False
@@ -495,10 +495,8 @@ class Inquiry:
             if not permit():
                 message = f"{self.model_name} gave no verdict and the budget allows no other try: {result.message}"
                 return replace(result, message=message)
-        refused = self.refusals
-        message = (
-            f"{self.model_name} is not called any more, it refused {refused.in_a_row} calls in a row: {refused.message}"
-        )
+        refusals = self.refusals
+        message = f"{self.model_name} is not called any more, it refused {refusals.in_a_row} calls in a row: {refusals.message}"
         return CallProblem(kind="refused", message=message)
 
     async def _call(self, question: Question, spent: Spent, *, again: bool) -> Reply | CallProblem:
@@ -525,7 +523,7 @@ class Inquiry:
         return reply
 
     async def _invoke(self, model: Any, prompt: list[Any], spent: Spent) -> object:
-        began = self.clock()
+        start_s = self.clock()
         spent.tries += 1
         try:
             async with asyncio.timeout(self.settings.timeout_s):
@@ -534,7 +532,7 @@ class Inquiry:
         except TimeoutError as error:
             raise TimeoutError(str(error) or f"no reply within {self.settings.timeout_s:g} s") from error
         finally:
-            spent.latency_s += self.clock() - began
+            spent.latency_s += self.clock() - start_s
         spent.count_reply(output)
         return output
 
@@ -560,9 +558,9 @@ def _limiter(requests_per_second: float | None) -> BaseRateLimiter | None:
         return None
     from langchain_core.rate_limiters import InMemoryRateLimiter  # noqa: PLC0415 — heavy
 
-    least, most = _LOOK_S
-    look_s = min(max(0.5 / requests_per_second, least), most)
-    return InMemoryRateLimiter(requests_per_second=requests_per_second, check_every_n_seconds=look_s)
+    shortest_s, longest_s = _LOOK_S
+    interval_s = min(max(0.5 / requests_per_second, shortest_s), longest_s)
+    return InMemoryRateLimiter(requests_per_second=requests_per_second, check_every_n_seconds=interval_s)
 
 
 def _times(count: int) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Answer = Verdict | JudgeFailure
 
-#: Scores are compared in decimals: .85 is within .15 of .7, in spite of the error of binary fractions.
+#: Tolerance for the rounding errors of binary fractions: 0.85 is within 0.15 of 0.7.
 _TOLERANCE = 1e-9
 
 
@@ -55,8 +55,8 @@ def passes(score: float, threshold: float) -> bool:
 def settled(replies: Sequence[Reply], votes: int, threshold: float) -> Reply | None:
     """Return the verdict of the majority, or None while more votes could still change it.
 
-    It is the median of the majority's verdicts (the lower of two in the middle), with its own reasons: a score that a vote
-    actually had, on the majority's side of the threshold.
+    The result is the low median of the majority's votes, with the reasoning of that vote. Its score is therefore one
+    that a vote actually gave, on the majority's side of the threshold.
 
     Args:
         replies: the verdicts so far, without failed votes.
@@ -64,8 +64,8 @@ def settled(replies: Sequence[Reply], votes: int, threshold: float) -> Reply | N
         threshold: the score at which an answer passes.
 
     >>> from otel_agentic.judges.messages import Reply
-    >>> given = [Reply(reasoning=str(score), score=score) for score in (0.75, 0.6, 0.8)]
-    >>> settled(given[:2], 3, 0.7), settled(given, 3, 0.7).score
+    >>> replies = [Reply(reasoning=str(score), score=score) for score in (0.75, 0.6, 0.8)]
+    >>> settled(replies[:2], 3, 0.7), settled(replies, 3, 0.7).score
     (None, 0.75)
     """
     for outcome in (True, False):
@@ -78,13 +78,13 @@ def settled(replies: Sequence[Reply], votes: int, threshold: float) -> Reply | N
 
 _LOG: Final = logging.getLogger(__name__)
 _EXAMPLES: Final = 5
-#: Number of characters by which expected answers are compared.
+#: Number of characters of an expected answer that are compared.
 _COMPARED: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canaries:
-    """Number of canary questions, number of those that the judge passed, and the first of the latter."""
+    """The number of canary questions, the number of those that the judge let pass, and the first of the latter."""
 
     total: int = 0
     fooled: int = 0
@@ -95,7 +95,7 @@ class CanaryWatch:
     """Chooses canaries, counts them, and warns of a judge that passes one."""
 
     def __init__(self, ratio: float) -> None:
-        """Check a share of the passing answers, in [0, 1]."""
+        """Set the share of passing answers, in [0, 1], that are checked with a canary."""
         self._ratio = ratio
         self._lock = threading.Lock()
         self._counts = Canaries()
@@ -106,14 +106,14 @@ class CanaryWatch:
         return self._counts
 
     def rivals(self, questions: Iterable[tuple[int, Question]]) -> Iterator[tuple[int, Question, Question | None]]:
-        """Yield numbered questions, each with the question that its answer must fail, or None if it is no canary.
+        """Yield numbered questions, each with its canary, which the answer must fail, or None if it is not checked.
 
-        The choice depends on the content of an answer alone. The wrong expected answer is the last different one before it, so
-        that the same questions in the same order yield the same canaries.
+        The choice depends only on the content of a question. The wrong expected answer is the most recent different
+        one, so that the same questions in the same order yield the same canaries.
         """
-        last: list[Question] = []  # the last question, and the last one before it with a different expected answer
+        recent: list[Question] = []  # the last question, and the last one before it with a different expected answer
         for number, question in questions:
-            rival = next((other for other in last if _differ(other, question)), None)
+            rival = next((other for other in recent if _differ(other, question)), None)
             chosen = rival is not None and question.kind == "answer" and _share(question) < self._ratio
             canary = (
                 replace(question, expected=rival.expected, also_accepted=rival.also_accepted)
@@ -122,7 +122,7 @@ class CanaryWatch:
             )
             yield number, question, canary
             if question.kind == "answer":
-                last = [question, *([rival] if rival else [])]
+                recent = [question, *([rival] if rival else [])]
 
     def count(self, question: Question, score: float) -> None:
         """Count the score of a canary, and warn if it passes."""
@@ -132,8 +132,8 @@ class CanaryWatch:
             if passed:
                 fooled, examples = fooled + 1, (*examples, question)[:_EXAMPLES]
             self._counts = Canaries(total=total, fooled=fooled, examples=examples)
-        # At 1, 2, 4, 8 and so on: a judge that never reads answers is reported once per doubling. The texts are not logged,
-        # since logs have other readers than the store.
+        # Warn at 1, 2, 4, 8 and so on, so that a judge that ignores answers is reported once per doubling. The texts
+        # are not logged, because logs have other readers than the store.
         if passed and fooled.bit_count() == 1:
             _LOG.warning("the judge let a canary pass: %d of %d wrong answers passed so far", fooled, total)
 
@@ -145,7 +145,7 @@ def _differ(first: Question, second: Question) -> bool:
 
 
 def _share(question: Question) -> float:
-    """Return a number in [0, 1) that depends on the content alone."""
+    """Return a pseudorandom number in [0, 1) that depends only on the content of a question."""
     content = repr((question.query, question.expected, question.answer)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest()) / 2**64
 
@@ -155,7 +155,7 @@ _TOKENS_A_PRICE: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliberation:
-    """How a judge arrives at a verdict, by the settings."""
+    """Combines calls, votes and canaries into one verdict, according to the settings."""
 
     inquiry: Inquiry
     watch: CanaryWatch
@@ -196,7 +196,7 @@ class Deliberation:
         )
 
     def _is_close(self, question: Question, reply: Reply) -> bool:
-        """Return whether a reply is voted on; replies to a rubric have no threshold to be close to."""
+        """Return whether a reply requires a vote; replies to a rubric do not, because a rubric has no threshold."""
         if question.rubric is not None or self.settings.votes == 1:
             return False
         return is_close(reply.score, question.threshold, self.settings.vote_band)
@@ -221,20 +221,20 @@ class Deliberation:
         self, question: Question, first: Reply, spent: Spent, permit: Callable[[], bool]
     ) -> Reply | JudgeFailure:
         """Return the verdict of the majority; voting ends once it is decided."""
-        votes, replies, why = self.settings.votes, [first], ""
+        votes, replies, last_problem = self.settings.votes, [first], ""
         for _ in range(votes - 1):
             if not permit():
                 message = f"{self.inquiry.model_name} scored {first.score:g}, too close to the threshold for one vote; "
                 return self.failure(f"{message}no budget for more", spent, reason="budget_exhausted")
             reply = await self.inquiry.reply(question, spent, permit)
             if isinstance(reply, CallProblem):
-                why = f": {reply.message}"
+                last_problem = f": {reply.message}"
             else:
                 replies.append(reply)
             majority = settled(replies, votes, question.threshold)
             if majority is not None:
                 return majority
-        return self.failure(f"no majority among {len(replies)} of {votes} votes{why}", spent)
+        return self.failure(f"no majority among {len(replies)} of {votes} votes{last_problem}", spent)
 
     def _cost_usd(self, spent: Spent) -> float | None:
         """Return the cost, or None if a price is not set or a reply did not state its tokens."""
@@ -246,8 +246,8 @@ class Deliberation:
 
 #: Incremented when the same reply would yield another verdict, or the same question another message.
 _PROTOCOL: Final = 1
-#: One question waits per so many running calls, so that a free slot does not wait for this thread.
-_SLOTS_A_WAITING: Final = 8
+#: Number of concurrent calls per queued question: a few are queued so that a free slot does not wait for this thread.
+_CALLS_PER_QUEUED: Final = 8
 #: Estimated size of a message and its reply without prompt and material, and characters per token.
 _FRAME_CHARACTERS: Final = len(SYSTEM) + 800
 _CHARACTERS_A_TOKEN: Final = 4
@@ -286,10 +286,10 @@ class LangChainJudge:
         self._settings = settings or JudgeSettings()
         self._prompts = prompt_texts(self._settings.prompt)
         self.model = name_of(model)
-        self.version = self._hashed(model)
+        self.version = self._version_of(model)
         model, close = own_connections(model)
         self._closed = weakref.finalize(self, _close, close)
-        self._closed.atexit = False  # at exit, the loop that would close them has ended
+        self._closed.atexit = False  # at exit, the loop that would close the connections has already ended
         self.permit: Callable[[Question], bool] = lambda _: True
         self._watch = CanaryWatch(self._settings.canary_ratio)
         inquiry = Inquiry(
@@ -297,7 +297,7 @@ class LangChainJudge:
             model_name=self.model,
             settings=self._settings,
             prompts=self._prompts,
-            rng=rng or random.Random(),  # noqa: S311 — jitter is no secret
+            rng=rng or random.Random(),  # noqa: S311 — jitter is not a secret
             sleep=sleep,
             clock=clock,
         )
@@ -330,18 +330,18 @@ class LangChainJudge:
         return [answers[number] for number in range(len(questions))]
 
     def stream(self, questions: Iterable[tuple[int, Question]]) -> Generator[tuple[int, Answer], None, None]:
-        """Yield (number, verdict or failure) in order of completion; takes a question whenever a call may start.
+        """Yield (number, verdict or failure) in order of completion; take the next question whenever a call may start.
 
         Closing the generator, or an interrupt, cancels the running calls.
         """
         source = self._watch.rivals(questions)
         done: queue.SimpleQueue[tuple[int, Future[Answer]]] = queue.SimpleQueue()
         running: set[Future[Answer]] = set()
-        limit = self._settings.concurrency + self._settings.concurrency // _SLOTS_A_WAITING
+        limit = self._settings.concurrency + self._settings.concurrency // _CALLS_PER_QUEUED
 
         def fill() -> None:
-            while len(running) < limit and (item := next(source, None)) is not None:
-                number, question, rival = item
+            while len(running) < limit and (entry := next(source, None)) is not None:
+                number, question, rival = entry
                 future = self._submit(question, rival)
                 running.add(future)
                 future.add_done_callback(partial(_enqueue, done, number))
@@ -376,15 +376,15 @@ class LangChainJudge:
         """Cancel running calls and close connections; a closed judge answers no further questions."""
         self._closed()
         with self._open_lock:
-            open_now = list(self._open)
-        for future in open_now:
+            futures = list(self._open)
+        for future in futures:
             future.cancel()
 
     def _submit(self, question: Question, rival: Question | None) -> Future[Answer]:
         if not self._closed.alive:
-            refused: Future[Answer] = Future()
-            refused.cancel()
-            return refused
+            cancelled: Future[Answer] = Future()
+            cancelled.cancel()
+            return cancelled
         permit = partial(self.permit, question)
         future = shared().submit(self._deliberation.answer(question, rival, permit))
         with self._open_lock:
@@ -405,8 +405,8 @@ class LangChainJudge:
             message = f"{self.model}: {type(error).__name__}: {error}"
             return JudgeFailure(reason="judge_error", message=message, model=self.model)
 
-    def _hashed(self, model: BaseChatModel) -> str:
-        """Return the hash of everything besides the question that a verdict depends on."""
+    def _version_of(self, model: BaseChatModel) -> str:
+        """Return a hash of everything that a verdict depends on, except the question."""
         settings = self._settings.model_dump(include={"method", "votes", "max_answer_characters"})
         settings["vote_band"] = self._settings.vote_band if self._settings.votes > 1 else None
         prompts = {kind: prompt.digest for kind, prompt in self._prompts.items() if kind != "rubric"}

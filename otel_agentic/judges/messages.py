@@ -1,8 +1,9 @@
 """Messages to and from a model: reply schemas, fenced untrusted texts, and parsing of the reply into a verdict.
 
-Untrusted texts are sent as one JSON object between random markers that they cannot contain; the verdict is read from the reply
-schema and nowhere else. The instructions are outside the markers, and last. No character of a text can end the object, the line or the block, open a
-code fence or a tag, or be invisible to a reader: such characters are written as JSON escapes, which the model can read.
+Untrusted texts are sent as one JSON object between random markers that they cannot contain. The instructions follow
+outside the markers, at the end. No character of a text can end the object, the line or the block, open a code fence or
+a tag, or be invisible to a reader: such characters are written as JSON escapes, which the model can read. The verdict
+is read from the reply schema and nowhere else.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class VerdictReply(_Reply):
 
 
 class ScoreReply(_Reply):
-    """The schema of a rubric's score, which the form of the rubric bounds."""
+    """The schema of a rubric's score; the form of the rubric defines its bounds."""
 
     score: Annotated[float, BeforeValidator(_bounded_number), Field(allow_inf_nan=False)]
 
@@ -94,13 +95,14 @@ def field_of(form: ReplyForm | None) -> ReplyKind:
 
 
 def schema_of(form: ReplyForm | None, *, bounded: bool = True) -> dict[str, Any]:
-    """Return the JSON schema of a reply that is sent to models. Replies are validated by our own check, see `flaw_in`.
+    """Return the JSON schema of a reply, as sent to models. Replies are validated separately, see `flaw_in`.
 
-    The reasons are the first property, so that the verdict follows from them.
+    The reasoning is the first property, so that the verdict follows from it.
 
     Args:
-        form: of the reply; None for a score from 0 to 1.
-        bounded: with `minimum`, `maximum` and `maxItems`; some providers refuse these and receive the bounds in words alone.
+        form: the form of the reply; None for a score from 0 to 1.
+        bounded: whether to state `minimum`, `maximum` and `maxItems`; some providers reject these, and the bounds are
+            then stated in words only.
 
     >>> from otel_agentic.judges.base import ReplyForm
     >>> schema_of(ReplyForm(kind="label", labels=("yes", "no")))["properties"]["label"]["enum"]
@@ -127,8 +129,8 @@ def _property(form: ReplyForm | None, *, bounded: bool) -> dict[str, Any]:
     if form.kind == "label":
         return {"type": "string", "enum": list(form.labels), "description": "One of these labels."}
     if form.kind == "texts":
-        most = {"maxItems": form.most} if bounded else {}
-        return {"type": "array", "items": {"type": "string"}, "description": f"None to {form.most} texts.", **most}
+        max_items = {"maxItems": form.most} if bounded else {}
+        return {"type": "array", "items": {"type": "string"}, "description": f"None to {form.most} texts.", **max_items}
     bounds = {"minimum": form.low, "maximum": form.high} if bounded else {}
     return {"type": "number", "description": f"From {form.low:g} to {form.high:g}.", **bounds}
 
@@ -175,7 +177,7 @@ _BMP_END: Final = 0x10000
 
 _FRAME: Final[Mapping[str, Any]] = tomllib.loads(files(__package__).joinpath("prompts/frame.toml").read_text("utf-8"))
 SYSTEM: Final[str] = _FRAME["system"]
-#: All text around material and instructions: other text makes another judge.
+#: All text around the material and the instructions; it is part of the judge's version.
 FRAME: Final[tuple[str, ...]] = (SYSTEM, *_FRAME["replies"].values(), _FRAME["reply"], _FRAME["hint"])
 #: The same for rubrics.
 RUBRIC_FRAME: Final[tuple[str, ...]] = (
@@ -189,7 +191,7 @@ RUBRIC_FRAME: Final[tuple[str, ...]] = (
 
 
 def new_nonce() -> str:
-    """Return an unguessable word."""
+    """Return a random word that cannot be guessed."""
     return secrets.token_hex(8)
 
 
@@ -205,7 +207,7 @@ def messages(
     """Return the messages to a model for a question.
 
     Args:
-        question: the question; all its texts are hostile.
+        question: the question; all its texts are untrusted.
         instructions: how to judge it, see `prompts`.
         way: the method by which the model replies.
         max_characters: the limit of characters per text.
@@ -248,7 +250,7 @@ def _reply_instructions(form: ReplyForm | None, way: Way, nonce: str) -> str:
 
 
 def shown_fields(question: Question, max_characters: int) -> dict[str, str | int | list[str]]:
-    """Return the fields sent to the model: the texts of a question, cut, with the number of omitted characters of each.
+    """Return the fields sent to the model: the truncated texts of a question, with numbers of omitted characters.
 
     >>> from otel_agentic.judges.base import Question
     >>> shown_fields(Question(query="2+2?", expected="4", answer="It is four", threshold=0.7), 5)
@@ -263,19 +265,19 @@ def shown_fields(question: Question, max_characters: int) -> dict[str, str | int
         if len(text) > max_characters:
             fields[f"{name}_characters_left_out"] = len(text) - max_characters
     if question.also_accepted:
-        fields |= _cut_together(question.also_accepted, max_characters)
+        fields |= _truncated_together(question.also_accepted, max_characters)
     return fields
 
 
-def _cut_together(accepted: Sequence[str], max_characters: int) -> dict[str, int | list[str]]:
-    """Return the accepted answers within a common limit of characters, and the number of omitted characters."""
-    remaining: list[str] = []
+def _truncated_together(accepted: Sequence[str], max_characters: int) -> dict[str, int | list[str]]:
+    """Return the accepted answers, truncated to a common limit of characters, and the number of omitted characters."""
+    truncated: list[str] = []
     budget = max_characters
     for text in accepted:
-        remaining += [text[:budget]] if budget else []
+        truncated += [text[:budget]] if budget else []
         budget -= len(text[:budget])
-    omitted = sum(map(len, accepted)) - sum(map(len, remaining))
-    return {ALSO_ACCEPTED: remaining, **({f"{ALSO_ACCEPTED}_characters_left_out": omitted} if omitted else {})}
+    omitted = sum(map(len, accepted)) - sum(map(len, truncated))
+    return {ALSO_ACCEPTED: truncated, **({f"{ALSO_ACCEPTED}_characters_left_out": omitted} if omitted else {})}
 
 
 def encode(fields: Mapping[str, str | int | list[str]]) -> str:
@@ -295,12 +297,12 @@ def _escape(match: regex.Match[str]) -> str:
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
-#: Maximum length of the reasons of a model, and of each of its texts, in characters; longer ones are cut.
+#: Maximum length of a model's reasoning, and of each of its texts, in characters; longer ones are truncated.
 MAX_REASONING: Final = 2_000
 #: Maximum length of a reply in characters: a verdict is short.
 MAX_REPLY: Final = 100_000
 
-#: Reasoning in front of the reply.
+#: Reasoning before the reply.
 _THOUGHTS: Final = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL)
 #: A probable beginning of a JSON object.
 _OBJECT: Final = re.compile(r'\{\s*["}]')
@@ -323,7 +325,7 @@ class UnreadableReplyError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A model's reply: its reasons and, by form, a score, a label, or texts. `score` is 0 if it was not requested."""
+    """A model's reply: its reasoning and, by form, a score, a label or texts. `score` is 0 if it was not requested."""
 
     reasoning: str
     score: float = 0.0
@@ -332,7 +334,7 @@ class Reply:
 
     @property
     def verdict(self) -> tuple[object, ...]:
-        """Everything except the reasons."""
+        """The score, label and texts, without the reasoning."""
         return self.score, self.label, self.texts
 
 
@@ -349,7 +351,7 @@ def read_message(message: AIMessage, form: ReplyForm | None = None) -> Reply:
     _require_complete(message)
     calls = [call["args"] for call in message.tool_calls if call["name"] == SCHEMA_NAME]
     if calls:
-        return _only([validated(arguments, form) for arguments in calls])
+        return _agreed_reply([validated(arguments, form) for arguments in calls])
     if message.tool_calls or message.invalid_tool_calls:
         raise UnreadableReplyError("unreadable", "the call of the tool was damaged, or of another tool")
     return read_text(str(message.text), form)
@@ -377,7 +379,7 @@ def read_text(text: str, form: ReplyForm | None = None) -> Reply:
     candidates = [candidate for candidate in _objects(text) if field in candidate or "reasoning" in candidate]
     if not candidates:
         raise UnreadableReplyError("unreadable", f"the reply was not one JSON object with reasoning and {field}")
-    return _only([validated(candidate, form) for candidate in candidates])
+    return _agreed_reply([validated(candidate, form) for candidate in candidates])
 
 
 def validated(value: Mapping[str, Any], form: ReplyForm | None = None) -> Reply:
@@ -388,7 +390,7 @@ def validated(value: Mapping[str, Any], form: ReplyForm | None = None) -> Reply:
         form: the requested form; None for a score from 0 to 1.
 
     Raises:
-        UnreadableReplyError: the values do not match the schema; names the fields, never the values.
+        UnreadableReplyError: the values do not match the schema; the message names the fields, never the values.
     """
     field = field_of(form)
     try:
@@ -430,7 +432,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= MAX_REASONING else text[: MAX_REASONING - 1] + "…"
 
 
-def _only(replies: list[Reply]) -> Reply:
+def _agreed_reply(replies: list[Reply]) -> Reply:
     if len({reply.verdict for reply in replies}) > 1:
         raise UnreadableReplyError("unreadable", "the reply holds several verdicts that differ")
     return replies[0]
@@ -439,26 +441,26 @@ def _only(replies: list[Reply]) -> Reply:
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield the top-level JSON objects in a text."""
     position = 0
-    while begin := _OBJECT.search(text, position):
+    while opening := _OBJECT.search(text, position):
         try:
-            value, position = _DECODER.raw_decode(text, begin.start())
+            value, position = _DECODER.raw_decode(text, opening.start())
         except (ValueError, RecursionError):
             raise UnreadableReplyError("unreadable", "the reply holds damaged JSON") from None
         yield value
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
         raise ValueError("duplicate name in an object")
     return mapping
 
 
-def _no_constant(text: str) -> float:
+def _reject_constant(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object_from_pairs, parse_constant=_reject_constant)
 
 
 def _require_complete(message: AIMessage) -> None:

@@ -1,4 +1,4 @@
-"""Judges by name, from objects, from chat models and from Python functions."""
+"""Creation of judges from names, objects, chat models and Python functions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     JudgingFunction = Callable[[Question], float | bool | Verdict | JudgeFailure]
     JudgeLike = str | Judge | BaseChatModel | JudgingFunction
 
-_Within = tuple[object, ...]
+_Enclosing = tuple[object, ...]
 
 
 def code_version(function: Any) -> str:
     """Return a hash of the code of a function and of the plain values bound in it.
 
-    Functions bound in it, such as by a decorator, count by their code; functions that it only refers to by name do not.
+    Functions bound in it, for example by a decorator, are included by their code. Functions that it only refers to by
+    name are not.
 
     >>> code_version(lambda text: text in {"yes", "no"}) == code_version(lambda text: text in {"yes", "never"})
     False
@@ -41,61 +42,61 @@ def code_version(function: Any) -> str:
     return f"function-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
-def _function(function: Any, within: _Within) -> object:
-    """Return a function's behaviour as a value; `within` are the enclosing functions."""
-    if any(function is outer for outer in within):  # recursion
+def _function(function: Any, enclosing: _Enclosing) -> object:
+    """Return the behaviour of a function as a comparable value; `enclosing` functions are used to detect recursion."""
+    if any(function is outer for outer in enclosing):  # recursion
         return "itself"
-    inside = (*within, function)
+    with_function = (*enclosing, function)
     if isinstance(function, partial):
-        return "partial", *(_stable(part, inside) for part in (function.func, function.args, function.keywords))
+        return "partial", *(_stable(part, with_function) for part in (function.func, function.args, function.keywords))
     code = getattr(function, "__code__", None)
     if code is None:
-        return _object(function, inside)
+        return _object(function, with_function)
     defaults = (getattr(function, name, None) for name in ("__defaults__", "__kwdefaults__"))
-    cells = [_cell(cell, inside) for cell in getattr(function, "__closure__", None) or ()]
-    return _content(code), (*(_stable(part, inside) for part in defaults), cells)
+    cells = [_cell(cell, with_function) for cell in getattr(function, "__closure__", None) or ()]
+    return _content(code), (*(_stable(part, with_function) for part in defaults), cells)
 
 
-def _object(function: Any, within: _Within) -> object:
-    """Return an object's behaviour when it is called, and its attributes; a built-in function has only its name."""
+def _object(function: Any, enclosing: _Enclosing) -> object:
+    """Return the code of an object's `__call__` and its attributes; a built-in function is represented by its name."""
     kind = type(function)
     code = getattr(kind.__call__, "__code__", None)
     if code is None:
         return getattr(function, "__qualname__", kind.__qualname__)
-    held = {name: _immutable(value, within) for name, value in getattr(function, "__dict__", {}).items()}
-    return kind.__qualname__, _content(code), held
+    attributes = {name: _immutable(value, enclosing) for name, value in getattr(function, "__dict__", {}).items()}
+    return kind.__qualname__, _content(code), attributes
 
 
-def _cell(cell: CellType, within: _Within) -> object:
+def _cell(cell: CellType, enclosing: _Enclosing) -> object:
     try:
-        return _immutable(cell.cell_contents, within)
+        return _immutable(cell.cell_contents, enclosing)
     except ValueError:  # not set yet
         return "nothing"
 
 
-def _immutable(value: object, within: _Within) -> object:
-    """Return a value that cannot change, or the type of a mutable one: data that a function collects is not part of its code."""
-    return type(value).__qualname__ if isinstance(value, list | dict | set) else _stable(value, within)
+def _immutable(value: object, enclosing: _Enclosing) -> object:
+    """Return an immutable value, or the type of a mutable one: data that a function collects is not its code."""
+    return type(value).__qualname__ if isinstance(value, list | dict | set) else _stable(value, enclosing)
 
 
-def _stable(value: object, within: _Within) -> object:
-    """Return a value whose text is equal in every process: sets in a fixed order, objects without address."""
+def _stable(value: object, enclosing: _Enclosing) -> object:
+    """Return a value with the same `repr` in every process: sets are sorted, objects are replaced by their type."""
     if value is None or isinstance(value, str | bytes | int | float):
         return value
     if isinstance(value, CodeType):
         return _content(value)
     if inspect.isroutine(value) or isinstance(value, partial):
-        return _function(value, within)
+        return _function(value, enclosing)
     if isinstance(value, dict):
-        return {key: _stable(item, within) for key, item in value.items()}
+        return {key: _stable(item, enclosing) for key, item in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
-        held = [_stable(item, within) for item in value]
+        items = [_stable(item, enclosing) for item in value]
         return (
-            tuple(held)
+            tuple(items)
             if isinstance(value, tuple)
-            else sorted(held, key=repr)
+            else sorted(items, key=repr)
             if isinstance(value, set | frozenset)
-            else held
+            else items
         )
     return type(value).__qualname__
 
@@ -186,7 +187,7 @@ class FunctionJudge:
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:  # noqa: ARG003 — the plug-in point
-        """Raise: it is created from a function and is no plug-in.
+        """Raise an error, because this judge is created from a function and is not a plug-in.
 
         Raises:
             UsageError: always.
@@ -219,7 +220,7 @@ def _score(result: object) -> float | None:
     """Return a result as a score, or None. Numbers of numpy and torch are accepted."""
     try:
         score = float(result) if isinstance(result, SupportsFloat) else -1.0
-    except (TypeError, ValueError, OverflowError):  # such as an array of several
+    except (TypeError, ValueError, OverflowError):  # such as an array with several elements
         return None
     return score if 0.0 <= score <= 1.0 else None
 
@@ -231,13 +232,13 @@ def judge_of(judge: JudgeLike, settings: JudgeSettings) -> Judge:
         PluginError: the judge is unknown, or does not load.
         UsageError: the argument has another form, or is an async function.
     """
-    if inspect.isroutine(judge) or isinstance(judge, partial) or _is_called(judge):
+    if inspect.isroutine(judge) or isinstance(judge, partial) or _is_plain_callable(judge):
         return FunctionJudge(cast("JudgingFunction", judge))
     return as_judge(cast("str | Judge | BaseChatModel", judge), settings)
 
 
-def _is_called(judge: object) -> bool:
-    """Return whether an object judges by being called. A callable judge, model or class is used through its own interface."""
+def _is_plain_callable(judge: object) -> bool:
+    """Return whether an object is a plain callable; a judge, model or class is used through its own interface."""
     return (
         callable(judge) and not isinstance(judge, type) and not hasattr(judge, "judge") and not hasattr(judge, "invoke")
     )

@@ -32,14 +32,14 @@ SET state = 'finished', sent_until = started_at, updated_at = make_timestamp_ns(
     finished_at = make_timestamp_ns($now)
 WHERE run_id = $run_id
 """
-#: Closed conversations, which count.
+#: The first and the last window time of closed conversations, the only ones that count.
 _RANGE: Final = """
 SELECT epoch_ns(min(window_time)), epoch_ns(max(window_time))
 FROM conversations
 WHERE NOT superseded AND closed_by IS NOT NULL
 """
-#: Conversations in windows up to a position, in any revision, that were rebuilt or scored since. One that dissolved into others
-#: is covered by these.
+#: Whether a conversation in a window up to a position, in any revision, was rebuilt or scored since. A conversation
+#: that dissolved into others is covered by those.
 _CHANGED: Final = """
 WITH changed AS (
     SELECT environment, conversation_id FROM conversations WHERE built_at > make_timestamp_ns($since)
@@ -85,8 +85,9 @@ ORDER BY ends
 class Pass:
     """One pass over all window ends of a backfill. Times in ns.
 
-    `position_ns` is the newest finished end, None before the first. Rows that a pass writes have its start as computation time, so
-    everything computed at or before `sent_ns`, the start of the newest finished pass, was sent; None if nothing was sent.
+    `position_ns` is the newest finished end, None before the first. The rows that a pass writes have its start as their
+    computation time. So everything computed at or before `sent_ns`, the start of the newest finished pass, was sent; it
+    is None if nothing was sent.
     """
 
     run_id: str
@@ -137,7 +138,7 @@ def advance_pass(con: DuckDBPyConnection, run_id: str, position_ns: int, *, poin
 
 
 def count_rows(con: DuckDBPyConnection, run_id: str, rows: int, now_ns: int) -> None:
-    """Record that rows were stored whose points are not sent yet."""
+    """Record the number of rows that were stored, before their points are sent."""
     con.execute(_COUNT_ROWS, {"run_id": run_id, "rows": rows, "now": now_ns})
 
 
@@ -147,7 +148,7 @@ def finish_pass(con: DuckDBPyConnection, run_id: str, now_ns: int) -> None:
 
 
 def conversation_range(con: DuckDBPyConnection) -> tuple[int, int] | None:
-    """Return when the first and the last closed conversation ended, ns; None without any."""
+    """Return when the first and the last closed conversation ended, ns; None without closed conversations."""
     first_ns, last_ns = con.execute(_RANGE).fetchall()[0]
     return None if first_ns is None else (int(first_ns), int(last_ns))
 
@@ -175,7 +176,7 @@ def count_groups(con: DuckDBPyConnection) -> int:
 
 
 def computed_since(con: DuckDBPyConnection, ends_ns: Iterable[int], since_ns: int) -> list[int]:
-    """Return those window ends that have a row computed after a time, ascending."""
+    """Return the window ends among `ends_ns` that have a row computed after a time, ascending."""
     requested: dict[str, Sequence[Any]] = {"ends": sorted(set(ends_ns))}
     return [int(end_ns) for (end_ns,) in rows_with(con, requested, _RESTATED, {"since": since_ns})]
 
@@ -183,6 +184,6 @@ def computed_since(con: DuckDBPyConnection, ends_ns: Iterable[int], since_ns: in
 def ended_by_group(
     con: DuckDBPyConnection, since_ns: int | None, until_ns: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return group numbers and ends, ns, of the closed conversations that ended in [since, until)."""
+    """Return the group number and the end, ns, of each closed conversation that ended in [since, until)."""
     columns = con.execute(_ENDED, {"since": since_ns, "until": until_ns}).fetchnumpy()
     return np.asarray(columns["subject"], dtype=np.int64), np.asarray(columns["ended_ns"], dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Opening a DuckDB file, the connections to it, and what a connection returns: the scores of one evaluation, values as JSON.
+"""Opens a DuckDB file and manages its connections, the evaluation that each one shows, and values as JSON.
 
-`open_database` sets limits and hardening and turns DuckDB's errors into clear ones. `ConnectionManager` provides connections, detects that
-DuckDB gave up on the file, and opens it again.
+`open_database` sets limits, hardens the connection, and translates DuckDB's errors into clear ones. `ConnectionManager`
+provides connections, detects that DuckDB invalidated the database, and opens the file again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ Connection: TypeAlias = duckdb.DuckDBPyConnection
 #: The oldest file format with every feature that is used here, so that other DuckDB versions can open the file too.
 FILE_FORMAT: Final = "v1.4.0"
 _HOLDER: Final = re.compile(r"PID (\d+)")
-#: Messages of operating systems when nothing more can be written because of the disk, a quota or a process limit.
-_FULL: Final = re.compile(r"no space left|disk quota exceeded|file too large", re.IGNORECASE)
-#: Messages of DuckDB when another process holds the file, and when this process has it open already.
-_HELD: Final = re.compile(r"could not set lock|conflicting lock", re.IGNORECASE)
-#: Errors about values; their messages contain the values.
-_QUOTING: Final = (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException)
+#: Messages of operating systems if nothing more can be written, because of the disk, a quota or a process limit.
+_DISK_FULL: Final = re.compile(r"no space left|disk quota exceeded|file too large", re.IGNORECASE)
+#: Messages of DuckDB if another process holds the file.
+_LOCKED: Final = re.compile(r"could not set lock|conflicting lock", re.IGNORECASE)
+#: Errors about values; their messages quote the values.
+_ERRORS_WITH_VALUES: Final = (duckdb.DataError, duckdb.IntegrityError, duckdb.InvalidInputException)
 _BAD_LOG: Final = re.compile(r"\bWAL\b")
 _DAMAGED: Final = re.compile(r"corrupt|checksum", re.IGNORECASE)
+#: Messages of DuckDB if this process has the file open already.
 _OPEN_HERE: Final = re.compile(r"configuration has been locked|different configuration than existing connections")
 
 
@@ -60,8 +61,8 @@ def require_file(path: Path, *, create: bool) -> None:
     """Check that a file exists, or may be created.
 
     Raises:
-        StoreUnusableError: the file or its folder is missing; or the file is missing while its log exists: DuckDB would remove
-            the log when creating the file, and acknowledged data with it.
+        StoreUnusableError: the file or its folder is missing; or the file is missing but its log exists: DuckDB would
+            remove the log, and the acknowledged data in it, when creating the file.
     """
     if not create and not path.is_file():
         raise StoreUnusableError(f"{path}: no such DuckDB file; `otel-agentic ingest --db {path} …` makes one")
@@ -83,13 +84,14 @@ def open_database(
     read_only: bool = False,
     spill: str | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Return a hardened connection to the file: no file system, no configuration changes, no extensions from outside.
+    """Return a hardened connection to the file: no file-system access, configuration changes or external extensions.
 
-    Only `export_folder`, if there is one, can be read and written. With `read_only`, other processes may have the file open
-    if they open it read-only too; each then needs its own folder `spill` for data that does not fit in memory.
+    SQL can read and write files in `export_folder` only; None allows no file access. With `read_only`, several
+    processes may have the file open if all of them open it read-only; each needs its own folder `spill` for data that
+    does not fit in memory.
 
     Raises:
-        StoreBusyError: another process holds the file; names it.
+        StoreBusyError: another process holds the file; the message names it.
         StoreUnusableError: the file is missing (and must not be created), is not a DuckDB file, or cannot be written.
     """
     require_file(path, create=create)
@@ -105,16 +107,15 @@ def open_database(
             },
         )
         con.execute("SET checkpoint_threshold = '1TB'")  # the writer makes checkpoints, because it can undo them
-        con.execute("PRAGMA disable_checkpoint_on_shutdown")  # as above
-        con.execute("SET max_vacuum_tasks = 0")  # a checkpoint writes new data only: merging would delay senders
+        con.execute("PRAGMA disable_checkpoint_on_shutdown")  # for the same reason
+        con.execute("SET max_vacuum_tasks = 0")  # checkpoints only write new data: merging old data would delay senders
         con.execute(f"SET memory_limit = '{settings.memory_limit_mb}MB'")
         if spill is not None:
             con.execute("SET temp_directory = $spill", {"spill": spill})
         con.execute(f"SET max_temp_directory_size = '{settings.temp_limit_mb}MB'")
         con.execute("SET pandas_analyze_sample = 0")  # registered object arrays contain text; analysing them takes time
-        con.execute(
-            "SET enable_progress_bar = false"
-        )  # under `python -c` DuckDB prints one to standard output after 2 s
+        # Under `python -c`, DuckDB prints a progress bar to standard output after 2 s.
+        con.execute("SET enable_progress_bar = false")
         con.execute("SET python_enable_replacements = false")  # a name in SQL must not refer to a Python variable
         con.execute("SET GLOBAL TimeZone = 'UTC'")  # global, because each reader has its own connection
         if export_folder is not None:
@@ -137,14 +138,14 @@ def error_summary(error: BaseException) -> str:
     >>> error_summary(duckdb.IOException("IO Error: No space left on device"))
     'IO Error: No space left on device'
     """
-    if isinstance(error, _QUOTING):
+    if isinstance(error, _ERRORS_WITH_VALUES):
         return type(error).__name__
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def is_disk_full(error: Exception) -> bool:
-    """Return whether an error means that nothing more can be written, because of the disk, a quota or a process limit."""
-    return _FULL.search(str(error)) is not None
+    """Return whether an error means that nothing can be written, because of the disk, a quota or a process limit."""
+    return _DISK_FULL.search(str(error)) is not None
 
 
 def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableError:
@@ -154,11 +155,11 @@ def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableErro
         return StoreBusyError(
             f"{path} is already open in this process: only one Store may have a file open; close it first"
         )
-    if _HELD.search(text):
-        holder = _HOLDER.search(text)
-        who = f"process {holder[1]}" if holder else "another process"
+    if _LOCKED.search(text):
+        match = _HOLDER.search(text)
+        holder = f"process {match[1]}" if match else "another process"
         return StoreBusyError(
-            f"{path} is held by {who}: DuckDB lets one process at a time open a file. "
+            f"{path} is held by {holder}: DuckDB lets one process at a time open a file. "
             "If this is a running collector, use --server URL; otherwise stop that process"
         )
     first_line = text.splitlines()[0]
@@ -170,7 +171,7 @@ def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableErro
 
 
 def _advice(text: str, path: Path) -> str:
-    """Return advice for a damaged file or log."""
+    """Return advice for a damaged file or log, "" for any other error."""
     if _BAD_LOG.search(text):
         return (
             f". Its log {path}.wal cannot be replayed: restore a backup (`otel-agentic store restore`), or move the log away "
@@ -185,7 +186,7 @@ def _advice(text: str, path: Path) -> str:
 
 
 #: How long readers of a failed instance may take to release their connections before these are closed, seconds.
-_RETURN_S: Final = 2.0
+_RELEASE_TIMEOUT_S: Final = 2.0
 _POLL_S: Final = 0.01
 #: After one of these errors DuckDB may refuse everything, even reads, until the file is opened again.
 _FATAL: Final = (duckdb.FatalException, duckdb.InternalException)
@@ -196,8 +197,9 @@ _PROBE: Final = "SELECT 1"
 class ConnectionManager:
     """The connections to one file; `reopen` opens it again after a failure. Thread-safe, except for `reopen` itself.
 
-    DuckDB gives up on a file, even for reads, when a checkpoint or an fsync fails. While any connection of the failed instance
-    exists, the same process gets that instance again: so every connection is acquired, tracked and released here.
+    DuckDB invalidates a database, even for reads, when a checkpoint or an fsync fails. As long as any connection to the
+    invalidated instance exists, a new connection of the same process gets that instance again. So every connection is
+    acquired, tracked and released here.
     """
 
     def __init__(
@@ -208,7 +210,7 @@ class ConnectionManager:
         Args:
             path: the file, without symbolic links.
             connect: opens it; called again by `reopen`.
-            on_failure: called when a reader found that the instance has failed.
+            on_failure: called when a reader detects that the instance has failed.
 
         Raises:
             StoreError: any error of `connect`.
@@ -232,7 +234,8 @@ class ConnectionManager:
         """Provide a connection.
 
         Raises:
-            StoreUnusableError: the file is closed, or DuckDB gave up on it before or while the connection was used.
+            StoreUnusableError: the file is closed, or DuckDB invalidated the database before or during the use of the
+                connection.
         """
         con = self.acquire()
         try:
@@ -255,7 +258,8 @@ class ConnectionManager:
         """Return a connection that the caller must pass to `release`.
 
         Args:
-            for_recovery: provide it before `recovered` was called too; only the thread that reopens the file sets this.
+            for_recovery: return a connection even before `recovered` is called; only the thread that reopens the file
+                sets this.
 
         Raises:
             StoreUnusableError: the file cannot be used now.
@@ -274,13 +278,13 @@ class ConnectionManager:
             self._acquired.discard(con)
 
     def has_failed(self, error: BaseException) -> bool:
-        """Return whether an error means that DuckDB gave up on the file; if so, no connection is provided any more."""
-        if self._problem is None and (_is_fatal(error) and not self._answers()):
+        """Return whether an error means that DuckDB invalidated the database; if so, stop providing connections."""
+        if self._problem is None and (_is_fatal(error) and not self._is_responsive()):
             self.give_up(error)
         return self._problem is not None and _is_fatal(error)
 
     def give_up(self, error: BaseException) -> str:
-        """Provide no connection until the file is opened again; return the reason."""
+        """Stop providing connections until the file is opened again; return the reason."""
         self._give_up(f"{self.path} failed and is being opened again: {error_summary(error)}")
         return str(self._problem)
 
@@ -307,32 +311,33 @@ class ConnectionManager:
             raise StoreUnusableError(displaced)
 
     def reopen(self) -> None:
-        """Open the file again, once all connections of the failed instance are closed.
+        """Close all connections to the failed instance, and open the file again.
 
         Raises:
-            StoreError: it cannot be opened, or a reader does not release its connection. The next call may succeed.
+            StoreError: the file cannot be opened, or a reader does not release its connection. The next call may
+                succeed.
         """
         self._give_up(f"{self.path} failed and is being opened again")
-        if not self._end_acquired(_RETURN_S):
+        if not self._end_readers(_RELEASE_TIMEOUT_S):
             raise StoreUnusableError(f"{self.path}: a query of the failed database does not end")
         self._root.close()
         self._root = self._connect()
         self._identity = _identity(self.path)
 
     def recovered(self) -> None:
-        """Provide connections again."""
+        """Resume providing connections."""
         with self._lock:
             self._problem = None
 
     @property
     def has_readers(self) -> bool:
         """Whether any connection is in use."""
-        return bool(self._left())
+        return bool(self._open_connections())
 
     def close(self) -> bool:
-        """Release the file, interrupting readers. Return False if a reader does not end: the file then stays open."""
+        """Interrupt readers and close the file; return False if a reader does not end, and the file stays open."""
         self._give_up(f"{self.path} is closed")
-        if not self._end_acquired(_RETURN_S):
+        if not self._end_readers(_RELEASE_TIMEOUT_S):
             return False
         self._root.close()
         return True
@@ -341,7 +346,7 @@ class ConnectionManager:
         with self._lock:
             self._problem = self._problem or problem
 
-    def _answers(self) -> bool:
+    def _is_responsive(self) -> bool:
         """Return whether the instance still runs queries."""
         try:
             with self._root.cursor() as probe:
@@ -354,34 +359,38 @@ class ConnectionManager:
         with self._lock:
             return con in self._acquired
 
-    def _end_acquired(self, patience_s: float) -> bool:
-        """Interrupt readers and wait for their connections; close those that are idle at the end."""
-        deadline = time.monotonic() + patience_s
-        while self._left():
-            for con in self._left():
+    def _end_readers(self, timeout_s: float) -> bool:
+        """Interrupt readers until they release their connections; return whether all are closed.
+
+        After the timeout, connections that run no query are closed here.
+        """
+        deadline = time.monotonic() + timeout_s
+        while self._open_connections():
+            for con in self._open_connections():
                 con.interrupt()
             if time.monotonic() > deadline:
-                return self._seize()
+                return self._close_idle()
             time.sleep(_POLL_S)
         return True
 
-    def _left(self) -> list[duckdb.DuckDBPyConnection]:
+    def _open_connections(self) -> list[duckdb.DuckDBPyConnection]:
         with self._lock:
             return list(self._acquired)
 
-    def _seize(self) -> bool:
-        for con in self._left():
+    def _close_idle(self) -> bool:
+        """Close the connections that run no query; return whether all are closed."""
+        for con in self._open_connections():
             try:
                 con.close()  # refused while it runs a query
             except duckdb.Error:
                 continue
             with self._lock:
                 self._acquired.discard(con)
-        return not self._left()
+        return not self._open_connections()
 
 
 def _is_fatal(error: BaseException | None) -> bool:
-    """Return whether an error, or one of its causes, is of a kind after which DuckDB may have failed."""
+    """Return whether an error, or one of its causes, is of a class after which the database may be invalid."""
     while error is not None:
         if isinstance(error, _FATAL) or (isinstance(error, duckdb.Error) and _INVALIDATED in str(error)):
             return True
@@ -390,16 +399,17 @@ def _is_fatal(error: BaseException | None) -> bool:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a file, or None if it is missing."""
     try:
-        status = os.stat(path)  # noqa: PTH116 — a tenth of Path.stat's time, and asked at each commit
+        status = os.stat(path)  # noqa: PTH116 — takes a tenth of Path.stat's time, and runs at each commit
     except OSError:
         return None
     return status.st_dev, status.st_ino
 
 
-#: The evaluation that commands show by default, and the only one that windows, monitors and events follow.
+#: The evaluation that commands show by default, and the only one that windows, monitors and events use.
 DEFAULT: Final = "default"
-#: Whether a row of scores, `s`, belongs to the evaluation that a connection shows: `s.{IN_EVALUATION}`, as in the views.
+#: SQL condition that a row of scores belongs to the evaluation that a connection shows; used as `s.{IN_EVALUATION}`.
 IN_EVALUATION: Final = f"evaluation = coalesce(getvariable('evaluation'), '{DEFAULT}')"
 _SHOW: Final = "SET VARIABLE evaluation = $name"
 _NAMES: Final = "SELECT DISTINCT evaluation FROM evaluations ORDER BY evaluation"
@@ -419,12 +429,12 @@ def require_evaluation(con: DuckDBPyConnection, name: str) -> None:
     """Check that the store has an evaluation with this name; `default` always exists.
 
     Raises:
-        UsageError: it does not exist; lists those that do.
+        UsageError: it does not exist; the message lists those that do.
     """
-    known = {DEFAULT, *evaluation_names(con)}
-    if name not in known:
+    names = {DEFAULT, *evaluation_names(con)}
+    if name not in names:
         raise UsageError(
-            f"unknown evaluation {name!r}; this store has {', '.join(sorted(known))} "
+            f"unknown evaluation {name!r}; this store has {', '.join(sorted(names))} "
             f"(`otel-agentic evaluate --evaluation {name}` adds it)"
         )
 
@@ -432,12 +442,12 @@ def require_evaluation(con: DuckDBPyConnection, name: str) -> None:
 _INT_END: Final = 2**63
 
 
-def to_json_value(value: Any) -> Any:  # noqa: PLR0911 — one return a type
+def to_json_value(value: Any) -> Any:  # noqa: PLR0911 — one return per type
     """Return a value from the database as a JSON value: times as ISO 8601 text, decimals as numbers."""
     match value:
         case bool() | None | str() | float():
             return value
-        case int():  # an integer that JSON readers cannot represent becomes its digits
+        case int():  # text for integers of more than 64 bits, which JSON readers cannot represent
             return value if -_INT_END <= value < _INT_END else str(value)
         case Mapping():
             return {str(key): to_json_value(inner) for key, inner in value.items()}

@@ -1,6 +1,7 @@
-"""Conversations, turns and tool calls in the store, revision by revision, with the tool definitions that agents were given.
+"""Conversations, turns and tool calls in the store, revision by revision, and the tool definitions of agents.
 
-Also which conversations and traces retention removed: late spans of these are not rebuilt. Tool definitions are large, and equal in thousands of conversations, so each list is stored once.
+Also the conversations and traces that retention removed, whose late spans are not rebuilt. Tool definitions are large,
+and equal in thousands of conversations, so each list is stored once.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ DELETE FROM tool_definitions WHERE definitions_hash NOT IN (
 
 
 def definitions_hash(definitions: Mapping[str, Any] | None) -> str | None:
-    """Return the hash of a list of tools, independent of their order, or None if none was captured."""
+    """Return the hash of a list of tools, independent of their order, or None if no list was captured."""
     if definitions is None:
         return None
-    named = sorted(definitions.items())
-    return hashlib.blake2b(json_text(named).encode(), digest_size=16).hexdigest()
+    ordered = sorted(definitions.items())
+    return hashlib.blake2b(json_text(ordered).encode(), digest_size=16).hexdigest()
 
 
 #: The hash of the list without tools, which has no rows.
@@ -48,18 +49,18 @@ _NO_TOOLS: Final = definitions_hash({})
 
 def save_definitions(con: DuckDBPyConnection, definitions: Mapping[str | None, Mapping[str, Any] | None]) -> None:
     """Write the lists of tools that are not stored yet, by their hash."""
-    requested = {name: tools for name, tools in definitions.items() if name is not None and tools}
-    known = {name for (name,) in rows_with(con, {"definitions_hash": sorted(requested)}, _KNOWN_DEFINITIONS)}
+    lists = {digest: tools for digest, tools in definitions.items() if digest is not None and tools}
+    stored = {digest for (digest,) in rows_with(con, {"definitions_hash": sorted(lists)}, _KNOWN_DEFINITIONS)}
     rows = [
-        (name, tool, parameters)
-        for name, tools in sorted(requested.items())
-        if name not in known
+        (digest, tool, parameters)
+        for digest, tools in sorted(lists.items())
+        if digest not in stored
         for tool, parameters in sorted(tools.items())
     ]
     Table(con, "tool_definitions").insert(
         con,
         {
-            "definitions_hash": [name for name, _, _ in rows],
+            "definitions_hash": [digest for digest, _, _ in rows],
             "name": [tool for _, tool, _ in rows],
             "parameters": [parameters for _, _, parameters in rows],
         },
@@ -67,11 +68,11 @@ def save_definitions(con: DuckDBPyConnection, definitions: Mapping[str | None, M
 
 
 def load_definitions(con: DuckDBPyConnection, hashes: Iterable[str | None]) -> dict[str | None, Mapping[str, Any]]:
-    """Return lists of tools by their hash, except lists without rows (imported without them)."""
-    requested: Sequence[str] = sorted({name for name in hashes if name is not None})
+    """Return lists of tools by their hash; a list whose rows were not imported is omitted."""
+    digests: Sequence[str] = sorted({digest for digest in hashes if digest is not None})
     definitions: dict[str | None, dict[str, Any]] = {_NO_TOOLS: {}}
-    for name, tool, parameters in rows_with(con, {"definitions_hash": requested}, _DEFINITIONS):
-        definitions.setdefault(name, {})[tool] = None if parameters is None else orjson.loads(parameters)
+    for digest, tool, parameters in rows_with(con, {"definitions_hash": digests}, _DEFINITIONS):
+        definitions.setdefault(digest, {})[tool] = None if parameters is None else orjson.loads(parameters)
     return dict(definitions)
 
 
@@ -109,7 +110,7 @@ SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY c.started_at, c.environment, c.conversation_id
 """
-#: Of turns, or of calls.
+#: Loads turns, or calls.
 _LOAD_PARTS: Final = """
 SELECT t.environment, t.conversation_id, t.turn_index, {columns}
 FROM {table} t
@@ -118,9 +119,10 @@ SEMI JOIN requested USING (environment, conversation_id)
 WHERE NOT c.superseded
 ORDER BY {order}
 """
-#: Fields of a turn that are not its content: the dialect that read it does not change a score. Facts are hashed separately.
+#: Fields of a turn that are not its content: the dialect that read it does not change a score. Facts are hashed
+#: separately.
 _NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope", "models", "plans"})
-#: The same for a call: its times are those of the span that it refers to.
+#: The same for a call, whose times are those of the span that it refers to.
 _NOT_CONTENT_OF_CALL: Final = frozenset({"started_ns", "ended_ns"})
 #: For conversations with a span that ended long after it was received: when their first span was received.
 _CLOCK_AHEAD: Final = """
@@ -159,8 +161,9 @@ class Built:
 def content_hash(conversation: Conversation) -> str:
     """Return a hash of the content of a conversation, without its revision and the way in which it was closed.
 
-    Missing facts are left out, so that a conversation without facts has the same hash as before facts were stored; a
-    conversation with facts that was stored earlier becomes a new revision when it is rebuilt.
+    Facts (models, plans, tool definitions, final state) that are not recorded are left out. So a conversation without
+    facts has the same hash as one stored by a release that recorded none, and one with facts becomes a new revision
+    when it is rebuilt.
     """
     content = [
         conversation.environment,
@@ -179,8 +182,8 @@ def content_hash(conversation: Conversation) -> str:
 
 
 def _turn_content(turn: Turn) -> list[Any]:
-    fields = [getattr(turn, name) for name in _TURN_CONTENT]
-    return [*fields, [[getattr(call, name) for name in _CALL_CONTENT] for call in turn.calls]]
+    values = [getattr(turn, name) for name in _TURN_CONTENT]
+    return [*values, [[getattr(call, name) for name in _CALL_CONTENT] for call in turn.calls]]
 
 
 def _facts(conversation: Conversation) -> list[Any]:
@@ -190,17 +193,17 @@ def _facts(conversation: Conversation) -> list[Any]:
         "definitions": definitions_hash(conversation.tool_definitions),
         "state": conversation.final_state,
     }
-    present = {
+    recorded = {
         name: fact for name, fact in facts.items() if (any(fact) if isinstance(fact, list) else fact is not None)
     }
-    return [present] if present else []
+    return [recorded] if recorded else []
 
 
 def _use(use: ModelUse) -> dict[str, Any]:
     return {name: getattr(use, name) for name in ModelUse.__slots__}
 
 
-#: Adding a field to one of these classes and a column with its name to `schema.sql` stores and loads it.
+#: A field that is added to one of these classes is stored and loaded if `schema.sql` has a column with its name.
 _CONVERSATION_ROW: Final = RowMap("conversations", Conversation, fields_of={"agent": "agent_name"})
 _TURN_ROW: Final = RowMap(
     "turns",
@@ -224,7 +227,7 @@ def current_revisions(con: DuckDBPyConnection, keys: Iterable[Key]) -> dict[Key,
 
 
 def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: int) -> None:
-    """Write revisions. A revision with the same number (it was open) is replaced; an older one is superseded.
+    """Write revisions. A stored revision with the same number, which was open, is replaced; an older one is superseded.
 
     The result of a superseded revision is deleted: the conversation counts as not scored until the new one is scored.
     """
@@ -232,11 +235,11 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
         return
     conversations = [item.conversation for item in built]
     requested = fields_of(conversations, *_OWNER)
-    ((known, same_revision),) = rows_with(con, requested, _KNOWN_REVISIONS)
-    for statement, needed in (*((delete, same_revision) for delete in _DELETE), (_SUPERSEDE, known)):
+    ((stored, same_revision),) = rows_with(con, requested, _KNOWN_REVISIONS)
+    for statement, needed in (*((delete, same_revision) for delete in _DELETE), (_SUPERSEDE, stored)):
         if needed:
             rows_with(con, requested, statement, fetch=False)
-    if known > same_revision:
+    if stored > same_revision:
         drop_superseded_results(con, [conversation.key for conversation in conversations])
     hashes = [definitions_hash(conversation.tool_definitions) for conversation in conversations]
     definitions = zip(hashes, (conversation.tool_definitions for conversation in conversations), strict=True)
@@ -248,7 +251,7 @@ def save_conversations(con: DuckDBPyConnection, built: Sequence[Built], now_ns: 
 
 
 def supersede(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
-    """Mark the newest revisions of conversations that dissolved into others as superseded; their results are deleted."""
+    """Supersede the newest revisions of conversations that dissolved into others, and delete their results."""
     dissolved = list(keys)
     rows_with(con, key_columns(dissolved), _SUPERSEDE, fetch=False)
     drop_results(con, dissolved)
@@ -259,13 +262,13 @@ def load_conversations(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Con
     requested = key_columns(keys)
     calls: dict[tuple[str, str, int], list[ToolCall]] = {}
     sql = _LOAD_PARTS.format(columns=_CALL_ROW.select(con, "t"), table="tool_calls", order="t.turn_index, t.position")
-    for environment, name, index, *values in rows_with(con, requested, sql):
-        calls.setdefault((environment, name, index), []).append(_CALL_ROW.build(values))
+    for environment, conversation_id, index, *values in rows_with(con, requested, sql):
+        calls.setdefault((environment, conversation_id, index), []).append(_CALL_ROW.build(values))
     turns: dict[Key, list[Turn]] = {}
     sql = _LOAD_PARTS.format(columns=_TURN_ROW.select(con, "t"), table="turns", order="t.turn_index")
-    for environment, name, index, *values in rows_with(con, requested, sql):
-        turn = _TURN_ROW.build(values, calls=tuple(calls.get((environment, name, index), ())))
-        turns.setdefault((environment, name), []).append(turn)
+    for environment, conversation_id, index, *values in rows_with(con, requested, sql):
+        turn = _TURN_ROW.build(values, calls=tuple(calls.get((environment, conversation_id, index), ())))
+        turns.setdefault((environment, conversation_id), []).append(turn)
     rows = rows_with(con, requested, _LOAD_CONVERSATIONS.format(columns=_CONVERSATION_ROW.select(con, "c")))
     definitions = load_definitions(con, {row[0] for row in rows})
     return [
@@ -282,17 +285,18 @@ def window_times(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[int]:
 
 
 def _window_times(con: DuckDBPyConnection, conversations: Sequence[Conversation]) -> list[int]:
-    """Return the window times of conversations: their end, capped if a sender's clock is ahead.
+    """Return the window times of conversations: their ends, capped if a sender's clock is ahead.
 
     The cap depends on the first arrival, which later spans do not change.
     """
     keys = [conversation.key for conversation in conversations]
-    first = {
-        (environment, name): first_ns for environment, name, first_ns in rows_with(con, key_columns(keys), _CLOCK_AHEAD)
-    }
+    rows = rows_with(con, key_columns(keys), _CLOCK_AHEAD)
+    first_arrivals = {(environment, conversation_id): first_ns for environment, conversation_id, first_ns in rows}
     return [
-        min(item.ended_ns, first[key] + CLOCK_TOLERANCE_NS) if key in first else item.ended_ns
-        for key, item in zip(keys, conversations, strict=True)
+        min(conversation.ended_ns, first_arrivals[key] + CLOCK_TOLERANCE_NS)
+        if key in first_arrivals
+        else conversation.ended_ns
+        for key, conversation in zip(keys, conversations, strict=True)
     ]
 
 
@@ -303,19 +307,21 @@ def _conversation_columns(con: DuckDBPyConnection, built: Sequence[Built], now_n
         "superseded": [False] * len(conversations),
         "window_time": _window_times(con, conversations),
         "ambiguous_link": [item.ambiguous_link for item in built],
-        "turn_count": [len(item.turns) for item in conversations],
-        "call_count": [sum(len(turn.calls) for turn in item.turns) for item in conversations],
-        "content_captured": [item.content_captured for item in conversations],
-        "content_hash": [content_hash(item) for item in conversations],
-        "bucket": [bucket_of(f"{item.environment}\0{item.conversation_id}") for item in conversations],
+        "turn_count": [len(conversation.turns) for conversation in conversations],
+        "call_count": [sum(len(turn.calls) for turn in conversation.turns) for conversation in conversations],
+        "content_captured": [conversation.content_captured for conversation in conversations],
+        "content_hash": [content_hash(conversation) for conversation in conversations],
+        "bucket": [
+            bucket_of(f"{conversation.environment}\0{conversation.conversation_id}") for conversation in conversations
+        ],
         "built_at": [now_ns] * len(conversations),
     }
 
 
 def _turn_columns(con: DuckDBPyConnection, conversations: Sequence[Conversation]) -> Mapping[str, Sequence[Any]]:
-    turns = [turn for item in conversations for turn in item.turns]
+    turns = [turn for conversation in conversations for turn in conversation.turns]
     return {
-        **fields_of([item for item in conversations for _ in item.turns], *_OWNER),
+        **fields_of([conversation for conversation in conversations for _ in conversation.turns], *_OWNER),
         **_TURN_ROW.columns(con, turns),
         "models": [[_use(use) for use in turn.models] or None for turn in turns],
         "plans": [turn.plans or None for turn in turns],
@@ -323,15 +329,20 @@ def _turn_columns(con: DuckDBPyConnection, conversations: Sequence[Conversation]
 
 
 def _call_columns(con: DuckDBPyConnection, conversations: Sequence[Conversation]) -> Mapping[str, Sequence[Any]]:
-    rows = [(item, turn, call) for item in conversations for turn in item.turns for call in turn.calls]
+    rows = [
+        (conversation, turn, call)
+        for conversation in conversations
+        for turn in conversation.turns
+        for call in turn.calls
+    ]
     return {
-        **fields_of([item for item, _, _ in rows], *_OWNER),
+        **fields_of([conversation for conversation, _, _ in rows], *_OWNER),
         **_CALL_ROW.columns(con, [call for _, _, call in rows]),
         "turn_index": [turn.index for _, turn, _ in rows],
     }
 
 
-#: A conversation, or a trace, as 64 bits, the same in every release.
+#: SQL of a 64-bit hash that identifies a conversation, or a trace; it is the same in every release.
 CONVERSATION_ID: Final = "md5_number_lower(concat(environment, chr(10), conversation_id))"
 TRACE_ID: Final = "md5_number_lower(trace_id)"
 _RETENTION_STATE: Final = (
@@ -349,14 +360,14 @@ WHERE EXISTS (SELECT 1 FROM removed r WHERE r.kind = 'trace' AND r.identity = {T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionState:
-    """From when on the store is complete, ns since the epoch, 0 if nothing was removed; and how much was removed so far.
+    """The times from which the store is complete, ns since the epoch (0 if nothing was removed), and removed items.
 
     Attributes:
-        conversations_from_ns: conversations that ended before this were removed, once they were closed.
-        results_from_ns: results before this were removed; never later than `conversations_from_ns`.
-        conversations: conversations removed,
-        spans: spans removed,
-        log_records: log records removed, so far.
+        conversations_from_ns: closed conversations that ended before this time were removed.
+        results_from_ns: results before this time were removed; never later than `conversations_from_ns`.
+        conversations: number of conversations removed so far.
+        spans: number of spans removed so far.
+        log_records: number of log records removed so far.
     """
 
     conversations_from_ns: int = 0
@@ -367,17 +378,20 @@ class RetentionState:
 
 
 def retention_state(con: DuckDBPyConnection) -> RetentionState:
-    """Return from when on the store is complete."""
+    """Return the times from which the store is complete, and the number of removed items."""
     for row in con.execute(_RETENTION_STATE).fetchall():
         return from_row(RetentionState, row)
     return RetentionState()
 
 
 def removed_keys(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[Key]:
-    """Return those conversations that were removed: late spans of these are not rebuilt."""
-    return {(environment, name) for environment, name in rows_with(con, key_columns(keys), _REMOVED_KEYS)}
+    """Return the removed conversations among `keys`; their late spans are not rebuilt."""
+    return {
+        (environment, conversation_id)
+        for environment, conversation_id in rows_with(con, key_columns(keys), _REMOVED_KEYS)
+    }
 
 
 def removed_traces(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[str]:
-    """Return those traces that were removed: late spans of these are not rebuilt."""
+    """Return the removed traces among `trace_ids`; their late spans are not rebuilt."""
     return {trace_id for (trace_id,) in rows_with(con, {"trace_id": sorted(set(trace_ids))}, _REMOVED_TRACES)}

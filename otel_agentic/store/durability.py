@@ -1,4 +1,4 @@
-"""What keeps the file readable after a crash: checkpoints, the undo file, checks of the write-ahead log, and copies of files."""
+"""Crash safety of the file: checkpoints, the undo file, checks of the write-ahead log, and copies of files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _MB: Final = 1_000_000
-#: After a failed checkpoint, none is tried for this long, unless this much more disk space is free.
+#: After a failed checkpoint, the next one waits for this long, or until this much more disk space is free.
 _AFTER_FAILURE_S: Final = 60.0
 _MORE_FREE_BYTES: Final = 64 * _MB
 
@@ -33,7 +33,7 @@ _MORE_FREE_BYTES: Final = 64 * _MB
 class Checkpoints:
     """Decides when DuckDB's write-ahead log is merged into the file. Used by the writer thread only.
 
-    On a full disk, DuckDB's own checkpoints end in a failed instance.
+    DuckDB's automatic checkpoints are disabled, because they invalidate the database if the disk is full.
     """
 
     def __init__(self, path: Path, threshold_mb: int) -> None:
@@ -51,11 +51,11 @@ class Checkpoints:
         return wal_bytes > 0 and (wal_bytes >= self._threshold_bytes or 2 * wal_bytes > self._free_bytes())
 
     def is_wise(self) -> bool:
-        """Return whether a checkpoint is likely to succeed and is harmless: it needs space for the data that it writes.
+        """Return whether a checkpoint is likely to succeed and is harmless.
 
-        A checkpoint that runs out of space makes DuckDB give up on the whole file, which is then opened again. A checkpoint also
-        removes the log by name: if the file was moved away and another collector has started a new one in its place, that log
-        belongs to the other collector, with everything that it acknowledged.
+        A checkpoint that runs out of disk space makes DuckDB invalidate the database, which must then be opened again.
+        A checkpoint also removes the log by name: if the file was moved away and another collector has started a new
+        one in its place, that log belongs to the other collector and contains everything that it acknowledged.
         """
         if self._inode() not in {0, self._wal_inode}:
             return False
@@ -63,11 +63,11 @@ class Checkpoints:
             return False
         if self._failed_s is None:
             return True
-        more = self._free_bytes() >= self._free_at_failure + _MORE_FREE_BYTES
-        return more or time.monotonic() - self._failed_s > _AFTER_FAILURE_S
+        has_more_space = self._free_bytes() >= self._free_at_failure + _MORE_FREE_BYTES
+        return has_more_space or time.monotonic() - self._failed_s > _AFTER_FAILURE_S
 
     def has_room(self) -> bool:
-        """Return whether there is as much free disk space as a checkpoint writes."""
+        """Return whether there is enough free disk space for the data that a checkpoint writes."""
         return self._free_bytes() >= self._wal_bytes()
 
     @property
@@ -86,7 +86,7 @@ class Checkpoints:
         self._free_at_failure = self._free_bytes()
 
     def anchor(self) -> bool:
-        """Make the log's name durable if the last commit started a new log: DuckDB syncs only the content of the file.
+        """Make the log's directory entry durable if the last commit started a new log: DuckDB only syncs the content.
 
         Returns:
             False if the log that contains earlier commits is missing although no checkpoint was made.
@@ -95,7 +95,7 @@ class Checkpoints:
             OSError: the folder cannot be synced.
         """
         try:
-            inode = os.stat(self._wal).st_ino  # noqa: PTH116 — a tenth of Path.stat's time, and asked at each commit
+            inode = os.stat(self._wal).st_ino  # noqa: PTH116 — takes a tenth of Path.stat's time, and runs at each commit
         except FileNotFoundError:
             return not self._wal_inode
         if inode != self._wal_inode:
@@ -105,13 +105,13 @@ class Checkpoints:
 
     def _inode(self) -> int:
         try:
-            return os.stat(self._wal).st_ino  # noqa: PTH116 — as above
+            return os.stat(self._wal).st_ino  # noqa: PTH116 — the same
         except OSError:
             return 0
 
     def _wal_bytes(self) -> int:
         try:
-            return os.stat(self._wal).st_size  # noqa: PTH116 — as above
+            return os.stat(self._wal).st_size  # noqa: PTH116 — the same
         except OSError:
             return 0
 
@@ -124,13 +124,13 @@ class Checkpoints:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, so that a new file still exists after a power loss."""
+    """Sync the entries of a folder to disk, so that a new file still exists after a power loss."""
     if hasattr(os, "O_DIRECTORY"):  # on other systems folders cannot be synced
         sync(folder)
 
 
 def sync(path: Path) -> None:
-    """Sync a file, or the names in a folder, to disk."""
+    """Sync a file, or the entries of a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -158,10 +158,11 @@ def clone_file(source: Path, target: Path) -> bool:
 
 
 def clone_open_file(source: int, target: Path, go_on: Callable[[], bool] = lambda: True) -> bool:
-    """Do what `clone_file` does for a file descriptor, whose position does not change. `go_on` is called every few megabytes.
+    """Do what `clone_file` does for an open file, whose position does not change; return whether blocks are shared.
 
-    A process that closes any descriptor of a DuckDB file releases its lock on it: if this process has the database open, pass a
-    descriptor that stays open.
+    A process that closes any descriptor of a DuckDB file releases its lock on it: if this process has the database
+    open, pass a descriptor that stays open. `go_on` is called every few megabytes; the copy is cancelled if it returns
+    False.
 
     Raises:
         InterruptedError: `go_on` returned False; an existing target stays as it was.
@@ -174,9 +175,9 @@ def clone_open_file(source: int, target: Path, go_on: Callable[[], bool] = lambd
         if shutil.disk_usage(target.parent).free < size + _LEAVE_FREE_BYTES:
             raise OSError(errno.ENOSPC, f"a copy takes {size:,} bytes, and less space is free", str(target.parent))
         position = 0
-        while part := os.pread(source, _COPY_BYTES, position):
-            draft.write(part)
-            position += len(part)
+        while chunk := os.pread(source, _COPY_BYTES, position):
+            draft.write(chunk)
+            position += len(chunk)
             if not go_on():
                 raise InterruptedError(errno.EINTR, "the copy was cancelled", str(target))
     return False
@@ -184,9 +185,9 @@ def clone_open_file(source: int, target: Path, go_on: Callable[[], bool] = lambd
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Provide a new file, mode 0600, that durably replaces `target` at the end; after an error it is removed.
+    """Provide a new file, mode 0600, that durably replaces `target` on exit; after an error it is removed.
 
-    Its `name` is a path next to `target`.
+    The `name` of the file is a path in the folder of `target`.
 
     Raises:
         OSError: it cannot be written or renamed.
@@ -212,7 +213,7 @@ def reflink(source: int, target: int) -> bool:
         import fcntl  # noqa: PLC0415 — not on every system; without it the bytes are copied
 
         fcntl.ioctl(target, _FICLONE, source)
-    except (ImportError, OSError):  # no such system, or a file system without reflinks
+    except (ImportError, OSError):  # the system or the file system has no reflinks
         return False
     return True
 
@@ -221,7 +222,7 @@ _log = logging.getLogger(__name__)
 #: The start of a DuckDB file: one page that identifies it, then two headers; each checkpoint writes one of them.
 _HEADERS_BYTES: Final = 3 * 4096
 _MAGIC: Final = b"otel-agentic undo 2\n"
-_DIGEST_BYTES: Final = 32  # SHA-256: processors have instructions for it, and senders wait in the meantime
+_DIGEST_BYTES: Final = 32  # SHA-256: fast, because processors have instructions for it; senders wait for it
 _PIECE: Final = struct.Struct("<QQ")
 _METADATA: Final = "SELECT block_id FROM pragma_metadata_info() ORDER BY block_id"
 _BLOCK_BYTES: Final = "SELECT block_size FROM pragma_database_size() WHERE database_name = current_database()"
@@ -229,7 +230,7 @@ _BLOCK_BYTES: Final = "SELECT block_size FROM pragma_database_size() WHERE datab
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """Some bytes of the file, and their offset."""
+    """A range of bytes of the file, and its offset."""
 
     offset: int
     content: bytes
@@ -289,7 +290,9 @@ class UndoFile:
         content = _encoded([_Piece(offset=offset, content=self._read(offset, size)) for offset, size in pieces])
         draft = self._path.with_name(f"{self._path.name}.draft")
         draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # it holds content
+        with os.fdopen(
+            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+        ) as file:  # it contains user data
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -297,7 +300,7 @@ class UndoFile:
         sync_folder(self._path.parent)
 
     def checkpoint(self, con: DuckDBPyConnection) -> None:
-        """Have DuckDB write its log into the database; if that fails, the copy stays until the file is opened again.
+        """Make a checkpoint; if it fails, the undo file is kept until the database is opened again.
 
         Raises:
             OSError: see `save`.
@@ -317,7 +320,7 @@ class UndoFile:
         while size and (part := os.pread(self._handle, size, offset)):
             parts.append(part)
             offset, size = offset + len(part), size - len(part)
-        return b"".join(parts)  # shorter where a block is new and was never written
+        return b"".join(parts)  # shorter if a block is new and was never written
 
 
 def undo_path(db: Path) -> Path:
@@ -328,7 +331,7 @@ def undo_path(db: Path) -> Path:
 def restore(db: Path) -> bool:
     """Undo an unfinished checkpoint; return whether there was one. This process must not have the file open.
 
-    A file that another process holds is left alone: that process may be making this very checkpoint.
+    A file that another process holds is not changed: that process may be making the checkpoint now.
 
     Raises:
         OSError: the disk fails.
@@ -407,9 +410,10 @@ class LogState:
     """The content of a log.
 
     Attributes:
-        size: of the file, bytes.
-        committed: end of the last transaction that can be replayed, bytes.
-        damaged: whether the rest is damaged; False without a rest, and if it is the torn end of a write.
+        size: size of the file, bytes.
+        committed: offset of the end of the last transaction that can be replayed, bytes.
+        damaged: whether the part that cannot be replayed is damaged; False if all can be replayed, or if it is the torn
+            end of a write.
     """
 
     size: int
@@ -432,12 +436,12 @@ def keep_damaged_log(db: Path) -> Path | None:
 
     DuckDB stops replaying at an entry whose length exceeds the rest of the log, because a write that a kill or a power
     loss cut off looks like that. One flipped bit in the length of an entry looks the same, and then everything after it
-    is dropped without a message, although it was acknowledged. So the log is read once before DuckDB opens the file. A
-    torn end is left to DuckDB. Of a damaged log, the part before the damage is replayed, and a warning reports how much
-    was not.
+    is dropped without a message, although it was acknowledged. So the log is checked before DuckDB opens the file. A
+    torn end is left to DuckDB. Of a damaged log, only the part before the damage is replayed, and a warning reports the
+    number of bytes that are not.
 
-    Returns None if the log is intact, missing, of a format unknown to this release, or if another process has the database
-    open.
+    Returns None if the log is intact, missing, or of a format unknown to this release, or if another process has the
+    database open.
 
     Raises:
         OSError: the log cannot be read, or there is no space for the copy.
@@ -499,9 +503,9 @@ def examine(log: bytes | mmap.mmap) -> LogState | None:
     position = committed = header.end() if header is not None else 0
     content = memoryview(log)
     while header is not None and len(log) - position >= _ENTRY.size:
-        size, stored = _ENTRY.unpack_from(log, position)
+        size, stored_checksum = _ENTRY.unpack_from(log, position)
         end = position + _ENTRY.size + size
-        if end > len(log) or checksum(content[end - size : end]) != stored:
+        if end > len(log) or checksum(content[end - size : end]) != stored_checksum:
             break
         position = end
         if log[end - size : end] == _COMMIT_CONTENT:
@@ -514,17 +518,17 @@ def examine(log: bytes | mmap.mmap) -> LogState | None:
 def _is_damaged(log: bytes | mmap.mmap, position: int) -> bool:
     """Return whether the part that starts at the first unreadable entry is more than the torn end of one write.
 
-    A write that was cut off is only a beginning: its last entry is too short, and it has no end-of-transaction entry, because
-    that is written last. After a power loss, zeros replace blocks that did not reach the disk.
+    A write that was cut off is a prefix: its last entry is too short, and it has no end-of-transaction entry, because
+    that is written last. After a power loss, blocks that did not reach the disk contain zeros.
     """
-    rest = log[position:]
-    if not rest.strip(b"\0"):
+    tail = log[position:]
+    if not tail.strip(b"\0"):
         return False
-    if _COMMIT in rest or _differ_in_one_byte(rest[-len(_COMMIT) :], _COMMIT):
+    if _COMMIT in tail or _differ_in_one_byte(tail[-len(_COMMIT) :], _COMMIT):
         return True
     if position == 0 and _HEADER.match(log) is None:
         return False  # not even the header was written
-    return len(rest) >= _ENTRY.size and position + _ENTRY.size + _ENTRY.unpack_from(rest)[0] <= len(log)
+    return len(tail) >= _ENTRY.size and position + _ENTRY.size + _ENTRY.unpack_from(tail)[0] <= len(log)
 
 
 def _differ_in_one_byte(first: bytes, second: bytes) -> bool:
@@ -536,13 +540,13 @@ def checksum(content: bytes | memoryview) -> int:
     count = len(content) // 8
     words = np.frombuffer(content, dtype="<u8", count=count)
     result = 5381 ^ int(np.bitwise_xor.reduce(words * np.uint64(_WORD_FACTOR), initial=np.uint64(0)))
-    rest = bytes(content[8 * count :])
-    return result ^ _murmur(rest) if rest else result
+    tail = bytes(content[8 * count :])
+    return result ^ _murmur(tail) if tail else result
 
 
-def _murmur(rest: bytes) -> int:
+def _murmur(tail: bytes) -> int:
     """Return the hash of the last bytes, fewer than eight."""
-    mixed = (_MURMUR_SEED ^ len(rest) * _MURMUR ^ int.from_bytes(rest, "little")) & _MASK
+    mixed = (_MURMUR_SEED ^ len(tail) * _MURMUR ^ int.from_bytes(tail, "little")) & _MASK
     mixed = mixed * _MURMUR & _MASK
     mixed = (mixed ^ mixed >> 47) * _MURMUR & _MASK
     return mixed ^ mixed >> 47

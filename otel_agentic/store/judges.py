@@ -1,4 +1,4 @@
-"""What judges answered and cost, and how they compare with people: the verdict cache, the budget, calibrations and human verdicts."""
+"""Data about judges in the store: the cache of their verdicts, their budget, calibrations, and human verdicts."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 #: The use of a cached verdict is recorded if the last record is older than this, ns.
 _USED_NS: Final = 24 * 3600 * 1_000_000_000
-#: How long verdicts are collected before they are written together, seconds. Verdicts lost with a killed process must be asked
-#: for again, so this is short; a commit takes a few milliseconds.
+#: How long verdicts are collected before they are written together, seconds. It is short, because verdicts lost with a
+#: killed process must be requested again; a commit takes a few milliseconds.
 _GATHERING_S: Final = 0.02
 _KNOWN: Final = """
 SELECT
@@ -117,9 +117,9 @@ class DuckDbJudgeCache:
 
         Args:
             store: the store of the verdicts.
-            judge: name of the judge,
-            version: and its version, stored with each verdict.
-            reads: False to ignore earlier verdicts; new verdicts are stored all the same.
+            judge: name of the judge, stored with each verdict.
+            version: version of the judge, stored with each verdict.
+            reads: False to ignore earlier verdicts; new verdicts are stored nevertheless.
         """
         self._store = store
         self._judge = judge
@@ -136,15 +136,15 @@ class DuckDbJudgeCache:
         if not self._reads:
             return {}
         with self._store.read() as con:
-            known = _known(con, keys)
+            cached = _cached_verdicts(con, keys)
         now_ns = self._store.clock()
-        stale = [key for key, (_, used_ns) in known.items() if now_ns - used_ns > _USED_NS]
+        stale = [key for key, (_, used_ns) in cached.items() if now_ns - used_ns > _USED_NS]
         if stale:
             self._store.write(lambda con: note_used(con, stale, now_ns))
-        return {key: verdict for key, (verdict, _) in known.items()}
+        return {key: verdict for key, (verdict, _) in cached.items()}
 
     def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:
-        """Record a verdict, or a failure that was paid for; returns at once, see `flush`."""
+        """Record a verdict, or a failure that used model calls, without waiting until it is durable; see `flush`."""
         if not verdict.tries or (isinstance(verdict, Verdict) and verdict.cached):
             return
         with self._lock:
@@ -156,7 +156,7 @@ class DuckDbJudgeCache:
         """Wait until all earlier calls of `put` are durable.
 
         Raises:
-            StoreError: it could not be written.
+            StoreError: a verdict could not be written.
         """
         with self._lock:
             written = self._written
@@ -182,11 +182,11 @@ class DuckDbJudgeCache:
 
 def known_verdicts(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, Verdict]:
     """Return the newest verdict of each key that has one, marked as cached."""
-    return {key: verdict for key, (verdict, _) in _known(con, keys).items()}
+    return {key: verdict for key, (verdict, _) in _cached_verdicts(con, keys).items()}
 
 
-def _known(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verdict, int]]:
-    """Return the same, with the time of the last use or of the answer, ns."""
+def _cached_verdicts(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verdict, int]]:
+    """Return the newest verdict of each key that has one, with the time of its last use or of the answer, ns."""
     return {
         row[0]: (
             Verdict(
@@ -210,7 +210,7 @@ def _known(con: DuckDBPyConnection, keys: Sequence[str]) -> dict[str, tuple[Verd
 
 
 def note_used(con: DuckDBPyConnection, keys: Sequence[str], now_ns: int) -> None:
-    """Record the use of cached verdicts: retention removes verdicts not used for long."""
+    """Record the use of cached verdicts: retention removes verdicts that were not used for a long time."""
     rows_with(con, {"content_hash": sorted(set(keys))}, _USED, {"now": now_ns}, fetch=False)
 
 
@@ -222,23 +222,23 @@ def judge_summary(con: DuckDBPyConnection) -> list[Row]:
 def clear_verdicts(con: DuckDBPyConnection, *, judge: str | None, before_ns: int | None, counted_from_ns: int) -> int:
     """Remove verdicts from the cache, with their reasoning; return how many.
 
-    Calls that count for the budget stay until its window has passed: clearing the cache frees no budget.
+    Calls that count for the budget are kept until its window has passed: clearing the cache frees no budget.
 
     Args:
         con: a connection in a transaction.
-        judge: only verdicts of this judge,
-        before_ns: only verdicts from before this time.
+        judge: only verdicts of this judge; None for all judges.
+        before_ns: only verdicts from before this time; None for any time.
         counted_from_ns: start of the budget window.
     """
-    chosen = {"judge": judge, "before": before_ns}
-    count = int(con.execute(_COUNT, chosen).fetchall()[0][0])
-    con.execute(_FORGET, chosen)
+    parameters = {"judge": judge, "before": before_ns}
+    count = int(con.execute(_COUNT, parameters).fetchall()[0][0])
+    con.execute(_FORGET, parameters)
     con.execute(_DROP, {"counted_from": counted_from_ns})
     return count
 
 
 def models_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
-    """Return the models that the spans of some conversations name."""
+    """Return the names of the models in the spans of some conversations."""
     return {model for (model,) in rows_with(con, key_columns(keys), _MODELS)}
 
 
@@ -261,7 +261,7 @@ def _insert(con: DuckDBPyConnection, answers: Sequence[_Answer], judge: str, ver
     )
 
 
-#: Number of parts into which the window is divided for sums: a window of a million calls takes this many sums.
+#: Number of parts into which the window is divided: a window of a million calls needs only this many sums.
 _PARTS: Final = 1000
 _SPENT: Final = """
 SELECT
@@ -277,8 +277,8 @@ ORDER BY at_ns
 class DuckDbBudget:
     """The budget of all judges on one store; a `Budget`. Thread-safe.
 
-    Spending is counted from the stored calls, so a restart does not begin a new window. The window ends now: spending
-    older than its width is free again. Calls in progress are not included: callers of `allows` add them.
+    Spending is counted from the stored calls, so a restart does not begin a new window. The window always ends now:
+    spending older than its width no longer counts. Calls in progress are not included: callers of `allows` add them.
     """
 
     def __init__(self, store: Store, settings: JudgeSettings, clock: Callable[[], int] | None = None) -> None:
@@ -287,7 +287,7 @@ class DuckDbBudget:
         Args:
             store: the opened store; no other process can spend while it is open.
             settings: the limits and the window.
-            clock: returns the present, ns since the epoch; None takes the store's.
+            clock: returns the current time, ns since the epoch; None means the store's clock.
 
         Raises:
             ConfigError: the window is not a valid width.
@@ -326,7 +326,7 @@ class DuckDbBudget:
 
     @property
     def used_up(self) -> str | None:
-        """A message that names the exhausted limit, or None."""
+        """A message that names the limit that was reached, or None."""
         window = self._settings.budget_window
         return None if self._reached is None else f"the budget of {window} is used up ({self._reached})"
 
@@ -353,7 +353,7 @@ class DuckDbBudget:
             self._remember(at_ns, Cost(calls=calls, tokens=tokens, cost_usd=cost_usd))
 
     def _remember(self, at_ns: int, cost: Cost) -> None:
-        """Add to the sums: spending at nearly the same time is one entry, which expires with its last part."""
+        """Add a cost to the window; costs at nearly the same time share one entry, which expires with the last one."""
         assert self._spent is not None  # noqa: S101 — read before anything is added
         self._sum = self._sum + cost if self._spent else cost
         if self._spent and self._spent[-1][0] // self._part_ns == at_ns // self._part_ns:
@@ -406,7 +406,7 @@ class HumanVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationRun:
-    """The subject of a calibration, and its labels.
+    """The judge and the evaluation that a calibration is about, and its labels.
 
     `random_sample`: the labelled conversations were declared to be a random sample.
     """
@@ -450,9 +450,9 @@ def save_human_verdicts(
 def save_calibration(
     con: DuckDBPyConnection, run: CalibrationRun, calibrations: Sequence[Calibration], labelled: Sequence[Labelled]
 ) -> None:
-    """Write a calibration: a row for turns and one for conversations, and the compared verdicts."""
-    Table(con, "judge_calibrations").insert(con, columns_of([_row(run, item) for item in calibrations]))
-    Table(con, "calibration_verdicts").insert(con, columns_of([_verdict_row(run, item) for item in labelled]))
+    """Write a calibration: one row for turns, one for conversations, and the compared verdicts."""
+    Table(con, "judge_calibrations").insert(con, columns_of([_row(run, calibration) for calibration in calibrations]))
+    Table(con, "calibration_verdicts").insert(con, columns_of([_verdict_row(run, pair) for pair in labelled]))
 
 
 def newest_calibrations(con: DuckDBPyConnection) -> list[Row]:
@@ -529,7 +529,8 @@ ORDER BY n.judge, n.judge_version, v.environment, v.conversation_id
 class HumanSample:
     """Conversations labelled by people for the calibration of a judge's version.
 
-    `random_sample`: they were declared to be one. `verdicts`: the revision that was labelled, and True for a pass.
+    `random_sample`: the conversations were declared to be a random sample. `verdicts`: the labelled revision of each,
+    and True for a pass.
     """
 
     random_sample: bool
@@ -539,6 +540,11 @@ class HumanSample:
 def human_samples(con: DuckDBPyConnection) -> dict[tuple[str, str], HumanSample]:
     """Return the labelled conversations by judge and version; a judge that was never calibrated is omitted."""
     samples: dict[tuple[str, str], tuple[bool, dict[Key, tuple[int, bool]]]] = {}
-    for judge, version, random_sample, environment, name, revision, human in con.execute(_SAMPLES).fetchall():
-        samples.setdefault((judge, version), (random_sample, {}))[1][(environment, name)] = (revision, human)
-    return {judge: HumanSample(random_sample=known[0], verdicts=known[1]) for judge, known in samples.items()}
+    for judge, version, random_sample, environment, conversation_id, revision, human in con.execute(
+        _SAMPLES
+    ).fetchall():
+        samples.setdefault((judge, version), (random_sample, {}))[1][(environment, conversation_id)] = (revision, human)
+    return {
+        judge_version: HumanSample(random_sample=random_sample, verdicts=verdicts)
+        for judge_version, (random_sample, verdicts) in samples.items()
+    }

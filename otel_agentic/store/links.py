@@ -1,4 +1,4 @@
-"""The tables `trace_links` and `not_rebuilt`: the conversation of each trace, traces that wait to be read, and rebuilds that failed."""
+"""The tables `trace_links` and `not_rebuilt`: the conversation of each trace, pending traces, and failed rebuilds."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.link import Linked
     from otel_agentic.store.spans import Arrival
 
-#: Traces with something committed after they were last read, or read but not linked yet. In the order in which they arrived, so
-#: that working them off in portions reads each part of the file once.
+#: Traces with spans or log records committed after they were last read, and traces that were read but not linked yet.
+#: They are in order of arrival, so that processing them in portions reads each part of the file once.
 _PENDING: Final = """
 WITH arrived AS (
     SELECT trace_id, max(received_at) AS received_at, min(received_at) AS first_at
@@ -66,8 +66,8 @@ SELECT DISTINCT l.trace_id
 FROM trace_links l
 SEMI JOIN requested USING (environment, conversation_id)
 """
-#: Conversations that are open or not built yet, or of which something was read after they were built (closed ones, too, if a
-#: process was killed in between); and those that no longer have a trace, as if touched just now.
+#: Conversations that are open or not built yet, or whose traces were read after they were built (closed ones, too, if a
+#: process was killed in between); and those that no longer have a trace, with the current time as their last arrival.
 _LAST_ARRIVALS: Final = """
 SELECT l.environment, l.conversation_id, epoch_ns(max(l.received_until)), bool_or(l.explicit_id IS NOT NULL)
 FROM trace_links l
@@ -81,7 +81,7 @@ FROM conversations c
 ANTI JOIN trace_links l USING (environment, conversation_id)
 WHERE NOT c.superseded
 """
-#: Of these, the ones that wait for nothing: a killed process had read them but not built them.
+#: Of these, the conversations that a killed process had read but not built: they need not wait for more spans.
 _UNBUILT: Final = """
 SELECT DISTINCT l.environment, l.conversation_id
 FROM trace_links l
@@ -90,13 +90,14 @@ LEFT JOIN conversations c
 WHERE l.conversation_id IS NOT NULL
     AND (c.conversation_id IS NULL OR (c.closed_by IS NOT NULL AND l.received_until > c.built_at))
 """
-#: The neighbourhood of traces: those whose messages they may continue, those that may continue theirs (so that competitors for
-#: one beginning are included), those tied to them by span links, and those in which another instrumentation may report the same
-#: turn. Repeated until nothing new is found; an existing conversation is included completely, otherwise a long chain of links
-#: would be walked trace by trace. The traces themselves are grouped first: many begin equally, and all pairs would be too many.
-#: All parts of the table are bounded by times given as parameters, so that DuckDB skips row groups by their minimum and
-#: maximum, and the cost does not grow with the store. (An index would be as fast, but DuckDB keeps it completely in memory, 40
-#: to 70 bytes per trace.) Only the lists of span links, mostly empty, are read completely.
+#: The neighbours of traces: those whose messages they may continue; those that may continue theirs (so that all
+#: candidates for one predecessor are included); those tied to them by span links; and those in which another
+#: instrumentation may report the same turn. The query is repeated until it finds no new trace. An existing conversation
+#: is included completely, because otherwise a long chain of links would take one query per trace. The traces are
+#: grouped first, because many begin with the same messages, and comparing all pairs would take too long. All parts of
+#: the table are bounded by times passed as parameters, so that DuckDB skips row groups by their minimum and maximum,
+#: and the cost does not grow with the store. (An index would be as fast, but DuckDB keeps it completely in memory, 40
+#: to 70 bytes per trace.) Only the lists of span links, which are mostly empty, are read completely.
 _NEIGHBOURS: Final = """
 WITH near AS MATERIALIZED (
     SELECT * FROM trace_links
@@ -185,7 +186,7 @@ _EMPTY_SEGMENT: Final = partial(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenConversation:
-    """A conversation to look at again: when something of it last arrived (ns), and whether its spans contain its id."""
+    """A conversation that may need a rebuild: time of its last arrival (ns), and whether its spans contain its id."""
 
     key: Key
     last_ns: int
@@ -193,10 +194,9 @@ class OpenConversation:
 
 
 def spans_since(con: DuckDBPyConnection, since_ns: Mapping[str, int]) -> int:
-    """Return how many spans of some traces were committed after a time, trace id -> ns."""
-    rows = rows_with(
-        con, {"trace_id": sorted(since_ns), "since": [since_ns[name] for name in sorted(since_ns)]}, _SINCE
-    )
+    """Return how many spans were committed after the time, ns, that `since_ns` has for their trace id."""
+    trace_ids = sorted(since_ns)
+    rows = rows_with(con, {"trace_id": trace_ids, "since": [since_ns[trace_id] for trace_id in trace_ids]}, _SINCE)
     return int(rows[0][0]) if rows else 0
 
 
@@ -207,13 +207,16 @@ def unread_spans(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> int:
 
 
 def pending_traces(con: DuckDBPyConnection) -> list[str]:
-    """Return the traces that wait to be read or linked, in the order in which they arrived."""
+    """Return the traces that must be read or linked, in order of arrival."""
     return [trace_id for (trace_id,) in con.execute(_PENDING).fetchall()]
 
 
 def conversations_of(con: DuckDBPyConnection, trace_ids: Iterable[str]) -> set[Key]:
     """Return the (environment, conversation id) that the traces are currently linked to."""
-    return {(environment, name) for environment, name in rows_with(con, _traces(trace_ids), _OF_TRACES)}
+    return {
+        (environment, conversation_id)
+        for environment, conversation_id in rows_with(con, _traces(trace_ids), _OF_TRACES)
+    }
 
 
 def save_segments(
@@ -222,18 +225,18 @@ def save_segments(
     segments: Sequence[Segment],
     arrivals: Mapping[str, Arrival],
 ) -> None:
-    """Replace the links of some traces by those just read.
+    """Replace the links of some traces.
 
-    A trace without a segment gets a row, too, so that it counts as read until more of it arrives. Its first arrival and a clock
-    that was ahead are kept: spans committed again by an import change neither.
+    A trace without a segment gets a row, too, so that it counts as read until more of it arrives. The first arrival of
+    a trace, and whether a clock was ahead, are kept: spans that an import commits again change neither.
     """
-    first = {trace_id: arrival.first_ns for trace_id, arrival in arrivals.items()}
-    ahead = {trace_id for trace_id, arrival in arrivals.items() if arrival.clock_ahead}
+    first_ns_of = {trace_id: arrival.first_ns for trace_id, arrival in arrivals.items()}
+    clocks_ahead = {trace_id for trace_id, arrival in arrivals.items() if arrival.clock_ahead}
     for trace_id, first_ns, clock_ahead in rows_with(con, _traces(trace_ids), _FORGET):
-        first[trace_id] = min(first[trace_id], first_ns)
-        ahead |= {trace_id} if clock_ahead else set()
-    silent = set(trace_ids) - {segment.trace_id for segment in segments}
-    rows = [*segments, *(_EMPTY_SEGMENT(trace_id=trace_id) for trace_id in sorted(silent))]
+        first_ns_of[trace_id] = min(first_ns_of[trace_id], first_ns)
+        clocks_ahead |= {trace_id} if clock_ahead else set()
+    without_segments = set(trace_ids) - {segment.trace_id for segment in segments}
+    rows = [*segments, *(_EMPTY_SEGMENT(trace_id=trace_id) for trace_id in sorted(without_segments))]
     Table(con, "trace_links").insert(
         con,
         {
@@ -247,8 +250,8 @@ def save_segments(
             "started_at": [segment.start_ns for segment in rows],
             "ended_at": [segment.end_ns for segment in rows],
             "received_until": [arrivals[segment.trace_id].last_ns for segment in rows],
-            "received_from": [first[segment.trace_id] for segment in rows],
-            "clock_ahead": [segment.trace_id in ahead for segment in rows],
+            "received_from": [first_ns_of[segment.trace_id] for segment in rows],
+            "clock_ahead": [segment.trace_id in clocks_ahead for segment in rows],
         },
     )
 
@@ -260,60 +263,66 @@ def traces_of(con: DuckDBPyConnection, keys: Iterable[Key]) -> set[str]:
 
 def by_arrival(con: DuckDBPyConnection, keys: Iterable[Key]) -> list[Key]:
     """Return conversations in the order in which their traces arrived; those without a trace come last."""
-    requested = set(keys)
-    arrived = [(environment, name) for environment, name in rows_with(con, key_columns(requested), _BY_ARRIVAL)]
-    return arrived + sorted(requested.difference(arrived))
+    distinct_keys = set(keys)
+    arrived = [
+        (environment, conversation_id)
+        for environment, conversation_id in rows_with(con, key_columns(distinct_keys), _BY_ARRIVAL)
+    ]
+    return arrived + sorted(distinct_keys.difference(arrived))
 
 
 def open_conversations(con: DuckDBPyConnection, now_ns: int) -> list[OpenConversation]:
     """Return the conversations that are open, or whose traces were all moved to others."""
     return [
-        OpenConversation(key=(environment, name), last_ns=min(last_ns, now_ns), has_id=has_id)
-        for environment, name, last_ns, has_id in con.execute(_LAST_ARRIVALS, {"now": now_ns}).fetchall()
+        OpenConversation(key=(environment, conversation_id), last_ns=min(last_ns, now_ns), has_id=has_id)
+        for environment, conversation_id, last_ns, has_id in con.execute(_LAST_ARRIVALS, {"now": now_ns}).fetchall()
     ]
 
 
 def unbuilt_conversations(con: DuckDBPyConnection) -> set[Key]:
-    """Return the conversations whose traces were read but that were not built since, except open ones that were built."""
-    return {(environment, name) for environment, name in con.execute(_UNBUILT).fetchall()}
+    """Return the conversations that were not built after their traces were read, except open ones built before."""
+    return {(environment, conversation_id) for environment, conversation_id in con.execute(_UNBUILT).fetchall()}
 
 
 def neighbourhood(con: DuckDBPyConnection, trace_ids: Iterable[str], idle_ns: int) -> set[str]:
-    """Return the traces that may share a conversation with some traces, these included."""
+    """Return the traces that may share a conversation with some traces, including these."""
     neighbours = set(trace_ids)
-    edge = neighbours
-    while edge:
-        rows = rows_with(con, _traces(edge), _NEIGHBOURS, _bounds(con, edge, idle_ns))
-        edge = {trace_id for (trace_id,) in rows} - neighbours
-        neighbours = neighbours | edge
+    frontier = neighbours
+    while frontier:
+        rows = rows_with(con, _traces(frontier), _NEIGHBOURS, _bounds(con, frontier, idle_ns))
+        frontier = {trace_id for (trace_id,) in rows} - neighbours
+        neighbours = neighbours | frontier
     return neighbours
 
 
 def _bounds(con: DuckDBPyConnection, trace_ids: AbstractSet[str], idle_ns: int) -> dict[str, int]:
     """Return the times (ns) between which the neighbourhood of some traces lies, as parameters of `_NEIGHBOURS`."""
-    own = _times(con, trace_ids)
-    # A conversation without an id is named after its first trace: its other traces start later, except one in which another
-    # instrumentation reports the same turn.
-    named = {name for row in own if (name := row[4]) is not None}
-    first_traces = _times(con, named - trace_ids) + [row for row in own if row[0] in named]
-    complete = named <= {row[0] for row in first_traces}
+    rows = _times(con, trace_ids)
+    # The derived id of a conversation is the id of its first trace: its other traces start later, except one in which
+    # another instrumentation reports the same turn.
+    first_ids = {derived_id for row in rows if (derived_id := row[4]) is not None}
+    first_rows = _times(con, first_ids - trace_ids) + [row for row in rows if row[0] in first_ids]
+    is_complete = first_ids <= {row[0] for row in first_rows}
     return {
         "idle_us": idle_ns // 1000,
-        "first": max(0, min((row[2] for row in own if row[1]), default=0) - idle_ns),
-        "last": min(LAST_NS, max((row[3] for row in own if row[1]), default=0) + idle_ns),
-        "conversations_first": max(0, min((row[2] for row in first_traces), default=0) - idle_ns) if complete else 0,
+        "first": max(0, min((row[2] for row in rows if row[1]), default=0) - idle_ns),
+        "last": min(LAST_NS, max((row[3] for row in rows if row[1]), default=0) + idle_ns),
+        "conversations_first": max(0, min((row[2] for row in first_rows), default=0) - idle_ns) if is_complete else 0,
     }
 
 
 def _times(con: DuckDBPyConnection, trace_ids: AbstractSet[str]) -> list[tuple[Any, ...]]:
-    """Return (trace id, whether it has events, start, end, derived conversation id) of traces, looking at the newest rows first."""
+    """Return (trace id, whether it has events, start, end, derived conversation id) of traces.
+
+    The newest rows are searched first.
+    """
     if not trace_ids:
         return []
     ((size,),) = con.execute(_SIZE).fetchall()
-    recent = max(0, size - _RECENT)
-    rows = rows_with(con, _traces(trace_ids), _TIMES, {"from": recent})
+    first_recent = max(0, size - _RECENT)
+    rows = rows_with(con, _traces(trace_ids), _TIMES, {"from": first_recent})
     older = trace_ids - {row[0] for row in rows}
-    return rows + rows_with(con, _traces(older), _TIMES, {"from": 0}) if recent and older else rows
+    return rows + rows_with(con, _traces(older), _TIMES, {"from": 0}) if first_recent and older else rows
 
 
 def assign(con: DuckDBPyConnection, linked: Iterable[Linked]) -> None:
@@ -358,12 +367,12 @@ class NotRebuilt:
     @property
     def message(self) -> str:
         """The problem as a sentence."""
-        named = f"trace {self.item!r}" if isinstance(self.item, str) else f"conversation {self.item!r}"
-        return f"{named} is stored but cannot be rebuilt ({self.reason}); please report it"
+        subject = f"trace {self.item!r}" if isinstance(self.item, str) else f"conversation {self.item!r}"
+        return f"{subject} is stored but cannot be rebuilt ({self.reason}); please report it"
 
 
 def load_not_rebuilt(con: DuckDBPyConnection) -> list[NotRebuilt]:
-    """Return the traces and conversations that could not be rebuilt, the last one tried at the end."""
+    """Return the traces and conversations that could not be rebuilt, by the time of the last try."""
     return [
         NotRebuilt(
             item=(environment, conversation_id) if trace_id is None else trace_id,
@@ -393,8 +402,8 @@ def save_not_rebuilt(con: DuckDBPyConnection, failures: Sequence[NotRebuilt]) ->
 
 def delete_not_rebuilt(con: DuckDBPyConnection, items: Iterable[Item]) -> None:
     """Delete the rows of traces and conversations."""
-    requested = list(items)
-    traces = [item for item in requested if isinstance(item, str)]
+    all_items = list(items)
+    traces = [item for item in all_items if isinstance(item, str)]
     rows_with(con, {"trace_id": traces}, _DELETE_TRACES, fetch=False)
-    keys = [item for item in requested if not isinstance(item, str)]
+    keys = [item for item in all_items if not isinstance(item, str)]
     rows_with(con, key_columns(keys), _DELETE_CONVERSATIONS, fetch=False)

@@ -1,4 +1,7 @@
-"""The table `results`, one row per scored conversation, for windows, backfills and monitors; sample ratios, and the state of monitors."""
+"""The table `results`, one row per scored conversation, for windows, backfills and monitors.
+
+Also the sample ratios of scores, and the state of monitors.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,9 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.model import ClosedBy
 
-#: Each result once under its subject.
+#: Each result once, under its subject.
 MEMBERS: Final = "SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results"
-#: And once more for each of its tags that forms a group.
+#: Each result under its subject, and once more for each of its tags that forms a group.
 TAGGED: Final = """
     SELECT *, CAST(NULL AS VARCHAR) AS tag FROM results
     UNION ALL
@@ -65,8 +68,8 @@ QUALIFY row_number() OVER (
 _ORDER: Final = "ORDER BY window_time, environment, conversation_id"
 
 
-def _query(members: str, which: str) -> str:
-    return f"WITH members AS ({members}) {_SELECTED} FROM members {which} {_ORDER}"
+def _query(members: str, condition: str) -> str:
+    return f"WITH members AS ({members}) {_SELECTED} FROM members {condition} {_ORDER}"
 
 
 _IN_PERIOD: Final = {tagged: _query(TAGGED if tagged else MEMBERS, _PERIOD) for tagged in (False, True)}
@@ -85,16 +88,16 @@ def load_results(
 
     Args:
         con: a connection.
-        first_ns: earliest end, inclusive; None: from the beginning.
+        first_ns: earliest end, inclusive; None means from the beginning.
         last_ns: latest end, inclusive.
         tags: case tags, names or globs, that form separate groups in addition to the total.
         newest: how many of the newest results of each group from before the period to add, for count windows.
     """
     reasons = [str(reason) for (reason,) in con.execute(_REASONS).fetchall()]
-    bound = {"last": last_ns, "first": first_ns, "reasons": reasons, **({"tags": list(tags)} if tags else {})}
-    parts = [fetch_columns(con, _IN_PERIOD[bool(tags)], bound)]
+    parameters = {"last": last_ns, "first": first_ns, "reasons": reasons, **({"tags": list(tags)} if tags else {})}
+    parts = [fetch_columns(con, _IN_PERIOD[bool(tags)], parameters)]
     if newest and first_ns is not None:
-        before = {name: value for name, value in bound.items() if name != "last"}
+        before = {name: value for name, value in parameters.items() if name != "last"}
         parts.insert(0, fetch_columns(con, _BEFORE[bool(tags)], {**before, "newest": newest}))
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     groups, group = groups_of(con, columns["subject"], columns["tag"])
@@ -138,21 +141,22 @@ def groups_of(
     """
     row_tags = [] if tag is None else tag.tolist()
     tags = sorted({name for name in row_tags if name is not None})
-    number_of = {name: number for number, name in enumerate([None, *tags])}
-    code = np.array([number_of[name] for name in row_tags], dtype=np.int64) if tags else 0
-    pairs, which = np.unique(subject.astype(np.int64) * len(number_of) + code, return_inverse=True)
+    tag_numbers = {name: number for number, name in enumerate([None, *tags])}
+    code = np.array([tag_numbers[name] for name in row_tags], dtype=np.int64) if tags else 0
+    pairs, inverse = np.unique(subject.astype(np.int64) * len(tag_numbers) + code, return_inverse=True)
     subjects = result_groups(con)
     keys = [
-        replace(subjects[pair // len(number_of)], tag=[None, *tags][pair % len(number_of)]) for pair in pairs.tolist()
+        replace(subjects[pair // len(tag_numbers)], tag=[None, *tags][pair % len(tag_numbers)])
+        for pair in pairs.tolist()
     ]
     order = sorted(range(len(keys)), key=lambda number: keys[number].sort_key())
     rank = np.empty(len(keys), dtype=np.int64)
     rank[order] = np.arange(len(keys))
-    return [keys[number] for number in order], rank[which]
+    return [keys[number] for number in order], rank[inverse]
 
 
 def fetch_columns(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> Columns:
-    """Return the rows of a query as one array per column; null becomes None in texts, NaN or -1 in numbers."""
+    """Return the rows of a query as one array per column; null becomes None in texts, NaN in floats, -1 in integers."""
     columns = con.execute(sql, dict(parameters)).fetchnumpy()
     return {name: _plain(values) for name, values in columns.items()}
 
@@ -173,7 +177,7 @@ DELETE FROM results r USING requested w
 WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id
 RETURNING epoch_ns(r.window_time), r.closed_by
 """
-#: Results of conversation revisions that are no longer the newest: the newest one gets a result when it is scored.
+#: Deletes the results of superseded revisions of conversations: the newest revision gets a result when it is scored.
 _FORGET_SUPERSEDED: Final = """
 DELETE FROM results r USING conversations c
 WHERE r.environment = c.environment AND r.conversation_id = c.conversation_id AND r.revision = c.revision AND c.superseded
@@ -187,13 +191,13 @@ _NOTE: Final = """
 INSERT INTO window_changes
 SELECT (SELECT coalesce(max(serial), 0) FROM window_changes) + 1, make_timestamp_ns(time_ns), live FROM requested
 """
-#: Changes that waited already; the new ones stay, because no reader has seen their serial.
+#: Deletes equal changes that were recorded before; the new ones are kept, because no reader has seen their serial.
 _FORGET_NOTED: Final = """
 DELETE FROM window_changes x USING requested w
 WHERE x.window_time = make_timestamp_ns(w.time_ns) AND x.live = w.live
     AND x.serial < (SELECT max(serial) FROM window_changes)
 """
-#: How many subjects and cases have no number yet.
+#: Counts the subjects and the cases that have no number yet.
 _NEW: Final = """
 SELECT
     (
@@ -245,7 +249,7 @@ WHERE NOT c.superseded
 ORDER BY c.window_time, c.environment, c.conversation_id
 RETURNING epoch_ns(window_time), closed_by
 """
-#: Scores of dissolved conversations: all their revisions are superseded.
+#: Supersedes the scores of dissolved conversations, whose revisions are all superseded.
 _RETIRE: Final = """
 UPDATE conversation_scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND NOT s.superseded
@@ -259,8 +263,9 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
     )
 """
 _RETIRE_NAMED: Final = _RETIRE.replace("conversation_scores", "scores")
-#: Monitors must wait for open conversations, and for those closed live whose newest revision is not scored yet, from the time
-#: at which an earlier revision was counted. Conversations ingested from files wait for `evaluate`, possibly for ever.
+#: Monitors must wait for open conversations, and for those closed live whose newest revision is not scored yet, from
+#: the time at which an earlier revision was counted. They do not wait for conversations from files, because `evaluate`
+#: may never score these.
 _WAITING: Final = """
 SELECT epoch_ns(min(least(c.window_time, coalesce(o.window_time, c.window_time))))
 FROM conversations c
@@ -271,9 +276,10 @@ LEFT JOIN (
 WHERE NOT c.superseded AND (c.closed_by IS NULL OR c.closed_by IN ('idle', 'end_mark'))
 """
 
-#: From this many changes on, equal waiting ones are replaced, so that a file that no collector opens does not grow by them.
-_MANY: Final = 16
-#: Attributes of a subject, which has a number.
+#: If more changes than this are recorded at once, equal earlier ones are deleted, so that they do not accumulate in a
+#: file that no collector opens.
+_MAX_DUPLICATES: Final = 16
+#: Columns that identify a subject; results contain its number instead.
 _OF_SUBJECT: Final = ("agent", "agent_version", "service")
 _NAMED: Final = ("environment", *_OF_SUBJECT, "dataset", "case_id")
 
@@ -310,37 +316,39 @@ def drop_results(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
 
 
 def drop_superseded_results(con: DuckDBPyConnection, keys: Iterable[Key] | None = None) -> None:
-    """Delete the results of superseded revisions, of some conversations or of all; their windows will be computed again."""
+    """Delete results of superseded revisions of `keys`, None for all conversations; their windows are recomputed."""
     if keys is None:
         _note(con, con.execute(_FORGET_SUPERSEDED.format(only="")).fetchall())
         return
-    only = "AND (r.environment, r.conversation_id) IN (SELECT (environment, conversation_id) FROM requested)"
-    _note(con, rows_with(con, key_columns(keys), _FORGET_SUPERSEDED.format(only=only)))
+    condition = "AND (r.environment, r.conversation_id) IN (SELECT (environment, conversation_id) FROM requested)"
+    _note(con, rows_with(con, key_columns(keys), _FORGET_SUPERSEDED.format(only=condition)))
 
 
 def _retire(con: DuckDBPyConnection, requested: Mapping[str, Column]) -> None:
+    """Supersede the scores of those conversations that dissolved."""
     for statement in (_RETIRE, _RETIRE_NAMED):
         rows_with(con, requested, statement, fetch=False)
 
 
 def note_changes(con: DuckDBPyConnection, keys: Iterable[Key]) -> None:
-    """Mark the windows that contain the results of some conversations to be computed again; `save_results` does so itself."""
+    """Mark the windows that contain results of the conversations for recomputation; `save_results` does this itself."""
     _note(con, rows_with(con, key_columns(keys), _CHANGED))
 
 
 def _note(con: DuckDBPyConnection, changed: Iterable[tuple[int, ClosedBy]]) -> None:
-    """Mark the windows that contain a window time to be computed again: (ns, how that conversation was closed)."""
+    """Mark windows for recomputation; `changed` has the window time, ns, and `closed_by` of each conversation."""
     times = sorted({(time_ns, closed_by != "end_of_input") for time_ns, closed_by in changed})
     requested: dict[str, Column] = {"time_ns": [time_ns for time_ns, _ in times], "live": [live for _, live in times]}
     rows_with(con, requested, _NOTE, fetch=False)
-    if len(times) > _MANY:
+    if len(times) > _MAX_DUPLICATES:
         rows_with(con, requested, _FORGET_NOTED, fetch=False)
 
 
 def watermark(con: DuckDBPyConnection, now_ns: int, lateness_ns: int) -> int:
     """Return the time up to which results are final, inclusive, ns: monitors read nothing later.
 
-    It is `now - lateness`, but before the window time of everything that is open, or closed live and not scored yet.
+    It is `now - lateness`, but earlier than the window time of every conversation that is open, or closed live and not
+    scored yet.
     """
     final_ns = now_ns - lateness_ns
     ((waiting_ns,),) = con.execute(_WAITING).fetchall()
@@ -355,7 +363,7 @@ def _columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
         **fields_of(scores, "environment", "conversation_id", "revision", "dataset", "case_id", "outcome", "reason"),
         **fields_of(conversations, "agent_version", "service"),
         "evaluation_id": [evaluation_id] * len(scored),
-        "agent": [item.agent_name for item in conversations],
+        "agent": [conversation.agent_name for conversation in conversations],
         "tags": [json_text(names) for names in tags],
         **{name: _numbers(values.get(name) for values in dimensions) for name in DIMENSIONS},
         "sample_ratio": [item.sample_ratio for item in scored],
@@ -364,7 +372,7 @@ def _columns(evaluation_id: str, scored: Sequence[Scored]) -> dict[str, Column]:
 
 
 def _numbers(values: Iterable[float | None]) -> list[float]:
-    """Return numbers for a query, with NaN, which the query reads as null, for None."""
+    """Return the values with NaN, which queries read as null, instead of None."""
     return [nan if value is None else value for value in values]
 
 
@@ -411,7 +419,8 @@ WHERE r.environment = w.environment AND r.conversation_id = w.conversation_id AN
 class Recorded:
     """The recorded state of a conversation before it is decided whether to evaluate it.
 
-    `ratio`: the highest one recorded under the evaluation, None without a score. `scored`: the newest revision has a score.
+    `ratio`: the highest ratio recorded under the evaluation, None without a score. `scored`: the newest revision has a
+    score.
     """
 
     agent: str | None
@@ -431,7 +440,7 @@ def recorded_ratios(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[
 def raise_ratios(
     con: DuckDBPyConnection, evaluation_id: str, selection: Selection, ratio_of: Callable[[str | None], float]
 ) -> list[Key]:
-    """Raise recorded ratios of an evaluation to the current ones if those are higher; return the changed conversations.
+    """Raise the recorded ratios of an evaluation to the current ones if these are higher; return the conversations.
 
     Once a ratio is raised and the additional conversations have been evaluated, the higher ratio applies to all of
     them, including the earlier ones.
@@ -439,13 +448,13 @@ def raise_ratios(
     Args:
         con: a connection in a transaction.
         evaluation_id: the evaluation.
-        selection: the conversations to look at.
+        selection: the conversations to consider.
         ratio_of: returns the current ratio of an agent.
     """
-    looked_at = {"id": evaluation_id, **bounds(selection)}
-    agents = [row[0] for row in con.execute(_SAMPLED, looked_at).fetchall()]
+    parameters = {"id": evaluation_id, **bounds(selection)}
+    agents = [row[0] for row in con.execute(_SAMPLED, parameters).fetchall()]
     requested = {"agent": agents, "ratio": [ratio_of(agent) for agent in agents]}
-    raised = rows_with(con, requested, _RAISED, looked_at)
+    raised = rows_with(con, requested, _RAISED, parameters)
     columns = {
         "environment": [row[0] for row in raised],
         "conversation_id": [row[1] for row in raised],
@@ -459,7 +468,7 @@ def raise_ratios(
 
 
 _GROUPS: Final = "SELECT subject, agent, agent_version, environment, service FROM subjects ORDER BY subject"
-#: With a mark per row: any change of a result that matters to a monitor changes its mark.
+#: Evaluated results with a hash per row, `mark`: any change of a result that matters to a monitor changes the hash.
 _RESULT_MARKS: Final = """
 WITH seen AS (
     SELECT *, hash(window_time, environment, conversation_id, outcome, case_no, user_hash, session_hash) AS mark FROM results
@@ -495,7 +504,8 @@ SELECT
     CASE WHEN $since IS NULL OR alarmed_at >= make_timestamp_ns($since) THEN epoch_ns(alarmed_at) END, epoch_ns(changed_at)
 FROM monitors
 """
-#: Group and objective: its label, promised rate, alpha and blocks. An objective with the same label and another promise differs.
+#: The identity of a monitor: its group, and the objective's label, promised rate, alpha and blocks. Objectives with the
+#: same label and different rates have different monitors.
 MonitorKey = tuple[GroupKey, str, float, float, str]
 #: When each alarm of a monitor was raised, ns: of the e-process and of the change detector.
 Alarms = tuple[int | None, int | None]
@@ -518,13 +528,13 @@ def final_results(
     Args:
         con: a connection.
         subjects: numbers of the groups.
-        since_ns: only conversations that ended at or after this time; None: from the first.
-        until_ns: and at or before this time, the watermark.
+        since_ns: only conversations that ended at or after this time; None means from the first.
+        until_ns: only conversations that ended at or before this time, the watermark.
     """
     if not subjects:
         return {}
-    bounds = {"no_case": NO_CASE, "subjects": list(subjects), "since": since_ns, "until": until_ns}
-    columns = con.execute(_FINALS, bounds).fetchnumpy()
+    parameters = {"no_case": NO_CASE, "subjects": list(subjects), "since": since_ns, "until": until_ns}
+    columns = con.execute(_FINALS, parameters).fetchnumpy()
     subject = np.asarray(columns["subject"])
     ends: list[int] = np.append(np.flatnonzero(np.diff(subject)) + 1, subject.size).tolist() if subject.size else []
     finals, start = {}, 0
@@ -544,27 +554,27 @@ def final_results(
 def result_digests(
     con: DuckDBPyConnection, subjects: Sequence[int], *, since_ns: int | None, until_ns: int
 ) -> dict[int, int]:
-    """Return the digests of `final_results` without reading the results; the digest of portions is their exclusive or."""
+    """Return the digests of `final_results` without the results; the digest of a union is the exclusive or."""
     if not subjects:
         return {}
-    bounds = {"subjects": list(subjects), "since": since_ns, "until": until_ns}
-    return {int(subject): int(digest) for subject, digest in con.execute(_DIGESTS, bounds).fetchall()}
+    parameters = {"subjects": list(subjects), "since": since_ns, "until": until_ns}
+    return {int(subject): int(digest) for subject, digest in con.execute(_DIGESTS, parameters).fetchall()}
 
 
 def pending_results(con: DuckDBPyConnection, watermark_ns: int, since_ns: int | None) -> dict[int, int]:
-    """Return the number of evaluated results of each group, by its number, that are not final and count from `since`."""
+    """Return how many evaluated results since a time are not final yet, by the number of their group."""
     rows = con.execute(_PENDING, {"until": watermark_ns, "since": since_ns}).fetchall()
     return {int(subject): int(count) for subject, count in rows}
 
 
 def stored_alarms(con: DuckDBPyConnection, since_ns: int | None) -> dict[MonitorKey, Alarms]:
-    """Return when each stored monitor raised its alarms; for the e-process only one that counts from `since`."""
+    """Return when each stored monitor raised its alarms, omitting alarms of the e-process from before `since_ns`."""
     rows = con.execute(_ALARMS, {"since": since_ns}).fetchall()
     return {(_group_key(*row[:4]), *row[4:8]): (row[8], row[9]) for row in rows}
 
 
 def monitor_key(monitor: Monitor) -> MonitorKey:
-    """Return the identity of a monitor, different also from those of earlier settings."""
+    """Return the identity of a monitor; with other settings, it has another identity."""
     return (monitor.key, monitor.objective.label, monitor.p0, monitor.objective.alpha, monitor.block)
 
 
@@ -573,9 +583,9 @@ def save_monitors(con: DuckDBPyConnection, monitors: Sequence[Monitor], watermar
 
     Args:
         con: a connection in a transaction.
-        monitors: all of them.
+        monitors: all monitors.
         watermark_ns: results up to this time were processed.
-        now_ns: the present.
+        now_ns: the current time, ns since the epoch.
     """
     con.execute("DELETE FROM monitors")
     objectives = [monitor.objective for monitor in monitors]

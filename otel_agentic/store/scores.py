@@ -82,7 +82,8 @@ WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AN
     AND NOT s.superseded
 RETURNING 1
 """
-#: Core scores by name; and those of evaluators of another revision, even if that evaluator does not run again.
+#: Supersedes core scores; also the scores of evaluators for another revision, even if these evaluators do not run
+#: again.
 _SUPERSEDE_NAMED: Final = """
 UPDATE scores s SET superseded = true FROM requested w
 WHERE s.environment = w.environment AND s.conversation_id = w.conversation_id AND s.evaluation = $evaluation
@@ -99,7 +100,7 @@ _DELETE: Final = {
         "matches", "conversation_scores", "turn_scores", "tool_scores", "tool_faults", "tool_counts", "scores",
     )
 }  # fmt: skip
-#: Adding a field to one of these classes and a column with its name to `schema.sql` stores and loads it.
+#: A field that is added to one of these classes is stored and loaded if `schema.sql` has a column with its name.
 CONVERSATION_SCORE_ROW: Final = RowMap(
     "conversation_scores", ConversationScore, read={"missing_outputs": tuple, "partial": bool}
 )
@@ -110,8 +111,8 @@ TURN_SCORE_ROW: Final = RowMap("turn_scores", TurnScore)
 class Evaluation:
     """A version of an evaluator: everything that a score depends on, apart from the conversation.
 
-    `name` is the evaluation's name: scores under several names coexist. The evaluation of the core scores has no `evaluator` or
-    `evaluator_version`.
+    `name` is the evaluation's name: scores under several names coexist. The evaluation of the core scores has no
+    `evaluator` or `evaluator_version`.
     """
 
     evaluation_id: str
@@ -125,19 +126,19 @@ class Evaluation:
 
 
 def save_evaluations(con: DuckDBPyConnection, evaluations: Sequence[Evaluation], now_ns: int) -> None:
-    """Record versions of evaluators, or that they ran again."""
+    """Record versions of evaluators; of those that are stored, record that they ran again."""
     ids = [evaluation.evaluation_id for evaluation in evaluations]
-    known = {name for (name,) in con.execute(_REMEMBER, {"now": now_ns, "ids": ids}).fetchall()}
-    fresh = [evaluation for evaluation in evaluations if evaluation.evaluation_id not in known]
+    stored = {stored_id for (stored_id,) in con.execute(_REMEMBER, {"now": now_ns, "ids": ids}).fetchall()}
+    new = [evaluation for evaluation in evaluations if evaluation.evaluation_id not in stored]
     names = ("evaluation_id", "judge", "judge_version", "truth_version", "evaluator", "evaluator_version")
     Table(con, "evaluations").insert(
         con,
         {
-            **fields_of(fresh, *names),
-            "evaluation": [evaluation.name for evaluation in fresh],
-            "settings": [Raw(evaluation.settings_json) for evaluation in fresh],
-            "first_run_at": [now_ns] * len(fresh),
-            "last_run_at": [now_ns] * len(fresh),
+            **fields_of(new, *names),
+            "evaluation": [evaluation.name for evaluation in new],
+            "settings": [Raw(evaluation.settings_json) for evaluation in new],
+            "first_run_at": [now_ns] * len(new),
+            "last_run_at": [now_ns] * len(new),
         },
     )
 
@@ -149,45 +150,46 @@ def conversations_to_score(
 
     Args:
         con: a connection.
-        evaluation_id: the evaluation; conversations that have a score under it are omitted,
-        selection: the conversations to look at,
-        again: unless this is set.
+        evaluation_id: the evaluation.
+        selection: the conversations to consider.
+        again: whether to include conversations that have a score under the evaluation.
     """
     rows = con.execute(_CLOSED if again else _UNSCORED, {"id": evaluation_id, **bounds(selection)}).fetchall()
-    return [(environment, name) for environment, name in rows]
+    return [(environment, conversation_id) for environment, conversation_id in rows]
 
 
 def never_scored(con: DuckDBPyConnection) -> list[Key]:
-    """Return the conversations closed live whose newest revision has not been scored by any evaluation, oldest first.
+    """Return the conversations closed live whose newest revision has no score of the default evaluation, oldest first.
 
-    Conversations ingested from files wait for `evaluate`: old results never enter live series by themselves.
+    Conversations ingested from files are omitted; only `evaluate` scores them, so that old results enter no live
+    series.
     """
-    return [(environment, name) for environment, name in con.execute(_NEVER_SCORED).fetchall()]
+    return [(environment, conversation_id) for environment, conversation_id in con.execute(_NEVER_SCORED).fetchall()]
 
 
 def scored_before(con: DuckDBPyConnection, keys: Iterable[Key], evaluation: str = DEFAULT) -> set[Key]:
-    """Return those conversations that have a score of any revision under an evaluation, by its name."""
+    """Return the conversations among `keys` with a score of any revision under the named evaluation."""
     rows = rows_with(con, key_columns(keys), _SCORED_BEFORE, {"evaluation": evaluation})
-    return {(environment, name) for environment, name in rows}
+    return {(environment, conversation_id) for environment, conversation_id in rows}
 
 
 def save_scores(
     con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], now_ns: int, *, evaluation: str = DEFAULT
 ) -> None:
-    """Write scores under an evaluation; older scores of the same conversations and evaluation name are superseded.
+    """Write scores under an evaluation, superseding older scores of the conversations under the same evaluation name.
 
     Scores under the default evaluation also replace the results of these conversations.
     """
     if not scored:
         return
-    named = {"evaluation": evaluation}
+    parameters = {"evaluation": evaluation}
     scores = [item.score for item in scored]
     identity = identity_of([evaluation_id] * len(scored), scores)
-    known = rows_with(con, identity, _KNOWN_SCORE)
-    for statement in _DELETE.values() if known else ():
+    replaced = rows_with(con, identity, _KNOWN_SCORE)
+    for statement in _DELETE.values() if replaced else ():
         rows_with(con, identity, statement, fetch=False)
-    if rows_with(con, identity, _SUPERSEDE, named) or known:
-        rows_with(con, identity, _SUPERSEDE_NAMED, named, fetch=False)
+    if rows_with(con, identity, _SUPERSEDE, parameters) or replaced:
+        rows_with(con, identity, _SUPERSEDE_NAMED, parameters, fetch=False)
     _insert_matches(con, identity, scored)
     Table(con, "conversation_scores").insert(
         con,
@@ -212,14 +214,14 @@ def save_scores(
     _insert_tool_scores(con, evaluation_id, tools)
     _insert_faults(con, evaluation_id, tools)
     _insert_counts(con, evaluation_id, tools)
-    _insert_named(con, evaluation_id, evaluation, scored)
+    _insert_score_rows(con, evaluation_id, evaluation, scored)
     if evaluation == DEFAULT:
         save_results(con, evaluation_id, scored)
 
 
 def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], scored: Sequence[Scored]) -> None:
     matches = [item.match for item in scored]
-    suggested = [match.suggestion for match in matches]
+    suggestions = [match.suggestion for match in matches]
     case: Callable[[Match, str], Any] = lambda match, name: getattr(match.case, name) if match.case else None  # noqa: E731
     Table(con, "matches").insert(
         con,
@@ -230,10 +232,10 @@ def _insert_matches(con: DuckDBPyConnection, identity: Mapping[str, list[Any]], 
             "case_id": [case(match, "case_id") for match in matches],
             "case_version": [case(match, "version") for match in matches],
             "candidates": [list(match.candidates) for match in matches],
-            "suggested_dataset": [item and item.case.dataset for item in suggested],
-            "suggested_case_id": [item and item.case.case_id for item in suggested],
-            "suggested_confidence": [item and item.confidence for item in suggested],
-            "suggested_margin": [item and item.margin for item in suggested],
+            "suggested_dataset": [suggestion and suggestion.case.dataset for suggestion in suggestions],
+            "suggested_case_id": [suggestion and suggestion.case.case_id for suggestion in suggestions],
+            "suggested_confidence": [suggestion and suggestion.confidence for suggestion in suggestions],
+            "suggested_margin": [suggestion and suggestion.margin for suggestion in suggestions],
         },
     )
 
@@ -309,7 +311,7 @@ def _effect(tools: ToolScore, fault: ToolFault) -> Effect | None:
 
 
 def _value(value: Any, *, exists: bool) -> Any:
-    """Return the JSON value of a column, which is `null` for None if the value exists, and SQL's null otherwise."""
+    """Return the JSON value of a column: for None, JSON's `null` if the value exists, and SQL's null otherwise."""
     return (Raw("null") if value is None else value) if exists else None
 
 
@@ -343,8 +345,8 @@ def _insert_counts(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
     )
 
 
-class _Named(NamedTuple):
-    """A row of `scores`; `location` distinguishes rows of one name, as `core_score_id` requires."""
+class _ScoreRow(NamedTuple):
+    """A row of `scores`; `location` distinguishes rows with the same name, for `core_score_id`."""
 
     score: ConversationScore
     target: str
@@ -359,9 +361,9 @@ class _Named(NamedTuple):
     tool_name: str | None = None
 
 
-def _insert_named(con: DuckDBPyConnection, evaluation_id: str, evaluation: str, scored: Sequence[Scored]) -> None:
+def _insert_score_rows(con: DuckDBPyConnection, evaluation_id: str, evaluation: str, scored: Sequence[Scored]) -> None:
     """Write the scores of conversations, turns, tool dimensions and faulty calls, each with the id of its event."""
-    rows = [row for item in scored for row in _named(item.conversation, item.score)]
+    rows = [row for item in scored for row in _score_rows(item.conversation, item.score)]
     names = ("target", "turn_index", "position", "tool_name", "name", "value", "label", "reason", "explanation")
     Table(con, "scores").insert(
         con,
@@ -377,28 +379,28 @@ def _insert_named(con: DuckDBPyConnection, evaluation_id: str, evaluation: str, 
     )
 
 
-def _named(conversation: Conversation, score: ConversationScore) -> Iterator[_Named]:
-    open_ = score.outcome == "not_evaluated"
-    value = None if open_ else float(score.outcome == "pass")
-    reason = score.reason if open_ else None
-    yield _Named(score, "conversation", "agentic.conversation", value, score.outcome, reason, score.explanation)
+def _score_rows(conversation: Conversation, score: ConversationScore) -> Iterator[_ScoreRow]:
+    is_open = score.outcome == "not_evaluated"
+    value = None if is_open else float(score.outcome == "pass")
+    reason = score.reason if is_open else None
+    yield _ScoreRow(score, "conversation", "agentic.conversation", value, score.outcome, reason, score.explanation)
     for turn in score.turns:
-        open_ = turn.answer_outcome == "not_evaluated"
-        yield _Named(
+        is_open = turn.answer_outcome == "not_evaluated"
+        yield _ScoreRow(
             score,
             "turn",
             "agentic.answer",
-            None if open_ else turn.answer_score,
+            None if is_open else turn.answer_score,
             turn.answer_outcome,
-            turn.answer_reason if open_ else None,
+            turn.answer_reason if is_open else None,
             turn.explanation,
             (turn.turn_index,),
             turn.turn_index,
         )
     for tools in score.tools:
-        yield from _dimensions(score, tools)
+        yield from _dimension_rows(score, tools)
     for call, fault in faulty(judged_calls(conversation, score)):
-        yield _Named(
+        yield _ScoreRow(
             score,
             "call",
             "agentic.tool.call",
@@ -413,19 +415,19 @@ def _named(conversation: Conversation, score: ConversationScore) -> Iterator[_Na
         )
 
 
-def _dimensions(score: ConversationScore, tools: ToolScore) -> Iterator[_Named]:
+def _dimension_rows(score: ConversationScore, tools: ToolScore) -> Iterator[_ScoreRow]:
     target = "conversation" if tools.turn_index is None else "turn"
-    open_ = tools.outcome == "not_evaluated"
+    is_open = tools.outcome == "not_evaluated"
     for name in DIMENSIONS:
         value = tools.dimensions.get(name)
         if value is not None:
-            yield _Named(
+            yield _ScoreRow(
                 score,
                 target,
                 f"agentic.tool.{name}",
                 value,
-                "not_evaluated" if open_ else "pass" if value >= 1.0 else "fail",
-                tools.reason if open_ else None,
+                "not_evaluated" if is_open else "pass" if value >= 1.0 else "fail",
+                tools.reason if is_open else None,
                 tools.explanation,
                 (tools.turn_index,),
                 tools.turn_index,
@@ -466,10 +468,10 @@ ORDER BY core.window_time, core.environment, core.conversation_id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The scores of one evaluator for a conversation revision; `score_ids` contains the id of each of `scores`.
+    """The scores of one evaluator for a conversation revision; `score_ids` contains the ids of `scores`, in order.
 
-    `restated`: the evaluator has scored the conversation before. `case_id` is that of the reviewed case.
-    `evaluation` is the name of the evaluation, `evaluation_id` identifies the evaluator's version under it.
+    `restated`: the evaluator has scored the conversation before. `case_id` is the id of the reviewed case.
+    `evaluation` is the name of the evaluation; `evaluation_id` identifies the evaluator's version under it.
     """
 
     conversation: Conversation
@@ -499,9 +501,9 @@ def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: 
 
     Args:
         con: a connection in a transaction.
-        measured: one item per evaluator and conversation, with all its scores.
-        now_ns: the present.
-        fresh: no evaluator has scored these conversations before.
+        measured: one element per evaluator and conversation, with all its scores.
+        now_ns: the current time, ns since the epoch.
+        fresh: whether no evaluator has scored these conversations before.
     """
     if not measured:
         return
@@ -569,8 +571,9 @@ def missing_evaluations(
     Args:
         con: a connection.
         core: the evaluation of the core scores.
-        evaluations: evaluation ids of evaluators, and whether they ask a judge: scores that a judge left open are missing, too.
-        selection: the conversations to look at.
+        evaluations: evaluation ids of evaluators, and whether each asks a judge. Scores that a judge left open count as
+            missing.
+        selection: the conversations to consider.
         live: only conversations that were closed live.
     """
     if not evaluations:
@@ -578,13 +581,13 @@ def missing_evaluations(
     parameters = {
         "core": core,
         "ids": list(evaluations),
-        "judged": [name for name, asks_judge in evaluations.items() if asks_judge],
+        "judged": [evaluation_id for evaluation_id, asks_judge in evaluations.items() if asks_judge],
         "open": list(OPEN_REASONS),
         "live": live,
         **bounds(selection),
     }
     rows = con.execute(_LACKING, parameters).fetchall()
-    return {(environment, name): frozenset(ids) for environment, name, ids in rows}
+    return {(environment, conversation_id): frozenset(ids) for environment, conversation_id, ids in rows}
 
 
 _HAD: Final = """

@@ -26,41 +26,42 @@ if TYPE_CHECKING:
 
 #: Trace id and span id as bytes. Complete ids are compared, so that two different spans are never confused.
 _ID: Final = np.dtype("S24")
-#: This many ids wait as text in a set before they are sorted into the array, which takes a fifth of the memory.
+#: New ids are kept as text in a set; from this many on they are sorted into the array, which needs a fifth of the
+#: memory.
 _WAITING: Final = 32_768
 
 _Ids = np.ndarray[tuple[int], np.dtype[np.bytes_]]
-_NONE: Final[_Ids] = np.empty(0, _ID)
+_NO_IDS: Final[_Ids] = np.empty(0, _ID)
 
 
 class RecentIds:
-    """The newest ids of stored spans, as text of trace id and span id together: 48 hex characters.
+    """The newest ids of stored spans: trace id and span id concatenated, 48 hex characters.
 
     With these in memory, the file need not be searched for each received span. Two generations bound the memory: 24
-    bytes per id, and as much again for half of the ids while more are sorted in. Every stored span that began after
-    `forgotten_until_ns` is remembered here.
+    bytes per id, and as much again for half of the ids while new ones are sorted in. Every stored span that began after
+    `forgotten_until_ns` is remembered.
     """
 
     def __init__(self, limit: int) -> None:
         self._half = max(limit // 2, 1)
         self._waiting: set[str] = set()
-        self._young, self._old = _NONE, _NONE
+        self._young, self._old = _NO_IDS, _NO_IDS
         self._young_until_ns = self._old_until_ns = -1
         self.forgotten_until_ns = -1
 
     def known(self, ids: Sequence[str]) -> set[str]:
-        """Return those of the ids that are remembered."""
-        known = self._waiting.intersection(ids)
-        generations = [ids_of for ids_of in (self._young, self._old) if len(ids_of)]
+        """Return the remembered ids among `ids`."""
+        remembered = self._waiting.intersection(ids)
+        generations = [generation for generation in (self._young, self._old) if len(generation)]
         if generations and ids:
-            requested = _packed(ids)
+            packed = _packed(ids)
             for generation in generations:
-                positions = np.minimum(np.searchsorted(generation, requested), len(generation) - 1)
-                known.update(ids[index] for index in np.flatnonzero(generation[positions] == requested).tolist())
-        return known
+                positions = np.minimum(np.searchsorted(generation, packed), len(generation) - 1)
+                remembered.update(ids[index] for index in np.flatnonzero(generation[positions] == packed).tolist())
+        return remembered
 
     def add(self, ids: Collection[str], latest_ns: int) -> None:
-        """Remember ids of spans that began up to `latest_ns`; the oldest half is forgotten if there are too many."""
+        """Remember ids of spans that began up to `latest_ns`; if there are too many, the oldest half is forgotten."""
         self._waiting.update(ids)
         self._young_until_ns = max(self._young_until_ns, latest_ns)
         if len(self._waiting) < min(_WAITING, self._half):
@@ -70,10 +71,10 @@ class RecentIds:
         if len(self._young) >= self._half:
             self.forget(self._old_until_ns)
             self._old, self._old_until_ns = self._young, self._young_until_ns
-            self._young, self._young_until_ns = _NONE, -1
+            self._young, self._young_until_ns = _NO_IDS, -1
 
     def forget(self, until_ns: int) -> None:
-        """Record that there are stored spans, begun up to this time, whose ids are not remembered."""
+        """Record that spans are stored that began up to this time and whose ids are not remembered."""
         self.forgotten_until_ns = max(self.forgotten_until_ns, until_ns)
 
 
@@ -98,7 +99,7 @@ _TEXT_OR_NONE: Final = {str, type(None)}
 
 
 def span_columns(spans: Sequence[Span], reader: Reader, now_ns: int) -> dict[str, Array]:
-    """Return the columns of at least one span; null is represented by None in an array of objects."""
+    """Return the columns of the spans, at least one; null is None in an array of objects."""
     trace_ids, span_ids, parents, names, messages = zip(*map(_IDENTITY, spans), strict=True)
     kinds, statuses, starts_ns, ends_ns = zip(*map(_NUMBERS, spans), strict=True)
     attributes, events, links, resources, scopes = zip(*map(_CONTENT, spans), strict=True)
@@ -117,8 +118,8 @@ def span_columns(spans: Sequence[Span], reader: Reader, now_ns: int) -> dict[str
         "dialect": [reader.dialect_of(span)[0].name for span in spans],
         **{column: _promoted(attributes, keys) for column, keys in _PROMOTED.items()},
         "attributes": [json_text(values) for values in attributes],
-        "events": [json_text([_event(event) for event in items]) if items else None for items in events],
-        "links": [json_text([_link(link) for link in items]) if items else None for items in links],
+        "events": [json_text([_event(event) for event in of_span]) if of_span else None for of_span in events],
+        "links": [json_text([_link(link) for link in of_span]) if of_span else None for of_span in links],
         "resource": resource_texts,
     }
     return {
@@ -143,11 +144,11 @@ def environment_of(resource: Resource) -> str:
 
 
 def _columns_of(
-    items: Sequence[Any], read: Callable[[Any], tuple[str | None, ...]]
+    entities: Sequence[Any], read: Callable[[Any], tuple[str | None, ...]]
 ) -> Iterator[tuple[str | None, ...]]:
-    """Return columns computed from each item; a batch shares few resources and scopes, so each is read once."""
-    values = {key: read(item) for key, item in {id(item): item for item in items}.items()}
-    return zip(*[values[id(item)] for item in items], strict=True)
+    """Return the columns that `read` computes from resources or scopes; a batch shares few, so each is read once."""
+    values = {key: read(entity) for key, entity in {id(entity): entity for entity in entities}.items()}
+    return zip(*[values[id(entity)] for entity in entities], strict=True)
 
 
 def _of_resource(resource: Resource) -> tuple[str | None, ...]:
@@ -159,11 +160,13 @@ def _of_scope(scope: Scope) -> tuple[str | None, ...]:
 
 
 def _promoted(attributes: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Sequence[str | None]:
-    """Return a column with the first of the attributes `keys` that each span has."""
-    values = [item.get(keys[0]) for item in attributes]
+    """Return a column that contains, for each span, the first attribute of `keys` that it has."""
+    values = [of_span.get(keys[0]) for of_span in attributes]
     for key in keys[1:]:
         if None in values:
-            values = [item.get(key) if value is None else value for item, value in zip(attributes, values, strict=True)]
+            values = [
+                of_span.get(key) if value is None else value for of_span, value in zip(attributes, values, strict=True)
+            ]
     return values if _TEXT_OR_NONE.issuperset(map(type, values)) else [_text(value) for value in values]
 
 
@@ -210,7 +213,7 @@ class SpanTables:
     """The tables `spans` and `log_records`. Used by the writer thread only."""
 
     def __init__(self, con: DuckDBPyConnection, reader: Reader, recent_limit: int) -> None:
-        """Read the newest ids of the file; the connection, outside a transaction, is the one passed to `insert` later."""
+        """Read the newest ids of the file; `con`, outside a transaction, is also the connection passed to `insert`."""
         self._spans = Feed(con, "spans")
         self._logs = Table(con, "log_records")
         self._reader = reader
@@ -220,22 +223,22 @@ class SpanTables:
     def insert(
         self, con: DuckDBPyConnection, batches: Sequence[SpanBatch], now_ns: int
     ) -> tuple[list[Receipt], Inserted]:
-        """Insert the new spans and log records of several batches; return a receipt for each, and a record of the new rows.
+        """Insert the new spans and log records of several batches; return their receipts, and a record of the new rows.
 
-        Call `committed` with the second value once the transaction is durable. `received_at` increases from commit to commit even
-        if the clock does not: it shows which traces were read before their newest span was received.
+        Call `committed` with the second value once the transaction is durable. `received_at` increases from commit to
+        commit even if the clock does not: it shows which traces were read before their newest span was received.
         """
         now_ns = max(now_ns, self._last_ns + 1)
-        fresh = self._new_spans(con, batches)
-        fresh_logs = self._new_logs(con, batches)
-        spans = list(chain.from_iterable(fresh))
-        logs = list(chain.from_iterable(fresh_logs))
+        spans_by_batch = self._new_spans(con, batches)
+        logs_by_batch = self._new_logs(con, batches)
+        spans = list(chain.from_iterable(spans_by_batch))
+        logs = list(chain.from_iterable(logs_by_batch))
         if spans:
             self._spans.insert(span_columns(spans, self._reader, now_ns))
         self._insert_logs(con, logs, now_ns)
         receipts = [
-            receipt_of(batch, accepted=len(new) + len(new_logs))
-            for batch, new, new_logs in zip(batches, fresh, fresh_logs, strict=True)
+            receipt_of(batch, accepted=len(new_spans) + len(new_logs))
+            for batch, new_spans, new_logs in zip(batches, spans_by_batch, logs_by_batch, strict=True)
         ]
         return receipts, Inserted(
             ids=_ids(spans),
@@ -250,56 +253,57 @@ class SpanTables:
         self._last_ns = inserted.at_ns
 
     def forget_ids(self) -> None:
-        """Search the file for the id of each span from now on, because rows were added without `insert`."""
+        """Look up the id of each span in the file from now on, because rows were added without `insert`."""
         self._recent.forget(LAST_NS)
 
     def _new_spans(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[Sequence[Span]]:
-        ids = [_ids(batch.spans) for batch in batches]
-        flat = list(chain.from_iterable(ids))
-        known = self._recent.known(flat)
-        known |= self._stored(con, [span for batch in batches for span in batch.spans], known)
-        if not known and len(set(flat)) == len(flat):
+        ids_by_batch = [_ids(batch.spans) for batch in batches]
+        all_ids = list(chain.from_iterable(ids_by_batch))
+        stored_ids = self._recent.known(all_ids)
+        stored_ids |= self._forgotten_ids(con, [span for batch in batches for span in batch.spans], stored_ids)
+        if not stored_ids and len(set(all_ids)) == len(all_ids):
             return [batch.spans for batch in batches]
-        fresh: list[Sequence[Span]] = []
-        for batch, names in zip(batches, ids, strict=True):
-            new = []
-            for name, span in zip(names, batch.spans, strict=True):
-                if name not in known:
-                    known.add(name)
-                    new.append(span)
-            fresh.append(new)
-        return fresh
+        new_by_batch: list[Sequence[Span]] = []
+        for batch, ids in zip(batches, ids_by_batch, strict=True):
+            new_spans = []
+            for span_id, span in zip(ids, batch.spans, strict=True):
+                if span_id not in stored_ids:
+                    stored_ids.add(span_id)
+                    new_spans.append(span)
+            new_by_batch.append(new_spans)
+        return new_by_batch
 
-    def _stored(self, con: DuckDBPyConnection, spans: Sequence[Span], known: set[str]) -> set[str]:
-        """Return the ids of the spans that are stored but no longer remembered."""
+    def _forgotten_ids(self, con: DuckDBPyConnection, spans: Sequence[Span], remembered: set[str]) -> set[str]:
+        """Return the ids of the spans that are stored but not remembered."""
         until_ns = self._recent.forgotten_until_ns
-        old = [span for span in spans if span.start_ns <= until_ns and span.trace_id + span.span_id not in known]
+        old = [span for span in spans if span.start_ns <= until_ns and span.trace_id + span.span_id not in remembered]
         if not old:
             return set()
         requested = {"trace_id": [span.trace_id for span in old], "span_id": [span.span_id for span in old]}
-        return {name for (name,) in rows_with(con, requested, _STORED, _bounds([span.start_ns for span in old]))}
+        rows = rows_with(con, requested, _STORED, _bounds([span.start_ns for span in old]))
+        return {span_id for (span_id,) in rows}
 
     def _new_logs(self, con: DuckDBPyConnection, batches: Sequence[SpanBatch]) -> list[list[tuple[int, LogRecord]]]:
-        hashed = [[(log_hash(log), log) for log in batch.logs] for batch in batches]
-        flat = [item for group in hashed for item in group]
-        if not flat:
+        hashed_by_batch = [[(log_hash(log), log) for log in batch.logs] for batch in batches]
+        all_hashed = list(chain.from_iterable(hashed_by_batch))
+        if not all_hashed:
             return [[] for _ in batches]
-        requested = {"content_hash": np.array([value for value, _ in flat], dtype="uint64")}
-        rows = rows_with(con, requested, _STORED_LOGS, _bounds([log.time_ns for _, log in flat]))
-        known = {int(value) for (value,) in rows}
-        fresh: list[list[tuple[int, LogRecord]]] = []
-        for group in hashed:
-            new = []
-            for value, log in group:
-                if value not in known:
-                    known.add(value)
-                    new.append((value, log))
-            fresh.append(new)
-        return fresh
+        requested = {"content_hash": np.array([content_hash for content_hash, _ in all_hashed], dtype="uint64")}
+        rows = rows_with(con, requested, _STORED_LOGS, _bounds([log.time_ns for _, log in all_hashed]))
+        stored_hashes = {int(content_hash) for (content_hash,) in rows}
+        new_by_batch: list[list[tuple[int, LogRecord]]] = []
+        for hashed_logs in hashed_by_batch:
+            new_logs = []
+            for content_hash, log in hashed_logs:
+                if content_hash not in stored_hashes:
+                    stored_hashes.add(content_hash)
+                    new_logs.append((content_hash, log))
+            new_by_batch.append(new_logs)
+        return new_by_batch
 
-    def _insert_logs(self, con: DuckDBPyConnection, hashed: Sequence[tuple[int, LogRecord]], now_ns: int) -> None:
+    def _insert_logs(self, con: DuckDBPyConnection, hashed_logs: Sequence[tuple[int, LogRecord]], now_ns: int) -> None:
         resources = _ResourceTexts()
-        logs = [log for _, log in hashed]
+        logs = [log for _, log in hashed_logs]
         self._logs.insert(
             con,
             {
@@ -311,7 +315,7 @@ class SpanTables:
                 "attributes": [log.attributes for log in logs],
                 "scope": [log.scope.name for log in logs],
                 "resource": [resources.text(log.resource) for log in logs],
-                "content_hash": [value for value, _ in hashed],
+                "content_hash": [content_hash for content_hash, _ in hashed_logs],
                 "received_at": [now_ns] * len(logs),
             },
         )
@@ -319,7 +323,7 @@ class SpanTables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inserted:
-    """The result of a transaction: new span ids, when the last of these spans began, traces touched, and commit time, ns."""
+    """The result of a transaction: new span ids, latest start of these spans (ns), changed traces, commit time (ns)."""
 
     ids: Sequence[str]
     latest_ns: int
@@ -341,7 +345,7 @@ class _ResourceTexts:
 
 
 def last_commit_ns(con: DuckDBPyConnection) -> int:
-    """Return when something was last received, ns; 0 if nothing was. Anything added must be received later."""
+    """Return the latest `received_at` of the store, ns, 0 if it is empty; new rows must have a later one."""
     return int(con.execute(_LAST_COMMIT).fetchall()[0][0])
 
 
@@ -372,7 +376,7 @@ def _newest_ids(con: DuckDBPyConnection, limit: int) -> RecentIds:
     recent.forget(-1 if older_ns is None else older_ns)
     newest = con.execute(_NEWEST, {"first": first})
     while portion := newest.fetchmany(_PORTION):
-        recent.add([name for name, _ in portion], max(start_ns for _, start_ns in portion))
+        recent.add([span_id for span_id, _ in portion], max(start_ns for _, start_ns in portion))
     return recent
 
 
@@ -381,7 +385,7 @@ def _ids(spans: Sequence[Span]) -> list[str]:
 
 
 def _bounds(times_ns: Sequence[int]) -> dict[str, Any]:
-    """Return the range of some times, capped as the store does."""
+    """Return the range of some times as query parameters, capped like stored times."""
     return {"first": min(*times_ns, LAST_NS), "last": min(max(times_ns), LAST_NS)}
 
 
@@ -529,17 +533,17 @@ def _value(text: str | None) -> Any:
 
 
 def _with_bytes(value: Any) -> Any:
-    """Return a value with base64 text from `json_text` converted back to bytes."""
+    """Return a value in which the base64 texts of `json_text` are bytes again."""
     if isinstance(value, dict):
-        coded = value.get("$bytes") if len(value) == 1 else None
-        if isinstance(coded, str):
-            return _decoded(coded, value)
+        encoded = value.get("$bytes") if len(value) == 1 else None
+        if isinstance(encoded, str):
+            return _decoded(encoded, value)
         return {key: _with_bytes(inner) for key, inner in value.items()}
     return [_with_bytes(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _decoded(coded: str, original: dict[str, Any]) -> bytes | dict[str, Any]:
+def _decoded(encoded: str, original: dict[str, Any]) -> bytes | dict[str, Any]:
     try:
-        return base64.b64decode(coded, validate=True)
+        return base64.b64decode(encoded, validate=True)
     except ValueError:
         return original  # a sender's own map with our key is left unchanged

@@ -1,6 +1,6 @@
 """The store as the rest of the program uses it: a sink for spans, transactions for writers, connections for readers.
 
-Also the key of its redaction marks, its id in telemetry, and its state for health checks.
+It also has the key of its redaction marks, its id in telemetry, and its state for health checks.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class Store:
             reader: detects the dialect of each span.
             create: create the file if it is missing.
             upgrade: upgrade a store of an earlier release, after copying it; otherwise such a store is refused.
-            schema: the migrations of this release; None takes `all_migrations`.
+            schema: the migrations of this release; None means `all_migrations`.
             clock: returns the time of a commit, ns since the epoch.
             export_folder: the only directory in which SQL may read and write Parquet files; None for no directory.
-            redaction: which values are removed before anything is written; None takes the defaults.
+            redaction: which values are removed before anything is written; None means the defaults.
             on_commit: called with the duration of each commit of spans, s; it must return quickly.
 
         Raises:
@@ -102,7 +102,9 @@ class Store:
 
         def connect() -> duckdb.DuckDBPyConnection:
             return self._connect(
-                lambda: _opened(self.path, settings, create=next(may_create, False), export_folder=export_folder),
+                lambda: _open_repaired(
+                    self.path, settings, create=next(may_create, False), export_folder=export_folder
+                ),
                 lambda con: bring_up_to_date(con, self.path, self._undo, upgrade=upgrade, known=schema),
             )
 
@@ -135,14 +137,14 @@ class Store:
         open_file: Callable[[], duckdb.DuckDBPyConnection],
         migrate: Callable[[duckdb.DuckDBPyConnection], Upgrade | None],
     ) -> duckdb.DuckDBPyConnection:
-        """Return a connection to the file, of the schema of this release, with its undo file open."""
+        """Open the file and its undo file, and migrate its schema; return the connection."""
         self._undo.close()
         is_new = not self.path.exists()
         con = open_file()
         try:
             self._undo.open()
-            done = migrate(con)
-            self.upgraded = self.upgraded or done
+            upgrade = migrate(con)
+            self.upgraded = self.upgraded or upgrade
             if is_new:
                 sync_folder(self.path.parent)
         except BaseException as error:
@@ -166,7 +168,7 @@ class Store:
             return bool(con.execute(_MARKED, [f"%{MARK_START}%"] * 2).fetchall()[0][0])
 
     def write(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-        """Run `work` in a transaction on the writer thread and return its result once that is durable.
+        """Run `work` in a transaction on the writer thread; return its result once the transaction is durable.
 
         Raises:
             StoreError: the file cannot be written.
@@ -174,14 +176,14 @@ class Store:
         return self._writer.write(work)
 
     def showing(self, evaluation: str) -> Store:
-        """Return this store with readers that use the scores of another evaluation instead of the default one."""
+        """Return a view of this store whose readers see the scores of another evaluation."""
         store = copy.copy(self)
         store.evaluation = evaluation
         return store
 
     @contextmanager
     def read(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Provide a connection for reading. All its queries read one snapshot: everything committed before, nothing later.
+        """Provide a connection for reading. All its queries see one state: everything committed before, nothing later.
 
         Raises:
             StoreUnusableError: the store is closed, or is being reopened after a failure.
@@ -238,7 +240,7 @@ class Store:
             self._backing_up.release()
 
     def forget_ids(self) -> None:
-        """Call this before `write` adds spans: from then on, the file is searched for the id of each received span."""
+        """Look up the id of each received span in the file from now on; call this before `write` adds spans."""
         self._writer.forget_ids()
 
     def listen(self, listener: Callable[[frozenset[str]], None]) -> None:
@@ -249,8 +251,8 @@ class Store:
         """Write everything queued, checkpoint, and release the file. May be called twice.
 
         Returns:
-            False if a reader does not end although it was interrupted. The file then stays open until this process ends,
-            which must be by `os._exit`: Python would abort the process because of a thread that is inside DuckDB.
+            False if a reader does not end although it was interrupted. The file then stays open until this process
+            ends, which must be by `os._exit`: Python would abort the process because of a thread that is inside DuckDB.
         """
         if self._closed.is_set():
             return not self._database.has_readers
@@ -271,7 +273,7 @@ class Store:
         self.close()
 
 
-def _opened(
+def _open_repaired(
     path: Path, settings: StoreSettings, *, create: bool, export_folder: Path | None
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection to the file, after repairing what a killed process left behind."""
@@ -295,7 +297,7 @@ class StoreState:
 
     Attributes:
         problem: why spans cannot be written now, or None if they can.
-        reopened: how often the file was opened again since the start, because DuckDB gave up on it.
+        reopened: how often the file was opened again since the start, because DuckDB had invalidated the database.
         full: whether the last batch was refused because too much is waiting.
         queued_requests: batches waiting to be written.
         queued_spans: spans and log records in these batches.
@@ -331,10 +333,10 @@ def instance_id_of(store: Store) -> str:
     """
     with store.read() as con:
         rows = con.execute(_READ).fetchall()
-    return str(rows[0][0]) if rows else store.write(lambda con: _created(con, store.clock()))
+    return str(rows[0][0]) if rows else store.write(lambda con: _create_instance_id(con, store.clock()))
 
 
-def _created(con: DuckDBPyConnection, now_ns: int) -> str:
+def _create_instance_id(con: DuckDBPyConnection, now_ns: int) -> str:
     rows = con.execute(_READ).fetchall()  # another thread may have created it in the meantime
     if rows:
         return str(rows[0][0])
@@ -343,7 +345,8 @@ def _created(con: DuckDBPyConnection, now_ns: int) -> str:
     return instance_id
 
 
-_OTHERS: Final = 0o077
+#: The permissions of other users.
+_OTHERS_MODE: Final = 0o077
 
 
 def key_path(db: Path) -> Path:
@@ -375,8 +378,8 @@ class StoreKey:
         """
         self._path = key_path(db)
         self._holds_marks = holds_marks
-        self._making = threading.Lock()
-        self._key = _read(self._path)
+        self._creating = threading.Lock()
+        self._key = _read_key(self._path)
 
     def __call__(self) -> bytes:
         """Return the key, 32 bytes.
@@ -385,16 +388,16 @@ class StoreKey:
             StoreUnusableError: the file cannot be written.
         """
         if self._key is None:
-            with self._making:
-                if (known := self._known()) is None:
-                    self._key = known = self._created()
-                return known
+            with self._creating:
+                if (key := self._current_key()) is None:
+                    self._key = key = self._create_key()
+                return key
         return self._key
 
-    def _known(self) -> bytes | None:
+    def _current_key(self) -> bytes | None:
         return self._key  # another thread may have created it in the meantime
 
-    def _created(self) -> bytes:
+    def _create_key(self) -> bytes:
         key = secrets.token_bytes(KEY_BYTES)
         if self._holds_marks():
             _log.warning(
@@ -402,11 +405,12 @@ class StoreKey:
                 "equal new ones; if you have the old file, stop this process and restore it",
                 self._path,
             )
-        _write(self._path, key)
+        _write_key(self._path, key)
         return key
 
 
-def _read(path: Path) -> bytes | None:
+def _read_key(path: Path) -> bytes | None:
+    """Return the key in a file, or None without a file."""
     if not path.exists():
         return None
     try:
@@ -417,22 +421,22 @@ def _read(path: Path) -> bytes | None:
         raise _unusable(path, f"it cannot be read ({type(error).__name__})") from None  # the cause would show the key
     if len(key) != KEY_BYTES:
         raise _unusable(path, f"it holds {len(key)} bytes in hexadecimal digits, not {KEY_BYTES}")
-    if mode & _OTHERS:
+    if mode & _OTHERS_MODE:
         _log.warning("%s can be read by other users of this machine; `chmod 600` it", path)
     return key
 
 
-def _write(path: Path, key: bytes) -> None:
-    """Write the complete file, and sync it before the first mark is written."""
-    new = path.with_name(f"{path.name}.new")
+def _write_key(path: Path, key: bytes) -> None:
+    """Write the file of a key atomically and durably, so that no mark is written before its key."""
+    draft = path.with_name(f"{path.name}.new")
     try:
-        new.unlink(missing_ok=True)
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        draft.unlink(missing_ok=True)
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(f"{key.hex()}\n")
             file.flush()
             os.fsync(file.fileno())
-        new.replace(path)
+        draft.replace(path)
         sync(path.parent)
     except OSError as error:
         raise StoreUnusableError(
@@ -440,8 +444,8 @@ def _write(path: Path, key: bytes) -> None:
         ) from error
 
 
-def _unusable(path: Path, why: str) -> StoreUnusableError:
+def _unusable(path: Path, reason: str) -> StoreUnusableError:
     return StoreUnusableError(
-        f"{path} is not the key of a store: {why}; restore the right file, or remove it: a new key is then created, and old marks never "
+        f"{path} is not the key of a store: {reason}; restore the right file, or remove it: a new key is then created, and old marks never "
         "equal new ones"
     )

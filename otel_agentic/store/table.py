@@ -1,6 +1,7 @@
-"""What queries share: which conversations and evaluation they are about, rows as records, and numpy arrays as tables.
+"""Helpers for queries: the selection of conversations, rows as dictionaries, and numpy arrays as tables.
 
-Arrays replace one INSERT per row; a `RowMap` maps the columns of a table to the fields of a dataclass.
+Rows are inserted as arrays instead of one INSERT per row; a `RowMap` maps the columns of a table to the fields of a
+dataclass.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: The conditions of a `Selection` on `c`, a row of `conversations`; not of a view, whose times are TIMESTAMPTZ. A time range
-#: is compared with the window time of a conversation, not with the times that its sender's clock reported.
+#: SQL conditions of a `Selection` on `c`, a row of the table `conversations` (the times of views are TIMESTAMPTZ). A
+#: time range is compared with the window time of a conversation, not with the times that its sender's clock reported.
 BOUNDS: Final = """
     ($since IS NULL OR c.window_time >= make_timestamp_ns($since))
     AND ($until IS NULL OR c.window_time < make_timestamp_ns($until))
@@ -35,7 +36,7 @@ BOUNDS: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The closed conversations that a command is about; None means no bound. Times in ns; `agent` is a glob."""
+    """The closed conversations that a command considers; None means no bound. Times in ns; `agent` is a glob."""
 
     since_ns: int | None = None
     until_ns: int | None = None
@@ -44,7 +45,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """A conversation with its match and its score; `sample_ratio` is the share of conversations evaluated at that time."""
+    """A conversation, its match and its score; `sample_ratio` is the share of conversations evaluated at that time."""
 
     conversation: Conversation
     match: Match
@@ -58,7 +59,7 @@ def bounds(selection: Selection) -> dict[str, Any]:
 
 
 def rows(con: DuckDBPyConnection, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-    """Return the rows of a query as records."""
+    """Return the rows of a query as dictionaries."""
     result = con.execute(sql, dict(parameters)) if parameters else con.execute(sql)
     names = [str(column[0]) for column in result.description or ()]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
@@ -73,13 +74,13 @@ T = TypeVar("T")
 
 #: The latest time that DuckDB can store: the next value is its infinity.
 LAST_NS: Final = 2**63 - 2
-#: SQL that reads the array of a column of each type; other types are cast from text.
+#: SQL that converts the array of a column to the type of the column; other types are cast implicitly.
 _READ: Final = {"TIMESTAMP_NS": "make_timestamp_ns({0})", "VARCHAR[]": "from_json({0}, '[\"VARCHAR\"]')"}
 
-#: Up to this many rows are passed to a query as parameters.
-_FEW: Final = 16
-#: Up to this many rows are inserted as parameters.
-_VALUES: Final = 3
+#: Up to this many rows are passed to a query as parameters instead of arrays.
+_MAX_PARAMETER_ROWS: Final = 16
+#: Up to this many rows are inserted as parameters instead of arrays.
+_MAX_VALUES_ROWS: Final = 3
 
 
 Array = np.ndarray[Any, Any]
@@ -119,12 +120,12 @@ def rows_with(
     size = len(next(iter(requested.values())))
     if not size:
         return []
-    if size <= _FEW:
-        few = {f"requested_{index}": _listed(values) for index, values in enumerate(requested.values())}
-        result = con.execute(_with_few(sql, tuple(requested)), {**few, **(parameters or {})})
+    if size <= _MAX_PARAMETER_ROWS:
+        lists = {f"requested_{index}": _plain_values(values) for index, values in enumerate(requested.values())}
+        result = con.execute(_with_parameter_table(sql, tuple(requested)), {**lists, **(parameters or {})})
         return result.fetchall() if fetch else []
     arrays = {
-        name: object_array(values) if _textual(values) else np.array(values) for name, values in requested.items()
+        name: object_array(values) if _is_text(values) else np.array(values) for name, values in requested.items()
     }
     with registered(con, "requested", arrays):
         result = con.execute(sql, dict(parameters)) if parameters else con.execute(sql)
@@ -132,35 +133,35 @@ def rows_with(
 
 
 @cache
-def _with_few(sql: str, names: tuple[str, ...]) -> str:
-    """Return a query whose table `requested` consists of parameters: for few rows that is faster than registering arrays."""
+def _with_parameter_table(sql: str, names: tuple[str, ...]) -> str:
+    """Return a query whose table `requested` consists of parameters, which for few rows is faster than arrays."""
     columns = ", ".join(f'unnest($requested_{index}) AS "{name}"' for index, name in enumerate(names))
-    own = sql.lstrip()
-    first = f"WITH requested AS (SELECT {columns})"
-    return f"{first}, {own[len('WITH ') :]}" if own.startswith("WITH ") else f"{first} {own}"
+    query = sql.lstrip()
+    table = f"WITH requested AS (SELECT {columns})"
+    return f"{table}, {query[len('WITH ') :]}" if query.startswith("WITH ") else f"{table} {query}"
 
 
 def key_columns(keys: Iterable[Key]) -> dict[str, list[str]]:
     """Return distinct conversation identities as sorted columns."""
-    requested = sorted(set(keys))
-    return {"environment": [key[0] for key in requested], "conversation_id": [key[1] for key in requested]}
+    distinct_keys = sorted(set(keys))
+    return {"environment": [key[0] for key in distinct_keys], "conversation_id": [key[1] for key in distinct_keys]}
 
 
-def _listed(values: Column) -> list[Any]:
+def _plain_values(values: Column) -> list[Any]:
     """Return plain Python values: DuckDB accepts no numpy scalars as parameters."""
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
-def _textual(values: Column) -> bool:
+def _is_text(values: Column) -> bool:
     return any(isinstance(value, str) or value is None for value in values)
 
 
-#: Types of columns by table, once queried: every open file has the same schema.
+#: Cached column types by table: every open file has the same schema.
 _TYPES: Final[dict[str, Mapping[str, str]]] = {}
 
 
 class Table:
-    """One table's columns and types, read from the database itself."""
+    """The columns of one table and their types, as the database reports them."""
 
     def __init__(self, con: DuckDBPyConnection, name: str) -> None:
         self.name = name
@@ -182,10 +183,10 @@ class Table:
             self.types = _TYPES[self.name] = _types(con, self.name)
         names, kinds = tuple(columns), tuple(self.types[name] for name in columns)
         size = len(columns[names[0]])
-        if size <= _VALUES:
-            plain = [_array(kind, columns[name]).tolist() for name, kind in zip(names, kinds, strict=True)]
+        if size <= _MAX_VALUES_ROWS:
+            lists = [_array(kind, columns[name]).tolist() for name, kind in zip(names, kinds, strict=True)]
             con.execute(
-                _values_sql(self.name, names, kinds, size), [column[row] for row in range(size) for column in plain]
+                _values_sql(self.name, names, kinds, size), [column[row] for row in range(size) for column in lists]
             )
             return
         arrays = {name: _array(kind, columns[name]) for name, kind in zip(names, kinds, strict=True)}
@@ -194,10 +195,11 @@ class Table:
 
 
 class RowMap(Generic[T]):
-    """Which columns of a table hold which fields of a dataclass: declared by the schema and the class, so nowhere else.
+    """Maps the columns of a table to the fields of a dataclass.
 
-    A column holds the field of its name, a time `x_at` the field `x_ns`. Columns without a field are left to the caller,
-    and so are fields without a column. INSERT and SELECT lists follow from it.
+    The mapping follows from the schema and the class: a column contains the field of the same name, and a time column
+    `x_at` the field `x_ns`. Columns without a field, and fields without a column, are left to the caller. The lists of
+    INSERT and SELECT follow from the mapping.
     """
 
     def __init__(
@@ -208,17 +210,17 @@ class RowMap(Generic[T]):
         fields_of: Mapping[str, str] | None = None,
         read: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
-        """Declare a mapping; the table itself is looked up later.
+        """Declare a mapping; the columns of the table are read on first use.
 
         Args:
-            table: the table.
+            table: name of the table.
             cls: the dataclass.
             fields_of: fields by column, where the names differ.
             read: functions that convert the value of a column to the value of its field.
         """
         self.table = table
         self._cls = cls
-        self._named = fields_of or {}
+        self._field_names = fields_of or {}
         self._read = read or {}
         self._fields = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # a dataclass
         self._columns: dict[str, str] = {}
@@ -237,18 +239,20 @@ class RowMap(Generic[T]):
         )
 
     def build(self, values: Sequence[Any], **others: Any) -> T:
-        """Return an object from the values of `select`; `others` are the fields without a column."""
+        """Return an object with the values of `select`; `others` contains the fields without a column."""
         row = list(values)
         for index, convert in self._converted:
             row[index] = convert(row[index])
         return self._cls(**dict(zip(self._columns.values(), row, strict=True)), **others)
 
     def _mapped(self, con: DuckDBPyConnection) -> Mapping[str, str]:
-        """Return the field of each column that holds one, in the order of the table."""
+        """Return the field of each column that has one, in the order of the table."""
         if not self._columns:
             types = Table(con, self.table).types
-            named = {column: self._named.get(column) or self._field_of(column, kind) for column, kind in types.items()}
-            columns = {column: field for column, field in named.items() if field in self._fields}
+            field_names = {
+                column: self._field_names.get(column) or self._field_of(column, kind) for column, kind in types.items()
+            }
+            columns = {column: field for column, field in field_names.items() if field in self._fields}
             readers = {
                 column: self._read.get(column) or (parse_json if types[column] == "JSON" else None)
                 for column in columns
@@ -263,7 +267,7 @@ class RowMap(Generic[T]):
 
 
 def from_row(cls: type[T], row: Sequence[Any]) -> T:
-    """Return an object of a dataclass from a row of a query whose columns are its fields, in their order."""
+    """Return an object of a dataclass from a row; the columns of the query are the fields, in their order."""
     names = (field.name for field in fields(cls))  # type: ignore[arg-type]  # a dataclass
     return cls(**dict(zip(names, row, strict=True)))
 
@@ -279,10 +283,10 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 class Feed:
-    """INSERTs of arrays into one table over one connection.
+    """Inserts arrays into one table over one connection.
 
-    Registering arrays takes DuckDB as long as inserting several hundred rows. So empty arrays are registered once, and each
-    INSERT replaces them under the same names.
+    Registering arrays takes DuckDB as long as inserting several hundred rows. So empty arrays are registered once, and
+    each INSERT replaces them under the same names.
     """
 
     def __init__(self, con: DuckDBPyConnection, table: str) -> None:
@@ -296,16 +300,16 @@ class Feed:
         con.register(f"{table}_feed", self._arrays)
 
     def insert(self, arrays: Mapping[str, Array]) -> None:
-        """Append rows: every column of the table, all of one length; text, and times from `time_array`."""
+        """Append rows; `arrays` contains every column of the table, all of one length, with times from `time_array`."""
         self._arrays.update(arrays)
         try:
             self._con.execute(self._sql)
         finally:
-            self._arrays.update(self._empty)  # otherwise the texts of a group would stay in memory until the next one
+            self._arrays.update(self._empty)  # releases the memory of the texts
 
 
 def _types(con: DuckDBPyConnection, name: str) -> Mapping[str, str]:
-    """Return the types of a table's columns. Faster than the catalogue, which also describes every view."""
+    """Return the types of a table's columns. Faster than querying the catalog, which also describes every view."""
     described = con.execute(f'SELECT * FROM "{name}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
     return {column: str(kind) for column, kind, *_ in described}
 
@@ -331,11 +335,11 @@ def _array(kind: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
         return object_array([None if value is None else json_text(value) for value in values])
     if kind == "VARCHAR":
         return object_array(values)
-    absent = [value is None for value in values]
+    mask = [value is None for value in values]
     filled = np.array([0 if value is None else value for value in values], dtype=_DTYPES[kind])
     if kind == "TIMESTAMP_NS":
         filled = np.minimum(filled, LAST_NS)
-    return np.ma.masked_array(filled, mask=absent) if any(absent) else filled
+    return np.ma.masked_array(filled, mask=mask) if any(mask) else filled
 
 
 _DTYPES: Final = {
@@ -348,7 +352,7 @@ _DTYPES: Final = {
     "USMALLINT": "uint16",
     "TIMESTAMP_NS": "int64",
 }
-#: The same for a `Feed`, whose times have a time type already.
+#: The types of the arrays of a `Feed`, whose times have a time type already.
 _FEED_DTYPES: Final = {**_DTYPES, "TIMESTAMP_NS": "datetime64[ns]"}
 
 
@@ -365,13 +369,13 @@ def time_array(times_ns: Sequence[int]) -> Array:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as JSON text; bytes become base64 text under `$bytes`, values of unknown types their str.
+    """Return a value as JSON text; bytes become base64 text under `$bytes`, values of unknown types their `str`.
 
-    Pass text that is JSON already as `Raw`.
+    Text that is JSON already must be passed as `Raw`.
     """
     if isinstance(value, Raw):
         return value
-    return orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS).decode()
+    return orjson.dumps(value, default=_json_default, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 class Raw(str):
@@ -380,7 +384,7 @@ class Raw(str):
     __slots__ = ()
 
 
-def _foreign(value: Any) -> Any:
+def _json_default(value: Any) -> Any:
     import base64  # noqa: PLC0415 — bytes are rare in telemetry
 
     if isinstance(value, bytes):

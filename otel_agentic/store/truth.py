@@ -1,4 +1,4 @@
-"""Reference data in the store: cases, labels, dataset versions, matches of conversations, and baselines of gates."""
+"""Ground truth in the store: cases, labels, dataset versions, matches of conversations, and baselines of gates."""
 
 from __future__ import annotations
 
@@ -50,27 +50,29 @@ def record_datasets(con: DuckDBPyConnection, source: str, now_ns: int) -> None:
     """Record the current content of the datasets if it differs from the newest recorded version."""
     members = _current_members(con)
     newest = dict(con.execute(_NEWEST).fetchall())
-    now = {name: dataset_version(members.get(name, ())) for name in members.keys() | newest.keys()}
-    changed = sorted(name for name, version in now.items() if newest.get(name) != version)
+    current = {name: dataset_version(members.get(name, ())) for name in members.keys() | newest.keys()}
+    changed = sorted(name for name, version in current.items() if newest.get(name) != version)
     Table(con, "dataset_versions").insert(
         con,
         {
             "dataset": changed,
-            "version": [now[name] for name in changed],
+            "version": [current[name] for name in changed],
             "cases": [len(members.get(name, ())) for name in changed],
             "source": [source] * len(changed),
             "imported_at": [now_ns] * len(changed),
         },
     )
-    known = {(name, version) for name, version in con.execute(_KNOWN).fetchall()}
-    fresh = [(name, *case) for name in changed if (name, now[name]) not in known for case in members.get(name, ())]
+    recorded = {(name, version) for name, version in con.execute(_KNOWN).fetchall()}
+    new_members = [
+        (name, *case) for name in changed if (name, current[name]) not in recorded for case in members.get(name, ())
+    ]
     Table(con, "dataset_members").insert(
         con,
         {
-            "dataset": [name for name, _, _ in fresh],
-            "version": [now[name] for name, _, _ in fresh],
-            "case_id": [case_id for _, case_id, _ in fresh],
-            "case_version": [version for _, _, version in fresh],
+            "dataset": [name for name, _, _ in new_members],
+            "version": [current[name] for name, _, _ in new_members],
+            "case_id": [case_id for _, case_id, _ in new_members],
+            "case_version": [version for _, _, version in new_members],
         },
     )
 
@@ -81,10 +83,10 @@ def list_datasets(con: DuckDBPyConnection, dataset: str | None = None) -> list[R
 
 
 def _current_members(con: DuckDBPyConnection) -> dict[str, list[tuple[str, str]]]:
-    rows = con.execute(_CURRENT_MEMBERS).fetchall()
+    members = con.execute(_CURRENT_MEMBERS).fetchall()
     return {
         dataset: [(case_id, version) for _, case_id, version in cases]
-        for dataset, cases in groupby(rows, key=itemgetter(0))
+        for dataset, cases in groupby(members, key=itemgetter(0))
     }
 
 
@@ -95,7 +97,7 @@ _RETIRE: Final = """
 UPDATE cases c SET current = false FROM requested w
 WHERE c.dataset = w.dataset AND c.case_id = w.case_id AND c.current AND c.version <> w.version
 """
-#: A case that its own file no longer contains is retired.
+#: Retires the cases of a file that the file no longer contains.
 _DROP: Final = """
 UPDATE cases SET current = false
 WHERE source = $source AND current AND NOT EXISTS (
@@ -115,21 +117,21 @@ _LABELS: Final = "SELECT conversation_id, case_id, verdict FROM labels ORDER BY 
 
 
 def save_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_ns: int) -> int:
-    """Make the cases of one file current; return how many versions are new. Older versions stay, retired.
+    """Make the cases of one file current; return how many versions are new. Older versions are kept as retired.
 
-    The resulting content of each dataset is recorded as a version of it.
+    The resulting content of each dataset is recorded as a dataset version.
     """
-    keyed = fields_of(cases, *_CASE)
-    known = {tuple(row) for row in con.execute(_VERSIONS).fetchall()}
-    fresh = [case for case in cases if (case.dataset, case.case_id, case.version) not in known]
-    rows_with(con, keyed, _RETIRE, fetch=False)
-    rows_with(con, keyed, _DROP, {"source": source}, fetch=False)
-    rows_with(con, keyed, _REVIVE, {"source": source}, fetch=False)
-    _insert_cases(con, fresh, source, now_ns)
-    _insert_turns(con, fresh)
-    _insert_calls(con, fresh)
+    identity = fields_of(cases, *_CASE)
+    stored_versions = {tuple(row) for row in con.execute(_VERSIONS).fetchall()}
+    new_cases = [case for case in cases if (case.dataset, case.case_id, case.version) not in stored_versions]
+    rows_with(con, identity, _RETIRE, fetch=False)
+    rows_with(con, identity, _DROP, {"source": source}, fetch=False)
+    rows_with(con, identity, _REVIVE, {"source": source}, fetch=False)
+    _insert_cases(con, new_cases, source, now_ns)
+    _insert_turns(con, new_cases)
+    _insert_calls(con, new_cases)
     record_datasets(con, source, now_ns)
-    return len(fresh)
+    return len(new_cases)
 
 
 def load_cases(con: DuckDBPyConnection) -> list[Case]:
@@ -138,10 +140,10 @@ def load_cases(con: DuckDBPyConnection) -> list[Case]:
 
 
 def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: str, now_ns: int) -> None:
-    """Make the labels of one file current: each replaces an older one, and those that the file no longer contains go."""
-    known = {row[0]: row for row in con.execute(_LABELS_OF_FILE, {"source": source}).fetchall()}
-    changed = [label for label in labels.values() if known.get(label.conversation_id) != _label_row(label, source)]
-    stale = [*(label.conversation_id for label in changed), *(known.keys() - labels.keys())]
+    """Make the labels of one file current: they replace older ones, and those no longer in the file are deleted."""
+    stored = {row[0]: row for row in con.execute(_LABELS_OF_FILE, {"source": source}).fetchall()}
+    changed = [label for label in labels.values() if stored.get(label.conversation_id) != _label_row(label, source)]
+    stale = [*(label.conversation_id for label in changed), *(stored.keys() - labels.keys())]
     rows_with(con, {"conversation_id": stale}, _FORGET_LABELS, fetch=False)
     Table(con, "labels").insert(
         con,
@@ -160,8 +162,8 @@ def _label_row(label: Label, source: str) -> tuple[str, str | None, bool | None,
 def load_labels(con: DuckDBPyConnection) -> dict[str, Label]:
     """Return the stored labels by conversation id."""
     return {
-        name: Label(conversation_id=name, case_id=case_id, verdict=verdict, line=0)
-        for name, case_id, verdict in con.execute(_LABELS).fetchall()
+        conversation_id: Label(conversation_id=conversation_id, case_id=case_id, verdict=verdict, line=0)
+        for conversation_id, case_id, verdict in con.execute(_LABELS).fetchall()
     }
 
 
@@ -265,7 +267,8 @@ def list_cases(con: DuckDBPyConnection) -> list[Row]:
 def list_matches(con: DuckDBPyConnection, selection: Selection, *, only: str | None) -> list[Row]:
     """Return the case that each conversation was matched to.
 
-    `only` keeps unmatched or ambiguous ones, those with a warning or a suggested case, or those matched by text.
+    `only` keeps the conversations that are unmatched or ambiguous, have a warning or a suggested case, or were matched
+    by text; None keeps all.
     """
     return rows(con, _MATCHES, {**bounds(selection), "only": only})
 
@@ -325,8 +328,8 @@ def save_baseline(
 
 def load_baseline(con: DuckDBPyConnection, name: str) -> Any | None:
     """Return the definition of a baseline, parsed from JSON, or None if it does not exist."""
-    rows = con.execute(_READ, {"name": name}).fetchall()
-    return parse_json(rows[0][0]) if rows else None
+    definitions = con.execute(_READ, {"name": name}).fetchall()
+    return parse_json(definitions[0][0]) if definitions else None
 
 
 def list_baselines(con: DuckDBPyConnection) -> list[Row]:

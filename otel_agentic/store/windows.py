@@ -1,4 +1,4 @@
-"""Windows in the store: contents and tier claims counted by the database, window points, and which windows must be computed again."""
+"""Windows in the store: counts and tier claims from the database, window points, and windows to be recomputed."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Changes:
 
     Attributes:
         upto: serial of the last change.
-        live_ns: of conversations that were closed live.
-        other_ns: of conversations from files.
+        live_ns: times of conversations that were closed live.
+        other_ns: times of conversations from files.
     """
 
     upto: int
@@ -50,12 +50,12 @@ class Changes:
     other_ns: tuple[int, ...]
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether there are changes."""
         return bool(self.live_ns or self.other_ns)
 
 
 def read_changes(con: DuckDBPyConnection) -> Changes:
-    """Return the changes at one moment; the connection must be in a transaction."""
+    """Return the recorded changes; the connection must be in a transaction."""
     ((upto,),) = con.execute(_UPTO).fetchall()
     times = con.execute(_READ).fetchall() if upto else []
     return Changes(
@@ -66,17 +66,17 @@ def read_changes(con: DuckDBPyConnection) -> Changes:
 
 
 def forget_changes(con: DuckDBPyConnection, changes: Changes) -> None:
-    """Delete the changes whose windows were computed; later changes stay."""
+    """Delete the changes whose windows were computed; later changes are kept."""
     if changes.upto:
         con.execute(_FORGET, {"upto": changes.upto})
 
 
 _GROUP: Final = ("agent", "agent_version", "environment", "service", "tag")
-_ENDS_OF: Final = ("", "_lower", "_upper")
+_RATE_SUFFIXES: Final = ("", "_lower", "_upper")
 
 
 def rows_of(table: WindowTable) -> Columns:
-    """Return the rows as columns, by point, then estimator, then k; texts are objects, NaN represents null."""
+    """Return the rows as columns, ordered by point, estimator and k; texts are Python objects, NaN represents null."""
     points, estimates = table.tallies.size, list(table.estimates.values())
     per_point = len(estimates) * len(table.k)
     by_point = {name: np.repeat(values, per_point) for name, values in _by_point(table).items()}
@@ -96,7 +96,7 @@ def rows_of(table: WindowTable) -> Columns:
 def _by_point(table: WindowTable) -> Columns:
     tallies = table.tallies
     missing = tallies.not_evaluated.sum(axis=1)
-    everything = tallies.n + missing  # never 0: an empty window has no point
+    total = tallies.n + missing  # never 0: an empty window has no point
     return {
         **{name: object_array([getattr(key, name) for key in tallies.groups])[tallies.group] for name in _GROUP},
         "window": object_array(tallies.windows)[tallies.window],
@@ -105,9 +105,9 @@ def _by_point(table: WindowTable) -> Columns:
         "c": tallies.c,
         "effective_n": table.effective_n,
         "not_evaluated": _reasons(tallies),
-        "coverage": tallies.n / everything,
-        "lower_bound": tallies.c / everything,
-        "upper_bound": (tallies.c + missing) / everything,
+        "coverage": tallies.n / total,
+        "lower_bound": tallies.c / total,
+        "upper_bound": (tallies.c + missing) / total,
         "tier": object_array(table.tier),
         "leaning": object_array(table.leaning),
     }
@@ -117,18 +117,18 @@ def _reasons(tallies: Tallies) -> np.ndarray[Any, Any]:
     """Return the not evaluated counts of each point as JSON, serialised once per combination."""
     if not tallies.reasons:
         return object_array(["{}"] * tallies.size)
-    first, which = unique_rows(list(tallies.not_evaluated.T))
+    first, inverse = unique_rows(list(tallies.not_evaluated.T))
     texts = [
         orjson.dumps({name: count for name, count in zip(tallies.reasons, counts, strict=True) if count}).decode()
         for counts in tallies.not_evaluated[first].tolist()
     ]
-    return object_array(texts)[which]
+    return object_array(texts)[inverse]
 
 
 def _numbers(estimates: Sequence[GroupedEstimates], name: str) -> Columns:
-    """Return value, lower and upper bound of one rate, in the order of the rows."""
+    """Return the columns of one rate, its value and bounds, in the order of the rows."""
     stacked = np.stack([getattr(estimate, name) for estimate in estimates], axis=1)
-    return {f"{name}{end}": stacked[..., index].reshape(-1) for index, end in enumerate(_ENDS_OF)}
+    return {f"{name}{suffix}": stacked[..., index].reshape(-1) for index, suffix in enumerate(_RATE_SUFFIXES)}
 
 
 def _interleaved(columns: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
@@ -156,7 +156,7 @@ _RATES: Final = (
     "level", "effective_n", "coverage", "lower_bound", "upper_bound",
     "pass_at_k", "pass_at_k_lower", "pass_at_k_upper", "pass_pow_k", "pass_pow_k_lower", "pass_pow_k_upper",
 )  # fmt: skip
-#: Sums of weights depend on the order of addition in the last digits: rows that differ only by that are equal.
+#: The last digits of a sum of weights depend on the order of addition: rows that differ only in these are equal.
 _DIFFERS: Final = " OR ".join(
     (
         *(f"s.{name} IS DISTINCT FROM f.{name}" for name in _COMPARED),
@@ -204,22 +204,22 @@ def stored_ends(
 
 
 def newest_end(con: DuckDBPyConnection, step_ns: int, last_ns: int) -> int | None:
-    """Return the newest stored end up to a time, ns, among the whole multiples of a step; None without any."""
+    """Return the newest stored window end up to a time, ns, that is a multiple of a step; None without any."""
     ((newest,),) = con.execute(_NEWEST_END, {"last": last_ns, "step": step_ns}).fetchall()
     return None if newest is None else int(newest)
 
 
 def save_windows(con: DuckDBPyConnection, table: WindowTable, ends_ns: Iterable[int], now_ns: int) -> int:
-    """Write window points, one row for each k and estimator; return how many rows are new or restated.
+    """Write window points, one row for each k and estimator; return how many rows are new or changed.
 
-    A row equal to the stored one is not touched; a different one replaces it. That counts as a new revision once the end of its
-    window has passed; until then the window is filling.
+    A row that equals the stored one is not written; a different one replaces it. That counts as a new revision only if
+    the end of its window has passed; before that, the window is still filling.
 
     Args:
         con: a connection in a transaction.
         table: all points at the ends.
-        ends_ns: the ends that were computed. Stored rows at these ends that no longer have a point are deleted if they belong to the windows, k
-            and estimators of the table.
+        ends_ns: the ends that were computed. Stored rows at these ends that no longer have a point are deleted if they
+            belong to the windows, k and estimators of the table.
         now_ns: when they were computed.
     """
     ends = sorted(set(ends_ns))
@@ -241,14 +241,14 @@ def save_windows(con: DuckDBPyConnection, table: WindowTable, ends_ns: Iterable[
 
 
 def _replace(con: DuckDBPyConnection, rows: Columns, revision: np.ndarray[Any, Any], now_ns: int) -> None:
-    """Write rows in place of those with the same identity, whose revision (0: none) is passed."""
-    passed = rows["end"] <= now_ns
-    fresh = {
+    """Write rows, replacing those with the same identity, whose revisions are `revision` (0 for a new row)."""
+    has_ended = rows["end"] <= now_ns
+    versioned = {
         **rows,
-        "revision": np.where(revision == 0, 1, revision + passed),
-        "computed_at": np.full(len(passed), now_ns),
+        "revision": np.where(revision == 0, 1, revision + has_ended),
+        "computed_at": np.full(len(has_ended), now_ns),
     }
-    with registered(con, "fresh", fresh):
+    with registered(con, "fresh", versioned):
         con.execute(_DELETE)
         con.execute(_INSERT)
 
@@ -257,7 +257,7 @@ _DIMENSIONS: Final = ", ".join(
     f"coalesce(sum({name}), 0.0) AS {name}, count({name}) AS {name}_n" for name in DIMENSIONS
 )
 _REASON: Final = "CASE WHEN outcome = 'not_evaluated' THEN coalesce(reason, 'no_data') END AS missing"
-#: Both queries read members in bands of time, with the columns that form a group.
+#: Both queries read `banded`, members with their band of time; `{group}` is the list of columns that form a group.
 _HELD: Final = f"""
 SELECT {{group}}, band, sample_ratio, {_REASON}, count(*) AS count, {_DIMENSIONS} FROM banded GROUP BY ALL
 """  # noqa: S608 — names of our own schema
@@ -275,8 +275,8 @@ _QUERIES: Final = {
 _EACH_DIMENSION: Final = ", ".join(
     f"coalesce({name}, 0.0) AS {name}, ({name} IS NOT NULL)::INTEGER AS {name}_n" for name in DIMENSIONS
 )
-#: The newest conversations of each group up to an end, one row each: those that ended no earlier than the last of so many, less
-#: the surplus if several ended at that moment.
+#: The `$newest` last conversations of each group up to an end, one row each. The join keeps those that ended no earlier
+#: than the oldest of them; the surplus, if several ended at that moment, is cut by the rank.
 _NEWEST: Final = f"""
 SELECT
     {{group}}, 0 AS band, sample_ratio, {_REASON}, 1 AS count, case_no, (outcome = 'pass')::INTEGER AS passed,
@@ -303,7 +303,7 @@ def count_windows(
 ) -> Tallies:
     """Return the content of each group's windows at some ends, counted by the database.
 
-    The same as `tally` of all results; faster for few ends, because no conversation leaves the database.
+    The result equals `tally` of all results. It is faster for few ends, because no conversation is loaded.
 
     Args:
         con: a connection, in one transaction.
@@ -313,19 +313,19 @@ def count_windows(
     """
     query = _Query(con, tags)
     distinct_ends = sorted(set(ends))
-    timed = [(window, at) for at, window in enumerate(windows) if window.width_ns is not None]
-    counted = [_bands(query, timed, distinct_ends, len(windows))] if timed else []
-    for at, window in enumerate(windows):
+    timed = [(window, index) for index, window in enumerate(windows) if window.width_ns is not None]
+    parts = [_bands(query, timed, distinct_ends, len(windows))] if timed else []
+    for index, window in enumerate(windows):
         if window.newest is not None:
-            for number, end_ns in enumerate(distinct_ends):
-                own = {"end": end_ns, "stale": end_ns - widest_ns(windows), "newest": window.newest}
-                counted.append(query.newest(own, [Slot(number * len(windows) + at, 0, 1)]))
-    return _counted(con, counted, windows, distinct_ends).tallies()
+            for end_index, end_ns in enumerate(distinct_ends):
+                parameters = {"end": end_ns, "stale": end_ns - widest_ns(windows), "newest": window.newest}
+                parts.append(query.newest(parameters, [Slot(end_index * len(windows) + index, 0, 1)]))
+    return _counted(con, parts, windows, distinct_ends).tallies()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BandRows:
-    """The rows of both queries, and the windows that are sums of their bands."""
+    """The rows of both queries, and the windows whose counts are sums of their bands."""
 
     slots: Sequence[Slot]
     held: Columns
@@ -342,25 +342,31 @@ class _Query:
         self._queries = _QUERIES[bool(tags)]
         self._newest = _NEWEST.format(group="subject, tag" if tags else "subject")
 
-    def newest(self, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
-        """Return the newest conversations one by one, because they are few."""
-        rows = fetch_columns(self._con, f"WITH members AS ({self._members}) {self._newest}", {**bound, **self._tags})
+    def newest(self, parameters: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
+        """Return the newest conversations, one row each, because they are few."""
+        sql = f"WITH members AS ({self._members}) {self._newest}"
+        rows = fetch_columns(self._con, sql, {**parameters, **self._tags})
         evaluated = np.flatnonzero(rows["passed"] + rows["failed"])
         return _BandRows(slots=slots, held=rows, cases={name: values[evaluated] for name, values in rows.items()})
 
-    def ask(self, banded: str, bound: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
+    def count(self, banded: str, parameters: Mapping[str, Any], slots: Sequence[Slot]) -> _BandRows:
         """Return the counts of the conversations that `banded`, a query of `members`, selects."""
+        tables = f"WITH members AS ({self._members}), banded AS ({banded})"
         held, cases = (
-            fetch_columns(
-                self._con, f"WITH members AS ({self._members}), banded AS ({banded}) {query}", {**bound, **self._tags}
-            )
-            for query in self._queries
+            fetch_columns(self._con, f"{tables} {query}", {**parameters, **self._tags}) for query in self._queries
         )
         return _BandRows(slots=slots, held=held, cases=cases)
 
 
-def _bands(query: _Query, timed: Sequence[tuple[Window, int]], ends: Sequence[int], windows: int) -> _BandRows:
-    """Return the counts of time windows, by the bands of time between all their edges."""
+def _bands(query: _Query, timed: Sequence[tuple[Window, int]], ends: Sequence[int], window_count: int) -> _BandRows:
+    """Return the counts of time windows, by the bands of time between all their edges.
+
+    Args:
+        query: runs the queries.
+        timed: the time windows, with their indices among all windows.
+        ends: their ends, ns.
+        window_count: the number of all windows.
+    """
     edges = sorted({edge for end in ends for window, _ in timed for edge in (end, end - (window.width_ns or 0))})
     edges.reverse()
     cases = " ".join(
@@ -371,27 +377,27 @@ def _bands(query: _Query, timed: Sequence[tuple[Window, int]], ends: Sequence[in
         f"WHERE window_time <= make_timestamp_ns($edge0) AND window_time > make_timestamp_ns($edge{len(edges) - 1})"
     )
     slots = [
-        Slot(number * windows + at, edges.index(end), edges.index(end - (window.width_ns or 0)))
-        for number, end in enumerate(ends)
-        for window, at in timed
+        Slot(end_index * window_count + index, edges.index(end), edges.index(end - (window.width_ns or 0)))
+        for end_index, end in enumerate(ends)
+        for window, index in timed
     ]
-    return query.ask(banded, {f"edge{index}": edge for index, edge in enumerate(edges)}, slots)
+    return query.count(banded, {f"edge{index}": edge for index, edge in enumerate(edges)}, slots)
 
 
 def _counted(
     con: DuckDBPyConnection, parts: Sequence[_BandRows], windows: Sequence[Window], ends: Sequence[int]
 ) -> Counted:
-    """Return the counts with groups and reasons as numbers, the same in all parts."""
+    """Return the counts with groups and reasons as numbers that are the same in all parts."""
     tables = [table for part in parts for table in (part.held, part.cases)]
     subject = np.concatenate([table["subject"] for table in tables])
     tag = np.concatenate([table["tag"] for table in tables]) if "tag" in tables[0] else None
     groups, group = groups_of(con, subject, tag)
-    of_tables = np.split(group, np.cumsum([len(table["subject"]) for table in tables])[:-1])
+    table_groups = np.split(group, np.cumsum([len(table["subject"]) for table in tables])[:-1])
     reasons = sorted({reason for part in parts for reason in part.held["missing"].tolist() if reason is not None})
     codes = {None: -1, **{reason: code for code, reason in enumerate(reasons)}}
     bands = [
         _part(part, held_group, case_group, codes)
-        for part, held_group, case_group in zip(parts, of_tables[::2], of_tables[1::2], strict=True)
+        for part, held_group, case_group in zip(parts, table_groups[::2], table_groups[1::2], strict=True)
     ]
     return Counted(groups=groups, windows=windows, ends=ends, reasons=reasons, parts=bands)
 
@@ -421,7 +427,7 @@ Claims = dict[tuple[GroupKey, int], "Tier"]
 _EVALUATED: Final = """
     outcome IN ('pass', 'fail') AND ($since IS NULL OR window_time >= make_timestamp_ns($since))
 """
-#: By case, up to the first end; removed results are older than any end whose windows are computed.
+#: Conversations up to the first end, by case; removed results are older than any end whose windows are computed.
 _BEFORE: Final = f"""
 SELECT subject, tag, case_no, 0 AS ended_ns, count(*) FILTER (outcome = 'pass') AS passed,
     count(*) FILTER (outcome = 'fail') AS failed
@@ -432,7 +438,7 @@ SELECT subject, tag, case_no, 0, sum(c)::BIGINT, sum(n - c)::BIGINT
 FROM removed WHERE $since IS NULL OR first_time >= make_timestamp_ns($since)
 GROUP BY subject, tag, case_no
 """  # noqa: S608 — constants of our own
-#: One by one after it.
+#: Conversations after the first end, one row each.
 _AFTER: Final = f"""
 SELECT subject, tag, case_no, epoch_ns(window_time) AS ended_ns, (outcome = 'pass')::BIGINT AS passed,
     (outcome = 'fail')::BIGINT AS failed
@@ -501,24 +507,24 @@ def claims_at(
     settings: StatsSettings,
     estimators: Sequence[Estimator],
 ) -> Claims:
-    """Return the tier that each group's conversations up to each end support, counted from its first one.
+    """Return the tier that the conversations of each group up to each end support, counted from its first one.
 
     Args:
         con: a connection, in one transaction.
         ends: window ends, ns.
         tags: case tags, names or globs, that form separate groups in addition to the total.
-        since_ns: count from this time on; None: from each group's first conversation.
+        since_ns: count from this time on; None counts from each group's first conversation.
         settings: rule, mode and prior.
-        estimators: those of the windows; the rule looks at pass@1 and pass@3 of the headline one among them.
+        estimators: the estimators of the windows; the rule uses pass@1 and pass@3 of the headline one among them.
     """
     distinct_ends = sorted(set(ends))
     if not distinct_ends:
         return {}
     members, removed = (TAGGED, _REMOVED_TAGGED) if tags else (MEMBERS, _REMOVED_MEMBERS)
     tagged = {"tags": list(tags)} if tags else {}
-    bound = {"since": since_ns, "first": distinct_ends[0], **tagged}
-    before = fetch_columns(con, f"WITH members AS ({members}), removed AS ({removed}) {_BEFORE}", bound)
-    after = fetch_columns(con, f"WITH members AS ({members}) {_AFTER}", {**bound, "last": distinct_ends[-1]})
+    parameters = {"since": since_ns, "first": distinct_ends[0], **tagged}
+    before = fetch_columns(con, f"WITH members AS ({members}), removed AS ({removed}) {_BEFORE}", parameters)
+    after = fetch_columns(con, f"WITH members AS ({members}) {_AFTER}", {**parameters, "last": distinct_ends[-1]})
     columns = {name: np.concatenate((before[name], after[name])) for name in before}
     if not len(columns["subject"]):
         return {}
@@ -530,7 +536,7 @@ def claims_at(
         passed=columns["passed"].astype(np.int64),
         failed=columns["failed"].astype(np.int64),
     )
-    contents, which = group_contents.by_end(len(groups), len(distinct_ends))
+    contents, content_of = group_contents.by_end(len(groups), len(distinct_ends))
     _, estimator = headline_among(estimators, settings)
     claims = claim_tiers(_grouped(contents), settings, needed=False, estimator=estimator)
     by_probability = fetch_columns(
@@ -538,35 +544,38 @@ def claims_at(
     )
     withheld = _withheld(con, by_probability, distinct_ends) if settings.tier_rule == "interval" else set()
     return {
-        (group, end): "insufficient_evidence" if (group, end) in withheld else claims[which[number][at]].tier
-        for number, group in enumerate(groups)
-        for at, end in enumerate(distinct_ends)
-        if which[number][at] >= 0
+        (key, end): "insufficient_evidence" if (key, end) in withheld else claims[content_of[number][end_index]].tier
+        for number, key in enumerate(groups)
+        for end_index, end in enumerate(distinct_ends)
+        if content_of[number][end_index] >= 0
     }
 
 
 def _withheld(con: DuckDBPyConnection, rows: Columns, ends: Sequence[int]) -> set[tuple[GroupKey, int]]:
-    """Return the groups and ends for which uncertainty of the judge forbids a claim; rows are ordered by their end."""
+    """Return the groups and ends for which the judge is too uncertain for a claim; rows are ordered by their end."""
     if not len(rows["subject"]):
         return set()
     groups, group = groups_of(con, rows["subject"], rows["tag"])
     withheld = set()
     for number, key in enumerate(groups):
-        own = group == number
-        counted = np.searchsorted(rows["ended_ns"][own], ends, side="right")
+        in_group = group == number
+        counted = np.searchsorted(rows["ended_ns"][in_group], ends, side="right")
         totals = [
-            np.concatenate(([0], np.cumsum(rows[name][own]))) for name in ("pass_probability", "evaluated", "passed")
+            np.concatenate(([0], np.cumsum(rows[name][in_group])))
+            for name in ("pass_probability", "evaluated", "passed")
         ]
         for end, n in zip(ends, counted.tolist(), strict=True):
             probability, evaluated, passed = (float(total[n]) for total in totals)
-            rated = JudgedByProbability(n=n, probability=probability, evaluated=int(evaluated), passed=int(passed))
-            if rated.withheld is not None:
+            judge_results = JudgedByProbability(
+                n=n, probability=probability, evaluated=int(evaluated), passed=int(passed)
+            )
+            if judge_results.withheld is not None:
                 withheld.add((key, end))
     return withheld
 
 
 class _Contents:
-    """Evaluated conversations of groups, by the first end at or after theirs; rows are in that order."""
+    """Evaluated conversations of groups, each at the first window end not before its own, in order of these ends."""
 
     def __init__(self, *, group: IntArray, end: IntArray, case: IntArray, passed: IntArray, failed: IntArray) -> None:
         columns: Any = (values.tolist() for values in (group, end, case, passed, failed))
@@ -575,28 +584,31 @@ class _Contents:
             self._rows[number].append(tuple(row))
 
     def by_end(self, groups: int, ends: int) -> tuple[list[dict[_Kind, int]], list[list[int]]]:
-        """Return distinct contents as cases by kind, and the content of each group and end, -1 for an empty one."""
+        """Return distinct contents, and the index of the content of each group and end, -1 for an empty one.
+
+        A content is the number of cases by kind; a kind is (attempts, correct attempts).
+        """
         contents: list[dict[_Kind, int]] = []
-        which = []
+        content_of = []
         for number in range(groups):
             cases: dict[int, _Kind] = {}
             kinds: dict[_Kind, int] = defaultdict(int)
-            rows, position, own = self._rows[number], 0, []
-            for at in range(ends):
-                began = position
-                while position < len(rows) and rows[position][0] <= at:
+            rows, position, content_at_ends = self._rows[number], 0, []
+            for end in range(ends):
+                first_position = position
+                while position < len(rows) and rows[position][0] <= end:
                     _, case, passed, failed = rows[position]
                     _count(cases, kinds, case, passed, failed)
                     position += 1
-                if position > began or (at == 0 and position):
-                    contents.append({kind: many for kind, many in kinds.items() if many})
-                own.append(len(contents) - 1 if position else -1)
-            which.append(own)
-        return contents, which
+                if position > first_position or (end == 0 and position):
+                    contents.append({kind: count for kind, count in kinds.items() if count})
+                content_at_ends.append(len(contents) - 1 if position else -1)
+            content_of.append(content_at_ends)
+        return contents, content_of
 
 
 def _count(cases: dict[int, _Kind], kinds: dict[_Kind, int], case: int, passed: int, failed: int) -> None:
-    """Add conversations to the cases of a group; each without a case (-1) is a case of its own."""
+    """Add conversations to the cases of a group; each conversation without a case (-1) counts as a separate case."""
     if case < 0:
         kinds[1, 1] += passed
         kinds[1, 0] += failed
@@ -610,7 +622,7 @@ def _count(cases: dict[int, _Kind], kinds: dict[_Kind, int], case: int, passed: 
 
 def _grouped(contents: Sequence[dict[_Kind, int]]) -> GroupedAttempts:
     rows = np.array(
-        [(number, n, c, many) for number, kinds in enumerate(contents) for (n, c), many in sorted(kinds.items())],
+        [(number, n, c, cases) for number, kinds in enumerate(contents) for (n, c), cases in sorted(kinds.items())],
         dtype=np.int64,
     ).reshape(-1, 4)
     return GroupedAttempts(size=len(contents), group=rows[:, 0], n=rows[:, 1], c=rows[:, 2], cases=rows[:, 3])

@@ -1,4 +1,4 @@
-"""The one thread that writes to the file, with the queue in front of it.
+"""The only thread that writes to the file, and its queue.
 
 Natural group commit: all batches that are waiting when the writer is free share the next transaction.
 """
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from otel_agentic.spans.model import Receipt, SpanBatch
     from otel_agentic.store.durability import Checkpoints, UndoFile
 
-#: How much of the queue one transaction takes: enough for an efficient commit, little enough to acknowledge quickly.
+#: The size of the group of batches that one transaction commits: efficient, but small enough to acknowledge quickly.
 GROUP_SPANS: Final = 8_000
 GROUP_BYTES: Final = 16 * 1024 * 1024
-#: If this many senders shared the last commit, a commit of few spans waits a moment for others to join it: a commit costs as
-#: much CPU as storing a hundred spans, and CPU time taken from the receivers delays every sender more (as PostgreSQL's
-#: `commit_delay` does for `commit_siblings`).
+#: As with `commit_delay` and `commit_siblings` in PostgreSQL: if this many senders shared the last commit, a commit of
+#: few spans waits a moment for other senders to join it. A commit costs as much CPU time as storing a hundred spans,
+#: and CPU time taken from the receivers delays every sender more than this wait.
 _SIBLINGS: Final = 4
 _FEW_SPANS: Final = 64
 _JOIN_S: Final = 0.01
-#: Assumed size of an item in a batch that does not state its size.
+#: Assumed size of a span or log record in a batch of unknown size.
 _ITEM_BYTES: Final = 2 * 1024
 
 
-def _begun() -> Future[Any]:
+def _running_future() -> Future[Any]:
     """Return a future that cannot be cancelled: queued data is written even if its sender disconnected."""
-    begun: Future[Any] = Future()
-    begun.set_running_or_notify_cancel()
-    return begun
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+    return future
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class BatchJob:
     """A batch to store."""
 
     batch: SpanBatch
-    done: Future[Receipt] = field(default_factory=_begun)
+    done: Future[Receipt] = field(default_factory=_running_future)
 
     @property
     def spans(self) -> int:
@@ -68,16 +68,16 @@ class BatchJob:
 
 @dataclass(slots=True, kw_only=True)
 class WorkJob:
-    """Any other work in a transaction of its own; `bare` work runs outside a transaction."""
+    """Any other work, in a separate transaction; `bare` work runs outside a transaction."""
 
     work: Callable[[DuckDBPyConnection], Any]
     bare: bool = False
-    done: Future[Any] = field(default_factory=_begun)
+    done: Future[Any] = field(default_factory=_running_future)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
-    """How much may wait before senders are refused. A batch larger than the limits is accepted if the queue is empty."""
+    """How much may wait before senders are refused. A batch above the limits is accepted if the queue is empty."""
 
     batches: int
     spans: int
@@ -85,7 +85,7 @@ class QueueLimits:
 
 
 class WriteQueue:
-    """Batches and other work in two queues; the writer alternates between a group of batches and one work. Thread-safe."""
+    """One queue for batches and one for other work; the writer takes from both in turn. Thread-safe."""
 
     def __init__(self, path: Path, limits: QueueLimits) -> None:
         self._path = path
@@ -98,9 +98,9 @@ class WriteQueue:
         self._closing = False
         self._refusal: str | None = None
         self._nudged = False
-        self._works_turn = False
+        self._work_is_next = False
         self._full = False
-        self._sharers = 0
+        self._last_group_size = 0
 
     def __len__(self) -> int:
         """Return the number of waiting batches."""
@@ -122,7 +122,7 @@ class WriteQueue:
         return self._closing
 
     def put_batch(self, batch: SpanBatch) -> Future[Receipt]:
-        """Return the future receipt of a batch.
+        """Queue a batch; return a future of its receipt.
 
         Raises:
             OverloadedError: too much is waiting.
@@ -132,12 +132,12 @@ class WriteQueue:
         with self._wake:
             self._require_open()
             limits = self._limits
-            over = (
+            exceeds_limits = (
                 len(self._batches) >= limits.batches
                 or self._spans + job.spans > limits.spans
                 or self._size_bytes + job.size_bytes > limits.size_bytes
             )
-            if over and self._batches:
+            if exceeds_limits and self._batches:
                 self._full = True
                 raise OverloadedError(
                     f"{self._spans} spans wait to be written to {self._path}; send this batch again later"
@@ -148,7 +148,7 @@ class WriteQueue:
         return job.done
 
     def put_work(self, work: Callable[[DuckDBPyConnection], Any], *, bare: bool = False) -> Future[Any]:
-        """Return the future result of some work; see `WorkJob`.
+        """Queue work; return a future of its result. See `WorkJob`.
 
         Raises:
             StoreUnusableError: nothing can be written now.
@@ -161,7 +161,7 @@ class WriteQueue:
         return job.done
 
     def next(self, timeout_s: float | None) -> list[BatchJob] | WorkJob | None:
-        """Return a group of batches or one work to write next; `[]` after an idle time; None when all is finished."""
+        """Return the next group of batches, or the next work; `[]` after an idle time; None once closed and empty."""
         with self._wake:
             while not (self._batches or self._work):
                 if self._closing:
@@ -169,14 +169,14 @@ class WriteQueue:
                 if self._nudged or not self._wake.wait(timeout_s):
                     self._nudged = False
                     return []
-            if self._work and (self._works_turn or not self._batches):
-                self._works_turn = False
+            if self._work and (self._work_is_next or not self._batches):
+                self._work_is_next = False
                 return self._work.popleft()
-            self._works_turn = True
-            if self._sharers >= _SIBLINGS:
+            self._work_is_next = True
+            if self._last_group_size >= _SIBLINGS:
                 self._wake.wait_for(self._has_enough, _JOIN_S)
-            group = self._group() if self._batches else []
-            self._sharers = len(group)
+            group = self._take_group() if self._batches else []
+            self._last_group_size = len(group)
             return group
 
     def nudge(self) -> None:
@@ -186,15 +186,15 @@ class WriteQueue:
             self._wake.notify_all()
 
     def refuse(self, why: str) -> list[BatchJob | WorkJob]:
-        """Refuse everything from now on, with this message; return the waiting jobs."""
+        """Refuse all jobs from now on, with this message; return the waiting jobs."""
         with self._wake:
             self._refusal = why
-            waited: list[BatchJob | WorkJob] = [*self._batches, *self._work]
+            jobs: list[BatchJob | WorkJob] = [*self._batches, *self._work]
             self._batches.clear()
             self._work.clear()
             self._spans = self._size_bytes = 0
             self._full = False
-        return waited
+        return jobs
 
     def admit(self) -> None:
         """Accept jobs again."""
@@ -213,9 +213,9 @@ class WriteQueue:
             return self._wake.wait_for(lambda: self._closing, timeout_s)
 
     def _has_enough(self) -> bool:
-        """Return whether a commit need not wait: all who shared the last one are back, or there is enough to write."""
+        """Return whether a commit need not wait: all senders of the last one are back, or there is enough to write."""
         waiting = len(self._batches)
-        return waiting >= self._sharers or not waiting or self._spans >= _FEW_SPANS or self._closing
+        return waiting >= self._last_group_size or not waiting or self._spans >= _FEW_SPANS or self._closing
 
     def _require_open(self) -> None:
         if self._closing:
@@ -223,7 +223,7 @@ class WriteQueue:
         if self._refusal is not None:
             raise StoreUnusableError(self._refusal)
 
-    def _group(self) -> list[BatchJob]:
+    def _take_group(self) -> list[BatchJob]:
         self._full = False
         group = [self._batches.popleft()]
         spans, size_bytes = group[0].spans, group[0].size_bytes
@@ -248,7 +248,7 @@ _MEMORY_WAITS_S: Final = (0.05, 0.2, 0.5)
 
 
 class Transactions:
-    """Transactions of the one connection that writes. Used by the writer thread only.
+    """Transactions of the only connection that writes. Used by the writer thread only.
 
     A transaction is either durable or did not happen at all, even after an error.
     """
@@ -257,23 +257,23 @@ class Transactions:
         self._database = database
 
     def durably(self, con: duckdb.DuckDBPyConnection, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-        """Return the result of `work` once it is committed; `work` is run again if memory was short.
+        """Run `work` in a transaction; return its result once it is committed. Without memory, `work` runs again.
 
         Raises:
-            StoreUnusableError: the file is missing, or a COMMIT failed in a way that leaves its outcome unknown: the file must
-                then be opened again.
+            StoreUnusableError: the file is missing, or a COMMIT failed in a way that leaves its outcome unknown: the
+                file must then be opened again.
         """
         for wait_s in _MEMORY_WAITS_S:
             try:
-                return self._once(con, work)
+                return self._run_once(con, work)
             except (duckdb.OutOfMemoryException, MemoryError) as error:
                 if self._database.problem is not None:
                     raise
                 _log.warning("no memory for a write (%s); trying again", error_summary(error))
                 time.sleep(wait_s)
-        return self._once(con, work)
+        return self._run_once(con, work)
 
-    def _once(self, con: duckdb.DuckDBPyConnection, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
+    def _run_once(self, con: duckdb.DuckDBPyConnection, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
         self._database.check_in_place()
         con.execute("BEGIN TRANSACTION")
         try:
@@ -292,8 +292,8 @@ class Transactions:
             self._rollback(con)
             if is_disk_full(error):
                 raise  # DuckDB truncates the partial write from the log
-            # After any other failure, such as a lack of memory, the data may be stored all the same, or only in memory: a retry
-            # could store it twice. So the file is opened again and searched for it.
+            # After any other failure, such as a lack of memory, the data may be stored nevertheless, or only in memory:
+            # a retry could store it twice. So the file is opened again, and a retry looks for the data in it.
             raise StoreUnusableError(self._database.give_up(error)) from error
 
     def _rollback(self, con: duckdb.DuckDBPyConnection) -> None:
@@ -308,7 +308,7 @@ class Transactions:
 #: An idle time of this length is used for a checkpoint, seconds.
 _IDLE_CHECKPOINT_S: Final = 5.0
 _LONGEST_REOPEN_WAIT_S: Final = 30.0
-#: For this long after a failed write the file counts as not writable; then a sender may try again. Seconds.
+#: For this long after a failed write, the file counts as not writable; then a sender may try again, seconds.
 _FAILING_S: Final = 10.0
 
 
@@ -331,11 +331,11 @@ class Writer:
 
         Args:
             database: the connections to the open file.
-            tables: creates the span tables of a connection; called again whenever the file was opened again.
-            queue: what waits to be written.
+            tables: creates the span tables of a connection; called again whenever the file is opened again.
+            queue: batches and work to be done.
             checkpoints: decides when the log is merged into the file.
             undo: keeps the blocks that a checkpoint overwrites.
-            reopen_s: wait before the second try to open the file again, seconds; it doubles.
+            reopen_s: wait before the second try to open the file again, seconds; it doubles with each try.
             clock: returns the time of a commit, ns since the epoch.
             on_commit: called with the duration of each commit of spans, s; it must return quickly.
         """
@@ -350,13 +350,15 @@ class Writer:
         self._reopen_s = reopen_s
         self._clock = clock
         self._dirty = False
+        #: The number of active `holding_checkpoints` blocks.
         self._holders = 0
-        self._holding = threading.Lock()
+        self._holders_lock = threading.Lock()
         #: How often a change of the file itself was started: by a checkpoint, or because it was opened again.
         self._changes = 0
         #: The number of committed transactions.
         self.commits = 0
         self._listeners: list[Callable[[frozenset[str]], None]] = []
+        #: The time (monotonic clock) and the reason of the last failed write.
         self._failed: tuple[float, str] | None = None
         #: How often the file was opened again.
         self.reopened = 0
@@ -376,7 +378,7 @@ class Writer:
 
     @property
     def is_full(self) -> bool:
-        """Whether a batch that arrives now would be refused, as the last one was."""
+        """Whether the last batch was refused, and the next one would be, too."""
         return self._queue.is_full
 
     @property
@@ -390,31 +392,32 @@ class Writer:
         self._listeners.append(listener)
 
     def submit(self, batch: SpanBatch) -> Future[Receipt]:
-        """Return a future of the receipt that a batch gets once it is durable.
+        """Queue a batch; return a future of its receipt, which is set once the batch is durable.
 
-        The future fails with a `StoreError` if the file cannot be written; nothing was accepted then.
+        The future fails with a `StoreError` if the file cannot be written; then nothing was accepted.
 
         Raises:
             OverloadedError: too much is waiting; nothing was accepted.
             StoreUnusableError: nothing can be written now.
         """
         if not batch.spans and not batch.logs:
-            known: Future[Receipt] = Future()
-            known.set_result(receipt_of(batch, accepted=0))
-            return known
+            receipt: Future[Receipt] = Future()
+            receipt.set_result(receipt_of(batch, accepted=0))
+            return receipt
         return self._queue.put_batch(batch)
 
     def write(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-        """Run `work` in a transaction on the writer thread and return its result once that is durable."""
+        """Run `work` in a transaction on the writer thread; return its result once the transaction is durable."""
         result: T = self._queue.put_work(work).result()
         return result
 
     @contextmanager
     def holding_checkpoints(self) -> Iterator[Callable[[], bool]]:
-        """Merge the log into the file and make no further checkpoint while the block runs; commits continue, into the log.
+        """Merge the log into the file and make no further checkpoint while the block runs; commits only go to the log.
 
         Yields:
-            A function that returns whether the file is unchanged since that checkpoint. It is not if it was reopened or lost its log.
+            A function that returns whether the file is unchanged since that checkpoint; False if the file was reopened,
+            or its log was removed.
 
         Raises:
             OverloadedError: a checkpoint is not possible now, for example because of a reader.
@@ -427,7 +430,7 @@ class Writer:
             self._hold(-1)
 
     def forget_ids(self) -> None:
-        """Search the file for the id of each span from now on, because `write` may have added spans not in memory."""
+        """Look up each received span in the file from now on, because `write` may add spans whose ids are not known."""
         self.write(lambda _con: self._tables.forget_ids())
 
     def close(self) -> None:
@@ -446,14 +449,14 @@ class Writer:
                     self._checkpoint()
                 return
             if not isinstance(jobs, list):
-                self._work(jobs)
+                self._run_work(jobs)
             elif jobs:
                 self._store(jobs)
             if self._database.problem is None and (jobs == [] or self._checkpoints.is_due()):
                 self._checkpoint()
 
     def _store(self, group: list[BatchJob]) -> None:
-        batches, began = [job.batch for job in group], time.monotonic()
+        batches, started_s = [job.batch for job in group], time.monotonic()
         try:
             receipts, inserted = self._durably(lambda con: self._tables.insert(con, batches, self._clock()))
         except Exception as error:  # noqa: BLE001 — after any error, each sender must get an answer
@@ -461,17 +464,17 @@ class Writer:
                 for job in group:
                     self._fail(job, error)
                 return
-            for job in group:  # one bad batch must not affect the others
+            for job in group:  # one invalid batch must not affect the others
                 self._store([job])
             return
         self._tables.committed(inserted)
-        self._on_commit(time.monotonic() - began)
+        self._on_commit(time.monotonic() - started_s)
         for job, receipt in zip(group, receipts, strict=True):
             job.done.set_result(receipt)
         if inserted.traces:
             self._notify(inserted.traces)
 
-    def _work(self, job: WorkJob) -> None:
+    def _run_work(self, job: WorkJob) -> None:
         try:
             result = job.work(self._con) if job.bare else self._durably(job.work)
         except BaseException as error:  # noqa: BLE001 — passed to the waiting caller
@@ -480,14 +483,14 @@ class Writer:
             job.done.set_result(result)
 
     def _durably(self, work: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-        """Return the result of work that is durable: a restart would find it."""
+        """Run work in a transaction; return its result once it is durable, so that it survives a restart."""
         result = self._transactions.durably(self._con, work)
         self._dirty = True
         self.commits += 1
         self._failed = None
-        self._database.check_in_place()  # only data that a restart would find may be acknowledged
+        self._database.check_in_place()  # only data that survives a restart may be acknowledged
         if not self._checkpoints.anchor():
-            self._merge_log()  # the log was removed: write everything that it contained to the file now
+            self._merge_log()  # the log was removed: write its content to the file now
         return result
 
     def _fail(self, job: BatchJob | WorkJob, error: BaseException) -> None:
@@ -502,7 +505,7 @@ class Writer:
             job.done.set_exception(error)
 
     def _has_failed(self, error: BaseException) -> bool:
-        """Return whether the work failed because of the file rather than by itself."""
+        """Return whether an error was caused by the file rather than by the work."""
         if self._database.problem is not None:
             return isinstance(error, (duckdb.Error, OSError, MemoryError))
         return self._database.has_failed(error)
@@ -521,11 +524,11 @@ class Writer:
         try:
             self._merge_log()
         except (duckdb.Error, OSError) as error:
-            # A reader may be active: the next idle moment will do. Or the disk is full: then the instance has failed.
-            dead = self._database.has_failed(error)
-            if dead or isinstance(error, OSError):
+            # If a reader is active, the next idle time is early enough. If the disk is full, the instance has failed.
+            has_failed = self._database.has_failed(error)
+            if has_failed or isinstance(error, OSError):
                 self._checkpoints.failed()
-            _log.log(logging.WARNING if dead else logging.DEBUG, "checkpoint put off: %s", error_summary(error))
+            _log.log(logging.WARNING if has_failed else logging.DEBUG, "checkpoint put off: %s", error_summary(error))
             return error
         return None
 
@@ -537,9 +540,9 @@ class Writer:
         self._hold(1)
         return self._changes
 
-    def _hold(self, more: int) -> None:
-        with self._holding:
-            self._holders += more
+    def _hold(self, change: int) -> None:
+        with self._holders_lock:
+            self._holders += change
 
     def _merge_log(self) -> None:
         self._changes += 1
@@ -555,7 +558,7 @@ class Writer:
         wait_s = 0.0
         while not self._queue.wait_closing(wait_s):
             try:
-                self._revive()
+                self._reopen_once()
             except Exception as error:  # noqa: BLE001 — logged and retried, since the file may become usable
                 wait_s = min(max(2 * wait_s, self._reopen_s), _LONGEST_REOPEN_WAIT_S)
                 _log.error("%s; the next try is in %g s", error_summary(error), wait_s)
@@ -564,7 +567,7 @@ class Writer:
                 return True
         return False
 
-    def _revive(self) -> None:
+    def _reopen_once(self) -> None:
         self._changes += 1
         self._database.release(self._con)
         self._database.reopen()
@@ -574,6 +577,6 @@ class Writer:
         self.reopened += 1
         self._queue.admit()
 
-    def _refuse(self, why: str) -> None:
-        for job in self._queue.refuse(why):
-            job.done.set_exception(StoreUnusableError(why))
+    def _refuse(self, reason: str) -> None:
+        for job in self._queue.refuse(reason):
+            job.done.set_exception(StoreUnusableError(reason))

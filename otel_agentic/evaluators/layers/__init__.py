@@ -1,6 +1,6 @@
 """The three layers of an agent: reasoning (plans), action (calls), outcome; and which of them broke first.
 
-The deterministic ones compare names, arguments and states; for plans and arguments in free words there are judged ones.
+The deterministic metrics compare names, arguments and states; judged metrics cover plans and arguments in free text.
 """
 
 from otel_agentic.evaluators.layers.calls import Parameters, Tools, Validity

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.align import PairedCall
     from otel_agentic.scoring.scope import ActualCall
 
-#: Characters of one part of a plan, of all parts, and tools that are named.
+#: Limits: characters of one part of a plan, characters of all parts, and number of tools.
 _PART: Final = 4_000
 _PLAN: Final = 12_000
 _TOOLS: Final = 200
@@ -37,7 +37,7 @@ def rubric(file: str) -> Rubric:
 
 
 class _PlanEvaluator(BuiltInEvaluator, ABC):
-    """One question about the plan, with further texts; subclasses declare name, metrics and rubric."""
+    """Asks one question about the plan; subclasses declare name and rubric, and the texts shown with the plan."""
 
     needs = frozenset({"turns", "judge"})
     rubrics: tuple[Rubric, ...]
@@ -47,7 +47,7 @@ class _PlanEvaluator(BuiltInEvaluator, ABC):
         """Return the texts shown with the plan, and a note on shortened ones."""
 
     def ask(self, subject: Subject) -> JudgeDialogue:
-        """Ask about the plan, and return the score; a failed judge is an abstention."""
+        """Ask about the plan, and return the score, or an abstention if the judge failed."""
         name, plan = self.metrics[0].name, written_plan(subject)
         if plan is None:
             return [none_of(name, "no_data", NO_PLAN)]
@@ -59,7 +59,7 @@ class _PlanEvaluator(BuiltInEvaluator, ABC):
 
 
 class PlanQualityJudged(_PlanEvaluator):
-    """Whether the plan is a good one, as a judge sees it."""
+    """Whether the plan is good, according to a judge."""
 
     name = "layers.plan_quality_judged"
     rubrics: tuple[Rubric, ...] = (rubric("plan_quality_judged"),)
@@ -70,7 +70,7 @@ class PlanQualityJudged(_PlanEvaluator):
 
 
 class PlanAdherenceJudged(_PlanEvaluator):
-    """Whether the plan was kept, as a judge sees it."""
+    """Whether the agent followed the plan, according to a judge."""
 
     name = "layers.plan_adherence_judged"
     rubrics: tuple[Rubric, ...] = (rubric("plan_adherence_judged"),)
@@ -84,16 +84,16 @@ class PlanAdherenceJudged(_PlanEvaluator):
 def _plan_text(plan: WrittenPlan) -> str:
     """Return a plan as lines of JSON, one per turn; long ones are cut, with a note."""
     lines: list[str] = []
-    left = _PLAN
+    remaining = _PLAN
     for turn_index, part in plan.parts:
         text = part if isinstance(part, str) else json_line(part)
-        most = min(_PART, left)
-        if most <= 0:
+        limit = min(_PART, remaining)
+        if limit <= 0:
             lines.append(json_line({"left_out": f"the plans of {len(plan.parts) - len(lines)} later turns"}))
             break
-        line: dict[str, Any] = {"turn": turn_index + 1, "plan": text[:most]}
-        lines.append(json_line(line if len(text) <= most else {**line, "characters_left_out": len(text) - most}))
-        left -= len(text[:most])
+        line: dict[str, Any] = {"turn": turn_index + 1, "plan": text[:limit]}
+        lines.append(json_line(line if len(text) <= limit else {**line, "characters_left_out": len(text) - limit}))
+        remaining -= len(text[:limit])
     return "\n".join(lines)
 
 
@@ -121,9 +121,9 @@ _READ: Final = frozenset({"exact", "casefold", "unordered", "judge"})
 
 
 class _Text(NamedTuple):
-    """A parameter whose equality of meaning is judged: two different texts, or one that `match` leaves to a judge.
+    """A parameter that a judge compares by meaning: two different texts, or one that `match` leaves to a judge.
 
-    `open`: not compared yet.
+    `open` is True if it was not compared before.
     """
 
     pair: PairedCall
@@ -133,7 +133,7 @@ class _Text(NamedTuple):
 
 
 class ParametersJudged(BuiltInEvaluator):
-    """The metric of expected parameters, texts read by a judge."""
+    """The agreement of parameters with the expected ones, texts compared by a judge."""
 
     name = "layers.parameter_semantics_judged"
     needs = frozenset({"turns", "case", "expected_tools", "judge"})
@@ -166,23 +166,28 @@ class ParametersJudged(BuiltInEvaluator):
         )
 
 
-def _texts(texts: ExpectedCalls, *, numbers_as_text: bool) -> Iterator[_Text]:
-    for pair, actual in texts.paired:
+def _texts(expected_calls: ExpectedCalls, *, numbers_as_text: bool) -> Iterator[_Text]:
+    for pair, actual in expected_calls.paired:
         parameters, arguments = pair.expected.parameters, actual.call.arguments or {}
         for key, rule in pair.expected.call.rules.items():
             if key not in arguments or rule.mode not in _READ:
                 continue
-            expected, provided = parameters.values.get(key), arguments[key]
-            # Left to a judge by the case, so no other check applies, of any type.
-            left = rule.mode == "judge" and agrees(expected, provided, rule, numbers_as_text=numbers_as_text) is None
-            if left or (key in pair.agreement.differing and isinstance(expected, str) and isinstance(provided, str)):
-                yield _Text(pair, actual, key, open=left)
+            expected_value, actual_value = parameters.values.get(key), arguments[key]
+            # The case leaves the parameter to a judge, so no other check applies, regardless of its type.
+            left_to_judge = (
+                rule.mode == "judge"
+                and agrees(expected_value, actual_value, rule, numbers_as_text=numbers_as_text) is None
+            )
+            if left_to_judge or (
+                key in pair.agreement.differing and isinstance(expected_value, str) and isinstance(actual_value, str)
+            ):
+                yield _Text(pair, actual, key, open=left_to_judge)
 
 
-def _score(result: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]) -> MetricScore:
-    total = sum(pair.agreement.score for pair, _ in result.paired)
+def _score(expected_calls: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float]) -> MetricScore:
+    total = sum(pair.agreement.score for pair, _ in expected_calls.paired)
     for text, score in zip(texts, scores, strict=True):
-        # In the agreement a text that was not compared counts as equal, one that differs counts 0.
+        # In the agreement, a text that was not compared counts 1, and one that differs counts 0.
         total += (score - float(text.open)) / compared(text.pair, text.actual)
     parts = [f"{text.actual.call.name}({text.key}) {score:g}" for text, score in zip(texts, scores, strict=True)]
     details: list[dict[str, Any]] = [
@@ -198,7 +203,7 @@ def _score(result: ExpectedCalls, texts: Sequence[_Text], scores: Sequence[float
     ]
     return MetricScore(
         name=SEMANTICS_JUDGED,
-        value=total / result.required,
+        value=total / expected_calls.required,
         explanation=f"meant the same: {', '.join(parts[:5])}" if parts else "no text differs from the expected one",
-        details={"required": result.required, "judged": details[:20]},
+        details={"required": expected_calls.required, "judged": details[:20]},
     )

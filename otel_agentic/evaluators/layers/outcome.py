@@ -50,9 +50,9 @@ ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalState:
-    """The fields of a state, and their source as part of a sentence; `by_tool` holds results under the tool's name.
+    """The fields of a state, and their source as part of a sentence; `by_tool` maps names of tools to results.
 
-    `unseen` are tools whose last result was not recorded and is missing from the fields.
+    `unseen` are the tools whose last result was not recorded and is therefore missing from the fields.
     """
 
     fields: Mapping[str, Any]
@@ -62,7 +62,7 @@ class FinalState:
 
 
 class Differing(NamedTuple):
-    """A difference between a state and the expected one: its path, the expected value, and the actual one (or `ABSENT`)."""
+    """A difference between a state and the expected one: path, expected value, and actual value (or `ABSENT`)."""
 
     path: str
     expected: Any
@@ -70,7 +70,7 @@ class Differing(NamedTuple):
 
     @property
     def hidden(self) -> bool:
-        """Whether the sender removed the value, so that it may equal the expected one.
+        """Whether the sender redacted the value, which may therefore equal the expected one.
 
         The marks of our own redaction do not count: cases are redacted the same way, so equal values have equal marks.
         """
@@ -78,65 +78,65 @@ class Differing(NamedTuple):
 
 
 def final_state(subject: Subject) -> FinalState | Missing:
-    """Return the state at the end of a conversation, or why it is not known, as (reason, explanation).
+    """Return the state at the end of a conversation, or the reason and explanation why it is unknown.
 
-    It is the one that a span names (`Conversation.final_state`); else it is put together from the last result of each tool
-    that writes (see `effects`), where that is a JSON object: the fields of all of them, those of the later call winning. A
-    field that none of them has is looked for under the names of the tools.
+    It is the recorded state (`Conversation.final_state`) if there is one. Otherwise it combines the fields of the last
+    result of each tool that writes (see `effects`), if that is a JSON object; later calls take precedence. A field that
+    no result has is looked up among the names of the tools.
     """
     conversation = subject.conversation
     if conversation.final_state is not None:
         return FinalState(fields=conversation.final_state, source="the recorded state", by_tool={})
     tables = (*(() if subject.case is None else (subject.case.effects,)), subject.settings.effects)
     calls = [call for turn in conversation.turns for call in calls_in_order(turn)]
-    wrote = [call for call in calls if call.error is None and effect_of(call.name, tables) == "write"]
+    writing_calls = [call for call in calls if call.error is None and effect_of(call.name, tables) == "write"]
     message = f"{NO_STATE}, and no call that writes"
-    if not wrote:
+    if not writing_calls:
         return "state_not_recorded", f"{message} was made that worked; {RECORD_STATE}"
-    newest = {call.name: call for call in wrote}
-    if not any(call.result_captured for call in newest.values()):
+    last_calls = {call.name: call for call in writing_calls}
+    if not any(call.result_captured for call in last_calls.values()):
         return "content_not_captured", f"{message} has a recorded result; {CAPTURE}"
-    last = {name: read(call.result) for name, call in newest.items() if call.result_captured}
-    order = dict.fromkeys(call.name for call in reversed(wrote) if call.name in last)
+    last_results = {name: read(call.result) for name, call in last_calls.items() if call.result_captured}
+    order = dict.fromkeys(call.name for call in reversed(writing_calls) if call.name in last_results)
     fields: dict[str, Any] = {}
     for name in reversed(order):
-        if isinstance(last[name], Mapping):
-            fields |= last[name]
-    unseen = tuple(name for name in newest if name not in last)
+        if isinstance(last_results[name], Mapping):
+            fields |= last_results[name]
+    unseen = tuple(name for name in last_calls if name not in last_results)
     if not fields:
         return "state_not_recorded", f"{message} has an object as its result; {RECORD_STATE}"
     source = f"the last results of {', '.join(reversed(order))}"
-    return FinalState(fields=fields, source=source, by_tool=last, unseen=unseen)
+    return FinalState(fields=fields, source=source, by_tool=last_results, unseen=unseen)
 
 
 def differing(expected: Mapping[str, Any], state: FinalState) -> list[Differing]:
-    """Return the places where an expected state is not part of a state, in the order of the expected one.
+    """Return the differences between a state and the expected state, in the order of the expected one.
 
-    Objects are part of objects with more fields, at any depth; lists have to be as long, item by item; other values equal as
-    in `exact` parameters: numbers by value, true is not 1, null is not absent.
+    Actual objects may have more fields, at any depth. Lists must have the same length and are compared item by item.
+    Other values are compared as in `exact` parameters: numbers by value, true is not 1, null is not absent.
     """
     differences: list[Differing] = []
-    for key, required in expected.items():
-        there = state.fields.get(key, state.by_tool.get(key, ABSENT))
-        differences += _inside(key, required, there)
+    for key, expected_value in expected.items():
+        actual_value = state.fields.get(key, state.by_tool.get(key, ABSENT))
+        differences += _value_differences(key, expected_value, actual_value)
     return differences
 
 
-def _inside(path: str, expected: Any, there: Any) -> Iterator[Differing]:
-    if there is ABSENT:
-        yield Differing(path, expected, there)
-    elif isinstance(expected, Mapping) and isinstance(there, Mapping):
-        for key, held in expected.items():
-            yield from _inside(f"{path}.{key}", held, there.get(key, ABSENT))
-    elif isinstance(expected, (list, tuple)) and isinstance(there, (list, tuple)) and len(expected) == len(there):
-        for index, (held, other) in enumerate(zip(expected, there, strict=True)):
-            yield from _inside(f"{path}[{index}]", held, other)
-    elif not agrees(expected, there, EXACT):
-        yield Differing(path, expected, there)
+def _value_differences(path: str, expected: Any, actual: Any) -> Iterator[Differing]:
+    if actual is ABSENT:
+        yield Differing(path, expected, actual)
+    elif isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        for key, expected_value in expected.items():
+            yield from _value_differences(f"{path}.{key}", expected_value, actual.get(key, ABSENT))
+    elif isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)) and len(expected) == len(actual):
+        for index, (expected_value, actual_value) in enumerate(zip(expected, actual, strict=True)):
+            yield from _value_differences(f"{path}[{index}]", expected_value, actual_value)
+    elif not agrees(expected, actual, EXACT):
+        yield Differing(path, expected, actual)
 
 
 def size_of(expected: Any) -> int:
-    """Return how many values an expected state names, at any depth.
+    """Return the number of values in an expected state, at any depth.
 
     >>> size_of({"order": {"status": "sent", "items": [1, 2]}, "paid": True})
     4
@@ -150,13 +150,13 @@ def size_of(expected: Any) -> int:
 
 COMPLETION: Final = "agentic.layers.task_completion"
 EFFICIENCY: Final = "agentic.layers.step_efficiency"
-#: Differences in the explanation, and those in the details.
+#: Maximum number of differences in the explanation, and in the details.
 _EXPLAINED: Final = 3
 _LISTED: Final = 20
 
 
 class Outcome(BuiltInEvaluator):
-    """The two metrics of outcomes."""
+    """Task completion and step efficiency."""
 
     name = "layers.outcome"
     version = "2"
@@ -168,50 +168,52 @@ class Outcome(BuiltInEvaluator):
 
 
 def completion(subject: Subject) -> MetricScore:
-    """Return whether the expected state was reached."""
-    lacks = first_missing(subject, ("expected_state",))
-    if lacks is not None or subject.case is None or subject.case.expected_state is None:
-        return none_of(COMPLETION, *(lacks or ("no_data", "no state is expected")))
+    """Return the score of task completion: whether the expected state was reached."""
+    missing = first_missing(subject, ("expected_state",))
+    if missing is not None or subject.case is None or subject.case.expected_state is None:
+        return none_of(COMPLETION, *(missing or ("no_data", "no state is expected")))
     expected = subject.case.expected_state
     state = final_state(subject)
     if not isinstance(state, FinalState):
         return none_of(COMPLETION, *state)
     differences = differing(expected, state)
     if differences and state.unseen:
-        lost = f"the last result of {listed(state.unseen)} was not recorded, and {_differences_text(differences[:1])} in the others"
-        return none_of(COMPLETION, "content_not_captured", lost)
-    if differences and all(item.hidden for item in differences):
+        explanation = f"the last result of {listed(state.unseen)} was not recorded, and {_differences_text(differences[:1])} in the others"
+        return none_of(COMPLETION, "content_not_captured", explanation)
+    if differences and all(difference.hidden for difference in differences):
         explanation = f"in {state.source}, {listed([item.path for item in differences[:_EXPLAINED]])} was taken out before it was recorded"
         return none_of(COMPLETION, "content_not_captured", explanation)
-    named = size_of(expected) if expected else 0
-    explanation = _differences_text(differences) if differences else f"{named} of {named} expected values are there"
+    value_count = size_of(expected) if expected else 0
+    explanation = (
+        _differences_text(differences) if differences else f"{value_count} of {value_count} expected values are there"
+    )
     return MetricScore(
         name=COMPLETION,
         value=float(not differences),
         explanation=f"in {state.source}, {explanation}",
         parameter=differences[0].path if differences else None,
-        details={"values": named, "differing": [_as_json(item) for item in differences[:_LISTED]]},
+        details={"values": value_count, "differing": [_difference_json(item) for item in differences[:_LISTED]]},
     )
 
 
 def _differences_text(differences: Sequence[Differing]) -> str:
     parts = [
-        f"{item.path} is {'absent' if item.actual is ABSENT else json_text(item.actual)}, expected {json_text(item.expected)}"
-        for item in differences[:_EXPLAINED]
+        f"{difference.path} is {'absent' if difference.actual is ABSENT else json_text(difference.actual)}, expected {json_text(difference.expected)}"
+        for difference in differences[:_EXPLAINED]
     ]
     more = len(differences) - _EXPLAINED
     return "; ".join(parts) + (f"; {more} more" if more > 0 else "")
 
 
-def _as_json(difference: Differing) -> dict[str, object]:
+def _difference_json(difference: Differing) -> dict[str, object]:
     payload: dict[str, object] = {"path": difference.path, "expected": difference.expected}
     return payload if difference.actual is ABSENT else {**payload, "found": difference.actual}
 
 
 def _efficiency(subject: Subject) -> MetricScore:
-    lacks = first_missing(subject, ("minimum_steps",))
-    if lacks is not None or subject.case is None or subject.case.minimum_steps is None:
-        return none_of(EFFICIENCY, *(lacks or ("no_data", "no number of steps is expected")))
+    missing = first_missing(subject, ("minimum_steps",))
+    if missing is not None or subject.case is None or subject.case.minimum_steps is None:
+        return none_of(EFFICIENCY, *(missing or ("no_data", "no number of steps is expected")))
     minimum = subject.case.minimum_steps
     actual = sum(call.kind != "transfer" for turn in subject.conversation.turns for call in turn.calls)
     ratio = step_ratio(actual, minimum)
@@ -240,7 +242,7 @@ class _Writes:
 
     @property
     def label(self) -> StateChanges:
-        """The class according to the calls alone."""
+        """The label according to the calls alone."""
         if self.missing or self.extra:
             return "missing_and_extra" if self.missing and self.extra else "missing" if self.missing else "extra"
         return "wrong_arguments" if self.differing else "right"
@@ -253,7 +255,7 @@ class StateChange(BuiltInEvaluator):
     needs = frozenset({"turns", "case", "expected_tools"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
-        """Return the class of a conversation."""
+        """Return the label of a conversation."""
         expected = expected_calls(subject)
         if not isinstance(expected, ExpectedCalls):
             return [none_of(STATE_CHANGES, *expected)]
@@ -267,19 +269,19 @@ def _writes(expected: ExpectedCalls, score: ConversationScore | None) -> _Writes
     missing = [call for call in expected.missing if writes(call[0])]
     extra = [actual for actual in expected.beyond if writes(actual.call.name)]
     paired = [(pair, actual) for pair, actual in expected.paired if writes(actual.call.name)]
-    by_judge = _wrong_by_judge(score)
+    rejected_by_judge = _rejected_by_judge(score)
     differences = [
         (pair, actual, key)
         for pair, actual in paired
         for key in dict.fromkeys(
-            (*pair.agreement.differing, *by_judge.get((actual.turn_index, actual.call.position), ()))
+            (*pair.agreement.differing, *rejected_by_judge.get((actual.turn_index, actual.call.position), ()))
         )
     ]
     return _Writes(missing=tuple(missing), extra=tuple(extra), differing=tuple(differences), paired=tuple(paired))
 
 
-def _wrong_by_judge(score: ConversationScore | None) -> Mapping[tuple[int | None, int | None], Sequence[str]]:
-    """Return the parameters that a judge found wrong, by the index of the call."""
+def _rejected_by_judge(score: ConversationScore | None) -> Mapping[tuple[int | None, int | None], Sequence[str]]:
+    """Return the parameters that a judge rejected, by turn index and position of the call."""
     results: dict[tuple[int | None, int | None], list[str]] = {}
     for tools in score.tools if score is not None else ():
         for fault in tools.faults:
@@ -288,7 +290,7 @@ def _wrong_by_judge(score: ConversationScore | None) -> Mapping[tuple[int | None
     return results
 
 
-def _unknown(writes: _Writes, score: ConversationScore | None) -> Missing | None:
+def _changes_missing(writes: _Writes, score: ConversationScore | None) -> Missing | None:
     """Return the reason why calls that look right may be wrong: arguments that were not recorded or not compared."""
     for pair, actual in writes.paired:
         message = f"{actual.call.name} in turn {actual.turn_index + 1}"
@@ -300,7 +302,7 @@ def _unknown(writes: _Writes, score: ConversationScore | None) -> Missing | None
 
 
 def _is_judged(score: ConversationScore | None) -> bool:
-    """Return whether tool scores know of all parameters how they agree."""
+    """Return whether the tool scores contain the agreement of all parameters."""
     return score is not None and all(
         tools.dimensions.get("parameters") is not None for tools in score.tools if tools.required
     )
@@ -308,19 +310,19 @@ def _is_judged(score: ConversationScore | None) -> bool:
 
 def _score(writes: _Writes, score: ConversationScore | None) -> MetricScore:
     label = writes.label
-    unknown = _unknown(writes, score) if label == "right" else None
+    unknown = _changes_missing(writes, score) if label == "right" else None
     if unknown is not None:
         return none_of(STATE_CHANGES, *unknown)
     if label == "right" and score is not None and score.outcome == "fail":
         label = "other"
-    about = writes.missing[0][0] if writes.missing else None
-    if about is None and (writes.extra or writes.differing):
-        about = writes.extra[0].call.name if writes.extra else writes.differing[0][1].call.name
+    tool_name = writes.missing[0][0] if writes.missing else None
+    if tool_name is None and (writes.extra or writes.differing):
+        tool_name = writes.extra[0].call.name if writes.extra else writes.differing[0][1].call.name
     return MetricScore(
         name=STATE_CHANGES,
         label=label,
         explanation=_changes_text(label, writes),
-        tool_name=about,
+        tool_name=tool_name,
         parameter=writes.differing[0][2] if label == "wrong_arguments" else None,
         details=_write_details(writes),
     )
@@ -339,9 +341,9 @@ def _write_details(writes: _Writes) -> dict[str, Any]:
 
 def _changes_text(label: StateChanges, writes: _Writes) -> str:
     if label in {"right", "other"}:
-        actual_call = len(writes.paired)
-        message = f"{actual_call} of {actual_call} expected state changes were made, and no other"
-        message = message if actual_call else "no state change was expected, and none was made"
+        count = len(writes.paired)
+        message = f"{count} of {count} expected state changes were made, and no other"
+        message = message if count else "no state change was expected, and none was made"
         return f"{message}; the conversation failed all the same" if label == "other" else message
     missing = [shown_call(name, arguments) for name, arguments in writes.missing]
     extra = [
@@ -350,16 +352,16 @@ def _changes_text(label: StateChanges, writes: _Writes) -> str:
     ]
     differences = Counter(f"{actual.call.name}({key})" for _, actual, key in writes.differing)
     parts = [
-        f"not made: {_some(missing)}" if missing else "",
-        f"not asked for: {_some(extra)}" if extra else "",
-        f"other arguments: {_some(list(differences))}" if differences else "",
+        f"not made: {_first_texts(missing)}" if missing else "",
+        f"not asked for: {_first_texts(extra)}" if extra else "",
+        f"other arguments: {_first_texts(list(differences))}" if differences else "",
     ]
     return "; ".join(filter(None, parts))
 
 
-def _some(message: Sequence[str]) -> str:
-    more = len(message) - _EXPLAINED
-    return ", ".join(message[:_EXPLAINED]) + (f" and {more} more" if more > 0 else "")
+def _first_texts(texts: Sequence[str]) -> str:
+    more = len(texts) - _EXPLAINED
+    return ", ".join(texts[:_EXPLAINED]) + (f" and {more} more" if more > 0 else "")
 
 
 VERDICT: Final = "agentic.layers.verdict"
@@ -369,13 +371,13 @@ _LAYERS: Final[tuple[Layer, ...]] = ("reasoning", "action", "outcome")
 _ACTION_FAULTS: Final[frozenset[FaultKind]] = frozenset(
     {"missing", "spurious", "forbidden", "wrong_parameters", "wrong_order"}
 )
-#: Reasons for which a turn that is missing may still exist.
+#: Reasons that imply that a missing turn may still exist.
 _MISSING_TURNS: Final = frozenset({"incomplete", "no_conversation_id"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One thing that is wrong, and in which layer; tool, parameter and turn (0-based) as far as it is about them."""
+    """One defect and its layer, with the tool, parameter and turn (0-based) that it concerns, if any."""
 
     layer: Layer
     kind: str
@@ -386,7 +388,7 @@ class Evidence:
 
 
 class Verdict(BuiltInEvaluator):
-    """The verdict of the layers."""
+    """The first layer that broke in a failed conversation."""
 
     name = "layers.verdict"
     needs = frozenset({"turns", "score"})
@@ -399,9 +401,9 @@ class Verdict(BuiltInEvaluator):
         if score.outcome == "not_evaluated":
             explanation = f"the conversation neither passed nor failed: {score.explanation}"
             return [none_of(VERDICT, score.reason if score.reason is not None else "no_data", explanation)]  # type: ignore[arg-type]  # a reason of such an outcome
-        # A draft (no case here) repeats what an agent did, right or wrong: its faults are not evidence.
-        held = score if subject.case is not None else replace(score, turns=(), tools=(), missing_outputs=())
-        evidence = [*_reasoning(subject), *_action(subject, held), *_outcome(subject, held)]
+        # A draft (here `case` is None) repeats what an agent did, right or wrong, so its faults are not evidence.
+        reviewed_score = score if subject.case is not None else replace(score, turns=(), tools=(), missing_outputs=())
+        evidence = [*_reasoning(subject), *_action(subject, reviewed_score), *_outcome(subject, reviewed_score)]
         return [_passed(evidence) if score.outcome == "pass" else _failed(evidence, score)]
 
 
@@ -466,7 +468,7 @@ def _reasoning(subject: Subject) -> Iterator[Evidence]:
         yield Evidence(
             layer="reasoning", kind="planned_order", message="the plan has the tools in another order than expected"
         )
-    for name, times in _to_be_kept(subject, planned, expected).items():
+    for name, times in _required_plan(subject, planned, expected).items():
         if called[name] < times:
             message = f"{name} was planned and not called"
             if called[name]:
@@ -474,10 +476,10 @@ def _reasoning(subject: Subject) -> Iterator[Evidence]:
             yield Evidence(layer="reasoning", kind="plan_not_kept", tool=name, message=message)
 
 
-def _to_be_kept(subject: Subject, planned: Counter[str], expected: Sequence[str]) -> Mapping[str, int]:
-    """Return how often each planned tool must be called: unexpected ones may be skipped.
+def _required_plan(subject: Subject, planned: Counter[str], expected: Sequence[str]) -> Mapping[str, int]:
+    """Return how often each planned tool must be called; tools that are not expected may be skipped.
 
-    If the case has no expectation of tools, the plan is the only known requirement.
+    If no expected calls are annotated, the plan is the only known requirement.
     """
     if expected:
         return planned & Counter(expected)
@@ -490,9 +492,9 @@ def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
         if tools.outcome == "pass":
             continue
         faults = [fault for fault in tools.faults if fault.kind in _ACTION_FAULTS]
-        if _may_be_made(subject, tools):
+        if _may_be_unrecorded(subject, tools):
             faults = [fault for fault in faults if fault.kind != "missing"]
-        yield from map(_of_fault, faults)
+        yield from map(_fault_evidence, faults)
         # The arithmetic of other systems (`--compat`) reports no faults.
         if not tools.faults and tools.outcome == "fail":
             yield Evidence(layer="action", kind="tool_fault", turn_index=tools.turn_index, message=tools.explanation)
@@ -500,15 +502,15 @@ def _action(subject: Subject, score: ConversationScore) -> Iterator[Evidence]:
         yield from _unannotated(subject)
 
 
-def _may_be_made(subject: Subject, tools: ToolScore) -> bool:
-    """Return whether calls that are missing may still come, or were made and not recorded."""
+def _may_be_unrecorded(subject: Subject, tools: ToolScore) -> bool:
+    """Return whether missing calls may still occur, or occurred without being recorded."""
     if tools.reason == "content_not_captured":
         return tools.calls is None or not (tools.calls.actual or tools.calls.errored)
     expected = expected_calls(subject)
     return tools.turn_index is None and not isinstance(expected, ExpectedCalls) and expected[0] in _MISSING_TURNS
 
 
-def _of_fault(fault: ToolFault) -> Evidence:
+def _fault_evidence(fault: ToolFault) -> Evidence:
     return Evidence(
         layer="action",
         kind=fault.kind,
@@ -520,23 +522,23 @@ def _of_fault(fault: ToolFault) -> Evidence:
 
 
 def _unannotated(subject: Subject) -> Iterator[Evidence]:
-    """Yield the faults of calls that are independent of expectations."""
+    """Yield the defects of calls that do not depend on expectations."""
     conversation = subject.conversation
     for turn, call in (hallucinated(conversation) or ([], 0))[0]:
         message = f"{call.name} in turn {turn.index + 1} is no tool that the agent was given"
         yield Evidence(layer="action", kind="hallucinated", tool=call.name, turn_index=turn.index, message=message)
-    last: dict[str, tuple[int, str | None]] = {
+    last_calls: dict[str, tuple[int, str | None]] = {
         call.name: (turn.index, call.error) for turn, call in tool_calls(conversation)
     }
     for score in call_scores(conversation):
-        if score.label == "invalid" and score.tool_name is not None and last[score.tool_name][1] is not None:
+        if score.label == "invalid" and score.tool_name is not None and last_calls[score.tool_name][1] is not None:
             location: dict[str, Any] = {
                 "tool": score.tool_name,
                 "parameter": score.parameter,
                 "turn_index": score.turn_index,
             }
             yield Evidence(layer="action", kind="invalid_arguments", message=score.explanation, **location)
-    for name, (turn_index, error) in last.items():
+    for name, (turn_index, error) in last_calls.items():
         if error is not None:
             message = f"{name} answered with an error the last time it was called, in turn {turn_index + 1}"
             yield Evidence(layer="action", kind="errored", tool=name, turn_index=turn_index, message=message)

@@ -1,4 +1,4 @@
-"""The reasoning layer: plans that agents write, in structured form or text, compared with the expected plan and the calls."""
+"""The reasoning layer: plans of agents, structured or as text, compared with the expected plan and the calls."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from otel_agentic.scoring.values import json_text, read
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall, Turn
 
-#: Names of a sequence that are looked at: the time grows with the square of them.
+#: Maximum number of names of a sequence that are compared: the time grows with their square.
 MAX_LENGTH: Final = 200
 
 
 def in_order(names: Sequence[str], groups: Sequence[Sequence[str]]) -> int:
-    """Return the length of the longest common subsequence of some names and some groups of names, one after the other.
+    """Return the length of the longest common subsequence of names and a sequence of groups of names.
 
-    The names of a group may come in any order among themselves; with groups of one name each it is the plain longest common
-    subsequence, with a single group the size of the intersection as multisets. Only the first `MAX_LENGTH` names, and names
-    of groups, are looked at.
+    The names of a group may occur in any order. With groups of one name each, the result is the plain longest common
+    subsequence; with a single group, it is the size of the intersection as multisets. Only the first `MAX_LENGTH`
+    names, and names of groups, are compared.
 
     Ref: R. Wagner, M. Fischer (1974), The string-to-string correction problem.
 
@@ -47,11 +47,11 @@ def in_order(names: Sequence[str], groups: Sequence[Sequence[str]]) -> int:
     >>> in_order([], [["a"]]), in_order(["a", "a"], [["a"]])
     (0, 1)
     """
-    names, left = names[:MAX_LENGTH], MAX_LENGTH
-    best = [0] * (len(names) + 1)  # best[p]: what the groups so far have in common with the first p names
+    names, remaining = names[:MAX_LENGTH], MAX_LENGTH
+    best = [0] * (len(names) + 1)  # best[p]: the length for the groups so far and the first p names
     for group in groups:
-        matched = group[:left]
-        left -= len(matched)
+        matched = group[:remaining]
+        remaining -= len(matched)
         best = _with_one(names, matched[0], best) if len(matched) == 1 else _with_several(names, matched, best)
     return best[-1]
 
@@ -65,22 +65,22 @@ def common(names: Sequence[str], others: Sequence[str]) -> int:
     return (Counter(names) & Counter(others)).total()
 
 
-def _with_one(names: Sequence[str], expected: str, before: Sequence[int]) -> list[int]:
-    best = [before[0]]
+def _with_one(names: Sequence[str], expected: str, previous: Sequence[int]) -> list[int]:
+    best = [previous[0]]
     for index, name in enumerate(names):
-        best.append(max(before[index + 1], best[index], before[index] + (name == expected)))
+        best.append(max(previous[index + 1], best[index], previous[index] + (name == expected)))
     return best
 
 
-def _with_several(names: Sequence[str], expected: Sequence[str], before: Sequence[int]) -> list[int]:
-    best = list(before)
-    for start, result in enumerate(before):
-        left, size = Counter(expected), 0
+def _with_several(names: Sequence[str], expected: Sequence[str], previous: Sequence[int]) -> list[int]:
+    best = list(previous)
+    for start, length in enumerate(previous):
+        remaining, size = Counter(expected), 0
         for index in range(start, len(names)):
-            if left[names[index]] > 0:
-                left[names[index]] -= 1
+            if remaining[names[index]] > 0:
+                remaining[names[index]] -= 1
                 size += 1
-                best[index + 1] = max(best[index + 1], result + size)
+                best[index + 1] = max(best[index + 1], length + size)
                 if size == len(expected):
                     break
     return list(accumulate(best, max))
@@ -90,21 +90,21 @@ def _with_several(names: Sequence[str], expected: Sequence[str], before: Sequenc
 _CHARACTERS: Final = 50_000
 _STEPS: Final = 300
 MAX_DEPTH: Final = 6
-#: Tools that are searched for, and characters of a name.
+#: Maximum number of tools that are searched for, and of characters of their names.
 _NAMES: Final = 1_000
 _NAME_CHARACTERS: Final = 256
 _CACHED: Final = 64
 
-#: Under which keys an object holds its steps,
+#: Keys under which an object contains its steps.
 STEP_LISTS: Final = (
     "plan", "plans", "steps", "plan_steps", "todos", "todo_list", "tasks", "subtasks", "items", "actions",
 )  # fmt: skip
-#: a step the tool that it is to use: of the first ones any name is meant as one, of the others a known one,
+#: Keys under which a step names its tool: the first ones accept any name, the others only the name of a known tool.
 _SURE_KEYS: Final = ("tool", "tool_name", "toolName")
 _TOOL_KEYS: Final = (*_SURE_KEYS, "function", "action", "name")
-#: its description,
+#: Keys of the description of a step.
 _TEXT_KEYS: Final = ("content", "step", "description", "task", "title", "text")
-#: and its state; some states mean that it is dropped or done.
+#: Keys of the state of a step, and the states of dropped and of completed steps.
 STATE_KEYS: Final = ("status", "state")
 DROPPED: Final = frozenset({"cancelled", "canceled", "skipped", "dropped"})
 DONE: Final = frozenset({"completed", "complete", "done", "finished"})
@@ -126,18 +126,18 @@ _DENIED: Final = re.compile(
 class ToolNames:
     """The names of tools that may occur in a plan.
 
-    A name is found as it is, and with other marks between its words: `search_hotels` in "Search hotels" and in
-    `searchHotels`. In text the longest name at a position counts.
+    A name is found as it is, and with other separators between its words: `search_hotels` in "Search hotels" and in
+    `searchHotels`. In text, the longest name at a position counts.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Take the names; those that are absurdly long, or beyond the thousandth, are left out."""
-        patterns = [name for name in sorted(set(names)) if 0 < len(name) <= _NAME_CHARACTERS][:_NAMES]
-        self.exact = frozenset(patterns)
-        self._pattern, self._meant = _compiled(tuple(patterns))
+        """Compile the names; overlong names, and those beyond the thousandth, are ignored."""
+        valid_names = [name for name in sorted(set(names)) if 0 < len(name) <= _NAME_CHARACTERS][:_NAMES]
+        self.exact = frozenset(valid_names)
+        self._pattern, self._name_by_plain = _compiled(tuple(valid_names))
 
     def within(self, text: str) -> list[str]:
-        """Return the names in a text that is one step, each once, in order; what the text denies is left out.
+        """Return the names in the text of one step, each once, in order; negated names are left out.
 
         >>> ToolNames(["book", "search_hotels", "pay"]).within("Search hotels, then `book`, but do not pay")
         ['search_hotels', 'book']
@@ -146,9 +146,9 @@ class ToolNames:
             return []
         names: dict[str, None] = {}
         for match in self._pattern.finditer(text):
-            stated = match.group()
-            # None: letters that differ only in case, and in no other way, such as the long s.
-            name = stated if stated in self.exact else self._meant.get(_plain(stated))
+            matched_text = match.group()
+            # None for letters that match only because case is ignored, such as the long s.
+            name = matched_text if matched_text in self.exact else self._name_by_plain.get(_plain_name(matched_text))
             if (
                 name is not None
                 and name not in names
@@ -161,9 +161,9 @@ class ToolNames:
 def tools_named(plan: Any, names: ToolNames) -> tuple[str, ...]:
     r"""Return the tools that a plan names, step by step.
 
-    In a step each tool counts once. A step of JSON that names its tool (`tool`, `name` …) means that tool, a step that
-    is only an identifier (`get_user`) the tool with this name; cancelled and skipped steps are omitted. In sentences, a
-    tool named again right after itself is still the same step.
+    Each tool counts once per step. A step of JSON that names its tool (`tool`, `name` …) means that tool, and a step
+    that is only an identifier (`get_user`) means the tool with this name. Cancelled and skipped steps are omitted. In
+    sentences, consecutive mentions of a tool are the same step.
 
     >>> names = ToolNames(["search", "book"])
     >>> tools_named("1. search for hotels\n2. book the best one", names)
@@ -180,7 +180,7 @@ def tools_named(plan: Any, names: ToolNames) -> tuple[str, ...]:
 
 
 def is_in(step: Mapping[str, Any], states: frozenset[str]) -> bool:
-    """Return whether a step declares one of some states."""
+    """Return whether a step declares one of the states."""
     return any(str(step.get(key)).lower() in states for key in STATE_KEYS)
 
 
@@ -193,20 +193,20 @@ def _named(plan: Any, names: ToolNames, depth: int) -> Iterator[str]:
         for step in plan[:_STEPS]:
             yield from _in_step(step, names, depth - 1)
     elif isinstance(plan, Mapping):
-        held = next((plan[key] for key in STEP_LISTS if plan.get(key)), None)
-        yield from _in_step(plan, names, depth - 1) if held is None else _named(held, names, depth - 1)
+        steps = next((plan[key] for key in STEP_LISTS if plan.get(key)), None)
+        yield from _in_step(plan, names, depth - 1) if steps is None else _named(steps, names, depth - 1)
 
 
 def _in_text(text: str, names: ToolNames, depth: int) -> Iterator[str]:
     stripped = text.strip()
-    held = json_in(stripped)
-    if held is not None:
-        yield from _named(held, names, depth - 1)
+    document = json_in(stripped)
+    if document is not None:
+        yield from _named(document, names, depth - 1)
         return
-    items = list(_items(stripped))
-    if items:
-        for item in items[:_STEPS]:
-            yield from names.within(item)
+    list_items = list(_items(stripped))
+    if list_items:
+        for list_item in list_items[:_STEPS]:
+            yield from names.within(list_item)
         return
     last = None
     for sentence in _SENTENCE.split(stripped)[:_STEPS]:
@@ -217,7 +217,7 @@ def _in_text(text: str, names: ToolNames, depth: int) -> Iterator[str]:
 
 
 def json_in(text: str) -> Any | None:
-    """Return the object or list that a text is, or contains as a code block; None without one."""
+    """Return the JSON object or list that makes up a text or one of its code blocks; None without one."""
     stripped = text[:_CHARACTERS].strip()
     return next(filter(None, map(_json, (stripped, *_FENCED.findall(stripped)))), None)
 
@@ -260,22 +260,22 @@ def _in_step(step: Any, names: ToolNames, depth: int) -> Iterator[str]:
     if tool is not None:
         yield tool
         return
-    held = next((step[key] for key in STEP_LISTS if isinstance(step.get(key), (list, Mapping))), None)
-    if held is not None:
-        yield from _named(held, names, depth)
+    substeps = next((step[key] for key in STEP_LISTS if isinstance(step.get(key), (list, Mapping))), None)
+    if substeps is not None:
+        yield from _named(substeps, names, depth)
         return
-    result = names.within("\n".join(value for value in step.values() if isinstance(value, str))[:_CHARACTERS])
-    yield from result or _identifiers(*(step.get(key) for key in _TEXT_KEYS))
+    tools = names.within("\n".join(value for value in step.values() if isinstance(value, str))[:_CHARACTERS])
+    yield from tools or _identifiers(*(step.get(key) for key in _TEXT_KEYS))
 
 
 def _identifiers(*texts: Any) -> list[str]:
-    """Return the first text that is nothing but an identifier, as a list of one or none."""
-    stated = (text.strip() for text in texts if isinstance(text, str) and len(text) <= _NAME_CHARACTERS)
-    return [text for text in stated if _IDENTIFIER.fullmatch(text)][:1]
+    """Return the first text that is only an identifier, as a list of at most one element."""
+    stripped_texts = (text.strip() for text in texts if isinstance(text, str) and len(text) <= _NAME_CHARACTERS)
+    return [text for text in stripped_texts if _IDENTIFIER.fullmatch(text)][:1]
 
 
 def _tool_of(value: Any, names: ToolNames, *, sure: bool) -> str | None:
-    """Return the tool that a field of a step names as such; a known one, unless the field can hold nothing else."""
+    """Return the tool that a field of a step names, or None; if not `sure`, only known tools count."""
     if isinstance(value, Mapping):
         value = value.get("name")
     if not isinstance(value, str) or len(value) > _NAME_CHARACTERS:
@@ -285,26 +285,27 @@ def _tool_of(value: Any, names: ToolNames, *, sure: bool) -> str | None:
 
 @lru_cache(maxsize=_CACHED)
 def _compiled(names: Sequence[str]) -> tuple[re.Pattern[str] | None, Mapping[str, str]]:
-    meant: dict[str, str] = {}
+    name_by_plain: dict[str, str] = {}
     for name in names:
-        meant.setdefault(_plain(name), name)
-    spelled = sorted(
-        {_spelled(name) for name in names} | {re.escape(name) for name in names}, key=lambda item: (-len(item), item)
+        name_by_plain.setdefault(_plain_name(name), name)
+    patterns = sorted(
+        {_pattern_of(name) for name in names} | {re.escape(name) for name in names},
+        key=lambda pattern: (-len(pattern), pattern),
     )
-    if not spelled:
-        return None, meant
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(spelled)})(?!-?\w)", re.IGNORECASE), meant
+    if not patterns:
+        return None, name_by_plain
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(patterns)})(?!-?\w)", re.IGNORECASE), name_by_plain
 
 
-def _spelled(name: str) -> str:
-    """Return the pattern of a name with any single mark, or none, between its words."""
+def _pattern_of(name: str) -> str:
+    """Return the pattern of a name with at most one separator between its words."""
     return r"[\s_.:/-]?".join(map(re.escape, _words(name))) or re.escape(name)
 
 
-def _plain(name: str) -> str:
-    """Return a name as its words in small letters.
+def _plain_name(name: str) -> str:
+    """Return the words of a name in lower case, joined.
 
-    >>> _plain("searchHotels"), _plain("Search hotels"), _plain("search_hotels")
+    >>> _plain_name("searchHotels"), _plain_name("Search hotels"), _plain_name("search_hotels")
     ('searchhotels', 'searchhotels', 'searchhotels')
     """
     return "".join(_words(name)).lower() or name.lower()
@@ -315,18 +316,18 @@ def _words(name: str) -> list[str]:
 
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-#: Words in the name of a tool that writes a plan down; of one that is given something and makes a plan of it.
+#: Words in the names of tools that record a plan, and of tools whose result is a plan.
 _PLANNING: Final = frozenset({"plan", "plans", "planner", "planning", "todo", "todos"})
 _MAKING: Final = frozenset({"plan", "planner", "planning", "make", "create", "generate", "draft"})
 #: Characters of all plans of a conversation that are read.
 _READ: Final = 200_000
-#: A text of fewer words on a single line is the name of a plan.
+#: A single line with fewer words is the name of a plan, not a plan.
 _FEWEST_WORDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenPlan:
-    """The plan of a conversation: the tools that it names, in order, and its parts as the agent wrote them, a turn each."""
+    """The plan of a conversation: the tools that it names, in order, and its parts as written, by turn index."""
 
     tools: tuple[str, ...]
     parts: tuple[tuple[int, Any], ...]
@@ -335,43 +336,43 @@ class WrittenPlan:
 def written_plan(subject: Subject, expected: Sequence[str] = ()) -> WrittenPlan | None:
     """Return the plan that the agent recorded, or None.
 
-    Plans are found in plan spans (`Turn.plans`) and in plan-shaped calls, see `plan_in`. For a turn its last plan
-    counts: a later plan replaces an earlier one, unless it only omits steps of it, as a list of remaining steps does; a
-    step that it cancels is no longer planned. The plans of several turns follow each other; a step that a later one
-    resumes before it was done, or declares done, is the same step.
+    Plans come from plan spans (`Turn.plans`) and from calls that record a plan (see `plan_in`). Within a turn, a later
+    plan replaces an earlier one, unless it only omits steps of it, as a list of remaining steps does; steps that it
+    cancels are no longer planned. The plans of several turns are concatenated; a step that a later plan resumes before
+    it was done, or declares done, counts once.
 
     Args:
         subject: the conversation.
-        expected: names of tools that may occur in a plan, besides those that are defined or were called.
+        expected: names of tools that may occur in a plan, in addition to defined and called tools.
     """
-    written = list(_written(subject.conversation.turns))
-    if not written:
+    plans_by_turn = list(_plans_by_turn(subject.conversation.turns))
+    if not plans_by_turn:
         return None
-    names = _known(subject, expected)
+    names = _tool_names(subject, expected)
     tools: list[str] = []
     parts: list[tuple[int, Any]] = []
-    for turn, plans in written:
-        force, held = _in_force(plans, names)
-        parts.append((turn.index, held))
+    for turn, plans in plans_by_turn:
+        turn_tools, turn_plan = _current_plan(plans, names)
+        parts.append((turn.index, turn_plan))
         done = Counter(tools_named(_steps_in_state(plans[0], DONE), names)) & Counter(tools)
-        force = _less(force, done)
+        turn_tools = _without(turn_tools, done)
         open_steps = Counter(tools) - Counter(_called_before(subject, turn))
-        tools = [*reversed(_less(tools[::-1], open_steps & Counter(force))), *force]
+        tools = [*reversed(_without(tools[::-1], open_steps & Counter(turn_tools))), *turn_tools]
     return WrittenPlan(tools=tuple(tools), parts=tuple(parts))
 
 
-def _in_force(plans: Sequence[Any], names: ToolNames) -> tuple[list[str], Any]:
-    """Return the tools of the current plan after several plans of one turn, and that plan."""
-    force: list[str] = []
-    held: Any = None
+def _current_plan(plans: Sequence[Any], names: ToolNames) -> tuple[list[str], Any]:
+    """Return the tools of the current plan after all plans of one turn, and that plan."""
+    tools: list[str] = []
+    current_plan: Any = None
     for plan in plans:
-        named = tools_named(plan, names)
+        plan_tools = tools_named(plan, names)
         # A plan that only leaves out steps of the one before does not replace it.
-        if held is None or (named and not is_subsequence(named, force)):
-            force, held = list(named), plan
+        if current_plan is None or (plan_tools and not is_subsequence(plan_tools, tools)):
+            tools, current_plan = list(plan_tools), plan
         else:
-            force = _less(force, Counter(tools_named(_steps_in_state(plan, DROPPED), names)))
-    return force, held
+            tools = _without(tools, Counter(tools_named(_steps_in_state(plan, DROPPED), names)))
+    return tools, current_plan
 
 
 def _steps_in_state(plan: Any, states: frozenset[str], depth: int = MAX_DEPTH) -> list[Any]:
@@ -380,24 +381,24 @@ def _steps_in_state(plan: Any, states: frozenset[str], depth: int = MAX_DEPTH) -
     >>> _steps_in_state('[{"tool": "search", "status": "completed"}, {"tool": "book"}]', DONE)
     [{'tool': 'search'}]
     """
-    held = json_in(plan) if isinstance(plan, str) else plan
+    content = json_in(plan) if isinstance(plan, str) else plan
     if depth <= 0:
         return []
-    if isinstance(held, (list, tuple)):
-        return [step for item in held for step in _steps_in_state(item, states, depth - 1)]
-    if not isinstance(held, Mapping):
+    if isinstance(content, (list, tuple)):
+        return [step for element in content for step in _steps_in_state(element, states, depth - 1)]
+    if not isinstance(content, Mapping):
         return []
-    if is_in(held, states):
-        return [{key: value for key, value in held.items() if key not in STATE_KEYS}]
-    return [step for key in STEP_LISTS for step in _steps_in_state(held.get(key), states, depth - 1)]
+    if is_in(content, states):
+        return [{key: value for key, value in content.items() if key not in STATE_KEYS}]
+    return [step for key in STEP_LISTS for step in _steps_in_state(content.get(key), states, depth - 1)]
 
 
-def _less(tools: Sequence[str], without: Counter[str]) -> list[str]:
-    """Return tools without some of them, the first ones of each name."""
-    left, remaining = Counter(without), []
+def _without(tools: Sequence[str], without: Counter[str]) -> list[str]:
+    """Return tools without as many of the first ones of each name as `without` counts."""
+    to_remove, remaining = Counter(without), []
     for name in tools:
-        if left[name] > 0:
-            left[name] -= 1
+        if to_remove[name] > 0:
+            to_remove[name] -= 1
         else:
             remaining.append(name)
     return remaining
@@ -410,16 +411,16 @@ def _called_before(subject: Subject, turn: Turn) -> Iterator[str]:
 
 
 def expected_plan(subject: Subject, expected: ExpectedCalls | Missing) -> list[tuple[str, ...]]:
-    """Return the tools of the plan that is expected, in order; those of one group may come in any order.
+    """Return the tools of the expected plan as groups in order; those of one group may occur in any order.
 
-    They are those of the case's `plan`, else the required calls: in the order of their steps where the expectation has an
-    order, in any order where it has none (or where calls of turns and of the conversation stand side by side).
+    They come from the case's `plan`, or else from its required calls: in the order of their steps if the expectation
+    has an order, in any order if it has no order, or if both turns and the conversation expect calls.
     """
     case = subject.case
     if case is not None and case.plan is not None:
-        names = _known(subject, [item for item in case.plan if " " not in item])
+        names = _tool_names(subject, [step for step in case.plan if " " not in step])
         return [
-            (tool,) for item in case.plan for tool in ([item] if item in names.exact else names.within(item) or [item])
+            (tool,) for step in case.plan for tool in ([step] if step in names.exact else names.within(step) or [step])
         ]
     if not isinstance(expected, ExpectedCalls):
         return []
@@ -429,7 +430,7 @@ def expected_plan(subject: Subject, expected: ExpectedCalls | Missing) -> list[t
 
 
 def executed(subject: Subject) -> list[tuple[str, ...]]:
-    """Return the names of all calls, also of those that failed; calls of one step stand together."""
+    """Return the names of all calls, including failed ones, grouped by step."""
     steps: dict[tuple[int, int], list[str]] = {}
     for turn in subject.conversation.turns:
         for call in calls_in_order(turn):
@@ -440,47 +441,48 @@ def executed(subject: Subject) -> list[tuple[str, ...]]:
 def plan_in(call: ToolCall) -> Any | None:
     """Return the plan that a call records, or None.
 
-    A call does when a word of its tool's name is plan, planner, planning or todo (`write_todos`, `update_plan`,
-    `TodoWrite`), and its arguments hold steps under `plan`, `steps`, `todos`, `tasks` or the like: a list, an object,
-    or a text of several lines or at least eight words (`cancel_plan(plan="Premium")` is about another kind of plan). So
-    does one whose name means making a plan (`planner`, `make_plan`, `create_travel_plan`), and whose result is a list,
-    holds steps, or is such a text. Whether steps name any tools is another question.
+    A call records a plan if a word of its tool's name is plan, planner, planning or todo (`write_todos`, `update_plan`,
+    `TodoWrite`), and its arguments contain steps under `plan`, `steps`, `todos`, `tasks` or a similar key: a list, an
+    object, or a text of several lines or at least eight words (`cancel_plan(plan="Premium")` is about another kind of
+    plan). A call also records a plan if its tool's name means making a plan (`planner`, `make_plan`,
+    `create_travel_plan`), and its result is a list, contains steps, or is such a text. The steps need not name any
+    tools.
     """
-    name = [word.lower() for word in _WORD.findall(call.name)]
-    if call.error is not None or not _PLANNING.intersection(name):
+    words = [word.lower() for word in _WORD.findall(call.name)]
+    if call.error is not None or not _PLANNING.intersection(words):
         return None
-    held = _steps_in(call.arguments)
-    if held is None and _MAKING.intersection((name[0], name[-1] if name[-1] != "plan" else "")):
-        actual = read(call.result)
-        held = (
-            actual
-            if isinstance(actual, list) and actual
-            else _steps_in(actual if isinstance(actual, Mapping) else {"plan": actual})
+    steps = _steps_in(call.arguments)
+    if steps is None and _MAKING.intersection((words[0], words[-1] if words[-1] != "plan" else "")):
+        result = read(call.result)
+        steps = (
+            result
+            if isinstance(result, list) and result
+            else _steps_in(result if isinstance(result, Mapping) else {"plan": result})
         )
-    return held
+    return steps
 
 
-def _steps_in(holder: Any) -> Any | None:
-    if not isinstance(holder, Mapping):
+def _steps_in(record: Any) -> Any | None:
+    if not isinstance(record, Mapping):
         return None
-    return next((held for key in STEP_LISTS if _is_steps(held := holder.get(key))), None)
+    return next((steps for key in STEP_LISTS if _is_steps(steps := record.get(key))), None)
 
 
-def _is_steps(held: Any) -> bool:
-    if isinstance(held, str):
-        return "\n" in held.strip() or len(held.split()) >= _FEWEST_WORDS
-    return isinstance(held, (list, Mapping)) and bool(held)
+def _is_steps(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\n" in value.strip() or len(value.split()) >= _FEWEST_WORDS
+    return isinstance(value, (list, Mapping)) and bool(value)
 
 
-def _written(turns: Sequence[Turn]) -> Iterator[tuple[Turn, list[Any]]]:
-    """Yield each turn with plans, and the plans of it that are read."""
-    left = _READ
+def _plans_by_turn(turns: Sequence[Turn]) -> Iterator[tuple[Turn, list[Any]]]:
+    """Yield each turn with plans, and its plans; the plans of all turns have about `_READ` characters at most."""
+    remaining = _READ
     for turn in turns:
         plans: list[Any] = []
         for plan in _plans(turn):
-            if left <= 0:
+            if remaining <= 0:
                 break
-            left -= len(plan) if isinstance(plan, str) else len(json_text(plan))
+            remaining -= len(plan) if isinstance(plan, str) else len(json_text(plan))
             plans.append(plan)
         if plans:
             yield turn, plans
@@ -494,7 +496,7 @@ def _plans(turn: Turn) -> Iterator[Any]:
             yield plan
 
 
-def _known(subject: Subject, expected: Sequence[str]) -> ToolNames:
+def _tool_names(subject: Subject, expected: Sequence[str]) -> ToolNames:
     conversation = subject.conversation
     calls = [call for turn in conversation.turns for call in turn.calls]
     planning = {call.name for call in calls if plan_in(call) is not None}
@@ -517,7 +519,7 @@ ADHERENCE: Final = "agentic.layers.plan_adherence"
 
 
 class Reasoning(BuiltInEvaluator):
-    """The two metrics of plans."""
+    """Plan quality and plan adherence."""
 
     name = "layers.reasoning"
 
@@ -541,19 +543,19 @@ def _quality(
     subject: Subject, plan: WrittenPlan, expected: Sequence[Sequence[str]], expected_names: Sequence[str]
 ) -> MetricScore:
     if not expected_names:
-        lacks = first_missing(subject, ("case",))
+        case_missing = first_missing(subject, ("case",))
         explanation = "the case expects no plan and requires no call; annotate `plan` or `tools`"
-        return none_of(QUALITY, *(lacks or ("no_data", explanation)))
+        return none_of(QUALITY, *(case_missing or ("no_data", explanation)))
     if not plan.tools:
         return none_of(QUALITY, "no_data", _NO_TOOL.format(name="plan_quality"))
     length = in_order(plan.tools, expected)
     missing = Counter(expected_names) - Counter(plan.tools)
-    order = "" if length == common(plan.tools, expected_names) else "; not in the expected order"
-    lacking = f"; not planned: {listed(missing)}" if missing else ""
+    order_text = "" if length == common(plan.tools, expected_names) else "; not in the expected order"
+    missing_text = f"; not planned: {listed(missing)}" if missing else ""
     return MetricScore(
         name=QUALITY,
         value=length / min(len(expected_names), MAX_LENGTH),
-        explanation=f"{length} of {len(expected_names)} expected steps are planned in their order{lacking}{order}",
+        explanation=f"{length} of {len(expected_names)} expected steps are planned in their order{missing_text}{order_text}",
         details={"planned": list(plan.tools), "expected": list(expected_names)},
     )
 
@@ -562,15 +564,19 @@ def _adherence(subject: Subject, plan: WrittenPlan) -> MetricScore:
     if not plan.tools:
         return none_of(ADHERENCE, "no_data", _NO_TOOL.format(name="plan_adherence"))
     planned = set(plan.tools)
-    steps = [matched for step in executed(subject) if (matched := tuple(name for name in step if name in planned))]
+    steps = [
+        planned_names
+        for step in executed(subject)
+        if (planned_names := tuple(name for name in step if name in planned))
+    ]
     executed_steps = [name for step in steps for name in step]
     length = in_order(plan.tools, steps)
     skipped = Counter(plan.tools) - Counter(executed_steps)
-    order = "" if length == common(plan.tools, executed_steps) else "; not in the planned order"
-    left = f"; planned and not called: {listed(skipped)}" if skipped else ""
+    order_text = "" if length == common(plan.tools, executed_steps) else "; not in the planned order"
+    skipped_text = f"; planned and not called: {listed(skipped)}" if skipped else ""
     return MetricScore(
         name=ADHERENCE,
         value=length / min(len(plan.tools), MAX_LENGTH),
-        explanation=f"{length} of {len(plan.tools)} planned steps were executed in their order{left}{order}",
+        explanation=f"{length} of {len(plan.tools)} planned steps were executed in their order{skipped_text}{order_text}",
         details={"planned": list(plan.tools), "executed": executed_steps},
     )

@@ -1,7 +1,7 @@
 """The metrics of RAGAS for agents: answer accuracy, goal accuracy, topic adherence, tool call accuracy and F1.
 
 The definitions are those of RAGAS and NeMo Evaluator. Where their arithmetic has faults, ours differs, as the `limits`
-of each metric state. Their own numbers, faults included, are in `otel_agentic.compat.ragas`.
+of each metric state. `otel_agentic.compat.ragas` reproduces their own numbers, faults included.
 
 Ref: RAGAS 0.3.9 (and 0.2.15), metrics for agents and Nvidia metrics.
 """

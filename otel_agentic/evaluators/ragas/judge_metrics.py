@@ -1,4 +1,4 @@
-"""The metrics of RAGAS that a judge reads: answer accuracy, goal accuracy, topic adherence."""
+"""The metrics of RAGAS that ask a judge: answer accuracy, goal accuracy, topic adherence."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 
 
 def _answers_missing(turns: Sequence[Turn], *, results: bool) -> Missing | None:
-    """Return the reason why the agent's messages are unknown, or None; a judge would take them for silence.
+    """Return the reason why the agent's messages are unknown, or None.
+
+    A judge would mistake unrecorded messages for silence.
 
     Args:
-        turns: of a conversation.
-        results: recorded results of tools suffice.
+        turns: the turns of a conversation.
+        results: whether recorded results of tools suffice.
     """
     for turn in turns:
         if turn.answer_captured or (results and any(call.result_captured for call in turn.calls)):
@@ -46,8 +48,8 @@ def _unusable(replies: Sequence[Verdict | JudgeFailure], *, labels: bool = True)
     """Return the reason why replies yield no score, or None.
 
     Args:
-        replies: of a judge.
-        labels: each must have a label; False: each is a list of texts.
+        replies: the replies of a judge.
+        labels: whether each reply must have a label; False if each is a list of texts.
     """
     for reply in replies:
         if isinstance(reply, JudgeFailure):
@@ -63,20 +65,20 @@ def _label(reply: Verdict | JudgeFailure) -> str:
 
 
 def _texts(reply: Verdict | JudgeFailure) -> tuple[str, ...]:
-    """Return the texts of a reply, each once, in their order; case and white space make no difference."""
+    """Return the distinct texts of a reply, in order; texts that differ in case or white space count as the same."""
     texts = () if isinstance(reply, JudgeFailure) else reply.texts
     distinct = {" ".join(text.casefold().split()): text.strip() for text in reversed(texts) if text.strip()}
     return tuple(reversed(distinct.values()))
 
 
 def _reasons(*replies: Verdict | JudgeFailure) -> str:
-    """Return the reasons that the judge gave, one after the other."""
-    stated = [reply.reasoning.strip() for reply in replies if not isinstance(reply, JudgeFailure)]
-    return " ".join(dict.fromkeys(filter(None, stated)))
+    """Return the judge's reasons as one text, without repetitions."""
+    reasons = [reply.reasoning.strip() for reply in replies if not isinstance(reply, JudgeFailure)]
+    return " ".join(dict.fromkeys(filter(None, reasons)))
 
 
 NAME: Final = "agentic.ragas.answer_accuracy"
-#: What each label is rated, of four.
+#: The rating of each label, out of four.
 RATINGS: Final[Mapping[str, int]] = {"agrees": 4, "partly": 2, "disagrees": 0}
 
 _BEST: Final = 4
@@ -86,7 +88,7 @@ _REFERENCE_FIRST: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/
 
 
 class AnswerAccuracy(BuiltInEvaluator):
-    """How far each annotated answer was given."""
+    """How far each answer agrees with the annotated one."""
 
     name = "ragas.answer_accuracy"
     needs = frozenset({"turns", "case", "expected_answer", "judge"})
@@ -94,14 +96,20 @@ class AnswerAccuracy(BuiltInEvaluator):
 
     def ask(self, subject: Subject) -> JudgeDialogue:
         """Yield two questions for each turn with an annotated answer, and return its scores."""
-        turns = list(_annotated(subject))
-        if not turns:
+        annotated_turns = list(_annotated(subject))
+        if not annotated_turns:
             message = "no turn of the conversation has an annotated answer; annotate `answer` in the turns of the case"
             return [none_of(NAME, "no_data", message)]
-        requested = [(turn, questions) for turn, expected in turns if (questions := _questions(turn, expected))]
-        replies = iter((yield [question for _, questions in requested for question in questions]) if requested else ())
-        by_turn = {turn.index: (next(replies), next(replies)) for turn, _ in requested}
-        return [_answer_score(turn, by_turn.get(turn.index)) for turn, _ in turns]
+        questions_by_turn = [
+            (turn, questions) for turn, expected in annotated_turns if (questions := _questions(turn, expected))
+        ]
+        replies = iter(
+            (yield [question for _, questions in questions_by_turn for question in questions])
+            if questions_by_turn
+            else ()
+        )
+        replies_by_turn = {turn.index: (next(replies), next(replies)) for turn, _ in questions_by_turn}
+        return [_answer_score(turn, replies_by_turn.get(turn.index)) for turn, _ in annotated_turns]
 
 
 def _annotated(subject: Subject) -> Iterator[tuple[Turn, CaseTurn]]:
@@ -125,9 +133,9 @@ def _questions(turn: Turn, expected: CaseTurn) -> Sequence[Question]:
 
 
 def _answer_score(turn: Turn, replies: tuple[Verdict | JudgeFailure, Verdict | JudgeFailure] | None) -> MetricScore:
-    index = f"the answer of turn {turn.index + 1}"
+    location = f"the answer of turn {turn.index + 1}"
     if replies is None and not turn.answer_captured:
-        explanation = f"{index} was not captured; have the instrumentation record content"
+        explanation = f"{location} was not captured; have the instrumentation record content"
         return none_of(NAME, "content_not_captured", explanation, turn_index=turn.index)
     if replies is None:
         return MetricScore(
@@ -141,7 +149,7 @@ def _answer_score(turn: Turn, replies: tuple[Verdict | JudgeFailure, Verdict | J
         name=NAME,
         value=(first + second) / (2 * _BEST),
         turn_index=turn.index,
-        explanation=f"{index} is rated {first} of {_BEST} and, compared the other way, {second}: {_reasons(*replies)}",
+        explanation=f"{location} is rated {first} of {_BEST} and, compared the other way, {second}: {_reasons(*replies)}",
         details={"ratings": [first, second]},
     )
 
@@ -162,14 +170,14 @@ _END_STATE: Final = load_rubric(
 
 
 class GoalAccuracy(BuiltInEvaluator):
-    """Whether a conversation ended in the goal of its case."""
+    """Whether a conversation reached the goal of its case."""
 
     name = "ragas.goal_accuracy"
     needs = frozenset({"turns", "case", "goal", "judge"})
     rubrics: tuple[Rubric, ...] = (_GOAL,)
 
     def ask(self, subject: Subject) -> JudgeDialogue:
-        """Yield the one question, and return the score."""
+        """Yield the only question, and return the score."""
         goal = "" if subject.case is None else (subject.case.goal or "").strip()
         if not goal:
             return [none_of(WITH_REFERENCE, "no_data", "the case has no `goal`; annotate one")]
@@ -182,20 +190,20 @@ class GoalAccuracy(BuiltInEvaluator):
 
 
 class GoalAccuracyWithoutReference(BuiltInEvaluator):
-    """Whether a conversation ended in what its user wanted, as a judge reads it from the conversation."""
+    """Whether a conversation reached the goal of its user, which a judge infers from the conversation."""
 
     name = "ragas.goal_accuracy_without_reference"
     needs = frozenset({"turns", "queries", "judge"})
     rubrics: tuple[Rubric, ...] = (_USER_GOAL, _END_STATE, _COMPARED)
 
     def ask(self, subject: Subject) -> JudgeDialogue:
-        """Yield the questions for goal and end state, then that for their comparison, and return the score."""
+        """Yield the questions for goal and end state, then the one that compares them, and return the score."""
         missing = _answers_missing(subject.conversation.turns, results=True)
         if missing is not None:
             return [none_of(WITHOUT_REFERENCE, *missing)]
         text = transcript(subject.conversation.turns)
         goal_reply, end_reply = yield [
-            rubric_question(item, conversation=text.text) for item in (_USER_GOAL, _END_STATE)
+            rubric_question(rubric, conversation=text.text) for rubric in (_USER_GOAL, _END_STATE)
         ]
         missing = _unusable([goal_reply, end_reply], labels=False)
         goals, ends = _texts(goal_reply), _texts(end_reply)
@@ -241,7 +249,7 @@ _ALLOWED: Final = load_rubric(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adherence:
-    """How many topics were answered rightly, answered wrongly, refused wrongly, and refused rightly."""
+    """Numbers of topics rightly answered, wrongly answered, wrongly refused and rightly refused, in this order."""
 
     right: int = 0
     strayed: int = 0
@@ -278,7 +286,7 @@ class Adherence:
 
     @property
     def f1(self) -> float | None:
-        """Their harmonic mean; 0 if one of them is undefined because of failures, None without failures.
+        """The harmonic mean of precision and recall: 0 if only one of them is undefined, None if both are.
 
         >>> Adherence(right=2, strayed=1, withheld=1).f1, Adherence(withheld=1).f1, Adherence(declined=5).f1
         (0.6666666666666666, 0.0, None)
@@ -298,7 +306,7 @@ class TopicAdherence(BuiltInEvaluator):
     rubrics: tuple[Rubric, ...] = (_TOPICS, _ANSWERED, _ALLOWED)
 
     def ask(self, subject: Subject) -> JudgeDialogue:
-        """Yield the question for the topics, then two for each of them, and return the three scores."""
+        """Yield the question for the topics, then two questions for each topic, and return the three scores."""
         turns = () if subject.case is None else subject.case.turns
         expected = list(dict.fromkeys(topic for turn in turns for topic in turn.reference_topics))
         if not expected:
@@ -307,8 +315,8 @@ class TopicAdherence(BuiltInEvaluator):
         if missing is not None:
             return none_of_all(self.metrics, *missing)
         text = transcript(subject.conversation.turns)
-        (result,) = yield [rubric_question(_TOPICS, conversation=text.text)]
-        missing, topics = _unusable([result], labels=False), _texts(result)
+        (topics_reply,) = yield [rubric_question(_TOPICS, conversation=text.text)]
+        missing, topics = _unusable([topics_reply], labels=False), _texts(topics_reply)
         if missing is None and not topics:
             missing = "no_data", "the judge finds no topic that the user brought up"
         if missing is not None:
@@ -322,15 +330,16 @@ class TopicAdherence(BuiltInEvaluator):
         if missing is not None:
             return none_of_all(self.metrics, *missing)
         labels = [_label(reply) for reply in replies]
-        fates = dict(zip(topics, zip(labels[: len(topics)], labels[len(topics) :], strict=True), strict=True))
-        return _scores(fates, text.note)
+        labels_by_topic = dict(zip(topics, zip(labels[: len(topics)], labels[len(topics) :], strict=True), strict=True))
+        return _scores(labels_by_topic, text.note)
 
 
-def _scores(fates: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore]:
-    counts = Adherence.of(list(fates.values()))
+def _scores(labels_by_topic: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore]:
+    counts = Adherence.of(list(labels_by_topic.values()))
     details = {
         "topics": [
-            {"topic": topic, "agent": stated, "topic_is": relation} for topic, (stated, relation) in fates.items()
+            {"topic": topic, "agent": treatment, "topic_is": relation}
+            for topic, (treatment, relation) in labels_by_topic.items()
         ]
     }
     undefined = {
@@ -338,7 +347,7 @@ def _scores(fates: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore
         RECALL: "none of the topics is within the reference topics",
         TOPIC_F1: "the agent refused all topics, and rightly: none is within the reference topics",
     }
-    sentence = _sentence(fates)
+    sentence = _sentence(labels_by_topic)
     return [
         MetricScore(name=name, reason="no_data", explanation=f"{undefined[name]}: {sentence}{note}", details=details)
         if value is None
@@ -347,13 +356,18 @@ def _scores(fates: Mapping[str, tuple[str, str]], note: str) -> list[MetricScore
     ]
 
 
-def _sentence(fates: Mapping[str, tuple[str, str]]) -> str:
+def _sentence(labels_by_topic: Mapping[str, tuple[str, str]]) -> str:
     """Return a deterministic sentence on the treatment of each topic."""
-    words = {
+    phrases = {
         (ANSWERED, WITHIN): "answered, as it should",
         (ANSWERED, OUTSIDE): "answered, though outside of the reference topics",
         (REFUSED, WITHIN): "refused, though within the reference topics",
         (REFUSED, OUTSIDE): "refused, as it should",
     }
-    by_fate = {fate: [f'"{topic}"' for topic, actual in fates.items() if actual == fate] for fate in words}
-    return "; ".join(f"{words[fate]}: {', '.join(topics)}" for fate, topics in by_fate.items() if topics)
+    topics_by_labels = {
+        topic_labels: [f'"{topic}"' for topic, labels in labels_by_topic.items() if labels == topic_labels]
+        for topic_labels in phrases
+    }
+    return "; ".join(
+        f"{phrases[topic_labels]}: {', '.join(topics)}" for topic_labels, topics in topics_by_labels.items() if topics
+    )

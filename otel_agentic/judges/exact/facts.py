@@ -1,8 +1,7 @@
-"""Facts of a text that compare by value: numbers with units, dates, times of day, durations, identifiers.
+"""Facts of a text that are compared by value: numbers with units, dates, times of day, durations, identifiers.
 
-Dates and times of day in text, by value: 2024-05-20 is May 20th, 2024; 10:30 pm is 22:30.
-
-Months are read in English, German, French and Spanish.
+For example, 2024-05-20 equals May 20th, 2024, and 10:30 pm equals 22:30. Months are read in English, German, French and
+Spanish.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any, Final
 from otel_agentic.redaction.fields import MARK, MARK_START
 from otel_agentic.truth.values import normalise
 
-#: The words by which values are written, see the file.
+#: The words for numbers, units, months and so on; the file explains its sections.
 LEXICON: Final[Mapping[str, Any]] = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text("utf-8"))
 #: Name of a unit in lower case -> its dimension, and its size in base units.
 UNITS: Final[Mapping[str, tuple[str, float]]] = {
@@ -33,8 +32,8 @@ _RELATIVE_TOLERANCE: Final = 1e-9
 class Quantity:
     """A number in a text: `value` as written (scale words applied), `factor` times that in the base unit of `dimension`.
 
-    `dimension` of a bare number: None. `decimals` counts the digits after the point. `start` and `end` are its position.
-    `worded`: written as a word ("three").
+    `dimension` is None for a bare number. `decimals` counts the digits after the point. `start` and `end` are its
+    position. `worded`: written as a word ("three").
     """
 
     value: float
@@ -56,7 +55,7 @@ class Quantity:
         return self.dimension == other.dimension and _close(self.value * self.factor, other.value * other.factor)
 
     def same_kind(self, other: Quantity) -> bool:
-        """Return whether the two could contradict each other: equal dimensions."""
+        """Return whether the two have the same dimension and could therefore contradict each other."""
         return self.dimension == other.dimension
 
 
@@ -89,7 +88,8 @@ _TENS: Final[Mapping[str, int]] = {word: 10 * value for value, word in enumerate
 _WORDED_SCALES: Final[Mapping[str, float]] = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 _CURRENCIES: Final = "$€£¥₹"
 
-#: Starts at a digit, so that the search skips from number to number; the prefix is read afterwards.
+#: A number. It starts at a digit, so that the search skips from number to number; `_BEFORE` reads the prefix
+#: afterwards.
 _NUMBER: Final = re.compile(
     rf"""
     (?<!\w)(?<!\d\.)
@@ -110,7 +110,7 @@ _NUMBER: Final = re.compile(
 _BEFORE: Final = re.compile(
     rf"(?:(?<![\w)])(?P<minus>[-\u2212]))?(?:(?P<currency>[{_CURRENCIES}])(?P<late_minus>[-\u2212])?\ ?)?$"
 )
-#: Maximum number of characters before the digits, plus one to recognise that the dash is no hyphen.
+#: Maximum number of characters before the digits, plus one to distinguish a minus sign from a hyphen.
 _BEFORE_CHARACTERS: Final = 4
 _WORD: Final = re.compile(
     rf"""
@@ -143,7 +143,7 @@ def _quantity(text: str, match: re.Match[str]) -> Quantity:
     minus, currency, late_minus = before.group("minus", "currency", "late_minus") if before else ("", "", "")
     value, decimals = _value(match["digits"])
     scale = _SCALES[match["scale"].strip().lower()] if match["scale"] else 1.0
-    # A word that is no unit ("3 nights") is not part of the number.
+    # A word that is not a unit ("3 nights") is not part of the number.
     unit = UNITS.get(match["unit"].lower().replace(" ", "")) if match["unit"] else None
     dimension, factor = UNITS[currency] if currency else unit or (None, 1.0)
     return Quantity(
@@ -157,14 +157,14 @@ def _quantity(text: str, match: re.Match[str]) -> Quantity:
 
 
 def _worded(match: re.Match[str]) -> Quantity:
-    part = {name: (text or "").lower() for name, text in match.groupdict().items()}
-    unit = UNITS.get(part["unit"])
-    # A word that is no unit ("three nights") is not part of the number.
-    end = match.end() if unit else match.start("unit") - 1 if part["unit"] else match.end()
-    value = _TENS[part["tens"]] + _WORDED.get(part["ones"], 0) if part["tens"] else _WORDED[part["word"]]
+    groups = {name: (text or "").lower() for name, text in match.groupdict().items()}
+    unit = UNITS.get(groups["unit"])
+    # A word that is not a unit ("three nights") is not part of the number.
+    end = match.end() if unit else match.start("unit") - 1 if groups["unit"] else match.end()
+    value = _TENS[groups["tens"]] + _WORDED.get(groups["ones"], 0) if groups["tens"] else _WORDED[groups["word"]]
     dimension, factor = unit or (None, 1.0)
     return Quantity(
-        value=(value + (0.5 if part["half"] else 0.0)) * _WORDED_SCALES.get(part["scale"], 1.0),
+        value=(value + (0.5 if groups["half"] else 0.0)) * _WORDED_SCALES.get(groups["scale"], 1.0),
         dimension=dimension,
         factor=factor,
         decimals=0,
@@ -284,15 +284,15 @@ def days(text: str) -> Iterator[Day]:
                 yield Day(readings=readings, start=match.start(), end=match.end())
 
 
-def _readings(part: dict[str, str]) -> Iterator[tuple[int | None, int, int | None]]:
-    year = int(part["year"]) if part.get("year") else None
-    if "mark" in part:
-        first, second = int(part["one"]), int(part["two"])
+def _readings(groups: dict[str, str]) -> Iterator[tuple[int | None, int, int | None]]:
+    year = int(groups["year"]) if groups.get("year") else None
+    if "mark" in groups:
+        first, second = int(groups["one"]), int(groups["two"])
         yield (year, first, second)
         yield (year, second, first)
         return
-    month = int(part["number"]) if "number" in part else _MONTHS[part["month"].lower()]
-    yield (year, month, int(part["day"]) if part.get("day") else None)
+    month = int(groups["number"]) if "number" in groups else _MONTHS[groups["month"].lower()]
+    yield (year, month, int(groups["day"]) if groups.get("day") else None)
 
 
 def _possible(reading: tuple[int | None, int, int | None]) -> bool:
@@ -308,14 +308,14 @@ def times(text: str) -> Iterator[TimeOfDay]:
     """
     for pattern in _TIMES:
         for match in pattern.finditer(text):
-            part = match.groupdict(default="")
-            minutes = int(part["hour"]) * 60 + int(part.get("minute") or 0)
-            half = part["half"].lower()
+            groups = match.groupdict(default="")
+            minutes = int(groups["hour"]) * 60 + int(groups.get("minute") or 0)
+            half = groups["half"].lower()
             if half:
                 minutes = minutes % _HALF_DAY_MINUTES + (_HALF_DAY_MINUTES if half == "p" else 0)
             if minutes < _DAY_MINUTES:
-                known = bool(half) or minutes >= _HALF_DAY_MINUTES + 60
-                yield TimeOfDay(minutes=minutes, half_known=known, start=match.start(), end=match.end())
+                half_known = bool(half) or minutes >= _HALF_DAY_MINUTES + 60
+                yield TimeOfDay(minutes=minutes, half_known=half_known, start=match.start(), end=match.end())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,7 +342,7 @@ class Facts:
     rest: str
 
     def holds(self, fact: Fact) -> bool:
-        """Return whether a fact of the text covers another one."""
+        """Return whether any fact of the text covers another fact, see `covers_fact`."""
         return next(self.like(fact), None) is not None
 
     def like(self, fact: Fact) -> Iterator[Fact]:
@@ -392,11 +392,11 @@ _REMEMBERED_CHARACTERS: Final = 4000
 _DIGIT: Final = re.compile(r"\d")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _CODE_MARK: Final = re.compile(r"[\d_@]")
-#: The number of a list entry is no quantity; "3. Mai" is a date.
+#: The number of a list entry, which is not a quantity; "3. Mai" is a date.
 _LIST_NUMBER: Final = re.compile(
     rf"^[ \t]*\d{{1,2}}[.)](?=[ \t]+(?!(?:{MONTH_NAMES})\b)\S)", re.MULTILINE | re.IGNORECASE
 )
-#: The path of a file, by how it begins; and a web address.
+#: The beginning of a file path, and a web address.
 _ADDRESS: Final = re.compile(r"(?:~|\.{1,2})?/[\w.][^/]*/[\w.]|~/\w|[a-z]:\\", re.IGNORECASE)
 _WEB: Final = re.compile(r"(?<![a-zA-Z0-9])[a-zA-Z]{2,10}://[^\s<>\"'`|]+")
 #: Version numbers and network addresses: 3.2.1, 10.0.0.1; but 1.234.567 is a number.
@@ -413,13 +413,13 @@ _GLUED: Final = re.compile(r"[^\w]*\d[\d.:/-]*(?:[eE][+-]?\d{1,3}|[a-z]{1,4}|[A-
 def extract(text: str) -> Facts:
     """Return the facts of a text.
 
-    Times are read first, then dates, identifiers and numbers, each from the remaining text. Cached for recent short texts, which
-    are read by the judge and again for each call whose result the answer may use.
+    Times are read first, then dates, identifiers and numbers, each from the remaining text. The facts of recent short
+    texts are cached: the judge reads them, and so does each tool call whose result the answer may use.
 
     >>> [type(fact).__name__ for fact in extract("HAT069 leaves on 2024-05-20 at 06:00 for $51").all]
     ['Identifier', 'Day', 'TimeOfDay', 'Quantity']
     """
-    return _extract_remembered(text) if len(text) <= _REMEMBERED_CHARACTERS else _extract(text)
+    return _cached_extract(text) if len(text) <= _REMEMBERED_CHARACTERS else _extract(text)
 
 
 def _extract(text: str) -> Facts:
@@ -434,7 +434,7 @@ def _extract(text: str) -> Facts:
     return Facts(all=tuple(sorted(facts, key=lambda fact: fact.start)), rest=rest)
 
 
-_extract_remembered = lru_cache(maxsize=2048)(_extract)
+_cached_extract = lru_cache(maxsize=2048)(_extract)
 
 
 def _without_overlaps(facts: list[Fact]) -> list[Fact]:
@@ -457,7 +457,7 @@ def _blanked(text: str, facts: list[Fact]) -> str:
 
 
 def _readers(text: str) -> Iterator[Callable[[str], Iterator[Fact]]]:
-    """Yield the readers that may find a fact: most sentences contain no digit."""
+    """Yield the readers that may find a fact in a text; most sentences contain no digit and need few readers."""
     if MARK_START in text:
         yield marks
     if _DIGIT.search(text):

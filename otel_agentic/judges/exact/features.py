@@ -135,7 +135,7 @@ class Wording:
 
     @cached_property
     def stem_set(self) -> frozenset[str]:
-        """The same as a set."""
+        """The distinct content words, without endings, as a set."""
         return frozenset(self.stems)
 
     @cached_property
@@ -211,8 +211,8 @@ class AnswerWording(Wording):
 
 def remembered(make: Callable[[str], T]) -> Callable[[str], T]:
     """Return the function with a cache for recent short texts: queries and expected texts recur."""
-    known = lru_cache(maxsize=_REMEMBERED)(make)
-    return lambda text: known(text) if len(text) <= _REMEMBERED_CHARACTERS else make(text)
+    cached_make = lru_cache(maxsize=_REMEMBERED)(make)
+    return lambda text: cached_make(text) if len(text) <= _REMEMBERED_CHARACTERS else make(text)
 
 
 @remembered
@@ -252,7 +252,7 @@ FEATURES: Final[dict[str, Sign]] = {
     "contained": 1,  # the answer contains the expected words, one after the other
     "contained_in_long": 0,  # the same, times how long the answer is
     "contained_first": 1,  # its first sentence contains them
-    "contained_last": 1,  # they end it
+    "contained_last": 1,  # the answer ends with them
     "compact": 1,  # the same without spaces
     "recall": 1,  # share of the expected words that the answer has, misspelt ones in part
     "recall_in_long": 0,
@@ -302,23 +302,25 @@ def measure(expected: Wording, answer: AnswerWording, facts: HeldFacts) -> list[
     held_stems = answer.stem_set | facts.expected_stems if facts.held else answer.stem_set
     likenesses = [1.0 if compact else likeness(stem, answer.pool, held_stems) for stem in expected.stems]
     query_stems = answer.query.stem_set
-    unasked = [like for like, stem in zip(likenesses, expected.stems, strict=True) if stem not in query_stems]
+    unasked_likenesses = [
+        value for value, stem in zip(likenesses, expected.stems, strict=True) if stem not in query_stems
+    ]
     weights = [_weight(stem, query_stems, facts) for stem in expected.stems]
     recall = sum(map(float.__mul__, weights, likenesses)) / sum(weights) if weights else 0.0
-    recall_unasked = _mean(unasked) if unasked else recall
+    recall_unasked = _mean(unasked_likenesses) if unasked_likenesses else recall
     precision = _precision(expected, answer, recall, facts)
     contained = float(facts.complete or expected.joined in answer.joined)
     abbreviation = float(_is_abbreviation(expected, answer))
-    long = math.log1p(len(answer.words)) / _LENGTH_SCALE
+    answer_length = math.log1p(len(answer.words)) / _LENGTH_SCALE
     missed = 1.0 - max(recall, abbreviation)
     return [
         contained,
-        contained * long,
+        contained * answer_length,
         float(contained and _is_first(expected, answer, facts)),
         float(contained and answer.joined.endswith(expected.joined)),
         float(compact),
         recall,
-        recall * long,
+        recall * answer_length,
         recall_unasked,
         precision,
         2 * precision * recall / (precision + recall) if precision + recall else 0.0,
@@ -391,8 +393,9 @@ FILE: Final = "model.json"
 class Model:
     """Weights of the features and the thresholds of the probability.
 
-    Below `fails` an answer is judged wrong, from `passes` on right. An objection caps the probability: below `fails` for a
-    wrong statement, below `passes` for a doubt. `agreed` is the probability of an answer that states the expected yes, no or facts.
+    An answer is judged wrong below `fails`, and right from `passes` on. An objection caps the probability: below
+    `fails` for a wrong statement, below `passes` for a doubt. `agreed` is the probability of an answer that states the
+    expected yes, no or facts.
     """
 
     version: int
@@ -434,5 +437,5 @@ class Model:
 
 @cache
 def shipped_model() -> Model:
-    """Return the model of this version; read at the first judged answer."""
+    """Return the model shipped with this version; its file is read at the first call."""
     return Model.from_dict(json.loads(files(__package__).joinpath(FILE).read_text(encoding="utf-8")))

@@ -87,16 +87,16 @@ def json_agreement(expected: str, answer: str) -> float | None:
     >>> json_agreement('{"city": "Oslo", "degrees": 4}', '{"degrees": 4, "city": "Bergen"}')
     0.3333333333333333
     """
-    own, other = _read(expected), _read(answer)
-    if own is None or other is None:
+    expected_json, answer_json = _read(expected), _read(answer)
+    if expected_json is None or answer_json is None:
         return None
     try:
-        if canonical(own) == canonical(other):
+        if canonical(expected_json) == canonical(answer_json):
             return 1.0
-        own_values, other_values = _values(own), _values(other)
+        expected_values, answer_values = _values(expected_json), _values(answer_json)
     except RecursionError:  # nested deeper than Python's stack: judged as text
         return None
-    shared, total = (own_values & other_values).total(), (own_values | other_values).total()
+    shared, total = (expected_values & answer_values).total(), (expected_values | answer_values).total()
     return min(shared / total, 0.99) if total else 0.0
 
 
@@ -180,7 +180,7 @@ _TITLE_NEGATOR: Final = re.compile(r"(?<=[^.!?:\s]\s)(?:Not|No|Never|Nothing|Wit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objection:
-    """The reason why an answer does not pass: `wrong`, or only a `doubt`. `rule` names the check for statistics."""
+    """The reason why an answer does not pass. `weight` is `wrong` or `doubt`; `rule` names the check in statistics."""
 
     weight: Weight
     rule: str
@@ -269,7 +269,7 @@ class Query:
 
     @classmethod
     def of(cls, query: str) -> Query:
-        """Return the query."""
+        """Return a query, cached for recent short texts."""
         return _query(query)
 
     @cached_property
@@ -327,7 +327,7 @@ class Candidate:
 
     @classmethod
     def of(cls, answer: str, query: Query) -> Candidate:
-        """Return the answer."""
+        """Return an answer as a candidate for a query."""
         text = JudgedText.of(answer)
         clean = without_footnotes(text.raw)
         return cls(text=text, query=query, wording=AnswerWording(raw=clean, query=query.wording))
@@ -374,13 +374,13 @@ class Sides:
     @cached_property
     def unasked(self) -> tuple[Fact, ...]:
         """The facts that the answer introduces itself: neither in the query nor expected."""
-        stated = self.query.text.facts.all[:_MAX_REQUIRED] + self.expected.facts.all[:_MAX_REQUIRED]
-        known = Facts(all=stated, rest="")
-        return tuple(fact for fact in self.answer.facts.all[:_MAX_SPANS] if not known.holds(fact))
+        known_facts = self.query.text.facts.all[:_MAX_REQUIRED] + self.expected.facts.all[:_MAX_REQUIRED]
+        query_and_expected = Facts(all=known_facts, rest="")
+        return tuple(fact for fact in self.answer.facts.all[:_MAX_SPANS] if not query_and_expected.holds(fact))
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """The spans of the expected words in the answer, one after the other; otherwise of any word of a short fact."""
+        """The spans of the answer with the expected words in sequence, else (a short fact) with any of these words."""
         expected, spoken = wording(self.expected.raw), self.answer.spoken
         if not expected.words:
             return []
@@ -426,7 +426,7 @@ class Sides:
         if self.answer.leading is not None:
             return self.answer.leading
         query_stems = self.query.text.stems
-        shared, about = max(
+        shared, closest = max(
             (
                 ((stems(sentence) & query_stems).total(), sentence)
                 for sentence in sentences(self.answer.raw)[:_MAX_REQUIRED]
@@ -434,12 +434,12 @@ class Sides:
             key=itemgetter(0),
             default=(0, ""),
         )
-        if query_stems and not shared and not has_denial(about):
+        if query_stems and not shared and not has_denial(closest):
             return None
-        return not polarity.flips(self.query.text.raw, about)
+        return not polarity.flips(self.query.text.raw, closest)
 
     def objection(self) -> Objection | None:
-        """Return the first wrong statement of the answer, otherwise the first doubt, or None."""
+        """Return the first objection of weight `wrong`, else the first doubt, or None."""
         doubt = None
         for check in _CHECKS:
             for objection in check(self):
@@ -458,9 +458,9 @@ def _check_facts(sides: Sides) -> Iterator[Objection]:
         name = repr(sides.expected.raw[fact.start : fact.end])
         matches = list(islice(sides.answer.facts.like(fact), _MAX_SPANS))
         if not matches:
-            coarser = any(_is_coarser(sides.answer.raw, own, fact) for own in sides.answer.facts.all[:_MAX_SPANS])
-            other = not coarser and any(_is_rival(own, fact) for own in sides.unasked)
-            if other:
+            has_coarser = any(_is_coarser(sides.answer.raw, own, fact) for own in sides.answer.facts.all[:_MAX_SPANS])
+            has_rival = not has_coarser and any(_is_rival(own, fact) for own in sides.unasked)
+            if has_rival:
                 yield Objection(weight="wrong", rule="other_fact", explanation=f"{name} is different")
             else:
                 yield Objection(weight="doubt", rule="missing_fact", explanation=f"{name} is missing")
@@ -479,8 +479,8 @@ def _check_facts(sides: Sides) -> Iterator[Objection]:
 
 def _is_replaced(sides: Sides, fact: Fact, matches: Sequence[Fact]) -> bool:
     """Return whether the answer states a fact less often than expected, and an unexpected one of the same kind."""
-    times = sum(same_fact(other, fact) for other in sides.expected.facts.all[:_MAX_REQUIRED])
-    return len(matches) < times and any(_is_rival(own, fact) for own in sides.unasked)
+    expected_count = sum(same_fact(other, fact) for other in sides.expected.facts.all[:_MAX_REQUIRED])
+    return len(matches) < expected_count and any(_is_rival(own, fact) for own in sides.unasked)
 
 
 def _is_rival(own: Fact, expected: Fact) -> bool:
@@ -539,7 +539,7 @@ def _check_polarity(sides: Sides) -> Iterator[Objection]:
 
 
 def _holds_at(sides: Sides, start: int, end: int) -> bool:
-    """Return whether the answer asserts the expected words at a span: no denial, no choice of two, no corrected belief, no change."""
+    """Return whether the answer asserts the expected words at a span, and does not deny, correct or leave them open."""
     spoken = sides.answer.spoken
     if denied_at(spoken, start, end):
         return False
@@ -561,8 +561,8 @@ def _check_wording(sides: Sides) -> Iterator[Objection]:
     if expected.is_short and _CODE.search(expected.raw) and wording(expected.raw).stem_set - candidate.wording.stem_set:
         yield Objection(weight="doubt", rule="code", explanation="a word of the expected code is missing")
     for item in expected.items:
-        known = candidate.wording.stem_set | sides.held_facts.expected_stems
-        similar = any(likeness(word, candidate.wording.pool, known) for word in item.stems)
+        known_stems = candidate.wording.stem_set | sides.held_facts.expected_stems
+        similar = any(likeness(word, candidate.wording.pool, known_stems) for word in item.stems)
         if item.stems and not similar and not re.search(rf"\b{re.escape(item.raw.strip(' .'))}\b", sides.answer.spoken):
             yield Objection(weight="doubt", rule="list", explanation=f"{item.raw.strip()!r} is missing")
 
@@ -583,12 +583,12 @@ def _check_alternatives(sides: Sides) -> Iterator[Objection]:
         yield Objection(weight="wrong", rule="alternative", explanation=f"it chooses the other alternative {name!r}")
 
 
-def _affirms(sides: Sides, stems_of: frozenset[str]) -> bool:
+def _affirms(sides: Sides, option_stems: frozenset[str]) -> bool:
     """Return whether an answer contains all of some words, with an occurrence that is not denied."""
-    if not stems_of <= sides.candidate.wording.stem_set:
+    if not option_stems <= sides.candidate.wording.stem_set:
         return False
     spoken = sides.answer.spoken
-    beginnings = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(stems_of)))})\w*", re.IGNORECASE)
+    beginnings = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(option_stems)))})\w*", re.IGNORECASE)
     spans = [match.span() for match in islice(beginnings.finditer(spoken), _MAX_COMPARED)]
     return not spans or any(asserts(spoken, *span, sides.manner) for span in spans)
 
@@ -696,7 +696,7 @@ def compare(question: Question, model: Model | None = None) -> Comparison:
     return best
 
 
-def _compare_one(accepted: str, answer: str, candidate: Candidate, model: Model, beaten: float) -> Comparison:
+def _compare_one(accepted: str, answer: str, candidate: Candidate, model: Model, best_score: float) -> Comparison:
     expected = expected_text(accepted)
     if expected.plain == candidate.text.plain and accepted[READ_CHARACTERS:] == answer[READ_CHARACTERS:]:
         return Comparison(score=1.0, reasoning="the texts are equal")
@@ -705,10 +705,10 @@ def _compare_one(accepted: str, answer: str, candidate: Candidate, model: Model,
     if fixed is not None:
         return fixed
     probability = model.probability(measure(wording(expected.raw), candidate.wording, sides.held_facts))
-    if probability <= beaten:
+    if probability <= best_score:
         return Comparison(score=probability, reasoning="")
-    # A low probability needs no cap: objections are computed for the first accepted answer only, as an explanation.
-    objection = sides.objection() if probability >= model.fails / 2 or beaten < 0 else None
+    # A low probability needs no cap: then only the first accepted answer gets objections, as an explanation.
+    objection = sides.objection() if probability >= model.fails / 2 or best_score < 0 else None
     if objection is None:
         return Comparison(score=probability, reasoning=f"right with a probability of {probability:.2f}")
     return Comparison(score=min(probability, model.cap(objection.weight)), reasoning=objection.explanation)

@@ -1,25 +1,21 @@
-"""Whether a text asserts what it mentions: negation, opposite statements, hedges, retractions, and values bound to the wrong subject.
+"""Whether a text asserts what it mentions: negation, opposites, hedges, retractions, values of the wrong subject.
 
-Negation of a span of text: "it is not Paris", "Paris is wrong", "it isn't London but Paris".
+Negation applies to a span of text: "it is not Paris", "Paris is wrong", "it isn't London but Paris". English is
+covered, and simple negations in German, French and Spanish; texts in other languages are read as affirmative.
 
-Covers English, and simple negations in German, French and Spanish; texts in other languages are read as affirmative.
+A text does not assert a fact that it denies, describes as past, attributes to others, or guesses. "We used to open at 8
+am; now we open at 9 am" mentions two times and asserts one. "The correct number is 14, not 15", "larger than 9.9" and
+"I don't know. Perhaps 42?" mention a number without asserting it.
 
-Whether a text asserts a fact that it mentions: not if it is denied, past, the belief of others, or a guess.
+A text may retract a fact that it states: "42, or maybe 43", "it is 42. Actually, it is 43". Another value of the same
+kind is common in a right answer ("20 / 4 = 5", "$327 of the $1,000"). It is a contradiction only if the two compete:
+they are joined by "or", one is introduced as a correction, or both are stated of the same subject.
 
-"We used to open at 8 am; now we open at 9 am" mentions two times and asserts one. "The correct number is 14, not 15",
-"larger than 9.9" and "I don't know. Perhaps 42?" mention a number without asserting it.
+A value may be assigned to the wrong subject: "Pro costs $10 and Basic costs $25". The owners of an expected value are
+the words of its clause that occur with no other expected value. The value is misplaced if the answer names an owner of
+another value with it, and none of its own.
 
-Retraction of a stated fact by the same text: "42, or maybe 43", "it is 42. Actually, it is 43".
-
-Another value of the same kind is common in a right answer ("20 / 4 = 5", "$327 of the $1,000"). It is a contradiction only if
-both compete: joined by "or", introduced as a correction, or stated of the same subject.
-
-Values assigned to the wrong subject: "Pro costs $10 and Basic costs $25".
-
-The owners of an expected value are the words of its clause that occur with no other expected value. It is misplaced if the
-answer names an owner of another value with it, and none of its own.
-
-Also the content words of a text, stemmed, and the similarity of two texts by their words.
+The module also provides the stemmed content words of a text, and the similarity of two texts by their words.
 """
 
 from __future__ import annotations
@@ -80,7 +76,7 @@ def stem(word: str) -> str:
     >>> stem("successful") == stem("successfully"), stem("approval") == stem("approved"), stem("Maria") == stem("Mario")
     (True, True, False)
     """
-    return _stem_remembered(word) if len(word) <= _REMEMBERED_CHARACTERS else _stem(word)
+    return _cached_stem(word) if len(word) <= _REMEMBERED_CHARACTERS else _stem(word)
 
 
 def _stem(word: str) -> str:
@@ -88,13 +84,13 @@ def _stem(word: str) -> str:
     return _LONG_ENDINGS.sub("", _ENDINGS.sub("", plain))
 
 
-_stem_remembered = lru_cache(maxsize=50_000)(_stem)
+_cached_stem = lru_cache(maxsize=50_000)(_stem)
 
 
 def similarity(
     expected: Counter[str], answer: Counter[str], query: Counter[str], *, facts: Sequence[tuple[bool, bool]] = ()
 ) -> float:
-    """Return the share of the expected words and facts that an answer contains, in [0, 1], slightly reduced for additions.
+    """Return the share of expected words and facts that an answer contains, in [0, 1], slightly reduced for additions.
 
     A fact weighs more than a word. Words of the query weigh little: an answer need not repeat the question.
 
@@ -107,20 +103,23 @@ def similarity(
     >>> similarity(stems("it boils at sea level"), stems("it boils"), Counter())
     0.3333333333333333
     """
-    held = total = 0.0
+    matched = total = 0.0
     for word, count in expected.items():
         weight = ASKED_WEIGHT if word in query else 1.0
         total += weight * count
-        held += weight * min(count, answer[word])
-    for stated, in_query in facts:
+        matched += weight * min(count, answer[word])
+    for is_stated, in_query in facts:
         weight = FACT_WEIGHT * (ASKED_WEIGHT if in_query else 1.0)
         total += weight
-        held += weight * stated
+        matched += weight * is_stated
     if not total:
         return 0.0
-    shared, answered = (expected & answer).total() + sum(stated for stated, _ in facts), answer.total() + len(facts)
-    precision = min(1.0, shared / answered) if answered else 0.0
-    return held / total * (1 - _PRECISION_SHARE + _PRECISION_SHARE * precision)
+    shared, answer_size = (
+        (expected & answer).total() + sum(is_stated for is_stated, _ in facts),
+        answer.total() + len(facts),
+    )
+    precision = min(1.0, shared / answer_size) if answer_size else 0.0
+    return matched / total * (1 - _PRECISION_SHARE + _PRECISION_SHARE * precision)
 
 
 #: Maximum distance of a negation before a fact, in words and in characters.
@@ -141,7 +140,7 @@ _NEGATOR: Final = re.compile(rf"(?<!\w)(?:{_NEGATORS})(?!\w)", re.IGNORECASE)
 _DENIED_AFTER: Final = re.compile(
     r"\s*(?:is|was|are|were|would be|'s)?\s*(?:n['\u2019]t|not|never|wrong|incorrect|false)\b(?!\s+only)", re.IGNORECASE
 )
-#: The boundary between statements. A point inside a number has no space behind it.
+#: The boundary between statements; no space follows the decimal point of a number.
 _CLAUSE_END: Final = re.compile(
     r"[;!?\n,]|[.:](?:\s|$)|\s[-\u2013\u2014]\s|\b(?:but|however|instead|rather|sondern|mais|sino|pero)\b",
     re.IGNORECASE,
@@ -156,8 +155,8 @@ def denied_at(text: str, start: int, end: int) -> bool:
     >>> denied_at(text, 10, 15), denied_at(text, 20, 26)
     (True, False)
     """
-    near = " ".join(without_idioms(clause_before(text, start)).split()[-_REACH_WORDS:])
-    return bool(_NEGATOR.search(near)) or bool(_DENIED_AFTER.match(text[end : end + 40]))
+    words_before = " ".join(without_idioms(clause_before(text, start)).split()[-_REACH_WORDS:])
+    return bool(_NEGATOR.search(words_before)) or bool(_DENIED_AFTER.match(text[end : end + 40]))
 
 
 def clause_before(text: str, start: int) -> str:
@@ -209,7 +208,7 @@ def without_idioms(text: str) -> str:
 
 _YES: Final = word_set("yes yeah yep correct indeed sure certainly absolutely definitely true right ja oui sí")
 _NO: Final = word_set("no nope never false incorrect wrong nein non")
-#: For each word those that cannot be true of the same thing.
+#: Word -> the words that cannot be true of the same thing.
 _OPPOSITE: Final[dict[str, frozenset[str]]] = {
     word: word_set(others)
     for pair in LEXICON["opposites"]
@@ -220,7 +219,7 @@ _OPPOSITE: Final[dict[str, frozenset[str]]] = {
 _LEADING_CHARACTERS: Final = 200
 #: Maximum number of sentences compared, so that a long text costs no more than a page.
 _MAX_SENTENCES: Final = 100
-#: From this share of common words on, two sentences are equal except for a word or two.
+#: Share of common words from which two sentences count as equal except for a word or two.
 _SAME_WORDS: Final = 0.9
 
 
@@ -243,16 +242,16 @@ def opposed(expected: str, answer: str) -> bool:
     False
     """
     candidates = list(_sentences(answer))
-    for sentence, own in _sentences(expected):
-        shared, other, words_of_other = max(
-            (((own & shared_stems).total(), other, shared_stems.total()) for other, shared_stems in candidates),
+    for sentence, own_stems in _sentences(expected):
+        shared, other, other_size = max(
+            (((own_stems & other_stems).total(), other, other_stems.total()) for other, other_stems in candidates),
             key=itemgetter(0),
             default=(0, "", 0),
         )
-        if 2 * shared >= own.total() > 0 and flips(sentence, other):
+        if 2 * shared >= own_stems.total() > 0 and flips(sentence, other):
             return True
         # With several negations in a sentence, a difference of one is significant only if the other words are the same.
-        if shared >= _SAME_WORDS * max(own.total(), words_of_other) > 0 and (denials(sentence) - denials(other)) % 2:
+        if shared >= _SAME_WORDS * max(own_stems.total(), other_size) > 0 and (denials(sentence) - denials(other)) % 2:
             return True
     return False
 
@@ -295,7 +294,7 @@ _SENTENCE_REACH: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """Manners of speaking in question and expected text, which an answer may use as well without retracting a fact."""
+    """Manners of speaking in the question and the expected text; an answer that uses them, too, retracts nothing."""
 
     past: bool = False
     than: bool = False
@@ -329,7 +328,7 @@ def asserts(text: str, start: int, end: int, manner: Manner) -> bool:
 
 
 def _is_set_aside(before: str) -> bool:
-    """Return whether a clause marks the following fact as past or believed; in "moved from A to B" only A."""
+    """Return whether a clause marks the following fact as past or believed; "moved from A to B" marks only A."""
     cues = list(_SET_ASIDE.finditer(before))
     if not cues:
         return False
@@ -339,7 +338,7 @@ def _is_set_aside(before: str) -> bool:
 
 def _is_guess(text: str, start: int, end: int) -> bool:
     before, after = text[max(0, start - _SENTENCE_REACH) : start], text[end : end + _SENTENCE_REACH]
-    marks = [end.end() for end in _SENTENCE_MARK.finditer(before)]
+    marks = [boundary.end() for boundary in _SENTENCE_MARK.finditer(before)]
     mark = _SENTENCE_MARK.search(after)
     if mark is not None and mark.group().startswith("?"):
         return True
@@ -380,14 +379,14 @@ def _competes(text: str, statement: Fact, rival: Fact) -> bool:
         return True
     if rival.start > statement.start and _CORRECTION.search(between):
         return True
-    stated = _subject(text, rival)
-    if stated is None:
+    rival_subject = _subject(text, rival)
+    if rival_subject is None:
         return False
-    own = _subject(text, statement)
-    if stated in _POINTING:
+    own_subject = _subject(text, statement)
+    if rival_subject in _POINTING:
         return rival.start > statement.start
     # "20 / 4 = 5": a chain of results ends with the answer; earlier results are intermediate.
-    return own == stated
+    return own_subject == rival_subject
 
 
 def _subject(text: str, fact: Fact) -> str | None:
@@ -413,17 +412,17 @@ def misplaced(expected: str, expected_facts: Sequence[Fact], answer: str, facts:
         return None
     owners = _owners(expected, expected_facts)
     for index, fact in enumerate(expected_facts):
-        foreign = [
+        other_owners = [
             names
             for other, names in enumerate(owners)
             if other != index and rival_facts(expected_facts[other], fact) and names
         ]
-        clauses = [clause_stems(answer, like) for like in list(facts.like(fact))[:_MAX_VALUES]]
+        clauses = [clause_stems(answer, match) for match in list(facts.like(fact))[:_MAX_VALUES]]
         if (
-            foreign
+            other_owners
             and owners[index]
             and clauses
-            and all(_is_foreign(words, owners[index], foreign) for words in clauses)
+            and all(_is_foreign(words, owners[index], other_owners) for words in clauses)
         ):
             return fact
     return None

@@ -38,11 +38,12 @@ __all__ = [
 
 #: A question of kind `rubric` has its own instructions.
 KINDS: Final[tuple[QuestionKind, ...]] = tuple(kind for kind in get_args(QuestionKind) if kind != "rubric")
-#: Longer texts are probably another file.
+#: Maximum length of the instructions in characters; a longer file is probably not a prompt.
 _MAX_CHARACTERS: Final = 50_000
 _FRONT: Final = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
-#: Appended to the instructions (a user's as well) of a question with several accepted answers. It is not part of a prompt, so
-#: that verdicts on questions with one answer stay valid; if it changes, `_PROTOCOL` of the LangChain judge must change as well.
+#: Appended to the instructions, built-in or a user's, of a question with several accepted answers. It is not part of a
+#: prompt, so that verdicts on questions with one answer stay valid; if it changes, `_PROTOCOL` of the LangChain judge
+#: must change as well.
 SEVERAL_ACCEPTED: Final = (
     "Several answers are accepted here: `expected`, and each text of the list `also_accepted`. Each of them is right by itself, "
     "and true even where you know better. Grade `answer` against the one that it fits best, and against no other."
@@ -65,7 +66,7 @@ class Prompt:
 
     @property
     def digest(self) -> str:
-        """The hash of the text: with another text, the judge is another one, even if the version is unchanged."""
+        """The hash of the text; part of the judge's version, so that an edit counts even if `version` is unchanged."""
         return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest()
 
 
@@ -76,7 +77,8 @@ def prompt_texts(own: Path | None = None) -> dict[QuestionKind, Prompt]:
         own: a user's file, which replaces the built-in prompt of the same kind, or the instructions of one rubric; or None.
 
     Raises:
-        ConfigError: the file cannot be read, or is invalid; names file, field and the allowed values.
+        ConfigError: the file cannot be read, or is invalid; the message names the file, the field and the allowed
+            values.
     """
     prompts = {kind: _built_in(kind) for kind in KINDS}
     if own is not None:
@@ -198,7 +200,7 @@ def load_rubric(package: str, file: str, form: ReplyForm) -> Rubric:
         form: the requested form of the reply.
 
     Raises:
-        ConfigError: the file is missing or no rubric; names the file, and the allowed values.
+        ConfigError: the file is missing, or is not a rubric; the message names the file and the allowed values.
     """
     source = f"{package}/{file}"
     try:
@@ -242,7 +244,7 @@ def merge_rubric() -> Rubric:
 
 
 def installed_rubrics() -> dict[str, Rubric]:
-    """Return the rubrics of all installed evaluators, and the one that merges groups of failures, by name, sorted.
+    """Return the rubrics of all installed evaluators and the merge rubric, sorted by name.
 
     Raises:
         PluginError: an evaluator does not load.

@@ -1,7 +1,7 @@
 """Copies of a store: backups with restore, and snapshots for user queries.
 
-DuckDB lets only one process open a file that is written to. After a checkpoint everything committed is in the file itself, and until the
-next one commits go to the log only: a copy made in between is a complete database without a log.
+DuckDB lets only one process open a file that is written to. After a checkpoint, everything committed is in the file
+itself, and until the next one, commits go to the log only: a copy made in between is a complete database without a log.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def copy_store(source: Path, target: Path) -> None:
     """Copy a DuckDB file and its log without changing them.
 
     Raises:
-        StoreBusyError: another process writes to the file; names it.
+        StoreBusyError: another process writes to the file; the message names it.
         StoreUnusableError: it is not a DuckDB file, or cannot be read.
     """
     try:
@@ -61,7 +61,8 @@ def copy_store(source: Path, target: Path) -> None:
     except duckdb.Error as error:
         raise describe(error, source) from error
     with con:
-        # The log first: closing a file releases this process's locks on it, so another writer may start after the file is copied.
+        # Copy the log first: closing a file releases this process's locks on it, so that another process may write to
+        # the file after it was copied.
         for suffix in (".wal", ""):
             part = source.with_name(source.name + suffix)
             if part.is_file():
@@ -87,13 +88,14 @@ class Verified:
 
 @contextmanager
 def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile, closing: threading.Event) -> Iterator[IO[bytes]]:
-    """Provide a copy of an open database file for reading, complete without a log; it uses disk space while the block runs.
+    """Provide a copy of an open database file for reading, which uses disk space while the block runs.
 
-    Everything acknowledged before the call is in it. Commits continue; the log grows until the copy is finished.
+    The copy is complete without a log, and contains everything acknowledged before the call. Commits continue; the log
+    grows until the copy is finished.
 
     Args:
         path: the database.
-        writer: makes checkpoints, and holds them back.
+        writer: makes checkpoints, and suspends them during the copy.
         undo: has the database open for reading.
         closing: set when the copy must be cancelled, because the store is being closed.
 
@@ -104,7 +106,7 @@ def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile, closing: threa
     with tempfile.TemporaryDirectory(prefix=f".{path.name}{_FOLDER}", dir=path.parent) as folder:
         copy = Path(folder) / path.name
         for _ in range(_BACKUP_TRIES):
-            if _copied_file(path, copy, writer, undo, closing):
+            if _copy_file(path, copy, writer, undo, closing):
                 break
             if closing.wait(_WAIT_S):
                 raise StoreUnusableError(f"{path} is closing; try again when the collector is up")
@@ -117,8 +119,8 @@ def copy_of_open_file(path: Path, writer: Writer, undo: UndoFile, closing: threa
             yield file
 
 
-def _copied_file(path: Path, copy: Path, writer: Writer, undo: UndoFile, closing: threading.Event) -> bool:
-    """Copy a file between two checkpoints; return False if there was no time for that."""
+def _copy_file(path: Path, copy: Path, writer: Writer, undo: UndoFile, closing: threading.Event) -> bool:
+    """Copy a file between two checkpoints; return False if no checkpoint was possible or the copy was cancelled."""
     try:
         with writer.holding_checkpoints() as is_held, undo.handle() as source:
             clone_open_file(source, copy, lambda: is_held() and not closing.is_set())
@@ -156,7 +158,8 @@ def _count(con: duckdb.DuckDBPyConnection, table: str) -> int:
 def restore_backup(backup: Path, db: Path, *, overwrite: bool) -> Verified:
     """Replace a store by a backup; return the content of the backup.
 
-    If killed at any moment, it leaves the old file or the new one; a log of the old file may remain as `….wal.replaced`.
+    If this process is killed, either the old file or the new one exists; a log of the old file may remain as
+    `….wal.replaced`.
 
     Raises:
         StoreBusyError: a process holds the store.
@@ -175,7 +178,7 @@ def restore_backup(backup: Path, db: Path, *, overwrite: bool) -> Verified:
     if leftovers and not overwrite:
         raise StoreUnusableError(f"{leftovers[0]} exists already; pass --force to replace it, or another --db")
     try:
-        with _held(db):
+        with _locked(db):
             _replace(backup, db)
     except OSError as error:
         raise describe(error, db) from error
@@ -185,9 +188,8 @@ def restore_backup(backup: Path, db: Path, *, overwrite: bool) -> Verified:
 def _replace(backup: Path, db: Path) -> None:
     draft = db.with_name(f"{db.name}.restoring")
     clone_file(backup, draft)
-    aside = db.with_name(
-        f"{db.name}.wal.replaced"
-    )  # otherwise a log of the old file might be replayed into the new one
+    # Otherwise, a log of the old file might be replayed into the new one.
+    aside = db.with_name(f"{db.name}.wal.replaced")
     if log_path(db).exists():
         log_path(db).replace(aside)
     undo_path(db).unlink(missing_ok=True)
@@ -197,8 +199,8 @@ def _replace(backup: Path, db: Path) -> None:
 
 
 @contextmanager
-def _held(db: Path) -> Iterator[None]:
-    """Hold the lock of an existing database file, so that no process opens it in the meantime.
+def _locked(db: Path) -> Iterator[None]:
+    """Lock an existing database file, so that no process opens it while the block runs.
 
     Raises:
         StoreBusyError: another process holds it.
@@ -252,9 +254,9 @@ class Snapshots:
         Args:
             db: the open file.
             settings: path and limits of the snapshot.
-            writer: makes checkpoints, and holds them back.
+            writer: makes checkpoints, and suspends them during a copy.
             undo: has the file open for reading: closing any other handle of it would release DuckDB's lock.
-            clock: the present, ns since the epoch.
+            clock: returns the current time, ns since the epoch.
         """
         self.path = settings.snapshot or db.with_name(f"{db.name}.snapshot")
         self._db = db
@@ -268,7 +270,7 @@ class Snapshots:
         self._refresher = threading.Thread(target=self._refresh, name="otel-agentic-snapshot", daemon=True)
 
     def start(self) -> None:
-        """Remove files that an earlier process left behind; if the settings name a file, start to keep it current."""
+        """Remove files that an earlier process left behind; if the settings name a file, start to refresh it."""
         self._remove_leftovers()
         if self._settings.snapshot is not None:
             self._refresher.start()
@@ -277,8 +279,8 @@ class Snapshots:
         """Return a snapshot that is at most `store.snapshot_interval_s` old.
 
         Args:
-            fresh: one that contains everything acknowledged until now. There is at most one every five seconds, so this may
-                wait.
+            fresh: return a snapshot that contains everything acknowledged until now. There is at most one every five
+                seconds, so this may wait.
 
         Raises:
             QueryError: the file is too large to be copied.
@@ -289,7 +291,7 @@ class Snapshots:
         if (snapshot := self._usable(requested_s, fresh=fresh)) is not None:
             return snapshot
         with self._making:
-            if (snapshot := self._usable(requested_s, fresh=fresh)) is not None:  # made while we waited
+            if (snapshot := self._usable(requested_s, fresh=fresh)) is not None:  # made in the meantime
                 return snapshot
             last = self._current
             if last is not None and fresh:
@@ -306,17 +308,17 @@ class Snapshots:
             return self._current
 
     def _usable(self, requested_s: float, *, fresh: bool) -> Snapshot | None:
-        """Return the last snapshot if it is recent enough."""
-        now_ns, last = self._clock(), self._current
-        if last is None or not self.path.exists():
+        """Return the snapshot snapshot if it is recent enough."""
+        now_ns, snapshot = self._clock(), self._current
+        if snapshot is None or not self.path.exists():
             return None
-        if last.commits == self._writer.commits:  # nothing was stored since
-            return replace(last, as_of_ns=now_ns)
-        is_new = requested_s - last.made_s < self._settings.snapshot_interval_s and not fresh
-        return last if is_new or last.made_s >= requested_s else None
+        if snapshot.commits == self._writer.commits:  # nothing was stored since
+            return replace(snapshot, as_of_ns=now_ns)
+        is_recent = requested_s - snapshot.made_s < self._settings.snapshot_interval_s and not fresh
+        return snapshot if is_recent or snapshot.made_s >= requested_s else None
 
     def close(self) -> None:
-        """Stop; remove the file, unless the settings name it."""
+        """Stop refreshing; remove the file, unless the settings name it."""
         self._closing.set()
         with self._making:
             self._current = None
@@ -334,7 +336,7 @@ class Snapshots:
                 _log.warning("%s is not refreshed: %s", self.path, error)
 
     def _make(self) -> Snapshot:
-        """Return a new snapshot; if a checkpoint happened in between, the copy is repeated."""
+        """Make a snapshot; if a checkpoint happens in the meantime, the copy is repeated."""
         draft = self.path.with_name(f"{self.path.name}.draft")
         reason = "readers and writers left no time for one"
         try:
@@ -349,7 +351,7 @@ class Snapshots:
                     complete, reason = False, str(error)
                 if complete:
                     os.utime(draft, ns=(as_of_ns, as_of_ns))  # so that other programs can see its age
-                    # The log of a program that opened the previous snapshot for writing.
+                    # A program that opened the previous snapshot for writing may have left a log.
                     self.path.with_name(f"{self.path.name}.wal").unlink(missing_ok=True)
                     draft.replace(self.path)
                     return Snapshot(path=self.path, as_of_ns=as_of_ns, made_s=made_s, commits=commits)
@@ -362,7 +364,7 @@ class Snapshots:
             draft.unlink(missing_ok=True)
         raise OverloadedError(f"{self._db} is too busy for a snapshot: {reason}; try again")
 
-    def _copy(self, draft: Path, may_go_on: Callable[[], bool]) -> bool:
+    def _copy(self, draft: Path, should_continue: Callable[[], bool]) -> bool:
         """Copy the file, without copying data if the file system can share blocks; return whether it was finished."""
         draft.unlink(missing_ok=True)
         with (
@@ -374,26 +376,26 @@ class Snapshots:
             size = os.fstat(source).st_size
             self._require_room(size)
             offset = 0
-            while offset < size and may_go_on():
-                offset += _copied_piece(source, target.fileno(), offset, min(_PIECE_BYTES, size - offset))
+            while offset < size and should_continue():
+                offset += _copy_piece(source, target.fileno(), offset, min(_PIECE_BYTES, size - offset))
         return offset >= size
 
     def _require_room(self, size: int) -> None:
         limit_mb = self._settings.snapshot_limit_mb
-        instead = (
+        alternative = (
             "or read the Parquet export instead (serve --export FOLDER, otel-agentic store export), with any DuckDB"
         )
         if size > limit_mb * _MB:
             raise QueryError(
                 f"{self._db} has {size // _MB:,} MB: queries against a running collector need a copy of it, which this file "
                 f"system cannot make without writing all of that, and {limit_mb:,} MB are allowed "
-                f"(store.snapshot_limit_mb); raise that, {instead}"
+                f"(store.snapshot_limit_mb); raise that, {alternative}"
             )
         free = shutil.disk_usage(self.path.parent).free
         if free < size + _LEAVE_FREE_BYTES:
             raise StoreUnusableError(
                 f"queries against a running collector need a copy of {self._db}, {size // _MB:,} MB, and {self.path.parent} "
-                f"has {free // _MB:,} MB free; free some space, {instead}"
+                f"has {free // _MB:,} MB free; free some space, {alternative}"
             )
 
     def _remove_leftovers(self) -> None:
@@ -406,7 +408,7 @@ class Snapshots:
             self.path.unlink(missing_ok=True)
 
 
-def _copied_piece(source: int, target: int, offset: int, size: int) -> int:
+def _copy_piece(source: int, target: int, offset: int, size: int) -> int:
     """Copy some bytes of a file to the end of another, in the kernel if possible; return how many.
 
     Raises:
@@ -414,8 +416,8 @@ def _copied_piece(source: int, target: int, offset: int, size: int) -> int:
     """
     if hasattr(os, "copy_file_range"):
         with contextlib.suppress(OSError):  # between two file systems, for example; some copy nothing and return 0
-            if done := os.copy_file_range(source, target, size, offset):
-                return done
+            if copied := os.copy_file_range(source, target, size, offset):
+                return copied
     piece = os.pread(source, size, offset)
     if not piece:
         raise OSError(errno.EIO, "the file became shorter while it was copied")

@@ -1,4 +1,4 @@
-"""Export to Parquet: the layout of the folder, atomic files, the hours that wait, and the writing of rows."""
+"""Export to Parquet: the layout of the folder, atomic file replacement, pending hours, and the writing of rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HOUR_NS: Final = 3_600_000_000_000
 DAY_NS: Final = 24 * HOUR_NS
-#: The folder of incomplete files: on the same file system as the rest, and matched by no glob of a table.
+#: The folder of incomplete files, on the same file system as the export; no glob of a table matches it.
 WORK: Final = ".work"
 #: The one file of a table that is not divided by time.
 SINGLE_FILE: Final = "all.parquet"
@@ -43,13 +43,15 @@ _OF_REVISION: Final = (
     "scores",
 )
 FAMILY: Final = ("conversations", *_OF_REVISION, "trace_links")
-#: Tables that are exported hour by hour; a change in one table of a unit makes the hour of the whole unit be written again.
+#: Tables that are exported hour by hour; after a change in one table of a unit, the hour of the whole unit is written
+#: again.
 UNITS: Final = {
     "spans": ("spans",),
     "log_records": ("log_records",),
     "conversations": (*FAMILY, "results"),
 }
-#: Tables that are exported only in a snapshot of the whole store, one file each; and the columns that identify a row.
+#: Tables that are exported only in a snapshot of the whole store, as one file each, with the columns that identify a
+#: row.
 WHOLES: Final = {
     "cases": ("dataset", "case_id", "version"),
     "case_turns": ("dataset", "case_id", "version", "turn_index"),
@@ -89,14 +91,15 @@ SELECT * FROM "{table}" WHERE "{time}" >= make_timestamp_ns($first) AND "{time}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A table as it is exported.
+    """How a table is exported.
 
     Attributes:
         name: the table.
         rows: SQL of its rows in a period, `$first` to `$last`.
-        order: the sort order of a file, with which readers can skip most of it.
-        identity: columns that identify whether the store still has the subject of a row in an older file,
-        held: and the table in which they are looked up.
+        order: the sort order of a file, which lets readers skip most of it.
+        identity: columns by which a row of an older file is looked up, to find out whether the store still has its
+            subject.
+        held: the table in which they are looked up.
     """
 
     name: str
@@ -106,7 +109,7 @@ class Exported:
     held: str
 
 
-def _exported(name: str) -> Exported:
+def _export_of(name: str) -> Exported:
     if name in {"spans", "log_records"}:
         time = "start_time" if name == "spans" else "time"
         identity = "trace_id, span_id" if name == "spans" else "content_hash"
@@ -123,7 +126,7 @@ def _exported(name: str) -> Exported:
 
 
 _BY_TURN: Final = {"turns", "tool_calls", "turn_scores", "tool_scores", "tool_faults", "tool_counts", "scores"}
-EXPORTED: Final = {name: _exported(name) for unit in UNITS.values() for name in unit}
+EXPORTED: Final = {name: _export_of(name) for unit in UNITS.values() for name in unit}
 
 
 def export_folder_of(settings: Settings) -> Path:
@@ -133,7 +136,7 @@ def export_folder_of(settings: Settings) -> Path:
 
 
 def day_folder(table: str, time_ns: int) -> str:
-    """Return the folder of a day of a table, from the export folder on.
+    """Return the folder of a day of a table, relative to the export folder.
 
     >>> day_folder("spans", 1_772_442_000_000_000_000)
     'spans/day=2026-03-02'
@@ -142,7 +145,7 @@ def day_folder(table: str, time_ns: int) -> str:
 
 
 def hour_file(table: str, hour_ns: int) -> str:
-    """Return the file of an hour of a table, from the export folder on.
+    """Return the file of an hour of a table, relative to the export folder.
 
     >>> hour_file("spans", 1_772_442_000_000_000_000)
     'spans/day=2026-03-02/hour-09.parquet'
@@ -156,7 +159,7 @@ _EXCHANGE: Final = 2
 
 @contextmanager
 def work_folder(folder: Path) -> Iterator[Path]:
-    """Provide a separate folder for incomplete files; it is removed afterwards in any case."""
+    """Provide a separate folder for incomplete files; it is always removed on exit."""
     work = folder / WORK / uuid4().hex
     work.mkdir(parents=True)
     try:
@@ -179,10 +182,10 @@ def clear_work(folder: Path) -> None:
 
 
 def move_durably(draft: Path, target: Path) -> None:
-    """Move a complete file to its target, durably: readers see the previous file or this one.
+    """Move a complete file to its target, durably and atomically: readers see either the previous file or this one.
 
     Raises:
-        OSError: it cannot be moved; the target is unchanged.
+        OSError: the file cannot be moved; the target is unchanged.
     """
     sync(draft)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -197,11 +200,11 @@ def exchange(first: Path, second: Path) -> bool:
     except (AttributeError, OSError):
         return False
     sync(first)
-    done = bool(renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _EXCHANGE) == 0)
-    if done:
+    exchanged = bool(renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _EXCHANGE) == 0)
+    if exchanged:
         sync(first.parent)
         sync(second.parent)
-    return done
+    return exchanged
 
 
 def hour_sql(time: str) -> str:
@@ -209,7 +212,8 @@ def hour_sql(time: str) -> str:
     return f"make_timestamp_ns(epoch_ns({time}) // {HOUR_NS} * {HOUR_NS})"
 
 
-#: For spans or log records: rows committed later were not looked at yet, although their hour may count as written.
+#: SQL of the commit time up to which spans or log records were examined: later rows are new, even if their hour counts
+#: as written.
 LOOKED_UNTIL: Final = """(
     SELECT coalesce(max(looked_until), make_timestamp_ns(0)) FROM export_looks WHERE table_name = '{unit}'
 )"""
@@ -222,7 +226,7 @@ GROUP BY ALL
 """  # noqa: S608 — names of our own schema
     for unit, time in (("spans", "start_time"), ("log_records", '"time"'))
 }
-#: With a mark per row: any change of a conversation or its score changes the mark of its hour.
+#: A hash per row, `mark`: any change of a conversation or its score changes the combined hash of its hour.
 MARKS: Final = f"""
     SELECT
         environment, conversation_id, {hour_sql("ended_at")} AS hour,
@@ -250,8 +254,8 @@ _DIGEST: Final = f"""
 WITH marks AS ({MARKS})
 SELECT bit_xor(mark) FROM marks WHERE hour >= make_timestamp_ns($first) AND hour < make_timestamp_ns($last)
 """  # noqa: S608 — the same
-_SOIL: Final = "UPDATE exports x SET dirty = true FROM requested w WHERE x.table_name = $unit AND x.hour = make_timestamp_ns(w.hour)"
-_EXPECT: Final = """
+_MARK_DIRTY: Final = "UPDATE exports x SET dirty = true FROM requested w WHERE x.table_name = $unit AND x.hour = make_timestamp_ns(w.hour)"
+_ADD_HOURS: Final = """
 INSERT INTO exports
 SELECT $unit, make_timestamp_ns(w.hour), 0, NULL, NULL, true, NULL FROM requested w
 WHERE NOT EXISTS (SELECT 1 FROM exports x WHERE x.table_name = $unit AND x.hour = make_timestamp_ns(w.hour))
@@ -300,14 +304,14 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived:
-    """Hours in which something arrived or changed since the last look, by unit; and the new end of that look, ns."""
+    """The hours with arrivals or changes since the last look, and the end of the next look, by unit, ns."""
 
     hours: Mapping[str, Sequence[int]]
     until_ns: Mapping[str, int]
 
 
 def find_changed_hours(con: DuckDBPyConnection) -> Arrived:
-    """Return the hours that must be written, again or initially; the connection must be in a transaction."""
+    """Return the hours that must be written for the first time or again; the connection must be in a transaction."""
     hours: dict[str, Sequence[int]] = {}
     until: dict[str, int] = {}
     for unit, sql in _ARRIVED.items():
@@ -320,10 +324,10 @@ def find_changed_hours(con: DuckDBPyConnection) -> Arrived:
 
 
 def record_changes(con: DuckDBPyConnection, changes: Arrived) -> None:
-    """Record the hours that must be written, and the new end of the look."""
+    """Record the hours that must be written, and the commit times up to which rows were examined."""
     for unit, hours in changes.hours.items():
         mark_dirty(con, unit, hours)
-        rows_with(con, {"hour": list(hours)}, _EXPECT, {"unit": unit}, fetch=False)
+        rows_with(con, {"hour": list(hours)}, _ADD_HOURS, {"unit": unit}, fetch=False)
     for unit, until_ns in changes.until_ns.items():
         con.execute(_FORGET_LOOK, {"unit": unit})
         con.execute(_LOOKED, {"unit": unit, "until": until_ns})
@@ -331,7 +335,7 @@ def record_changes(con: DuckDBPyConnection, changes: Arrived) -> None:
 
 def mark_dirty(con: DuckDBPyConnection, unit: str, hours: Iterable[int]) -> None:
     """Mark hours of a unit to be written again."""
-    rows_with(con, {"hour": sorted(set(hours))}, _SOIL, {"unit": unit}, fetch=False)
+    rows_with(con, {"hour": sorted(set(hours))}, _MARK_DIRTY, {"unit": unit}, fetch=False)
 
 
 def due_hours(con: DuckDBPyConnection, unit: str, final_ns: int, limit: int) -> list[int]:
@@ -339,18 +343,18 @@ def due_hours(con: DuckDBPyConnection, unit: str, final_ns: int, limit: int) -> 
 
     Args:
         con: a connection.
-        unit: of `UNITS`.
-        final_ns: hours that end at or before this are complete, unless conversations in them are open.
-        limit: how many at most.
+        unit: a key of `UNITS`.
+        final_ns: hours that end at or before this time are complete, unless conversations in them are open.
+        limit: maximum number of hours.
     """
-    bound = {"unit": unit, "final": final_ns, "limit": limit}
-    return [int(hour) for (hour,) in con.execute(_COMPLETE_HOURS, bound).fetchall()]
+    parameters = {"unit": unit, "final": final_ns, "limit": limit}
+    return [int(hour) for (hour,) in con.execute(_COMPLETE_HOURS, parameters).fetchall()]
 
 
 def due_days(con: DuckDBPyConnection, unit: str, final_ns: int, limit: int) -> list[int]:
     """Return the days of a unit whose hours are all written and can be merged, oldest first, ns."""
-    bound = {"unit": unit, "final": final_ns, "limit": limit, "whole": f"/{DAY}"}
-    return [int(day) for (day,) in con.execute(_DAYS, bound).fetchall()]
+    parameters = {"unit": unit, "final": final_ns, "limit": limit, "whole": f"/{DAY}"}
+    return [int(day) for (day,) in con.execute(_DAYS, parameters).fetchall()]
 
 
 def digest_of(con: DuckDBPyConnection, hour_ns: int) -> int | None:
@@ -364,8 +368,8 @@ def record_written(con: DuckDBPyConnection, files: Iterable[Written], digest: in
     for written in files:
         key: dict[str, Any] = {"table": written.table, "hour": written.hour_ns}
         con.execute(_FORGET, key)
-        own = digest if written.table == "conversations" else None
-        con.execute(_WRITTEN, {**key, "rows": written.rows, "file": written.file, "digest": own, "now": now_ns})
+        hour_digest = digest if written.table == "conversations" else None
+        con.execute(_WRITTEN, {**key, "rows": written.rows, "file": written.file, "digest": hour_digest, "now": now_ns})
 
 
 def record_merged_day(con: DuckDBPyConnection, unit: str, day_ns: int, tables: Iterable[str]) -> None:
@@ -380,18 +384,19 @@ def find_missing_files(con: DuckDBPyConnection, folder: Path) -> dict[str, set[i
     """Return the hours whose file was removed, by unit."""
     unit_of = {table: unit for unit, tables in UNITS.items() for table in tables}
     hours: dict[str, set[int]] = {}
-    there: dict[str, bool] = {}
+    exists: dict[str, bool] = {}
     for table, hour, file in con.execute(_FILES).fetchall():
-        if file not in there:
-            there[file] = (folder / file).is_file()
-        if not there[file]:
+        if file not in exists:
+            exists[file] = (folder / file).is_file()
+        if not exists[file]:
             hours.setdefault(unit_of[table], set()).add(int(hour))
     return hours
 
 
 #: Rows of a row group, which readers may skip; one row group is in memory while it is written.
 _ROW_GROUP: Final = 16_384
-#: More rows than this are written in the order of their arrival: sorting them would take more memory than the store may use.
+#: More rows than this are written in the order of their arrival: sorting them would take more memory than the store may
+#: use.
 _SORTED_ROWS: Final = 200_000
 _OPTIONS: Final = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
 # A folder named `day=2026-03-01` is not a column of the table.
@@ -406,7 +411,7 @@ def write_hour(con: DuckDBPyConnection, folder: Path, unit: str, hour_ns: int) -
     Args:
         con: a connection in a transaction, so that all tables are read at the same moment.
         folder: the export folder, without symbolic links.
-        unit: of `UNITS`.
+        unit: a key of `UNITS`.
         hour_ns: start of the hour.
 
     Raises:
@@ -414,37 +419,37 @@ def write_hour(con: DuckDBPyConnection, folder: Path, unit: str, hour_ns: int) -
         OSError: a file cannot be moved to its target.
     """
     digest = digest_of(con, hour_ns) if unit == "conversations" else None
-    return [_hour(con, folder, EXPORTED[table], hour_ns) for table in UNITS[unit]], digest
+    return [_write_table(con, folder, EXPORTED[table], hour_ns) for table in UNITS[unit]], digest
 
 
-def _hour(con: DuckDBPyConnection, folder: Path, table: Exported, hour_ns: int) -> Written:
+def _write_table(con: DuckDBPyConnection, folder: Path, table: Exported, hour_ns: int) -> Written:
     rows = _count(con, table, hour_ns, hour_ns + HOUR_NS)
     day = f"{day_folder(table.name, hour_ns)}/{DAY}"
     if (folder / day).is_file():  # the hours of the day were merged
         first_ns = hour_ns // DAY_NS * DAY_NS
-        about = _count(con, table, first_ns, first_ns + DAY_NS)
-        wrote = _replace(con, folder, table, day, time_ns=(first_ns, first_ns + DAY_NS), about=about)
-        return Written(table=table.name, hour_ns=hour_ns, rows=rows, file=day if wrote else None)
+        day_rows = _count(con, table, first_ns, first_ns + DAY_NS)
+        has_rows = _replace(con, folder, table, day, period_ns=(first_ns, first_ns + DAY_NS), row_count=day_rows)
+        return Written(table=table.name, hour_ns=hour_ns, rows=rows, file=day if has_rows else None)
     file = hour_file(table.name, hour_ns)
-    wrote = _replace(con, folder, table, file, time_ns=(hour_ns, hour_ns + HOUR_NS), about=rows)
-    return Written(table=table.name, hour_ns=hour_ns, rows=rows, file=file if wrote else None)
+    has_rows = _replace(con, folder, table, file, period_ns=(hour_ns, hour_ns + HOUR_NS), row_count=rows)
+    return Written(table=table.name, hour_ns=hour_ns, rows=rows, file=file if has_rows else None)
 
 
 def _replace(
-    con: DuckDBPyConnection, folder: Path, table: Exported, file: str, *, time_ns: tuple[int, int], about: int
+    con: DuckDBPyConnection, folder: Path, table: Exported, file: str, *, period_ns: tuple[int, int], row_count: int
 ) -> bool:
-    """Write the rows of a period, of which the store has `about`, to a file; return whether there were any."""
+    """Write the rows of a period to a file; return whether there are any. The store has `row_count` of them."""
     target = folder / file
     sql = table.rows
-    bound: dict[str, Any] = _bound(*time_ns)
+    parameters: dict[str, Any] = _period(*period_ns)
     if target.is_file():
         removed = f"SELECT * FROM {_READ} ANTI JOIN {table.held} h USING ({table.identity})"  # noqa: S608 — names of our own schema
-        sql, bound = f"{sql} UNION ALL BY NAME {removed}", {**bound, "old": [str(target)]}
-    elif not about:
+        sql, parameters = f"{sql} UNION ALL BY NAME {removed}", {**parameters, "old": [str(target)]}
+    elif not row_count:
         return False
     with work_folder(folder) as work:
         draft = work / target.name
-        rows = _copy(con, sql, bound, draft, order=table.order, about=about)
+        rows = _copy(con, sql, parameters, draft, order=table.order, row_count=row_count)
         if rows:
             move_durably(draft, target)
         else:
@@ -452,19 +457,22 @@ def _replace(
     return bool(rows)
 
 
-def _copy(con: DuckDBPyConnection, sql: str, bound: dict[str, Any], draft: Path, *, order: str, about: int) -> int:
-    """Write the rows of a query; return how many there were."""
-    ordered = f" ORDER BY {order}" if about <= _SORTED_ROWS else ""
-    rows = con.execute(f"COPY (SELECT * FROM ({sql}){ordered}) TO $draft {_OPTIONS}", {**bound, "draft": str(draft)})  # noqa: S608 — our own fragments; values are parameters
+def _copy(
+    con: DuckDBPyConnection, sql: str, parameters: dict[str, Any], draft: Path, *, order: str, row_count: int
+) -> int:
+    """Write the rows of a query, about `row_count`; return their exact number."""
+    values = {**parameters, "draft": str(draft)}
+    ordered = f" ORDER BY {order}" if row_count <= _SORTED_ROWS else ""
+    rows = con.execute(f"COPY (SELECT * FROM ({sql}){ordered}) TO $draft {_OPTIONS}", values)  # noqa: S608 — our own fragments; values are parameters
     return int(rows.fetchall()[0][0])
 
 
 def _count(con: DuckDBPyConnection, table: Exported, first_ns: int, last_ns: int) -> int:
-    return int(con.execute(f"SELECT count(*) FROM ({table.rows})", _bound(first_ns, last_ns)).fetchall()[0][0])  # noqa: S608 — our own fragment
+    return int(con.execute(f"SELECT count(*) FROM ({table.rows})", _period(first_ns, last_ns)).fetchall()[0][0])  # noqa: S608 — our own fragment
 
 
-def _bound(first_ns: int, until_ns: int) -> dict[str, Any]:
-    """Return a period `[first, until)` as parameters; the last day of DuckDB's range ends with the range."""
+def _period(first_ns: int, until_ns: int) -> dict[str, Any]:
+    """Return a period `[first, until)` as query parameters, cut at the latest time that DuckDB can store."""
     return {"first": first_ns, "last": min(until_ns - 1, LAST_NS)}
 
 
@@ -476,7 +484,7 @@ def merge_day(con: DuckDBPyConnection, folder: Path, unit: str, day_ns: int) -> 
     Args:
         con: a connection.
         folder: the export folder, without symbolic links.
-        unit: of `UNITS`.
+        unit: a key of `UNITS`.
         day_ns: start of the day.
 
     Raises:
@@ -487,20 +495,20 @@ def merge_day(con: DuckDBPyConnection, folder: Path, unit: str, day_ns: int) -> 
 
 
 def _merge(con: DuckDBPyConnection, folder: Path, table: Exported, day_ns: int) -> bool:
-    home = folder / day_folder(table.name, day_ns)
-    files = sorted(home.glob("*.parquet"))
-    if not files or files == [home / DAY]:
+    day_path = folder / day_folder(table.name, day_ns)
+    files = sorted(day_path.glob("*.parquet"))
+    if not files or files == [day_path / DAY]:
         return bool(files)
     old = {"old": [str(file) for file in files]}
-    (about,) = con.execute(f"SELECT count(*) FROM {_READ}", old).fetchall()[0]  # noqa: S608 — our own fragment
+    (row_count,) = con.execute(f"SELECT count(*) FROM {_READ}", old).fetchall()[0]  # noqa: S608 — our own fragment
     with work_folder(folder) as work:
-        _copy(con, f"SELECT * FROM {_READ}", old, work / DAY, order=table.order, about=about)  # noqa: S608 — the same
+        _copy(con, f"SELECT * FROM {_READ}", old, work / DAY, order=table.order, row_count=row_count)  # noqa: S608 — the same
         sync(work / DAY)
-        return exchange(work, home)
+        return exchange(work, day_path)
 
 
 def write_whole(con: DuckDBPyConnection, folder: Path, table: str) -> tuple[Path, int]:
-    """Write all rows of a table that is not divided by time; return the draft of its file, and the number of its rows."""
+    """Write all rows of a table that is not divided by time; return the path of the file and the number of rows."""
     if table not in WHOLES:
         raise ValueError(table)
     draft = folder / f"{table}-{SINGLE_FILE}"
@@ -509,15 +517,17 @@ def write_whole(con: DuckDBPyConnection, folder: Path, table: str) -> tuple[Path
 
 
 def write_day(con: DuckDBPyConnection, folder: Path, table: str, day_ns: int) -> tuple[Path, int]:
-    """Write a day of a table to a file in a folder; return the file, which does not exist without rows, and the row count."""
+    """Write a day of a table to a file; return its path and the number of rows. Without rows, no file is written."""
     exported, draft = EXPORTED[table], folder / f"{table}-{day_ns}.parquet"
-    about = _count(con, exported, day_ns, day_ns + DAY_NS)
-    bound = _bound(day_ns, day_ns + DAY_NS)
-    return draft, _copy(con, exported.rows, bound, draft, order=exported.order, about=about) if about else 0
+    row_count = _count(con, exported, day_ns, day_ns + DAY_NS)
+    if not row_count:
+        return draft, 0
+    period = _period(day_ns, day_ns + DAY_NS)
+    return draft, _copy(con, exported.rows, period, draft, order=exported.order, row_count=row_count)
 
 
 def days_of(con: DuckDBPyConnection, unit: str, since_ns: int | None, until_ns: int | None) -> Sequence[int]:
-    """Return the days with rows of a unit, ascending, ns, from the day of `since` on, that begin before `until`."""
+    """Return the days in which a unit has rows, from the day of `since_ns` on, that begin before `until_ns`; ns."""
     time = {"spans": "start_time", "log_records": '"time"', "conversations": "ended_at"}[unit]
     rows = con.execute(
         f"SELECT DISTINCT epoch_ns({time}) // {DAY_NS} * {DAY_NS} AS day FROM {unit} ORDER BY day"  # noqa: S608 — names of our own schema

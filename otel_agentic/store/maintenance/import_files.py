@@ -1,6 +1,6 @@
 """Import of Parquet files: each file is checked first, and each row is stored once.
 
-Files are checked before any row is stored, because one invalid row would block exports and retention for ever. Existing
+Files are checked before any row is stored, because one invalid row would block exports and retention forever. Existing
 rows do not change.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _FILE: Final = "read_parquet($file, hive_partitioning = false)"
-#: The store represents ids as numbers in memory.
+#: Ids must be hexadecimal, because the store keeps them as bytes in memory.
 _WRONG_IDS: Final = f"""
 SELECT concat(trace_id, ' ', span_id) FROM {_FILE}
 WHERE NOT coalesce(regexp_full_match(trace_id, '[0-9a-f]{{32}}') AND regexp_full_match(span_id, '[0-9a-f]{{16}}'), false)
@@ -41,14 +41,14 @@ def rows_in(con: DuckDBPyConnection, table: str, file: Path) -> int:
     """Return how many rows a Parquet file of a table has.
 
     Raises:
-        BadInputError: it is not a Parquet file, not of this table, or contains an invalid id or time; names the problem.
+        BadInputError: it is not a Parquet file, not of this table, or contains an invalid id or time.
     """
     parameters = {"file": str(file)}
     try:
         ((count,),) = con.execute(f"SELECT count(*) FROM {_FILE}", parameters).fetchall()  # noqa: S608 — our own fragment
         described = con.execute(f"SELECT * FROM {_FILE} LIMIT 0", parameters).description or []  # noqa: S608 — the same
-        known = con.execute(f'SELECT * FROM "{table}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
-        types = {str(column[0]): str(column[1]) for column in known}
+        table_columns = con.execute(f'SELECT * FROM "{table}" LIMIT 0').description or []  # noqa: S608 — a name of our own schema
+        types = {str(column[0]): str(column[1]) for column in table_columns}
         names = [str(column[0]) for column in described]
         _require_known(table, names, types.keys())
         _require_ids(con, table, parameters)
@@ -61,10 +61,10 @@ def rows_in(con: DuckDBPyConnection, table: str, file: Path) -> int:
 
 
 def _require_known(table: str, names: Sequence[str], columns: Collection[str]) -> None:
-    foreign = sorted(set(names) - set(columns))
-    if foreign:
+    unknown = sorted(set(names) - set(columns))
+    if unknown:
         raise BadInputError(
-            f"{table}: the file has columns that the table lacks ({', '.join(foreign[:5])}): it was written by a newer release, or "
+            f"{table}: the file has columns that the table lacks ({', '.join(unknown[:5])}): it was written by a newer release, or "
             "is not an export of otel-agentic"
         )
 
@@ -84,9 +84,9 @@ def _require_times(con: DuckDBPyConnection, table: str, name: str, parameters: M
 #: Rows of spans or log records imported in one transaction.
 PORTION: Final = 20_000
 #: Errors of the store itself; any other error is a problem of the file.
-_OF_THE_STORE: Final = (duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
-#: Tables of an import, in this order: a conversation is added after all its rows in other tables, so that an import that was
-#: killed continues where it was.
+_STORE_ERRORS: Final = (duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
+#: The tables of an import, in order: a conversation is added after all its rows in other tables, so that a killed
+#: import can be continued.
 ORDER: Final = (
     "spans",
     "log_records",
@@ -111,7 +111,7 @@ ANTI JOIN {table} USING ({identity})
 """  # noqa: S608 — names of our own schema
     for table, identity in (("spans", "trace_id, span_id"), ("log_records", "content_hash"))
 }
-#: A trace counts as read if the store had nothing of it before, nor of its conversation; otherwise both are rebuilt.
+#: A trace counts as read if the store had no part of it or of its conversation before; otherwise both are rebuilt.
 _LINKS: Final = f"""
 INSERT INTO trace_links BY NAME
 SELECT f.* REPLACE (make_timestamp_ns($now) AS received_until)
@@ -125,7 +125,7 @@ _OF_NEW: Final = f"""
 INSERT INTO {{table}} BY NAME
 SELECT * FROM {_FILES} ANTI JOIN conversations USING (environment, conversation_id)
 """  # noqa: S608 — the same
-#: Built now, so that it does not look as if something was read since it was built.
+#: The build time is the current time, so that no trace seems to have been read after its conversation was built.
 _CONVERSATIONS: Final = f"""
 INSERT INTO conversations BY NAME
 SELECT * REPLACE (make_timestamp_ns($now) AS built_at)
@@ -159,7 +159,7 @@ JOIN subjects s ON s.agent IS NOT DISTINCT FROM f.agent AND s.agent_version IS N
     AND s.environment = f.environment AND s.service IS NOT DISTINCT FROM f.service
 LEFT JOIN result_cases k ON k.dataset = coalesce(f.dataset, '') AND k.case_id = f.case_id
 """  # noqa: S608 — the same
-#: Only one version of a case is current; the store's own has precedence.
+#: Only one version of a case is current; the store's current version takes precedence.
 _CURRENT: Final = """
 REPLACE (
     f.current AND NOT EXISTS (
@@ -175,7 +175,7 @@ UPDATE retention SET
 _FIRST_RETENTION: Final = (
     f"INSERT INTO retention SELECT * FROM {_FILES} WHERE NOT EXISTS (SELECT 1 FROM retention) LIMIT 1"  # noqa: S608 — the same
 )
-_THAW: Final = (
+_DELETE_TOMBSTONES: Final = (
     f"""
 DELETE FROM removed WHERE kind = 'conversation' AND identity IN (SELECT {CONVERSATION_ID} FROM conversations)
 """,  # noqa: S608 — the same
@@ -192,7 +192,7 @@ _ORPHANS: Final = tuple(
 
 
 def row_ranges(rows: int) -> Iterator[tuple[int, int]]:
-    """Yield the row numbers, from and to, of each transaction."""
+    """Yield the range of row numbers, `[first, last)`, of each transaction."""
     for first in range(0, rows, PORTION):
         yield first, min(rows, first + PORTION)
 
@@ -204,8 +204,8 @@ def import_rows(con: DuckDBPyConnection, table: str, file: Path, row_range: tupl
         BadInputError: a row cannot be stored.
     """
     now_ns = max(now_ns, last_commit_ns(con) + 1)  # readers that look for arrivals since their last look see these rows
-    bound = {"files": [str(file)], "first": row_range[0], "last": row_range[1], "now": now_ns}
-    return _added(con, table, _RECEIVED[table], bound)
+    parameters = {"files": [str(file)], "first": row_range[0], "last": row_range[1], "now": now_ns}
+    return _insert(con, table, _RECEIVED[table], parameters)
 
 
 def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, began_ns: int, now_ns: int) -> int:
@@ -213,40 +213,41 @@ def import_files(con: DuckDBPyConnection, table: str, files: Sequence[Path], *, 
 
     Args:
         con: a connection in a transaction of the writer.
-        table: of `ORDER`, except spans and log records.
+        table: a table of `ORDER`, except spans and log records.
         files: all files of the table.
-        began_ns: when the import began: rows from before belong to the store,
-        now_ns: the present.
+        began_ns: when the import began; earlier rows belong to the store.
+        now_ns: the current time, ns since the epoch.
 
     Raises:
         BadInputError: a row cannot be stored.
     """
-    now_ns = max(now_ns, last_commit_ns(con))  # no earlier than the spans of the same import
-    bound = {"files": [str(file) for file in files]}
+    now_ns = max(now_ns, last_commit_ns(con))  # no earlier than the spans of the same_identity import
+    parameters = {"files": [str(file) for file in files]}
     if table == "trace_links":
-        return _added(con, table, _LINKS, {**bound, "began": began_ns, "now": now_ns})
+        return _insert(con, table, _LINKS, {**parameters, "began": began_ns, "now": now_ns})
     if table == "results":
         for sql in (_SUBJECTS, _CASES, _CHANGES):
-            _added(con, table, sql, bound)
-        return _added(con, table, _RESULTS, bound)
+            _insert(con, table, sql, parameters)
+        return _insert(con, table, _RESULTS, parameters)
     if table == "conversations":
-        added = _added(con, table, _CONVERSATIONS, {**bound, "now": now_ns})
+        added = _insert(con, table, _CONVERSATIONS, {**parameters, "now": now_ns})
         drop_superseded_results(con)
         return added
     if table in FAMILY:
-        return _added(con, table, _OF_NEW.format(table=table), bound)
+        return _insert(con, table, _OF_NEW.format(table=table), parameters)
     if table == "retention":
-        return _added(con, table, _MERGE_RETENTION, bound) * 0 + _added(con, table, _FIRST_RETENTION, bound)
-    same = " AND ".join(f't."{name}" IS NOT DISTINCT FROM f."{name}"' for name in WHOLES[table])
+        return _insert(con, table, _MERGE_RETENTION, parameters) * 0 + _insert(con, table, _FIRST_RETENTION, parameters)
+    same_identity = " AND ".join(f't."{name}" IS NOT DISTINCT FROM f."{name}"' for name in WHOLES[table])
     columns = f"f.* {_CURRENT}" if table == "cases" else "f.*"
-    sql = f'INSERT INTO "{table}" BY NAME SELECT {columns} FROM {_FILES} f WHERE NOT EXISTS (SELECT 1 FROM "{table}" t WHERE {same})'  # noqa: S608 — names of our own schema
-    return _added(con, table, sql, bound)
+    sql = f'INSERT INTO "{table}" BY NAME SELECT {columns} FROM {_FILES} f WHERE NOT EXISTS (SELECT 1 FROM "{table}" t WHERE {same_identity})'  # noqa: S608 — names of our own schema
+    return _insert(con, table, sql, parameters)
 
 
-def _added(con: DuckDBPyConnection, table: str, sql: str, bound: dict[str, Any]) -> int:
+def _insert(con: DuckDBPyConnection, table: str, sql: str, parameters: dict[str, Any]) -> int:
+    """Run a statement that inserts or updates rows; return their number."""
     try:
-        return int(con.execute(sql, bound).fetchall()[0][0])
-    except _OF_THE_STORE:
+        return int(con.execute(sql, parameters).fetchall()[0][0])
+    except _STORE_ERRORS:
         raise
     except duckdb.Error as error:
         raise BadInputError(f"{table}: a row cannot be stored: {str(error).splitlines()[0]}") from error
@@ -259,5 +260,5 @@ def drop_orphans(con: DuckDBPyConnection) -> int:
 
 def delete_tombstones(con: DuckDBPyConnection) -> None:
     """Remove the tombstones of conversations that were imported again."""
-    for sql in _THAW:
+    for sql in _DELETE_TOMBSTONES:
         con.execute(sql)

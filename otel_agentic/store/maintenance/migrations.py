@@ -1,11 +1,12 @@
 """The schema of a store: `schema.sql`, then numbered migrations (`migrations/NNNN_name.sql`), each applied once.
 
-The checksum of each applied file is stored, and compared whenever the store is opened: a migration that was edited after it was
-applied would leave two kinds of stores of one release. `released.sha256` lists the checksums of every release; if only a comment
-of a released file changes, its earlier checksum stays in that list.
+The checksum of each applied file is stored, and compared whenever the store is opened: if a migration were edited after
+it was applied, stores of one release would have different schemas. `released.sha256` lists the checksums of every
+release; if only a comment of a released file changes, its earlier checksum stays in that list.
 
-An existing store is upgraded only by commands that write to it: `serve`, `ingest` and `store upgrade`. The file is copied first,
-and all pending migrations are applied in one transaction. Comments in the SQL become comments in the database.
+An existing store is upgraded only by commands that write to it: `serve`, `ingest` and `store upgrade`. The file is
+copied first, and all pending migrations are applied in one transaction. Comments in the SQL become comments in the
+database.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 )
 """
 _COMMENTED_ENTITY: Final = re.compile(r"^-- (?P<text>[^\n]+)\nCREATE (?P<kind>TABLE|VIEW) (?P<name>\w+)", re.MULTILINE)
-#: The form of a column in each kind of entity: `name TYPE … -- text` in a table, `… AS name -- text` in a view's SELECT.
+#: The form of a column in each kind of entity: `name TYPE … -- text` in a table, `… AS name -- text` in a view's
+#: SELECT.
 _COMMENTED_COLUMN: Final = {
     "TABLE": re.compile(r'^    "?(?P<name>\w+)"? [A-Z][^\n]*? -- (?P<text>[^\n]+)$', re.MULTILINE),
     "VIEW": re.compile(r'^    (?:[^\n]* AS |\w+\.)?"?(?P<name>\w+)"?,? -- (?P<text>[^\n]+)$', re.MULTILINE),
@@ -75,7 +77,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """The result of an upgrade: the applied migrations, and the copy of the file from before."""
+    """The result of an upgrade: the applied migrations, and the path of the copy of the old file."""
 
     applied: tuple[str, ...]
     copy: Path
@@ -93,7 +95,7 @@ def all_migrations() -> list[Migration]:
         Migration(
             name=name,
             sql=file.read_bytes().decode(),
-            released=frozenset(checksum for checksum, of in released if of.rpartition("/")[2] == name),
+            released=frozenset(checksum for checksum, file_path in released if file_path.rpartition("/")[2] == name),
         )
         for name, file in sources.items()
         if name.endswith(".sql")
@@ -108,16 +110,16 @@ def pending_migrations(
     Args:
         con: a connection.
         path: the database's name, for messages.
-        known: the migrations of this release, in order; None takes `all_migrations`.
+        known: the migrations of this release, in order; None means `all_migrations`.
 
     Raises:
-        StoreUnusableError: the file was written by a newer release, or before the first one, or a file of the schema was
-            changed after it was applied.
+        StoreUnusableError: the file was written by a newer release, or before the first one, or a file of the schema
+            was changed after it was applied.
     """
     known = all_migrations() if known is None else known
     try:
         columns = {name for (name,) in con.execute(_COLUMNS).fetchall()}
-    except duckdb.CatalogException:  # there is no such table
+    except duckdb.CatalogException:  # the table does not exist
         return list(known), False
     by_name = {migration.name: migration for migration in known}
     applied: dict[str, str] = {}
@@ -163,17 +165,18 @@ def bring_up_to_date(
     upgrade: bool,
     known: Sequence[Migration] | None = None,
 ) -> Upgrade | None:
-    """Create the schema of a new database, or upgrade one of an earlier release after a copy. Return the upgrade.
+    """Create the schema of a new database, or copy and upgrade one of an earlier release; return the upgrade, if any.
 
     Args:
         con: the only connection to the database.
         path: its file.
         undo: its undo file.
         upgrade: whether an existing store may be changed.
-        known: the migrations of this release, in order; None takes `all_migrations`.
+        known: the migrations of this release, in order; None means `all_migrations`.
 
     Raises:
-        StoreUnusableError: the store needs an upgrade and may not be changed; the upgrade failed; or see `pending_migrations`.
+        StoreUnusableError: the store needs an upgrade and may not be changed; the upgrade failed; or see
+            `pending_migrations`.
         OSError: there is no room for the copy.
         duckdb.Error: the database cannot be written.
     """

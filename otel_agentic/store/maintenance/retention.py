@@ -1,4 +1,7 @@
-"""Retention: deletes old data in portions that leave the writer free, and records from when on the store is complete."""
+"""Retention: deletes old data in portions, so that the writer stays responsive.
+
+It also records from when on the store is complete.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
 
 #: Rows deleted in one transaction.
 _MOST: Final = 20_000
-#: Traces that stay with a conversation: with a closed one, which is kept complete, or with an open one while the trace is young;
-#: and traces that were read and wait to be linked.
+#: Traces that are kept: those of a closed conversation, which is kept complete; those of an open one if they are
+#: recent; and recent traces that were read and must still be linked.
 _HELD: Final = """
     SELECT l.trace_id FROM trace_links l
     JOIN conversations c ON c.environment = l.environment AND c.conversation_id = l.conversation_id AND NOT c.superseded
@@ -29,8 +32,8 @@ _HELD: Final = """
     SELECT trace_id FROM trace_links
     WHERE conversation_id IS NULL AND events > 0 AND ended_at >= make_timestamp_ns($cut)
 """
-#: The age of a span counts from its end; if the sender's clock was ahead, from its arrival. Written so that DuckDB can skip parts
-#: of the table.
+#: The age of a span counts from its end or, if the sender's clock was ahead, from its arrival. The conditions let
+#: DuckDB skip parts of the table.
 _OLD: Final = {
     "spans": (
         "start_time < make_timestamp_ns($cut) AND end_time < make_timestamp_ns($cut)",
@@ -56,7 +59,8 @@ WHERE (({own}) OR {arrived}) {_CLEAN_HOUR.format(hour=hour_sql(time), unit=unit)
 }
 _SOME_LOOSE: Final = {unit: f"{sql} LIMIT {_MOST}" for unit, sql in _LOOSE.items()}
 _COUNT_LOOSE: Final = {unit: f"SELECT count(*) FROM ({sql})" for unit, sql in _LOOSE.items()}  # noqa: S608 — the same
-#: Traces of open conversations that are deleted with their spans: the rest of such a trace must not become a conversation.
+#: Traces of open conversations whose spans are deleted: the remaining spans of such a trace must not become a
+#: conversation.
 _LEFT: Final = """
 SELECT DISTINCT trace_id FROM trace_links l
 SEMI JOIN requested USING (trace_id)
@@ -71,7 +75,8 @@ _DELETE_LOOSE: Final = {
 _SILENT: Final = """
 DELETE FROM trace_links WHERE conversation_id IS NULL AND received_until < make_timestamp_ns($cut)
 """
-#: The newest results of each group and tag before a time: count windows that end there contain them, however old they are.
+#: Old results, except the newest ones of each group and tag before `$frozen`: count windows that end there contain
+#: these, however old they are.
 _RESULTS: Final = """
 WITH old AS (SELECT rowid AS place, * FROM results WHERE window_time < make_timestamp_ns($cut)), tagged AS (
     SELECT rowid AS place, subject, window_time, environment, conversation_id, CAST(NULL AS VARCHAR) AS tag FROM results
@@ -95,7 +100,7 @@ DELETE FROM results WHERE rowid IN (SELECT place FROM deletions)
     AND (environment, conversation_id) IN (SELECT (environment, conversation_id) FROM deletions)
     AND window_time < make_timestamp_ns($cut)
 """
-#: Their counts are kept for claims: one row per subject, case and tags.
+#: The counts of removed results, which claims need: one row per subject, case and tags.
 _COUNTED: Final = """
 CREATE OR REPLACE TEMP TABLE counted_attempts AS
 SELECT subject, case_no, tags, sum(n) AS n, sum(c) AS c, min(first_time) AS first_time, max(last_time) AS last_time
@@ -136,23 +141,23 @@ def loose_rows(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: boo
     Args:
         con: a connection.
         unit: spans or log_records.
-        cut_ns: the time.
+        cut_ns: only rows older than this time, ns.
         exported: only rows of hours that were exported.
     """
     return fetch_columns(con, _SOME_LOOSE[unit], {"cut": cut_ns, "exported": exported})
 
 
 def count_loose(con: DuckDBPyConnection, unit: str, cut_ns: int, *, exported: bool) -> int:
-    """Return how many rows of spans or log records `loose_rows` would return, portion after portion."""
+    """Return how many rows of spans or log records `loose_rows` would return in all portions."""
     return int(con.execute(_COUNT_LOOSE[unit], {"cut": cut_ns, "exported": exported}).fetchall()[0][0])
 
 
 def remove_loose(con: DuckDBPyConnection, unit: str, rows: OldRows, now_ns: int) -> int:
-    """Delete such rows, in a transaction of the writer; return how many still existed."""
+    """Delete the rows that `loose_rows` returned, in a transaction of the writer; return how many still existed."""
     requested = {"trace_id": sorted(set(rows["trace_id"].tolist()))}
-    left = {"trace_id": [trace_id for (trace_id,) in rows_with(con, requested, _LEFT)]}
-    rows_with(con, left, _TRACE_TOMBSTONES, {"now": now_ns}, fetch=False)
-    rows_with(con, left, _UNLINK, fetch=False)
+    open_traces = {"trace_id": [trace_id for (trace_id,) in rows_with(con, requested, _LEFT)]}
+    rows_with(con, open_traces, _TRACE_TOMBSTONES, {"now": now_ns}, fetch=False)
+    rows_with(con, open_traces, _UNLINK, fetch=False)
     with registered(con, "deletions", rows):
         return int(con.execute(_DELETE_LOOSE[unit]).fetchall()[0][0])
 
@@ -170,14 +175,14 @@ def old_results(
 
     Args:
         con: a connection.
-        cut_ns: only results before this time,
-        frozen_ns: except the newest ones before this time,
-        newest: this many of each group and tag; 0 if no window counts them.
-        watched: groups with an objective: their results from `watched_since_ns` on stay, because the evidence is computed from
-            them.
+        cut_ns: only results before this time.
+        frozen_ns: the newest results before this time are kept.
+        newest: how many of each group and tag are kept; 0 if no window counts them.
+        watched: groups with an objective: their results from `watched_since_ns` on are kept, because the evidence is
+            computed from them.
         watched_since_ns: see `watched`.
     """
-    bound = {
+    parameters = {
         "cut": cut_ns,
         "frozen": frozen_ns,
         "newest": newest,
@@ -185,11 +190,11 @@ def old_results(
         "watched_since": watched_since_ns if watched else None,
         "most": _MOST,
     }
-    return fetch_columns(con, _RESULTS, bound)
+    return fetch_columns(con, _RESULTS, parameters)
 
 
 def remove_results(con: DuckDBPyConnection, rows: OldRows, cut_ns: int) -> int:
-    """Delete such results before a time, and keep the counts of the evaluated ones; return how many still existed."""
+    """Delete results that `old_results` returned, and keep the counts of evaluated ones; return how many existed."""
     with registered(con, "deletions", rows):
         con.execute(_COUNTED, {"cut": cut_ns})
         for statement in _KEEP_COUNTED:
@@ -198,7 +203,7 @@ def remove_results(con: DuckDBPyConnection, rows: OldRows, cut_ns: int) -> int:
 
 
 def remove_unused(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: int, tombs_before_ns: int) -> None:
-    """Delete unused data: verdicts not used for long, links of deleted traces, tombstones, and unused tool definitions.
+    """Delete verdicts not used for a long time, links of deleted traces, old tombstones, and unused tool definitions.
 
     Old rows of `not_rebuilt` are deleted, too.
     """
@@ -210,7 +215,7 @@ def remove_unused(con: DuckDBPyConnection, *, cut_ns: int, verdicts_before_ns: i
 
 
 def save_retention_state(con: DuckDBPyConnection, now: RetentionState, now_ns: int) -> None:
-    """Store from when on the store is complete, and how much was removed so far."""
+    """Store the times from which the store is complete, and how much was removed so far."""
     con.execute(_FORGET)
     con.execute(
         _SAVE_STATE,
@@ -228,19 +233,19 @@ def save_retention_state(con: DuckDBPyConnection, now: RetentionState, now_ns: i
 #: Spans and conversations deleted in one transaction, so that the writer is busy for some tens of milliseconds only.
 MOST_SPANS: Final = 20_000
 MOST_KEYS: Final = 250
-#: Other spans of a conversation's traces may begin before it, or end after it, by this much; those further away are deleted by
-#: their own age.
+#: Other spans of a conversation's traces may begin before it, or end after it, by this much; those further away are
+#: deleted by their own age.
 _AROUND_NS: Final = HOUR_NS
 
-#: A time later than the moment at which it was written comes from a wrong clock of the sender: that moment counts then.
 _CLEAN: Final = "SELECT hour FROM exports WHERE NOT dirty AND table_name = '{unit}'"
+#: If a conversation ends after it was built, the sender's clock was ahead; then the time of the build counts.
 _ENDED: Final = """
 SELECT environment, conversation_id FROM conversations
 GROUP BY environment, conversation_id
 HAVING bool_and(superseded OR closed_by IS NOT NULL) AND max(least(ended_at, built_at)) < make_timestamp_ns($cut)
 ORDER BY max(least(ended_at, built_at)), environment, conversation_id
 """
-#: Conversations with an hour that waits to be exported.
+#: Conversations with an hour that is not exported yet.
 _WAITING: Final = f"""
 SELECT DISTINCT environment, conversation_id FROM conversations SEMI JOIN requested USING (environment, conversation_id)
 WHERE {hour_sql("ended_at")} NOT IN ({_CLEAN.format(unit="conversations")})
@@ -300,8 +305,8 @@ _TOMBSTONES: Final = {
 class Portion:
     """The rows deleted in one transaction: row ids by table, with their conversations and traces.
 
-    `marks` are the contributions of the conversations to the digests of hours. A conversation with too many spans for one
-    transaction is in the portion with the last of its spans.
+    `marks` are the contributions of the conversations to the digests of hours. A conversation with too many spans for
+    one transaction is in the portion with the last of its spans.
     """
 
     row_ids: Mapping[str, Sequence[int]]
@@ -320,12 +325,12 @@ def ended_before(con: DuckDBPyConnection, cut_ns: int) -> list[Key]:
 
 
 def portions(con: DuckDBPyConnection, keys: Sequence[Key], *, exported: bool) -> Iterator[Portion]:
-    """Yield the rows of some conversations that must be deleted, complete conversations, in portions.
+    """Yield the rows of conversations that must be deleted, in portions of complete conversations.
 
     Args:
         con: a connection in a transaction.
         keys: closed conversations, `MOST_KEYS` at most.
-        exported: omit those with an hour that was not exported yet.
+        exported: omit conversations with an hour that was not exported yet.
     """
     waiting = {(row[0], row[1]) for row in rows_with(con, key_columns(keys), _WAITING)} if exported else set()
     yield from _portions(con, [key for key in keys if key not in waiting], exported=exported)
@@ -363,12 +368,12 @@ def _unit_rows(
     timed = [(first, last) for _, first, last in traces if last]
     if not timed:
         return []
-    bound = {
+    parameters = {
         "first": max(0, min(first for first, _ in timed) - _AROUND_NS),
         "last": min(max(last for _, last in timed) + _AROUND_NS, LAST_NS),
     }
     requested = {"trace_id": sorted(trace_id for trace_id, _, _ in traces)}
-    return [(row[0], row[1], row[2]) for row in rows_with(con, requested, _UNIT_ROWS[unit], bound)]
+    return [(row[0], row[1], row[2]) for row in rows_with(con, requested, _UNIT_ROWS[unit], parameters)]
 
 
 def _waits(unit_rows: Mapping[str, Sequence[tuple[int, str, bool]]]) -> bool:
@@ -379,9 +384,10 @@ def remove(con: DuckDBPyConnection, portion: Portion, now_ns: int) -> None:
     """Delete a portion, and record its conversations and traces as removed.
 
     Args:
-        con: a connection in a transaction of the writer's.
-        portion: read before. A checkpoint may have changed its row ids since: rows of other conversations are not touched.
-        now_ns: the present.
+        con: a connection in a transaction of the writer.
+        portion: the rows, read earlier. A checkpoint may have changed row ids since; rows of other conversations are
+            never deleted.
+        now_ns: the current time, ns since the epoch.
     """
     keys, traces = key_columns(portion.keys), {"trace_id": sorted(portion.traces)}
     for table, row_ids in portion.row_ids.items():

@@ -1,4 +1,4 @@
-"""The size of a store: what each table takes, and writing the file again without its free blocks."""
+"""The size of a store: statistics of each table, and compaction, which rewrites the file without its free blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-#: Next to the file until it is complete; one of a killed process is overwritten.
+#: Suffix of the new file until it is complete; the draft of a killed process is overwritten.
 _DRAFT: Final = ".compacting"
 _NEW: Final = f"ATTACH $path AS fresh (STORAGE_VERSION '{FILE_FORMAT}')"
 
@@ -28,15 +28,15 @@ _NEW: Final = f"ATTACH $path AS fresh (STORAGE_VERSION '{FILE_FORMAT}')"
 def compact(path: Path) -> tuple[int, int]:
     """Rewrite a DuckDB file compactly and replace the old one; return its size before and after, bytes.
 
-    If killed at any moment, it leaves the old file or the new one, complete. No other process can open the file in the meantime.
-    Its access rights stay as they were.
+    If this process is killed, either the complete old file or the complete new one exists. No other process can open
+    the file in the meantime. Its permissions are kept.
 
     Raises:
-        StoreBusyError: another process holds the file; names it.
-        StoreUnusableError: the disk has no space for a second file, the file cannot be read, or its log contains data that is not
-            in the file yet.
+        StoreBusyError: another process holds the file; the message names it.
+        StoreUnusableError: the disk has no space for a second file, the file cannot be read, or its log contains data
+            that is not in the file yet.
     """
-    path = path.resolve()  # a link stays one; the log is next to the file itself
+    path = path.resolve()  # a symbolic link is kept; the log is next to the file itself
     # A store that was closed properly has neither; only a process that holds the file may apply the undo file.
     if path.with_name(path.name + ".wal").exists() or undo_path(path).exists():
         raise StoreUnusableError(
@@ -61,7 +61,7 @@ def compact(path: Path) -> tuple[int, int]:
 
 
 def _rewrite(path: Path, draft: Path) -> None:
-    with _private(), duckdb.connect(":memory:") as con:
+    with _owner_only(), duckdb.connect(":memory:") as con:
         # Open for writing, so that no other process opens the file until the new one has replaced it.
         con.execute("ATTACH $path AS old", {"path": str(path)})
         con.execute(_NEW, {"path": str(draft)})
@@ -75,19 +75,19 @@ def _rewrite(path: Path, draft: Path) -> None:
 
 
 @contextmanager
-def _private() -> Iterator[None]:
+def _owner_only() -> Iterator[None]:
     """Make new files readable by their owner only, so that no one else can read the incomplete copy."""
-    before = os.umask(0o077)
+    old_mask = os.umask(0o077)
     try:
         yield
     finally:
-        os.umask(before)
+        os.umask(old_mask)
 
 
 def _give_same_access(old: Path, new: Path) -> None:
     status = old.stat()
     if hasattr(os, "chown"):
-        with suppress(PermissionError):  # only root gives files away
+        with suppress(PermissionError):  # only root can change the owner
             os.chown(new, status.st_uid, status.st_gid)
     shutil.copymode(old, new)
 
@@ -97,7 +97,7 @@ def _remove(draft: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-#: The time of a row, for tables with a time that shows how old a row is.
+#: The column that contains the age of a row, by table.
 _TIMES: Final = {
     "spans": "start_time",
     "log_records": '"time"',
@@ -141,7 +141,7 @@ _SCHEMA: Final = "SELECT name FROM schema_migrations ORDER BY applied_at DESC, n
 
 
 def table_stats(con: DuckDBPyConnection) -> list[Row]:
-    """Return each table: name, rows, bytes of the blocks that contain something of it, oldest and newest time of a row."""
+    """Return, for each table, its name, rows, bytes of the blocks with its data, oldest and newest time of a row."""
     ((block_size, _, _),) = con.execute(_FILE).fetchall()
     return [_table(con, name, block_size) for (name,) in con.execute(_TABLES).fetchall()]
 
@@ -155,7 +155,7 @@ def _table(con: DuckDBPyConnection, name: str, block_size: int) -> Row:
 
 
 def store_stats(con: DuckDBPyConnection) -> dict[str, Any]:
-    """Return figures of the whole store: schema, blocks, conversations, hours that are exported or wait."""
+    """Return statistics of the whole store: schema, blocks, conversations, exported and pending hours, tables."""
     ((block_size, blocks, free),) = con.execute(_FILE).fetchall()
     ((schema,),) = con.execute(_SCHEMA).fetchall()
     return {

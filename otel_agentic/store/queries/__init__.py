@@ -1,1 +1,1 @@
-"""Queries on the store: those of commands, charts and windows, and user SQL in a process of its own."""
+"""Queries on the store: those of commands, charts and windows, and user SQL in a separate process."""

@@ -1,4 +1,4 @@
-"""Queries for commands, reports, charts and promotion: conversations with their scores, window points, and the health of tools."""
+"""Queries for commands, reports, charts and promotion: conversations with scores, window points, and tool health."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def list_conversations(con: DuckDBPyConnection, selection: Selection, *, outcome
 
 
 def find_conversation(con: DuckDBPyConnection, name: str, environment: str | None) -> list[tuple[str, str]]:
-    """Return the identities of the conversations with that id: one for each environment that has it."""
+    """Return the identities of the conversations with an id, one for each environment."""
     return [(row[0], row[1]) for row in con.execute(_KEYS, {"id": name, "environment": environment}).fetchall()]
 
 
@@ -105,7 +105,7 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
 
 
 def metrics_of(con: DuckDBPyConnection, key: tuple[str, str]) -> list[Row]:
-    """Return the scores of evaluators for a conversation, abstentions included: of the conversation first, then by turn."""
+    """Return the scores of evaluators for a conversation, including abstentions; scores without a turn come first."""
     metrics = rows(con, _METRICS, {"environment": key[0], "id": key[1]})
     for row in metrics:
         row["details"] = parse_json(row["details"])
@@ -131,7 +131,7 @@ def coverage(con: DuckDBPyConnection) -> list[Row]:
 
 
 def received(con: DuckDBPyConnection) -> list[Row]:
-    """Return the number of stored spans of each instrumentation scope, and the dialect that reads them; the most first."""
+    """Return the number of spans of each instrumentation scope, and the dialect that reads them; most spans first."""
     sql = """
     SELECT service, scope, dialect, count(*) AS spans, max(received_at) AS last_received
     FROM spans GROUP BY service, scope, dialect ORDER BY spans DESC, service, scope, dialect
@@ -152,7 +152,7 @@ def counts(con: DuckDBPyConnection) -> Row:
 
 
 def wrong_clocks(con: DuckDBPyConnection) -> list[Row]:
-    """Return, by service, how many conversations a sender dated later than they were received; the most first."""
+    """Return how many conversations ended later than they were received, by service; largest numbers first."""
     return rows(con, _WRONG_CLOCKS, {})
 
 
@@ -192,7 +192,7 @@ WHERE NOT c.superseded AND {BOUNDS} AND ($environment IS NULL OR c.environment =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A conversation in its newest revision, with its newest score; `queries` has one entry per turn, None without a query."""
+    """The newest revision of a conversation and its newest score; `queries` has an entry per turn, None without one."""
 
     environment: str
     conversation_id: str
@@ -348,8 +348,8 @@ def window_points(
 def tool_health(con: DuckDBPyConnection, selection: Selection) -> list[Row]:
     """Return each tool of each agent with its mean score in each dimension, and the number of values in each mean.
 
-    A dimension that never applied is None; a tool without any dimension and without a fault is omitted. The tools with the most
-    faults come first.
+    A dimension that never applied is None; a tool without any dimension and without a fault is omitted. The tools with
+    the most faults come first.
     """
     return rows(con, _TOOLS, bounds(selection))
 

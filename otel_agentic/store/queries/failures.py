@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _JSON: Final = ("expected", "actual", "versions", "wrong_values", "expected_call", "actual_call")
 #: The leading numbers of a version, so that 1.9 comes before 1.10; null without numbers.
 NUMBERS: Final = "try_cast(nullif(regexp_extract_all(regexp_extract(agent_version, '^v?([0-9]+([.][0-9]+)*)', 1), '[0-9]+'), []) AS HUGEINT[])"
-#: Reads `failing_tools.sql` with its fragments.
+#: The query of `failing_tools.sql`, with its fragments filled in.
 _FAILING: Final = (
     (files("otel_agentic.store.queries") / "failing_tools.sql")
     .read_text("utf-8")
@@ -74,7 +74,7 @@ WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFilter:
-    """The faults that a query is about; None means any. `tool` is a name or glob."""
+    """The faults to return; None means any. `tool` is a name or glob."""
 
     tool: str | None = None
     dimension: Dimension | None = None
@@ -89,11 +89,11 @@ def failing_tools(
     *,
     by_version: bool = True,
 ) -> list[Row]:
-    """Return the faults of tools, grouped, with one example each; those by which most conversations failed come first.
+    """Return the faults of tools, grouped, with one example each; those that made most conversations fail come first.
 
     Args:
         con: a connection.
-        selection: the conversations to look at.
+        selection: the conversations to consider.
         only: the faults to return; shares still refer to all faults.
         by_version: one row per agent version; otherwise one row for all versions, whose `agent_version` is None.
     """
@@ -111,10 +111,10 @@ def example_of(con: DuckDBPyConnection, selection: Selection, row: Mapping[str, 
 
 
 def scored_with_tools(con: DuckDBPyConnection, selection: Selection) -> Row:
-    """Return how many closed conversations there are, are scored, and have expected tools, and the number of their faults.
+    """Return the numbers of closed conversations, of scored ones, of those with expected tools, and of their faults.
 
-    `unknown_tools` counts those with tools that could not be evaluated, `failed_tools` those whose tools failed: the arithmetic
-    of other systems names no faults.
+    `unknown_tools` counts conversations with tools that could not be evaluated. `failed_tools` counts those whose tools
+    failed, because the arithmetic of other systems reports no faults.
     """
     return rows(con, _TOOL_COUNTS, bounds(selection))[0]
 
@@ -128,7 +128,8 @@ LocatedScore = tuple[Location, MetricScore]
 _LOCATION: Final = """
     c.environment, c.conversation_id, c.revision, c.agent, c.agent_version, epoch_ns(c.ended_at) AS ended_ns
 """
-#: Conversations that failed, or are known to fail while the judge is unsure about another part. A draft case fails nothing; without an end mark, missing turns may still exist.
+#: Conversations that failed, or are known to fail while the judge is unsure about another part. A draft case fails
+#: nothing; without an end mark, missing turns may still arrive.
 _FAILED: Final = f"""
 WITH failed AS (
     SELECT
@@ -148,7 +149,7 @@ _CONVERSATIONS: Final = f"""
 SELECT * FROM failed
 ORDER BY ended_ns, environment, conversation_id
 """  # noqa: S608 — a constant of our own
-#: Recovered faults do not count; of faults stored before recovery was recorded, all count.
+#: Recovered faults do not count; faults without a record of recovery do.
 _FAULTS: Final = f"""
 {_FAILED}
 SELECT
@@ -213,7 +214,7 @@ WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND {BOUNDS}
 def core_failures(con: DuckDBPyConnection, selection: Selection) -> list[LocatedScore]:
     """Return the problems of the conversations that failed, at least one for each, oldest first.
 
-    The same as the result of `evaluators.core.core_scores` for each of them.
+    The result equals that of `evaluators.failures.core_scores` for each of them.
     """
     where = bounds(selection)
     scores_by_location: dict[Location, list[MetricScore]] = {}
@@ -229,23 +230,23 @@ def core_failures(con: DuckDBPyConnection, selection: Selection) -> list[Located
         else:
             scores_by_location[_location(row)].append(missing_turn(row["case_turn_index"], row["query"]))
     for row in conversations:
-        of_one = scores_by_location[_location(row)]
+        conversation_problems = scores_by_location[_location(row)]
         if row["lacking"] and _location(row) not in awaited:
-            of_one += map(missing_output, row["missing_outputs"])
-        if not of_one:
-            of_one.append(without_fault(row["outcome_source"], row["explanation"]))
+            conversation_problems += map(missing_output, row["missing_outputs"])
+        if not conversation_problems:
+            conversation_problems.append(without_fault(row["outcome_source"], row["explanation"]))
     return [(location, score) for location, scores in scores_by_location.items() for score in scores]
 
 
 def bad_scores(con: DuckDBPyConnection, selection: Selection, rules: FailureRules) -> list[LocatedScore]:
     """Return the scores of metrics that the rules may treat as failures, oldest first."""
     names = list(rules.metrics)
-    bounds_of = [rules.thresholds.get(name) for name in names]
+    thresholds = [rules.thresholds.get(name) for name in names]
     rules_by_name = {
         "names": names,
         "failing": [sorted(rules.metrics[name].failing) for name in names],
-        "least": [None if threshold is None else threshold.min for threshold in bounds_of],
-        "most": [None if threshold is None else threshold.max for threshold in bounds_of],
+        "least": [None if threshold is None else threshold.min for threshold in thresholds],
+        "most": [None if threshold is None else threshold.max for threshold in thresholds],
     }
     fields = ("name", "value", "label", "explanation", "turn_index", "position", "tool_name", "parameter")
     return [
@@ -255,7 +256,7 @@ def bad_scores(con: DuckDBPyConnection, selection: Selection, rules: FailureRule
 
 
 def failure_counts(con: DuckDBPyConnection, selection: Selection) -> Row:
-    """Return how many closed conversations exist, are scored, failed, and were not evaluated, and how many judge errors."""
+    """Return how many closed conversations exist, are scored, failed and were not evaluated; and the judge errors."""
     return rows(con, _COUNTS, bounds(selection))[0]
 
 

@@ -1,4 +1,4 @@
-"""Parquet files through a DuckDB of its own in memory, because the store's DuckDB has no access to the file system."""
+"""Reads and writes Parquet files with a separate DuckDB in memory: the store's DuckDB has no file-system access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import duckdb
 from otel_agentic.errors import CaseError, QueryError, TooLargeError
 from otel_agentic.store.table import Array, object_array, registered
 
-#: The largest file of cases, in rows and decompressed bytes: a small file may contain very much.
+#: Limits of a file of cases, in rows and decompressed bytes: a small file may decompress to very much data.
 MAX_ROWS: Final = 1_000_000
 MAX_BYTES: Final = 256 * 1024 * 1024
 _SIZE: Final = """
@@ -73,9 +73,12 @@ def write_parquet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str
         CaseError: the file cannot be written.
     """
     values = {column: [row.get(column) for row in rows] for column in columns}
-    kinds = {column: _kind(held) for column, held in values.items()}
+    kinds = {column: _kind(column_values) for column, column_values in values.items()}
     casts = ", ".join(f'CAST("{column}" AS {kind}) AS "{column}"' for column, kind in kinds.items())
-    with _connection() as con, registered(con, "batch", {column: _text_array(held) for column, held in values.items()}):
+    with (
+        _connection() as con,
+        registered(con, "batch", {column: _text_array(column_values) for column, column_values in values.items()}),
+    ):
         try:
             con.sql(f"SELECT {casts} FROM batch").write_parquet(str(path))  # noqa: S608 — columns of our own layout
         except duckdb.Error as error:
@@ -118,12 +121,12 @@ def parquet_of(columns: Sequence[str], types: Sequence[str], rows: Sequence[Sequ
     """Return a Parquet file of rows.
 
     Args:
-        columns: their names; a repeated name gets a number.
-        types: DuckDB's names of their types. A value of a nested type is its JSON text.
-        rows: values as JSON can represent them.
+        columns: names of the columns; a repeated name gets a number.
+        types: DuckDB's names of their types. A value of a nested type becomes its JSON text.
+        rows: values that JSON can represent.
 
     Raises:
-        QueryError: a value does not have its type.
+        QueryError: a value cannot be converted to the type of its column.
     """
     if not columns:
         raise QueryError("the answer has no columns; a Parquet file needs one")
@@ -150,7 +153,7 @@ def _cast(column: str, kind: str) -> str:
 
 
 def _distinct(columns: Sequence[str]) -> list[str]:
-    """Return names that are distinct also without regard to case, quoted for SQL."""
+    """Return names that are distinct regardless of case, quoted for SQL."""
     used: set[str] = set()
     names = []
     for column in columns:

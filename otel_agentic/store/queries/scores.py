@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import Threshold
     from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
 
-#: Of the newest conversation revision, even if another evaluation's score is current.
+#: Scores of the newest conversation revision, even if another evaluation's score is current.
 _SCORES: Final = """
 SELECT m.confidence, {columns}
 FROM conversation_scores s
@@ -63,8 +63,8 @@ WHERE NOT c.superseded AND s.{IN_EVALUATION} AND NOT s.superseded AND {BOUNDS}
 class Origin:
     """The origin of the score of a conversation. `has_judged_answer`: the judge scored at least one of its answers.
 
-    `partial`: it is a fail while other required parts were not evaluated. `computed` is the outcome under that judge,
-    regardless of any label.
+    `partial`: the score is a fail although other required parts were not evaluated. `computed` is the outcome under
+    that judge, regardless of any label.
     """
 
     evaluation_id: str
@@ -89,8 +89,8 @@ def stored_scores(con: DuckDBPyConnection, evaluation_id: str, keys: Iterable[Ke
     requested, evaluation = key_columns(keys), {"id": evaluation_id}
     turns: dict[Key, list[TurnScore]] = {}
     columns = TURN_SCORE_ROW.select(con, "t")
-    for environment, name, *values in rows_with(con, requested, _TURNS.format(columns=columns), evaluation):
-        turns.setdefault((environment, name), []).append(TURN_SCORE_ROW.build(values))
+    for environment, conversation_id, *values in rows_with(con, requested, _TURNS.format(columns=columns), evaluation):
+        turns.setdefault((environment, conversation_id), []).append(TURN_SCORE_ROW.build(values))
     columns = CONVERSATION_SCORE_ROW.select(con, "s")
     scores: dict[Key, ConversationScore] = {}
     for confidence, *values in rows_with(con, requested, _SCORES.format(columns=columns), evaluation):
@@ -135,14 +135,14 @@ _STORED_TOOLS: Final = _sql("tool_scores", "turn_index", *_OF_TOOLS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredOutcomes:
-    """The outcomes of a stored score; turns and tools by index of the turn, None for the conversation."""
+    """The outcomes of a stored score; turns and tools by index of the turn, None for the whole conversation."""
 
     conversation: tuple[Any, ...]
     turns: Mapping[int, tuple[Any, ...]]
     tools: Mapping[int | None, tuple[Any, ...]]
 
     def applied_to(self, score: ConversationScore) -> ConversationScore:
-        """Return a recomputed score with the stored outcomes; its faults stay those that were computed."""
+        """Return a recomputed score with the stored outcomes, but with the computed faults."""
         return replace(
             score,
             **dict(zip(_OF_CONVERSATION, self.conversation, strict=True)),
@@ -168,9 +168,9 @@ def stored_outcomes(con: DuckDBPyConnection, evaluation_id: str, keys: Collectio
     requested, parameters = key_columns(keys), {"id": evaluation_id}
     parts: dict[str, dict[Key, dict[Any, tuple[Any, ...]]]] = {}
     for sql in (_STORED_TURNS, _STORED_TOOLS):
-        own = parts.setdefault(sql, {})
-        for environment, name, index, *stored in rows_with(con, requested, sql, parameters):
-            own.setdefault((environment, name), {})[index] = tuple(stored)
+        by_key = parts.setdefault(sql, {})
+        for environment, conversation_id, index, *stored in rows_with(con, requested, sql, parameters):
+            by_key.setdefault((environment, conversation_id), {})[index] = tuple(stored)
     return {
         (row[0], row[1]): StoredOutcomes(
             conversation=row[2:],
@@ -232,13 +232,13 @@ SELECT
 FROM found
 ORDER BY turn_index, position
 """  # noqa: S608 — the same
-#: The last bits of a sum are tolerated, as in `Threshold.met_by`.
+#: Tolerance for rounding errors of sums, as in `Threshold.met_by`.
 _SLACK: Final = 1e-9
 
 
 @dataclass(slots=True, kw_only=True)
 class Total:
-    """The newest scores of one metric in one group; `outside` counts values that do not meet the threshold, by label."""
+    """The newest scores of one metric in one group; `outside` counts values that miss the threshold, by label."""
 
     group: int
     name: str
@@ -270,7 +270,7 @@ def metric_totals(
         names: full names of metrics, None for all.
         thresholds: the acceptable values, by name of the metric.
     """
-    requested, parameters = _requested(groups), {"names": None if names is None else sorted(names)}
+    requested, parameters = _group_columns(groups), {"names": None if names is None else sorted(names)}
     totals = {
         (row[0], row[1], row[2]): from_row(Total, (*row, {}, {}, {}))
         for row in rows_with(con, requested, _TOTALS, parameters)
@@ -296,7 +296,8 @@ def _bounds(thresholds: Mapping[str, Threshold]) -> dict[str, list[Any]]:
     }
 
 
-def _requested(groups: Sequence[AbstractSet[Key]]) -> dict[str, list[Any]]:
+def _group_columns(groups: Sequence[AbstractSet[Key]]) -> dict[str, list[Any]]:
+    """Return the conversations of all groups as columns, with the number of their group."""
     rows = [(number, *key) for number, keys in enumerate(groups) for key in sorted(keys)]
     return {
         "group_no": [row[0] for row in rows],
@@ -308,21 +309,23 @@ def _requested(groups: Sequence[AbstractSet[Key]]) -> dict[str, list[Any]]:
 def conversations_of(con: DuckDBPyConnection, selection: Selection) -> list[tuple[Key, str | None, str | None]]:
     """Return the conversations of a selection, as (identity, agent, agent version)."""
     rows = con.execute(_KEYS, bounds(selection)).fetchall()
-    return [((environment, name), agent, version) for environment, name, agent, version in rows]
+    return [((environment, conversation_id), agent, version) for environment, conversation_id, agent, version in rows]
 
 
 def members_of(
     con: DuckDBPyConnection, groups: Sequence[AbstractSet[Key]], names: Collection[str]
 ) -> list[list[Member]]:
     """Return each group's conversations with their outcomes and their newest scores of some metrics, by end time."""
-    requested = _requested(groups)
+    requested = _group_columns(groups)
     scores: dict[tuple[int, str, str], dict[str, list[MetricScore]]] = {}
-    for group, environment, name, *fields in rows_with(con, requested, _METRIC_SCORES, {"names": sorted(names)}):
+    for group, environment, conversation_id, *fields in rows_with(
+        con, requested, _METRIC_SCORES, {"names": sorted(names)}
+    ):
         score = _score(fields)
-        scores.setdefault((group, environment, name), {}).setdefault(score.name, []).append(score)
+        scores.setdefault((group, environment, conversation_id), {}).setdefault(score.name, []).append(score)
     members: list[list[Member]] = [[] for _ in groups]
-    for group, environment, name, outcome in rows_with(con, requested, _OUTCOMES):
-        members[group].append(Member(outcome=outcome, scores=scores.get((group, environment, name), {})))
+    for group, environment, conversation_id, outcome in rows_with(con, requested, _OUTCOMES):
+        members[group].append(Member(outcome=outcome, scores=scores.get((group, environment, conversation_id), {})))
     return members
 
 
@@ -354,7 +357,7 @@ SEMI JOIN open USING (evaluation_id, environment, conversation_id, revision)
 WHERE NOT c.superseded AND c.closed_by IS NOT NULL AND NOT s.superseded AND s.evaluation_id = $id AND {BOUNDS}
 ORDER BY c.window_time, c.environment, c.conversation_id
 """  # noqa: S608 — a constant of our own
-#: What makes a score new: its outcomes and reasons, and those of its turns and tool expectations.
+#: Fields of a score that are compared with the stored one, in addition to those of its turns and tool expectations.
 _COMPARED: Final = (
     "outcome", "reason", "computed_outcome", "computed_reason", "answer_outcome", "tool_outcome", "both_outcome",
 )  # fmt: skip
@@ -364,18 +367,18 @@ def waiting_for_judge(con: DuckDBPyConnection, evaluation_id: str, selection: Se
     """Return the conversations whose newest score under an evaluation waits for the judge, oldest first."""
     parameters = {"id": evaluation_id, "open": list(OPEN_REASONS), **bounds(selection)}
     rows = con.execute(_UNSETTLED, parameters).fetchall()
-    return [(environment, name) for environment, name in rows]
+    return [(environment, conversation_id) for environment, conversation_id in rows]
 
 
 def changed_scores(
     con: DuckDBPyConnection, evaluation_id: str, scored: Sequence[Scored], again: AbstractSet[Key]
 ) -> list[Scored]:
-    """Return the scores that differ from the stored ones: one that still waits for the judge is not new.
+    """Return the scores that differ from the stored ones; a score that still waits for the judge does not.
 
     Args:
         con: a connection.
-        evaluation_id: the evaluation that they belong to.
-        scored: scores just made.
+        evaluation_id: the evaluation of the scores.
+        scored: the new scores.
         again: the conversations whose scores were open before.
     """
     stored = stored_outcomes(con, evaluation_id, again)

@@ -1,7 +1,8 @@
 """User SQL: the check of a statement, and the process that runs it under limits.
 
-The process opens a snapshot read-only and can be killed at any moment. It imports as little as possible, because it is started for
-every query. Two more layers protect the store: the check of the parsed statement, and a hardened DuckDB in a read-only transaction.
+The process opens a snapshot read-only and can be killed at any moment. It imports as little as possible, because it is
+started for every query. Two more layers protect the store: the check of the parsed statement, and a hardened DuckDB in
+a read-only transaction.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from otel_agentic.store.connection import open_database, show, to_json_value
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-# Only these operators and functions are allowed: functions that a newer DuckDB adds are refused until they are listed. A
-# test compares the lists with the installed DuckDB and fails for a function that is not yet classified.
+# Only these operators and functions are allowed: functions that a newer DuckDB adds are refused until they are listed.
+# A test compares the lists with the installed DuckDB and fails for a function that is not yet classified.
 _OPERATORS: Final = (
     "!= !__postfix !~~ !~~* % & && * ** + - ->> -> / // < <-> << <= <=> <@ = > >= >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~"
 )
-#: They compute from their arguments, a clock or randomness; they read no file, no setting and no other session.
+#: These functions compute from their arguments, a clock or randomness; they read no file, setting or other session.
 _VALUES: Final = """
     unnest abs acos acosh add age aggregate ago any_value apply approx_count_distinct approx_quantile approx_top_k
     arbitrary arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin
@@ -97,7 +98,7 @@ _VALUES: Final = """
     uuid_extract_timestamp uuid_extract_version uuidv4 uuidv7 var_pop var_samp variance version vertex_extract wavg week
     weekday weekofyear weighted_avg xor year yearweek
 """
-#: Rows from their arguments, or from the catalog of the store.
+#: These functions return rows computed from their arguments, or from the catalog of the store.
 _TABLES: Final = """
     range generate_series unnest repeat repeat_row json_each json_tree histogram histogram_values summary
     duckdb_columns duckdb_constraints duckdb_indexes duckdb_keywords duckdb_schemas duckdb_tables duckdb_types
@@ -143,7 +144,7 @@ SYSTEM_VIEWS: Final = {
 
 
 _KINDS: Final = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
-#: Parts of a statement that read. Others, such as `WITH deleted AS (DELETE …)`, are refused, also kinds unknown so far.
+#: Parts of a statement that read. All others are refused, such as `WITH deleted AS (DELETE …)` and unknown kinds.
 _NODES: Final = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 _NODE: Final = re.compile(r"\w+_NODE")
 #: The part before the statement that EXPLAIN explains.
@@ -156,7 +157,7 @@ SELECT lower(view_name), internal FROM duckdb_views()
 UNION ALL
 SELECT lower(table_name), internal FROM duckdb_tables()
 """
-#: A statement longer or deeper than any written by a person only keeps the parser busy.
+#: The largest length of a statement: a longer one is not written by a person, and keeps the parser busy.
 MAX_CHARACTERS: Final = 50_000
 
 
@@ -172,7 +173,7 @@ class Used(NamedTuple):
 def check_statement(
     con: DuckDBPyConnection, sql: str, *, hidden: AbstractSet[str] = frozenset(), folder: Path | None = None
 ) -> duckdb.Statement:
-    """Return the one statement in a text, if it is a SELECT, or an EXPLAIN of one, that uses only allowed names.
+    """Return the only statement in a text, if it is a SELECT, or an EXPLAIN of one, that uses only allowed names.
 
     The names are read from DuckDB's own parse of the statement, so quotes, comments and spelling hide nothing.
 
@@ -180,19 +181,19 @@ def check_statement(
         con: a connection to the store.
         sql: the text.
         hidden: tables that no user may read, in lower case.
-        folder: the folder whose Parquet files may be read, None for no file.
+        folder: the folder whose Parquet files may be read; None allows no file.
 
     Raises:
-        QueryError: it is not allowed; names the reason.
+        QueryError: the statement is not allowed; the message names the reason.
     """
     if len(sql) > MAX_CHARACTERS:
         raise QueryError(f"the statement has {len(sql):,} characters; allowed: {MAX_CHARACTERS:,}")
     try:
         statements = con.extract_statements(sql)
-        kinds = [item.type for item in statements]
+        kinds = [statement.type for statement in statements]
     except duckdb.Error as error:
         raise QueryError(f"not SQL: {str(error).rstrip()}") from error
-    except (ValueError, TypeError) as error:  # a kind of statement unknown to Python; half a character
+    except (ValueError, TypeError) as error:  # a kind of statement unknown to Python; a lone surrogate
         raise QueryError("not a statement that can be run here; give exactly one SELECT") from error
     if len(statements) != 1:
         raise QueryError(f"{len(statements)} statements; give exactly one SELECT")
@@ -219,7 +220,7 @@ def _parsed(con: DuckDBPyConnection, statement: duckdb.Statement) -> Any:
     text = statement.query[prefix.end() :] if prefix is not None else statement.query
     try:
         tree = orjson.loads(con.execute(_PARSED, {"sql": text}).fetchall()[0][0])
-    except (duckdb.Error, orjson.JSONDecodeError) as error:  # the tree is too deep for one of the two
+    except (duckdb.Error, orjson.JSONDecodeError) as error:  # the tree is too deep for DuckDB or orjson
         raise QueryError("the statement is nested too deeply, or holds what no text can") from error
     if tree.get("error") or not tree.get("statements"):
         raise QueryError("only SELECT, and EXPLAIN [ANALYZE] of one SELECT, can be run here")
@@ -235,7 +236,7 @@ def _require_reading(parsed: Any) -> None:
 
 
 def _require_own_name(name: str, reserved: AbstractSet[str]) -> None:
-    """Refuse a WITH clause named like something refused: elsewhere in the statement the name may refer to that."""
+    """Refuse a WITH clause with a refused name: elsewhere in the statement, the name may refer to the refused table."""
     if name.lower() in reserved or not name.isidentifier():
         raise QueryError(f"WITH {name}: give it another name; allowed: letters, digits and _, no name of the system")
 
@@ -247,7 +248,7 @@ def _require_allowed(used: Used, relations: AbstractSet[str], hidden: AbstractSe
     elif name not in (VALUES if used.kind == "value" else TABLES):
         raise QueryError(f"function {used.name} is not allowed: queries may only call functions that compute values")
     elif name in PARQUET_READERS and not _in_folder(used.paths, folder):
-        raise _no_file(folder)
+        raise _file_refused(folder)
 
 
 def _require_relation(used: Used, relations: AbstractSet[str], hidden: AbstractSet[str], folder: Path | None) -> None:
@@ -261,22 +262,22 @@ def _require_relation(used: Used, relations: AbstractSet[str], hidden: AbstractS
     if not schema and name.endswith(".parquet"):
         if _in_folder((used.name,), folder):
             return
-        raise _no_file(folder)
-    near = difflib.get_close_matches(name, relations, n=1)
-    more = f"did you mean {near[0]}? " if near else ""
+        raise _file_refused(folder)
+    similar = difflib.get_close_matches(name, relations, n=1)
+    suggestion = f"did you mean {similar[0]}? " if similar else ""
     raise QueryError(
-        f"the query failed: table {used.name} is not allowed or does not exist: {more}SHOW TABLES lists them"
+        f"the query failed: table {used.name} is not allowed or does not exist: {suggestion}SHOW TABLES lists them"
     )
 
 
-def _no_file(folder: Path | None) -> QueryError:
+def _file_refused(folder: Path | None) -> QueryError:
     if folder is None:
         return QueryError("queries read no files; the store exports none (retention.export)")
     return QueryError(f"queries read Parquet files of the export only: name them, as text, below {folder}")
 
 
 def _in_folder(paths: Sequence[str] | None, folder: Path | None) -> bool:
-    """Return whether all paths, written out in the statement, are inside a folder. Nothing is looked up on the disk."""
+    """Return whether all paths, as written in the statement, are inside a folder; the file system is not accessed."""
     if folder is None or not paths:
         return False
     base = str(folder)
@@ -328,12 +329,12 @@ def _relation(node: dict[str, Any]) -> str | None:
 
 
 def _is_special(node: dict[str, Any]) -> bool:
-    """Return whether a SHOW lists tables instead of showing one."""
+    """Return whether a SHOW lists the tables instead of describing one."""
     return node.get("show_type") == "SHOW_SPECIAL" and node.get("table_name") in {'"tables"', "__show_tables_expanded"}
 
 
 def _schema(node: dict[str, Any]) -> str:
-    """Return the schema of a name; for a longer prefix, a schema that is not allowed."""
+    """Return the schema of a name; for a name with more parts, a schema that is not allowed."""
     catalog, schema = (str(node.get(f"{part}_name") or node.get(part) or "") for part in ("catalog", "schema"))
     path: Sequence[Any] = (node.get("qualified_name") or {}).get("path") or ()
     if catalog or len(path) > 2:  # noqa: PLR2004 — a schema and a name
@@ -373,12 +374,13 @@ except ImportError:  # Windows: the parent process watches the memory
 
 #: Exit code for a statement that is not allowed, or that failed.
 REFUSED: Final = 3
-#: The first byte of the answer, white space in JSON: from then on the time limit of the query counts.
+#: The first byte of the answer, white space in JSON: when it is written, the time limit of the query starts.
 STARTED: Final = b" "
 _MB: Final = 1_000_000
-#: How far a query yields to the collector, as for `nice`.
+#: The niceness of a query's process, so that it yields to the collector.
 _NICE: Final = 10
-#: CPU seconds beyond the time limit: the parent kills the process first, this is for the case that the parent died.
+#: CPU seconds beyond the time limit: usually the parent kills the process earlier; this limit applies if the parent
+#: died.
 _CPU_SLACK_S: Final = 10
 #: The largest number of rows fetched at once; the first fetch is one row, because a row may be large.
 _MOST_FETCHED: Final = 4096
@@ -409,7 +411,17 @@ class QueryLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One query: the file, the statement, the evaluation that views show, where to spill, the Parquet folder, the time of the file."""
+    """One query.
+
+    Attributes:
+        file: a DuckDB file that no process writes to.
+        sql: the statement.
+        evaluation: name of the evaluation whose scores the views show.
+        spill: the folder for data that does not fit in memory.
+        folder: the folder whose Parquet files may be read; None allows no file.
+        as_of_ns: everything in the file was committed by then, ns since the epoch.
+        limits: the resources that the query may use.
+    """
 
     file: str
     sql: str
@@ -430,7 +442,7 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     payload = orjson.loads(sys.stdin.buffer.readline())
     request = Request(**{**payload, "limits": QueryLimits(**payload["limits"])})
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     code = 0
     try:
         _answer(request, sys.stdout.buffer)
@@ -441,13 +453,13 @@ def main() -> NoReturn:
     os._exit(code)
 
 
-def _leave_with_parent() -> None:
-    os.read(0, 1)  # the parent writes nothing more, so this is the end of the pipe: the parent has ended
+def _exit_with_parent() -> None:
+    os.read(0, 1)  # the parent writes nothing more, so this returns at the end of the pipe, when the parent has ended
     os._exit(REFUSED)
 
 
 def _answer(request: Request, out: BinaryIO) -> None:
-    os.umask(0o077)  # spilled data is content
+    os.umask(0o077)  # spilled data contains user data
     limits, folder = request.limits, request.folder and Path(request.folder)
     con = open_database(
         Path(request.file),
@@ -475,7 +487,7 @@ def _answer(request: Request, out: BinaryIO) -> None:
         raise QueryError(f"the query failed: {message}{_hint(error)}{pointer and chr(10)}{pointer}") from error
 
 
-#: The same message for all three: DuckDB, the operating system, and the parent's watch.
+#: The same message whether DuckDB, the operating system or the parent process detects it.
 OUT_OF_MEMORY: Final = (
     "the query needs more memory than it may have (store.query_memory_mb; store.memory_limit_mb and store.temp_limit_mb "
     "for sorts, groups and joins); narrow it"
@@ -483,7 +495,7 @@ OUT_OF_MEMORY: Final = (
 
 
 def _hint(error: Exception) -> str:
-    """Return advice for a common error, else nothing."""
+    """Return advice for a common error, "" for any other error."""
     text = str(error)
     if isinstance(error, duckdb.BinderException) and "TIMESTAMP_NS" in text and "TIMESTAMP WITH TIME ZONE" in text:
         return (
@@ -508,8 +520,8 @@ def _limit(limits: QueryLimits) -> None:
         *([(resource.RLIMIT_AS, mapped + limits.memory_mb * _MB)] if (mapped := _mapped_bytes()) else []),
     ):
         hard = resource.getrlimit(kind)[1]
-        least = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
-        resource.setrlimit(kind, (least, least))
+        limit = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+        resource.setrlimit(kind, (limit, limit))
 
 
 def _mapped_bytes() -> int:
@@ -545,19 +557,19 @@ class _Rows:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         left_bytes, left_rows, count = self._limits.max_bytes, self._limits.max_rows, 1
-        count_given = 0
+        row_count = 0
         while fetched := self._result.fetchmany(count):
             for row in fetched:
-                if count_given == left_rows:
+                if row_count == left_rows:
                     self.cut_by = "store.query_max_rows"
                     return
                 left_bytes -= size_of(row)
                 if left_bytes < 0:
                     self.cut_by = "store.query_max_bytes"
                     return
-                count_given += 1
+                row_count += 1
                 yield row
-            row_bytes = max(1, (self._limits.max_bytes - left_bytes) // count_given)
+            row_bytes = max(1, (self._limits.max_bytes - left_bytes) // row_count)
             count = max(1, min(_MOST_FETCHED, 2 * count, left_bytes // row_bytes))
 
 

@@ -1,7 +1,7 @@
-"""User SQL: each statement runs in a process of its own (`queries.sql`), which can be killed at any moment.
+"""User SQL: each statement runs in a separate process (`queries.sql`), which can be killed at any moment.
 
-DuckDB neither counts the memory of a value that it is computing nor checks for interrupts inside a call, so only a process can
-enforce limits on `replace(replace(repeat(…`.
+DuckDB neither counts the memory of a value that it is computing nor checks for interrupts inside a call, so only a
+process can enforce limits on `replace(replace(repeat(…`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _LOOK_S: Final = 0.05
 _START_S: Final = 30.0
 _MB: Final = 1_000_000
 _PIECE_BYTES: Final = 256 * 1024
-#: Without `site`, the environment and the working directory: the process gets this one's modules, and no secrets.
+#: Without `site`, the environment and the working directory: the child process gets this process's modules, and no
+#: secrets.
 _PYTHON: Final = (sys.executable, "-I", "-S", "-c")
 _CODE: Final = f"import sys; sys.path[:] = sys.argv[1:]; from {Request.__module__} import main; main()"
 #: Variables that the dynamic loader may need to find DuckDB's own libraries.
@@ -116,7 +117,7 @@ class UserQueries:
         spill = file.with_name(f"{file.name}.query-{os.getpid()}-{next(_numbers)}.tmp")
         request = Request(
             file=str(file),
-            sql=sql.encode(errors="replace").decode(),  # half a character is not valid in SQL
+            sql=sql.encode(errors="replace").decode(),  # a lone surrogate is not valid in SQL
             evaluation=evaluation,
             spill=str(spill),
             folder=None if folder is None else str(folder),
@@ -130,7 +131,7 @@ class UserQueries:
             with (
                 tempfile.TemporaryFile(dir=answers) as errors,
                 _Process(request, answer, errors) as process,
-                self._counted(process),
+                self._tracked(process),
             ):
                 process.answer(is_cancelled)
         except BaseException:
@@ -141,7 +142,7 @@ class UserQueries:
         return Answer(answer)
 
     def end_all(self, why: str) -> int:
-        """Kill every query that runs now and return how many.
+        """Kill every running query; return their number.
 
         Args:
             why: the message for the clients.
@@ -152,7 +153,7 @@ class UserQueries:
             return len(self.running)
 
     @contextmanager
-    def _counted(self, process: _Process) -> Iterator[None]:
+    def _tracked(self, process: _Process) -> Iterator[None]:
         with self._lock:
             self.running.add(process)
         try:
@@ -190,8 +191,8 @@ class _Process:
             env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         )
         assert self._child.stdin is not None  # noqa: S101 — it is a pipe
-        self._pipe = self._child.stdin  # kept open: its end signals to the process that this one has ended
-        with suppress(BrokenPipeError):  # it ended already; `answer` reports why
+        self._pipe = self._child.stdin  # kept open: when it closes, the child knows that this process has ended
+        with suppress(BrokenPipeError):  # the child has ended already; `answer` reports why
             self._pipe.write(orjson.dumps(asdict(request)) + b"\n")
             self._pipe.flush()
 
@@ -220,7 +221,7 @@ class _Process:
             raise QueryError(self._failure(code))
 
     def _wait(self, is_cancelled: Callable[[], bool]) -> int:
-        """Return the exit code; kill the process if it takes too long or too much memory, or if the client disconnected."""
+        """Return the exit code; kill the process if it exceeds its time or memory, or if the client disconnects."""
         deadline_s, has_started = time.monotonic() + _START_S, False
         memory = _Memory(self._child.pid, self._limits.memory_mb * _MB)
         while True:
@@ -262,25 +263,25 @@ class _Process:
 class _Memory:
     """Watches the memory of a process, for systems that do not enforce RLIMIT_AS, and as a second check on others."""
 
-    def __init__(self, pid: int, most_bytes: int) -> None:
+    def __init__(self, pid: int, max_bytes: int) -> None:
         self._pid = pid
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._next_s = 0.0
 
     def is_exceeded(self) -> bool:
         """Return whether the process uses more memory than allowed, as far as the system reports it."""
         if sys.platform == "linux":
-            return self._linux_bytes() > self._most_bytes
+            return self._linux_bytes() > self._max_bytes
         if os.name != "posix" or time.monotonic() < self._next_s:
             return False
         self._next_s = time.monotonic() + 0.5  # `ps` starts a process of its own
         command = ["ps", "-o", "rss=", "-p", str(self._pid)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 — our own command
-        return int(result.stdout.strip() or 0) * 1024 > self._most_bytes
+        return int(result.stdout.strip() or 0) * 1024 > self._max_bytes
 
     def _linux_bytes(self) -> int:
         try:
             with open(f"/proc/{self._pid}/statm", encoding="ascii") as file:  # noqa: PTH123 — a path of the system
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, IndexError):  # it ended just now
+        except (OSError, IndexError):  # the process has just ended
             return 0
