@@ -1,6 +1,6 @@
-"""The dry run of a backfill: conversations, windows and judge questions counted in advance, with cost; results as JSON.
+"""The dry run of a backfill, which counts conversations, windows and judge questions in advance; results as JSON.
 
-A dry run scores, computes, sends and writes nothing.
+A dry run stores no scores or windows, sends nothing and asks no judge.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
 
 def count_points(group: IntArray, ended_ns: IntArray, windows: Sequence[str], ends: range) -> int:
-    """Return the number of pairs of a group and a window of these ends that contain a conversation, over all widths.
+    """Return the number of (group, window, end) combinations whose window contains a conversation of the group.
 
     Args:
         group: (conversations,) integer id of the group.
         ended_ns: (conversations,) end of each conversation, ns.
-        windows: such as "24h", or "n200".
+        windows: names of windows, such as "24h" or "n200".
         ends: window ends, ns.
 
     >>> hours = 3_600 * 10**9
@@ -66,38 +66,39 @@ def count_points(group: IntArray, ended_ns: IntArray, windows: Sequence[str], en
     """
     order = np.lexsort((ended_ns, group))
     group, ended_ns = group[order], ended_ns[order]
-    same = np.concatenate(([False], group[1:] == group[:-1])) if len(group) else np.zeros(0, dtype=bool)
-    first = np.maximum(_steps_up_to(ended_ns, ends), 0)
-    parsed = parse_windows(windows)
-    # A window of the newest conversations counts as long as the widest window of a period.
-    widths_ns = [widest_ns(parsed) if window.width_ns is None else window.width_ns for window in parsed]
-    return sum(_covered(first, _last(ended_ns, width_ns, ends), same) for width_ns in widths_ns)
+    same_group = np.concatenate(([False], group[1:] == group[:-1])) if len(group) else np.zeros(0, dtype=bool)
+    first = np.maximum(_first_ends(ended_ns, ends), 0)
+    parsed_windows = parse_windows(windows)
+    # A count window has points for as long as the widest time window.
+    widths_ns = [widest_ns(parsed_windows) if window.width_ns is None else window.width_ns for window in parsed_windows]
+    return sum(_count_covered(first, _last_ends(ended_ns, width_ns, ends), same_group) for width_ns in widths_ns)
 
 
-def _last(ended_ns: IntArray, width_ns: int, ends: range) -> IntArray:
-    """Return the index of the last end whose window contains each conversation; negative without one."""
-    return np.minimum(_steps_up_to(ended_ns + width_ns, ends) - 1, len(ends) - 1)
+def _last_ends(ended_ns: IntArray, width_ns: int, ends: range) -> IntArray:
+    """Return for each conversation the index of the last end whose window contains it; negative without such an end."""
+    return np.minimum(_first_ends(ended_ns + width_ns, ends) - 1, len(ends) - 1)
 
 
-def _steps_up_to(times_ns: IntArray, ends: range) -> IntArray:
-    """Return the index of the first end that is not before each time."""
+def _first_ends(times_ns: IntArray, ends: range) -> IntArray:
+    """Return for each time the index of the first end at or after it."""
     return -((ends.start - times_ns) // ends.step)
 
 
-def _covered(first: IntArray, last: IntArray, same: npt.NDArray[np.bool_]) -> int:
-    """Return how many ends are in any range from first to last; ranges are sorted by group, ends of a group count once."""
-    begun = first.copy()
-    begun[1:] = np.where(same[1:], np.maximum(first[1:], last[:-1] + 1), first[1:])
-    return int(np.maximum(last - begun + 1, 0).sum())
+def _count_covered(first: IntArray, last: IntArray, same_group: npt.NDArray[np.bool_]) -> int:
+    """Return the number of ends in the ranges from first to last; ranges are sorted by group, whose ends count once."""
+    uncovered_first = first.copy()
+    uncovered_first[1:] = np.where(same_group[1:], np.maximum(first[1:], last[:-1] + 1), first[1:])
+    return int(np.maximum(last - uncovered_first + 1, 0).sum())
 
 
-_TOKENS_A_PRICE: Final = 1_000_000
+_TOKENS_PER_PRICE: Final = 1_000_000
 
 
 def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]]) -> JudgeQuestions:
     """Return the judge questions that scoring conversations would need, without sending any.
 
-    Every question without a cached verdict counts as one call; retries, votes and canaries are not included. Questions that depend on the verdict of another question are not counted.
+    Every question without a cached verdict counts as one call. Retries, votes and canaries are not included, nor are
+    questions that depend on the verdict of another question.
     """
     judge = engine.runner.judge
     if isinstance(judge, ExactJudge):
@@ -111,11 +112,11 @@ def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]
 
 
 def _estimate(engine: Engine, judge: Judge, questions: Sequence[Question]) -> JudgeQuestions:
-    cautious_judge = AskingJudge(judge)
-    keys = {cautious_judge.key(question): question for question in questions}
+    asking_judge = AskingJudge(judge)
+    keys = {asking_judge.key(question): question for question in questions}
     with engine.store.read() as con:
-        known = known_verdicts(con, list(keys)) if engine.settings.judge.cache else {}
-    missing = [question for key, question in keys.items() if key not in known]
+        cached_verdicts = known_verdicts(con, list(keys)) if engine.settings.judge.cache else {}
+    missing = [question for key, question in keys.items() if key not in cached_verdicts]
     tokens = sum(map(judge.estimated_tokens, missing)) if isinstance(judge, BudgetAwareJudge) else None
     return JudgeQuestions(
         judge=judge.name,
@@ -124,32 +125,32 @@ def _estimate(engine: Engine, judge: Judge, questions: Sequence[Question]) -> Ju
         cached=len(keys) - len(missing),
         tokens=tokens,
         cost_usd=_cost_usd(engine.settings.judge, tokens),
-        over=_over(engine, len(missing), tokens or 0),
+        over=_exceeded_limit(engine, len(missing), tokens or 0),
         calls=len(missing),
     )
 
 
 def _cost_usd(settings: JudgeSettings, tokens: int | None) -> float | None:
-    """Return the maximum cost of tokens: at the higher of the two prices."""
+    """Return the maximum cost of tokens, at the higher of the two prices; None if tokens or prices are unknown."""
     prices = [price for price in (settings.input_price_usd, settings.output_price_usd) if price is not None]
-    return None if tokens is None or not prices else tokens * max(prices) / _TOKENS_A_PRICE
+    return None if tokens is None or not prices else tokens * max(prices) / _TOKENS_PER_PRICE
 
 
-def _over(engine: Engine, calls: int, tokens: int) -> str | None:
+def _exceeded_limit(engine: Engine, calls: int, tokens: int) -> str | None:
     budget = engine.runner.budget
     return None if budget.allows(calls=calls, tokens=tokens) else budget.used_up
 
 
-#: Conversations that are matched together.
+#: Number of conversations that are matched in one batch.
 _PORTION: Final = 500
 
 
 def estimate_backfill(
     engine: Engine, request: BackfillRequest, *, truth: Truth, live: bool, progress: Progress
 ) -> BackfillDryRun:
-    """Return the work of a backfill, all 0 if no conversation is closed.
+    """Return the amount of work of a backfill, all 0 if no conversation is closed.
 
-    Counted are windows with a conversation of an agent, without windows of case tags, and their rows.
+    The windows of agents that contain a conversation are counted, with their rows; windows of case tags are not.
 
     Args:
         engine: the opened store.
@@ -162,13 +163,13 @@ def estimate_backfill(
         UsageError: the range contains no window end, or too many.
     """
     with engine.store.read() as con:
-        stored, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
-    if stored is None:
-        return _preview(request, None)
-    plan = plan_of(request, stored, engine.clock(), removed_until_ns)
-    chosen = selection_of(plan)
+        stored_range, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
+    if stored_range is None:
+        return _empty_dry_run(request, None)
+    plan = plan_of(request, stored_range, engine.clock(), removed_until_ns)
+    selection = selection_of(plan)
     with engine.store.read() as con:
-        group, ended_ns = ended_by_group(con, chosen.since_ns, plan.last_ns + 1)
+        group, ended_ns = ended_by_group(con, selection.since_ns, plan.last_ns + 1)
         ((spans,),) = con.execute("SELECT count(*) FROM spans").fetchall()
     unscored = unscored_in(engine.runner, truth, plan, live=live).keys
     with engine.store.read() as con:
@@ -176,7 +177,7 @@ def estimate_backfill(
     sampled, not_sampled = sample.parted(unscored)
     points = count_points(group, ended_ns, request.windows, plan.ends)
     return replace(
-        _preview(request, plan),
+        _empty_dry_run(request, plan),
         spans=int(spans),
         conversations=ConversationsToScore(
             in_windows=len(ended_ns), to_score=len(unscored), left_out_by_sampling=len(not_sampled)
@@ -190,8 +191,8 @@ def estimate_backfill(
     )
 
 
-def _preview(request: BackfillRequest, plan: Plan | None) -> BackfillDryRun:
-    """Return a dry run of nothing."""
+def _empty_dry_run(request: BackfillRequest, plan: Plan | None) -> BackfillDryRun:
+    """Return a dry run with all counts 0."""
     return BackfillDryRun(
         notes=list(plan.notes) if plan else [],
         spans=0,
@@ -210,7 +211,7 @@ def _matched(
         progress("matching", min(start + _PORTION, len(keys)), len(keys))
 
 
-class _Rollback(Exception):  # noqa: N818 — not an error: it rolls a transaction back
+class _Rollback(Exception):  # noqa: N818 — not an error, it rolls back a transaction
     """Carries the result of a transaction that is rolled back."""
 
     def __init__(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> None:
@@ -220,7 +221,7 @@ class _Rollback(Exception):  # noqa: N818 — not an error: it rolls a transacti
 
 
 def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> Truth:
-    """Return the ground truth that further files would result in, without changing the store.
+    """Return the ground truth as it would be with further files, without changing the store.
 
     Raises:
         CaseError: a file is malformed; the message lists all problems.

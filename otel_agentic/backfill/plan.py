@@ -1,4 +1,4 @@
-"""Options of a backfill -> the windows to compute: their ends, widths and estimators, and the labels of exported series."""
+"""The options of a backfill, and the plan made from them: the window ends to compute and their time range."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from otel_agentic.windows import window_ends
 from otel_agentic.windows.model import Window, most_newest, parse_windows, widest_ns
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-#: Prometheus reserves `__`; the others are used by this project.
+#: Reserved prefixes of label names: `__` by Prometheus, the others by this project.
 _RESERVED: Final = ("__", "agentic_", "gen_ai_", "deployment_", "error_")
 
 
@@ -43,7 +43,7 @@ def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 Emit = Literal["none", "otlp", "openmetrics"]
 
-#: Maximum number of window ends: a year of steps of five minutes has 105,120.
+#: Maximum number of window ends; a year at a step of five minutes has 105,120.
 MAX_ENDS: Final = 200_000
 #: From this number of window ends on, a note suggests a longer step.
 MANY_ENDS: Final = 20_000
@@ -57,8 +57,8 @@ _STEPS: Final = (60, 300, 900, 3_600, 21_600, 86_400, 604_800)
 class BackfillRequest:
     """The options of a backfill. Times are ns since the epoch; None means the range of the conversations.
 
-    `windows` are as in the settings: "24h", or "n200" for the last 200 conversations. `labels` are added to every series of an
-    OpenMetrics file.
+    `windows` are names as in the settings: "24h", or "n200" for the newest 200 conversations. `labels` are added to
+    every series of an OpenMetrics file.
     """
 
     windows: tuple[str, ...]
@@ -72,7 +72,7 @@ class BackfillRequest:
 
     @property
     def last_end_ns(self) -> int | None:
-        """The last end that may be computed, or None without `until`; different `until` may have the same last end."""
+        """The last end that may be computed, or None without `until`; different values of `until` may share it."""
         origin_ns = self.since_ns or 0
         return None if self.until_ns is None else self.until_ns - (self.until_ns - origin_ns) % self.step_ns
 
@@ -80,7 +80,7 @@ class BackfillRequest:
         """Return the request with sorted windows and k, without duplicates.
 
         Raises:
-            UsageError: until is before since, the step is not above 0, or a k or a label is invalid.
+            UsageError: until is before since, the step is not positive, or a k or a label is invalid.
             ConfigError: a window is invalid.
         """
         if self.step_ns <= 0:
@@ -99,7 +99,7 @@ class Plan:
     """The window ends of a backfill, ascending, and the range of conversations in their windows.
 
     Conversations that ended after `reach_ns` (None: at any time) and at or before `last_ns` are in at least one window.
-    `notes` are sentences about decisions of the plan.
+    `notes` are messages about decisions of the plan.
     """
 
     request: BackfillRequest
@@ -118,7 +118,7 @@ class Plan:
 
     @property
     def reach_ns(self) -> int | None:
-        """The start of the widest window of the first end, exclusive; None if the last n conversations count at any age."""
+        """The start of the widest window at the first end, exclusive; None with a count window, which has no start."""
         windows = self.windows
         return None if most_newest(windows) else self.first_ns - widest_ns(windows)
 
@@ -131,20 +131,21 @@ class Plan:
 def plan_of(request: BackfillRequest, stored: tuple[int, int], now_ns: int, removed_until_ns: int = 0) -> Plan:
     """Return the plan of a backfill.
 
-    With `since`, ends are counted from it; without, they are whole multiples of the step since the epoch, and the first
-    is the earliest that is not before the first conversation. With `until`, the last is the newest that is not after
-    it; without, the earliest that is not before the last conversation, or not before now where that is earlier.
+    With `since`, ends are counted from it. Otherwise they are whole multiples of the step since the epoch, and the
+    first end is the earliest at or after the end of the first conversation. With `until`, the last end is the latest at
+    or before it. Otherwise the last end is the earliest at or after the end of the last conversation, or at or after
+    now if that is earlier.
 
     Args:
         request: the checked request.
         stored: the ends of the first and the last conversation, ns.
         now_ns: the current time; later ends are not computed.
-        removed_until_ns: results before this time were removed; without `since`, the first end is late enough that no window
-            includes removed results. 0 if nothing was removed.
+        removed_until_ns: results before this time were removed, 0 if nothing was removed. Without `since`, the first
+            end is late enough that no window includes removed results.
 
     Raises:
-        UsageError: there are too many ends or none, or the first windows include removed results; the message suggests a
-            solution.
+        UsageError: there are too many ends or none, or the first windows include removed results; the message suggests
+            a solution.
     """
     notes: list[str] = []
     complete_ns = removed_until_ns + widest_ns(parse_windows(request.windows)) if removed_until_ns else 0
@@ -166,7 +167,7 @@ def plan_of(request: BackfillRequest, stored: tuple[int, int], now_ns: int, remo
             f"conversations that ended before {moment(removed_until_ns)} were removed: the first window ends at "
             f"{moment(complete_ns)} or later"
         )
-    # A conversation of a sender whose clock is ahead is in no window yet, as in a collector.
+    # As in a collector, a conversation with an end in the future (the sender's clock is ahead) is in no window yet.
     last_ns = max(min(stored[1], now_ns), first_ns)
     ends = window_ends(first_ns, last_ns, request.step_ns, origin_ns=request.since_ns or 0)
     if until_ns is not None:
@@ -181,7 +182,7 @@ def plan_of(request: BackfillRequest, stored: tuple[int, int], now_ns: int, remo
 
 
 def run_id_of(request: BackfillRequest, more: dict[str, Any]) -> tuple[str, str]:
-    """Return the id of a backfill and the JSON that it is a hash of.
+    """Return the id of a backfill, which is a hash, and the JSON that was hashed.
 
     Args:
         request: the checked request.
@@ -202,7 +203,7 @@ def parts_of(ends: range, size: int) -> Iterator[range]:
 
 
 def moment(time_ns: int) -> str:
-    """Return a time as text, UTC, to the second.
+    """Return a time as ISO 8601 text in UTC, to the second.
 
     >>> moment(1_772_442_000_000_000_000)
     '2026-03-02T09:00:00Z'
@@ -213,7 +214,7 @@ def moment(time_ns: int) -> str:
 
 
 def duration(time_ns: int) -> str:
-    """Return a duration in its largest unit without a fraction.
+    """Return a duration as text, in the largest unit in which it is a whole number.
 
     >>> duration(300 * 10**9), duration(86_400 * 10**9), duration(90 * 10**9)
     ('5m', '1d', '90s')
@@ -238,8 +239,8 @@ def _too_many(request: BackfillRequest, ends: Sequence[int]) -> str:
 
 
 def _longer_step(ends: Sequence[int]) -> str:
-    """Return the suggestion of a step with fewer ends."""
-    length_ns = ends[-1] - ends[0]
-    step_s = next((step_s for step_s in _STEPS if length_ns // (step_s * _SECOND_NS) < MANY_ENDS // 2), _STEPS[-1])
-    count = length_ns // (step_s * _SECOND_NS) + 1
+    """Return a suggestion of a step that has fewer ends."""
+    range_ns = ends[-1] - ends[0]
+    step_s = next((step_s for step_s in _STEPS if range_ns // (step_s * _SECOND_NS) < MANY_ENDS // 2), _STEPS[-1])
+    count = range_ns // (step_s * _SECOND_NS) + 1
     return f"--step {duration(step_s * _SECOND_NS)} has about {count:,}"

@@ -1,6 +1,6 @@
-"""A backfill: read files, score conversations without a score, compute and emit every window of a time range; resumable.
+"""A resumable backfill: score conversations without a score, then compute and emit every window of a time range.
 
-Destinations of points and events are OTLP, an OpenMetrics file, or none.
+Points and events are sent over OTLP, written to an OpenMetrics file, or not emitted.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PointSink(Protocol):
 
 @contextmanager
 def sink_of(request: BackfillRequest, emit: EmitSettings, out: Path | None) -> Iterator[PointSink | None]:
-    """Yield the sink of a backfill, and close it at the end; None if only the rows of the store are computed.
+    """Yield the sink of a backfill, and close it at the end; None if only rows of the store are written.
 
     Raises:
         UsageError: the endpoint or file is missing.
@@ -103,11 +103,11 @@ def endpoint_of(request: BackfillRequest, emit: EmitSettings) -> str:
 def identity_of(engine: Engine, request: BackfillRequest) -> tuple[str, str]:
     """Return the id of a backfill of a store, and everything that determines its rows, as JSON.
 
-    Equal backfills have the same id, so that one continues where another was stopped.
+    Equal backfills have the same id, so that a later one resumes where an earlier one was stopped.
     """
     settings = engine.settings
     target = endpoint_of(request, settings.emit) if request.emit == "otlp" else ""
-    # Equal backends have equal ids, and so have equal last ends: `until` given as an age differs in every run.
+    # The id uses the last end instead of `until`, because an `until` passed as an age differs in every run.
     normalised = replace(request, endpoint=loggable(target) if target else None, until_ns=request.last_end_ns)
     return run_id_of(
         normalised,
@@ -124,7 +124,7 @@ def identity_of(engine: Engine, request: BackfillRequest) -> tuple[str, str]:
 
 @contextmanager
 def events_of(engine: Engine, request: BackfillRequest) -> Iterator[EventHistory | None]:
-    """Yield the sender of a backfill's events: over OTLP; None if the settings turn events off."""
+    """Yield the sender of a backfill's events over OTLP; None without OTLP, or if the settings disable events."""
     emit = engine.emit
     if request.emit != "otlp" or emit.events == "none":
         yield None
@@ -134,13 +134,13 @@ def events_of(engine: Engine, request: BackfillRequest) -> Iterator[EventHistory
         yield history
 
 
-#: Conversations that are scored while the lock is held: between portions, a running collector scores newly closed ones.
-#: It is the number that is sent to a judge together.
+#: Number of conversations that are scored while the lock is held; between portions, a running collector scores newly
+#: closed conversations. It equals the number of conversations whose questions are sent to a judge together.
 _PORTION: Final = 2000
 
 
 def selection_of(plan: Plan) -> Selection:
-    """Return the selection of the conversations in any window of a plan."""
+    """Return the selection of the conversations that are in a window of a plan."""
     since_ns = None if plan.reach_ns is None else plan.reach_ns + 1
     return Selection(since_ns=since_ns, until_ns=plan.last_ns + 1)
 
@@ -148,14 +148,14 @@ def selection_of(plan: Plan) -> Selection:
 def unscored_in(runner: EvaluationRunner, truth: Truth, plan: Plan, *, live: bool) -> EvaluationRequest:
     """Return the conversations of a plan without a score under the active truth, or with an incomplete one.
 
-    In a running collector, newly closed conversations are excluded: its own loop scores them, emits their events and restates
-    windows.
+    In a running collector, newly closed conversations are excluded, because its scoring loop scores them, emits their
+    events and restates windows.
     """
     request = runner.select(truth, selection_of(plan))
     if not live:
         return request
-    new = set(runner.never_scored().keys)
-    return replace(request, keys=[key for key in request.keys if key not in new])
+    newly_closed = set(runner.never_scored().keys)
+    return replace(request, keys=[key for key in request.keys if key not in newly_closed])
 
 
 def score_missing(
@@ -165,7 +165,7 @@ def score_missing(
 
     Args:
         engine: the opened store.
-        runner: the runner: that of the engine, or one with worker processes.
+        runner: the runner of the engine, or one with worker processes.
         plan: the plan with the conversations.
         context: see `BackfillContext`.
         events: receives the scores after they are stored.
@@ -174,24 +174,24 @@ def score_missing(
     request = unscored_in(runner, truth, plan, live=context.live)
     request = replace(request, keys=runner.in_order(request.keys, request.chosen))
     summary = EvaluationSummary(evaluation_id=truth.evaluation.evaluation_id)
-    counted = 0
+    scored_count = 0
 
-    def step(scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
-        nonlocal counted
-        counted += len(scored)
-        context.progress("scoring", counted, len(request.keys))
+    def handle_scored(scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
+        nonlocal scored_count
+        scored_count += len(scored)
+        context.progress("scoring", scored_count, len(request.keys))
         context.on_scored(scored, restated)
         if events is not None:
-            now = runner.current_truth or runner.truth()
+            scored_truth = runner.current_truth or runner.truth()
             settings = engine.settings.scoring
-            events.send((row.conversation, row.score, evaluator_of(row, now, settings)) for row in scored)
+            events.send((row.conversation, row.score, evaluator_of(row, scored_truth, settings)) for row in scored)
 
     for start in range(0, len(request.keys), _PORTION):
         if context.stop():
             break
         with context.lock:
             part = replace(request, keys=request.keys[start : start + _PORTION])
-            summary.merge(runner.evaluate(truth, part, step, context.stop))
+            summary.merge(runner.evaluate(truth, part, handle_scored, context.stop))
         context.progress("scoring", min(start + _PORTION, len(request.keys)), len(request.keys))
     return Backfilled(
         plan=plan,
@@ -202,7 +202,7 @@ def score_missing(
     )
 
 
-#: Approximate rows of `windows` in one write: a running collector stores spans between two of these writes.
+#: Approximate number of rows of `windows` in one write; a running collector stores spans between two writes.
 PART_ROWS: Final = 20_000
 
 
@@ -223,7 +223,7 @@ class Rolling:
         return max(1, rows // max(1, rows_per_end))
 
     def table(self, ends: Sequence[int]) -> WindowTable:
-        """Return the windows of ends, ascending."""
+        """Return the windows at these ends, which are ascending."""
         settings = self._engine.settings
         with self._engine.store.read() as con:
             results = results_for(con, self._windows, ends, tags=settings.windows.tags)
@@ -250,14 +250,15 @@ class Rolling:
 class PartWriter:
     """Stores and emits the parts of a backfill.
 
-    Rows are written first, then points are sent, then the position is stored: if the process is killed, the part is repeated
-    without duplicates. Points that are sent again have the same timestamps and values.
+    Rows are written first, then points are sent, then the position is stored. If the process is killed, the part is
+    repeated without duplicates, because points that are sent again have the same timestamps and values.
 
     Attributes:
         engine: the opened store.
         rolling: computes windows.
-        sink: receives points; None if nothing does.
-        begun: the current pass. Its start is the computation time of all its rows, so a later pass knows which were sent.
+        sink: receives points; None if points are not emitted.
+        begun: the current pass. Its start is recorded as the computation time of all its rows, so that a later pass can
+            determine which rows were sent.
         lock: held while windows are computed and stored.
     """
 
@@ -296,7 +297,7 @@ class PartWriter:
             return past
         with self.engine.store.read() as con:
             restated = computed_since(con, past, sent_ns)
-        # Ends after the start of the last pass may not have been sent by it.
+        # The last pass may not have sent ends after its start.
         return sorted({*restated, *(end_ns for end_ns in past if end_ns > sent_ns)})
 
 
@@ -310,7 +311,7 @@ class BackfillContext:
         windows_lock: held while windows are computed and stored, so that no other thread computes the same ones.
         on_scored: called with scores after they are stored.
         progress: called with the progress.
-        stop: as soon as it returns true, the run ends after the current part.
+        stop: once it returns True, the run ends after the current part.
         part_rows: approximate number of rows that are computed, written and sent together.
     """
 
@@ -327,9 +328,10 @@ class BackfillContext:
 class Backfilled:
     """The result of a backfill. `plan` is None if no conversation is closed; `judge` is the use of the judge.
 
-    `to_score` conversations had no score, or an incomplete one; `scoring` is the result of scoring them.
-    `events` are the events of its scores; `resumed_ns` is the end after which an interrupted run was resumed; `repeated`
-    means that an earlier run was complete.
+    `to_score` conversations had no score or an incomplete one; `scoring` is the result of scoring them. `newest` is the
+    pass, `events` are the sent events of the scores. `resumed_ns` is the end after which an interrupted run was
+    resumed. `repeated` is True if an earlier run of the same backfill was complete, `stopped` if this run was stopped
+    early.
     """
 
     plan: Plan | None = None
@@ -356,7 +358,7 @@ def backfill(
     Args:
         engine: the opened store.
         request: the checked request.
-        runner: the runner that scores; None for that of the engine.
+        runner: the runner that scores; None for the runner of the engine.
         out: the file to write for OpenMetrics.
         context: locks, listeners and limits of the caller.
 
@@ -368,24 +370,24 @@ def backfill(
     context, runner = context or BackfillContext(), runner or engine.runner
     with sink_of(request, engine.emit, out) as sink, events_of(engine, request) as events:
         with engine.store.read() as con:
-            stored, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
-        if stored is None:
+            stored_range, removed_until_ns = conversation_range(con), retention_state(con).results_from_ns
+        if stored_range is None:
             return Backfilled()
-        plan = plan_of(request, stored, engine.clock(), removed_until_ns)
-        done = score_missing(engine, runner, plan, context, events)
+        plan = plan_of(request, stored_range, engine.clock(), removed_until_ns)
+        backfilled = score_missing(engine, runner, plan, context, events)
         if context.stop():
-            return replace(done, stopped=True)
-        return _computed(engine, done, plan, sink, context)
+            return replace(backfilled, stopped=True)
+        return _compute_windows(engine, backfilled, plan, sink, context)
 
 
-def _computed(
-    engine: Engine, done: Backfilled, plan: Plan, sink: PointSink | None, context: BackfillContext
+def _compute_windows(
+    engine: Engine, backfilled: Backfilled, plan: Plan, sink: PointSink | None, context: BackfillContext
 ) -> Backfilled:
     """Compute, store and emit the windows of a plan."""
-    begun, before = _begin_or_resume(engine, plan, needs_all_ends=sink is not None and sink.needs_all_ends)
+    current_pass, earlier_pass = _begin_or_resume(engine, plan, needs_all_ends=sink is not None and sink.needs_all_ends)
     rolling = Rolling(engine, plan)
-    remaining = plan.ends if begun.position_ns is None else _after(plan.ends, begun.position_ns)
-    writer = PartWriter(engine=engine, rolling=rolling, sink=sink, begun=begun, lock=context.windows_lock)
+    remaining = plan.ends if current_pass.position_ns is None else _ends_after(plan.ends, current_pass.position_ns)
+    writer = PartWriter(engine=engine, rolling=rolling, sink=sink, begun=current_pass, lock=context.windows_lock)
     finished, stopped = len(plan.ends) - len(remaining), False
     for part in parts_of(remaining, rolling.part_size(context.part_rows)):
         if context.stop():
@@ -401,60 +403,64 @@ def _computed(
         if sink is not None:
             sink.finish()
         now_ns = engine.clock()
-        engine.store.write(lambda con: finish_pass(con, begun.run_id, now_ns))
+        engine.store.write(lambda con: finish_pass(con, current_pass.run_id, now_ns))
     with engine.store.read() as con:
-        newest = find_pass(con, begun.run_id)
+        newest = find_pass(con, current_pass.run_id)
     return replace(
-        done,
+        backfilled,
         newest=newest,
-        resumed_ns=begun.position_ns,
-        repeated=before is not None and before.finished,
+        resumed_ns=current_pass.position_ns,
+        repeated=earlier_pass is not None and earlier_pass.finished,
         stopped=stopped,
     )
 
 
 def _begin_or_resume(engine: Engine, plan: Plan, *, needs_all_ends: bool) -> tuple[Pass, Pass | None]:
-    """Return the pass to continue and the stored one: a new pass unless the stored one can be resumed."""
-    run_id, asked_json = identity_of(engine, plan.request)
+    """Return the current pass and the stored one, which are the same if the stored pass can be resumed."""
+    run_id, definition_json = identity_of(engine, plan.request)
     now_ns = engine.clock()
     with engine.store.read() as con:
-        before = find_pass(con, run_id)
-        # If the clock was set back, later changes may have earlier times than the pass.
-        known = before is not None and before.updated_ns <= now_ns
-        if before is not None and known and _can_resume(con, before, plan, needs_all_ends=needs_all_ends):
-            return before, before
-    fresh = Pass(
+        stored_pass = find_pass(con, run_id)
+        # If the clock was set back, changes after the pass may have earlier times than the pass.
+        is_consistent = stored_pass is not None and stored_pass.updated_ns <= now_ns
+        if (
+            stored_pass is not None
+            and is_consistent
+            and _can_resume(con, stored_pass, plan, needs_all_ends=needs_all_ends)
+        ):
+            return stored_pass, stored_pass
+    new_pass = Pass(
         run_id=run_id,
-        number=before.number + 1 if before is not None else 1,
+        number=stored_pass.number + 1 if stored_pass is not None else 1,
         first_ns=plan.first_ns,
         last_ns=plan.last_ns,
         position_ns=None,
-        sent_ns=before.sent_ns if before is not None and known else None,
+        sent_ns=stored_pass.sent_ns if stored_pass is not None and is_consistent else None,
         rows_changed=0,
         points_sent=0,
         started_ns=now_ns,
         updated_ns=now_ns,
     )
-    engine.store.write(lambda con: begin_pass(con, fresh, asked_json))
-    return fresh, before
+    engine.store.write(lambda con: begin_pass(con, new_pass, definition_json))
+    return new_pass, stored_pass
 
 
-def _can_resume(con: Connection, before: Pass, plan: Plan, *, needs_all_ends: bool) -> bool:
-    """Return whether a stopped pass can be resumed: it has the same ends, and its rows have not changed since."""
-    same = (before.first_ns, before.last_ns) == (plan.first_ns, plan.last_ns)
-    if not same or needs_all_ends or before.finished:
+def _can_resume(con: Connection, stored_pass: Pass, plan: Plan, *, needs_all_ends: bool) -> bool:
+    """Return whether a stopped pass can be resumed: it has the same ends, and its input and rows have not changed."""
+    same_range = (stored_pass.first_ns, stored_pass.last_ns) == (plan.first_ns, plan.last_ns)
+    if not same_range or needs_all_ends or stored_pass.finished:
         return False
-    if before.position_ns is None:
+    if stored_pass.position_ns is None:
         return True
-    changed = changed_since(con, before.position_ns, before.started_ns)
-    # Another backfill with other settings may have written other rows.
-    return not changed and not rewritten_since(con, before, plan.request.windows)
+    input_changed = changed_since(con, stored_pass.position_ns, stored_pass.started_ns)
+    # A backfill with other settings may have rewritten the rows.
+    return not input_changed and not rewritten_since(con, stored_pass, plan.request.windows)
 
 
-def _after(ends: range, position_ns: int) -> range:
-    """Return the ends after a position.
+def _ends_after(ends: range, position_ns: int) -> range:
+    """Return the ends that follow a position.
 
-    >>> list(_after(range(0, 50, 10), 20))
+    >>> list(_ends_after(range(0, 50, 10), 20))
     [30, 40]
     """
     return ends[(position_ns - ends.start) // ends.step + 1 :]

@@ -1,1 +1,1 @@
-"""Stored conversations to stored scores: runs of judges and evaluators, sampling, active ground truth."""
+"""Evaluation of stored conversations: runs of judges and evaluators, sampling, and the active ground truth."""

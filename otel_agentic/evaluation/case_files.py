@@ -1,4 +1,4 @@
-"""Files of cases in every format, read and written on the client; a collector receives them as native JSON lines."""
+"""Case files in all formats, read and written by the client; a collector receives cases as native JSON lines."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def native_texts(paths: Iterable[Path], format_name: str | None = None) -> list[
     """Return the name and cases of each file as native JSON lines, the format that a collector accepts.
 
     Raises:
-        CaseError: files have problems; the message lists those of all.
+        CaseError: files have problems; the message lists the problems of all files.
     """
     documents = require([read_file(path, format_name) for path in paths])
     return [(document.name, native_lines(document.cases)) for document in documents]
@@ -77,7 +77,7 @@ def require(documents: list[Document]) -> list[Document]:
     """Return the documents if none has problems.
 
     Raises:
-        CaseError: some have; the message lists all problems.
+        CaseError: a document has problems; the message lists all problems.
     """
     problems = [problem for document in documents for problem in document.problems]
     if problems:
@@ -110,7 +110,7 @@ def write_cases(cases: Sequence[Case], format_name: str, path: Path | None) -> t
 
 
 def _bytes(path: Path, what: str = "cases") -> bytes:
-    """Return the bytes of a file, up to one more than allowed."""
+    """Return the bytes of a file, at most one more than the size limit allows."""
     try:
         return read_regular(path, MAX_FILE_BYTES + 1)
     except OSError as error:

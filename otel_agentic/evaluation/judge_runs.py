@@ -1,6 +1,6 @@
-"""A judge, and the evaluators, at work on conversations: asking in parallel within budgets, and storing what evaluators return.
+"""Runs of a judge and of evaluators over conversations: ask in parallel within budgets, and store the scores.
 
-`JudgeRun` scores conversations with a judge, `MetricRunner` runs evaluators over scored ones.
+`JudgeRun` scores conversations with a judge, `MetricRunner` runs evaluators over scored conversations.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     Answer = Verdict | JudgeFailure
 
 T = TypeVar("T")
-#: Scores written in one transaction, and how long they wait for further scores, seconds.
+#: Maximum number of scores in one transaction, and the maximum time that scores wait for further ones, seconds.
 _ROWS: Final = 20_000
 _PATIENCE_S: Final = 1.0
 #: Maximum number of metric names in one message.
@@ -57,19 +57,21 @@ _NAMED: Final = 5
 
 
 def require_judge(chosen: Chosen, judge: Judge) -> Chosen:
-    """Return the evaluators that can run with a judge: without an LLM judge, a family loses the metrics that need one.
+    """Return the evaluators that can run with a judge.
+
+    Without an LLM judge, the metrics of a family that need one are omitted.
 
     Raises:
-        UsageError: a metric that needs an LLM judge was named, or no metric is left.
+        UsageError: a metric that needs an LLM judge was requested by name, or no metric remains.
     """
     if not chosen.judge_evaluators or "rubric" in kinds_of(judge):
         return chosen
     names = [name for name in chosen.asked_for if name not in chosen.broad]
-    rest = chosen.without_judge()
-    if not names and (rest.evaluators or rest.groups):
-        return rest
+    without_judge = chosen.without_judge()
+    if not names and (without_judge.evaluators or without_judge.groups):
+        return without_judge
     raise UsageError(
-        f"an LLM judge is needed for {_some(names or rest.unasked)}, and judge {judge.name!r} calls no model; pass "
+        f"an LLM judge is needed for {_name_list(names or without_judge.unasked)}, and judge {judge.name!r} calls no model; pass "
         "--judge langchain:openai:gpt-5-mini, or choose other metrics"
     )
 
@@ -84,14 +86,14 @@ def unasked_note(names: Sequence[str]) -> str:
     return f"skipped (needs an LLM judge): {skipped}; pass --judge langchain:openai:gpt-5-mini"
 
 
-def _some(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def subject_of(
     conversation: Conversation, match: Match, score: ConversationScore, settings: ScoringSettings
 ) -> Subject:
-    """Return the input of evaluators: a case is used only if it is reviewed, and its turns are aligned as in scoring."""
+    """Return the input of evaluators; it has the case only if that is reviewed, with turns aligned as in scoring."""
     case = match.case if match.case is not None and match.case.reviewed else None
     aligned: Mapping[int, int] = {}
     if case is not None and score.turns:
@@ -102,7 +104,7 @@ def subject_of(
 
 
 def evaluator_of(item: Scored, truth: Truth, settings: ScoringSettings) -> EventEvaluator:
-    """Return the evaluator of a conversation and its thresholds; those of the case take precedence over the settings."""
+    """Return the evaluator of a conversation with its thresholds; the case takes precedence over the settings."""
     from otel_agentic.telemetry import Evaluator as EventEvaluator  # noqa: PLC0415 — only where events are emitted
 
     case = item.match.case
@@ -122,7 +124,7 @@ class ActiveEvaluators:
 
     Attributes:
         chosen: the evaluators.
-        ids: the evaluation id by name of the evaluator.
+        ids: the evaluation ids, by name of the evaluator.
         evaluation: the name of the evaluation, the same as that of the conversation scores.
     """
 
@@ -203,18 +205,18 @@ class MetricRunner:
         chosen = list(evaluators)
         if not scored or not chosen or self._stop():
             return
-        known: AbstractSet[tuple[str, str, str]] = frozenset()
+        evaluated: AbstractSet[tuple[str, str, str]] = frozenset()
         if not fresh:
             with self._store.read() as con:
-                known = evaluated_before(con, [item.conversation.key for item in scored], self._active.evaluation)
+                evaluated = evaluated_before(con, [item.conversation.key for item in scored], self._active.evaluation)
         if any(map(asks, chosen)):  # the order in which the judge's budget is spent
             scored = sorted(scored, key=lambda item: position_of(item.conversation.key))
         subjects = [subject_of(item.conversation, item.match, item.score, self._settings) for item in scored]
         for batch in _batches(evaluate(chosen, subjects, self._ask), _ROWS, lambda ran: len(ran.scores)):
-            self._save([self._measured(result, scored[result.subject_index], known) for result in batch])
+            self._save([self._measured(result, scored[result.subject_index], evaluated) for result in batch])
             self.tally.faults.update(fault for result in batch for fault in result.faults)
 
-    def _measured(self, ran: Ran, item: Scored, known: AbstractSet[tuple[str, str, str]]) -> Measured:
+    def _measured(self, ran: Ran, item: Scored, evaluated: AbstractSet[tuple[str, str, str]]) -> Measured:
         environment, name = item.conversation.key
         case = item.match.case
         return Measured(
@@ -223,7 +225,7 @@ class MetricRunner:
             evaluator=ran.evaluator,
             evaluation_id=self._active.ids[ran.evaluator.name],
             scores=ran.scores,
-            restated=(environment, str(name), ran.evaluator.name) in known,
+            restated=(environment, str(name), ran.evaluator.name) in evaluated,
             evaluation=self._active.evaluation,
         )
 
@@ -234,22 +236,22 @@ class MetricRunner:
         self._on_scores(measured)
 
 
-def _batches(items: Iterable[T], most: int, size: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
-    """Yield items in batches of at least `most` in size, or as many as arrive within `_PATIENCE_S`."""
+def _batches(items: Iterable[T], max_size: int, size: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
+    """Yield items in batches: a batch ends when it reaches `max_size`, or `_PATIENCE_S` after its start."""
     batch: list[T] = []
-    total, since_s = 0, time.monotonic()
+    batch_size, since_s = 0, time.monotonic()
     for item in items:
         batch.append(item)
-        total += size(item)
-        if total >= most or time.monotonic() - since_s >= _PATIENCE_S:
+        batch_size += size(item)
+        if batch_size >= max_size or time.monotonic() - since_s >= _PATIENCE_S:
             yield batch
-            batch, total, since_s = [], 0, time.monotonic()
+            batch, batch_size, since_s = [], 0, time.monotonic()
     if batch:
         yield batch
 
 
 class MemoryCache:
-    """Verdicts of earlier evaluations in this process; pass the same cache to every `evaluate` to pay for each only once."""
+    """A cache of verdicts in memory; pass the same cache to every `evaluate` to pay for each verdict only once."""
 
     def __init__(self) -> None:
         self._verdicts: dict[str, Verdict] = {}
@@ -273,7 +275,7 @@ class MemoryCache:
 class RunBudget:
     """The budget of one evaluation: `max_calls`, `max_tokens` and `max_cost_usd` of the judge settings.
 
-    Without a store earlier evaluations are unknown, so `budget_window` has no effect.
+    Without a store, the cost of earlier evaluations is unknown, so `budget_window` has no effect.
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
@@ -298,7 +300,7 @@ class RunBudget:
 
 
 class StoppableBudget:
-    """A budget that is exhausted once a run stops: requested answers are awaited and kept, no new question is asked."""
+    """A budget that is exhausted once a run stops: pending answers are awaited and stored, no new question is asked."""
 
     def __init__(self, budget: Budget, stop: Callable[[], bool]) -> None:
         self._budget = budget
@@ -329,22 +331,22 @@ def score_asking(
     on_answer: Callable[[Answer], None] = lambda _: None,
     waits: bool = False,
 ) -> Iterator[tuple[int, ConversationScore]]:
-    """Yield (index, score) of each conversation as soon as the judge has answered everything that its score needs.
+    """Yield (index, score) of each conversation as soon as the judge has answered all questions that its score needs.
 
-    All questions are sent to the judge together, so that it is busy until the last one, in the order of
-    `sampling.position_of`, in which the budget is spent. If an answer raises new questions, they are asked in another round.
-    A conversation is not yielded if `stop` returned True before all its questions were answered or, with `waits`, if the
-    judge was unavailable.
+    All questions are sent to the judge together, to keep it busy, in the order of `scope.position_of`, in which the
+    budget is spent. If an answer raises new questions, they are asked in another round.
+    A conversation is not yielded if `stop` returned True before all its questions were answered or, with `waits`, if
+    the judge was unavailable.
     """
     order = {index: position_of(item.conversation.key) for index, item in enumerate(matched)}
-    known = StandInJudge(judge)
+    stand_in = StandInJudge(judge)
     waiting: dict[int, dict[Question, None]] = {}
 
     def scored(index: int) -> Iterator[tuple[int, ConversationScore]]:
-        known.missing.clear()
-        (result,) = score([matched[index]], judge=known)
-        if known.missing:
-            waiting[index] = dict(known.missing)
+        stand_in.missing.clear()
+        (result,) = score([matched[index]], judge=stand_in)
+        if stand_in.missing:
+            waiting[index] = dict(stand_in.missing)
         else:
             yield index, result
 
@@ -357,7 +359,7 @@ def score_asking(
         )
         questions = pending.questions
         for number, answer in answers_to(questions, judge, tally=tally, stop=stop, on_answer=on_answer, waits=waits):
-            known.answers[questions[number]] = answer
+            stand_in.answers[questions[number]] = answer
             for index in pending.without(questions[number]):
                 yield from scored(index)
 
@@ -373,8 +375,8 @@ def answers_to(
 ) -> Iterator[tuple[int, Answer]]:
     """Yield (index, answer) for questions, in order of completion, and count the answers.
 
-    Questions left for the next run are omitted: those not asked, or not often enough, because of a stop or, with `waits`,
-    because the judge is unavailable.
+    Questions left for the next run are omitted: those not asked, or not often enough, because of a stop or, with
+    `waits`, because the judge is unavailable.
     """
     for number, answer in _prefetched(judge.verdicts(questions)):
         if stop() and isinstance(answer, JudgeFailure):
@@ -388,7 +390,7 @@ def answers_to(
 
 
 class StandInJudge:
-    """Takes the place of a judge that is not asked now: returns known answers, and records the questions without one."""
+    """Replaces a judge that is not asked now: returns known answers, and records the questions without an answer."""
 
     def __init__(self, judge: Judge) -> None:
         self.name: str = judge.name
@@ -400,18 +402,18 @@ class StandInJudge:
 
     @classmethod
     def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:
-        """Raise NotImplementedError: this is not a plug-in."""
+        """Raise NotImplementedError, because this class is not a plug-in."""
         raise NotImplementedError
 
     def judge(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the known answer of each question, or a failure."""
         self.missing |= dict.fromkeys(question for question in questions if question not in self.answers)
-        unknown = JudgeFailure(reason="judge_error", message="not asked yet")
-        return [self.answers.get(question, unknown) for question in questions]
+        not_asked = JudgeFailure(reason="judge_error", message="not asked yet")
+        return [self.answers.get(question, not_asked) for question in questions]
 
 
 class _PendingQuestions:
-    """Conversations, by index, with the questions that each still waits for."""
+    """The open questions of each conversation, by index of the conversation."""
 
     def __init__(self, waiting: dict[int, dict[Question, None]]) -> None:
         self._waiting = waiting
@@ -426,7 +428,7 @@ class _PendingQuestions:
         return list(self._indices)
 
     def without(self, question: Question) -> list[int]:
-        """Remove an answered question; return the conversations that wait for no other one."""
+        """Remove an answered question; return the conversations that have no further open question."""
         indices = self._indices[question]
         for index in indices:
             del self._waiting[index][question]
@@ -434,10 +436,10 @@ class _PendingQuestions:
 
 
 def _prefetched(answers: Generator[tuple[int, Answer], None, None]) -> Iterator[tuple[int, Answer]]:
-    """Yield the items of a generator that a thread consumes.
+    """Yield the items of a generator that a thread consumes ahead of the caller.
 
-    The judge is asked the next question when an answer is consumed; without the thread it would be idle while the caller
-    scores and stores.
+    The judge is asked the next question when an answer is consumed. Without the thread it would be idle while the
+    caller scores and stores.
     """
     answers_queue: SimpleQueue[tuple[int, Answer] | BaseException | None] = SimpleQueue()
     closed = threading.Event()
@@ -477,13 +479,14 @@ class CachedJudge(StandInJudge):
     def judge(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the cached verdict of each question, or a failure without one."""
         keys = [self._key(question) for question in questions]
-        known = self._cache.get(keys)
-        return [known.get(key, _UNKNOWN) for key in keys]
+        cached = self._cache.get(keys)
+        return [cached.get(key, _UNKNOWN) for key in keys]
 
 
-#: Conversations scored and stored in one batch.
+#: Number of conversations that are scored and stored in one batch.
 _PORTION: Final = 500
-#: Conversations whose questions are sent to the judge together: enough that waiting for the last answers costs little.
+#: Number of conversations whose questions are sent to the judge together: so many that waiting for the last answers
+#: costs little.
 JUDGED_BATCH: Final = 2000
 
 
@@ -507,15 +510,16 @@ class JudgeRun:
 
         Args:
             store: holds the cache of verdicts.
-            judge: decides whether answers are correct. The exact judge is called directly, which is cheaper than caching.
+            judge: decides whether answers are correct. The exact judge is called directly, which is cheaper than
+                caching.
             budget: limits the cost.
             scoring: the scoring settings.
             settings: the settings of LLM judges.
             stop: once it returns True, no new work begins.
             on_answer: called with each answer of an LLM judge, including those from the cache.
-            breaker: suspends a failing judge; None never does.
-            waits: leave a conversation unscored for a later run while the judge is unavailable; without it the run waits for
-                the judge, at most `settings.outage_wait_s`.
+            breaker: suspends a failing judge; None: the judge is never suspended.
+            waits: leave a conversation unscored for a later run while the judge is unavailable; without it the run
+                waits for the judge, at most `settings.outage_wait_s`.
         """
         self._store = store
         self._waits = waits
@@ -551,11 +555,11 @@ class JudgeRun:
         size = _PORTION if self._asker is None else JUDGED_BATCH
         parts = [keys[start : start + size] for start in range(0, len(keys), size)]
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="otel-agentic-matching") as thread:
-            coming = [thread.submit(match, part) for part in parts[:1]]
-            for following in [*parts[1:], None]:
-                matched = coming.pop().result()
-                if following is not None:
-                    coming.append(thread.submit(match, following))
+            pending_matches = [thread.submit(match, part) for part in parts[:1]]
+            for next_part in [*parts[1:], None]:
+                matched = pending_matches.pop().result()
+                if next_part is not None:
+                    pending_matches.append(thread.submit(match, next_part))
                 scores = ((matched[index], score) for index, score in self.scores(matched))
                 yield from _batches(
                     (Scored(conversation=item.conversation, match=item.match, score=score) for item, score in scores),
@@ -565,7 +569,7 @@ class JudgeRun:
                     return
 
     def scores(self, matched: Sequence[MatchedConversation]) -> Iterator[tuple[int, ConversationScore]]:
-        """Yield (index, score) of conversations, in any order; of only some of them after a stop."""
+        """Yield (index, score) of conversations, in any order; after a stop, conversations may be missing."""
         if self._asker is None:
             yield from enumerate(self._score(matched, judge=self._judge))
         else:
@@ -580,7 +584,7 @@ class JudgeRun:
             )
 
     def scored_from_cache(self, matched: Sequence[MatchedConversation]) -> list[ConversationScore]:
-        """Recompute scores without asking the judge: its verdicts come from the cache, as far as they are still there."""
+        """Recompute scores without asking the judge; only cached verdicts are used."""
         if self._asker is None:
             return list(self._score(matched, judge=self._judge))
         cache = DuckDbJudgeCache(self._store, self._judge.name, self._judge.version)
@@ -613,11 +617,11 @@ class JudgeRun:
 
 
 def canaries_of(judge: Judge) -> tuple[int, int] | None:
-    """Return how many canaries a judge was asked so far and how many passed; None if the judge has no canaries."""
+    """Return the number of canaries that a judge was asked so far, and how many passed; None without canaries."""
     canaries = getattr(judge, "canaries", None)
     return None if canaries is None else (canaries.total, canaries.fooled)
 
 
 def scorer_of(settings: ScoringSettings) -> Scorer:
-    """Return the scoring function of the settings: our own, or another system's arithmetic."""
+    """Return the scoring function of the settings: the built-in one, or one with the arithmetic of another system."""
     return score_conversations if settings.compat is None else scorer(settings.compat)

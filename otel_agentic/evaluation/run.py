@@ -1,4 +1,4 @@
-"""Stored conversations -> stored scores, under the active evaluator version."""
+"""Evaluation of stored conversations: match them, score them under the active ground truth, and store the scores."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 #: Called with conversations whose scores were just stored, and those among them that had a score before.
 OnScored = Callable[[Sequence[Scored], AbstractSet["Key"]], None]
-#: Conversations that are loaded, matched and scored again in one batch.
+#: Number of conversations that are loaded, matched and scored again in one batch.
 _PORTION: Final = 500
 
 
@@ -75,9 +75,10 @@ class EvaluationListener:
 
 
 class MetricPass:
-    """The evaluators of one scoring run. Evaluators that compute run after each batch of scores.
+    """The evaluators of one scoring run.
 
-    Evaluators that ask the judge run at the end of a part, because only one thread at a time may ask the judge.
+    Evaluators that do not ask the judge run after each batch of scores. Evaluators that ask the judge run at the end of
+    a part, because only one thread at a time may ask the judge.
     """
 
     def __init__(self, runner: MetricRunner, chosen: Chosen, restated: AbstractSet[Key]) -> None:
@@ -102,20 +103,20 @@ class MetricPass:
         return self._runner.tally
 
     def parts(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
-        """Yield the conversations in parts, after each of which the judge may be asked; one part if no evaluator asks it."""
+        """Yield the conversations in parts, after which evaluators may ask the judge; one part if no evaluator asks it."""
         size = JUDGED_BATCH if self._judged_evaluators else max(1, len(keys))
         for start in range(0, len(keys), size):
             yield keys[start : start + size]
 
     def scored(self, part: Sequence[Scored]) -> None:
-        """Run the computing evaluators on a batch that was just scored and stored."""
+        """Run the evaluators that do not ask the judge on a batch that was just scored and stored."""
         self._done.update(item.conversation.key for item in part)
         self._runner.measure(part, self._computing, fresh=self._fresh(part))
         if self._judged_evaluators:
             self._pending += part
 
     def part_ended(self) -> None:
-        """Run the judged evaluators on the part that was scored."""
+        """Run the evaluators that ask the judge on the part that was just scored."""
         pending, self._pending = self._pending, []
         self._runner.measure(pending, self._judged_evaluators, fresh=self._fresh(pending))
 
@@ -128,8 +129,8 @@ class MetricPass:
         stored: Callable[[Sequence[Key]], Mapping[Key, StoredOutcomes]],
     ) -> None:
         """Run evaluators on conversations that keep their scores; the judge is not asked for those scores again."""
-        open_now = {key: ids for key, ids in lacking.items() if key not in self._done}
-        for ids, keys in groupby(sorted(open_now, key=lambda key: sorted(open_now[key])), key=open_now.__getitem__):
+        remaining = {key: ids for key, ids in lacking.items() if key not in self._done}
+        for ids, keys in groupby(sorted(remaining, key=lambda key: sorted(remaining[key])), key=remaining.__getitem__):
             missing = [evaluator for evaluator in self._chosen.evaluators if self._runner.id_of(evaluator) in ids]
             batch, size = list(keys), _PORTION
             if any(map(asks, missing)):
@@ -170,10 +171,11 @@ class EvaluationRequest:
 
     Attributes:
         keys: the conversations.
-        again: those among them whose existing score waits for the judge.
+        again: the conversations among them whose existing score waits for the judge.
         selection: how they were selected in the store; None if they were not.
         chosen: evaluators to run in addition to scoring.
-        lacking: conversations that keep their score, each with the evaluation ids of the evaluators still to be run on it.
+        lacking: conversations that keep their score, each with the evaluation ids of the evaluators still to be run on
+            it.
     """
 
     keys: Sequence[Key]
@@ -184,7 +186,7 @@ class EvaluationRequest:
 
 
 class EvaluationRunner:
-    """Matches and scores conversations with the judge and the evaluators of the settings, and stores cases and labels."""
+    """Matches and scores conversations with the configured judge and evaluators, and stores cases and labels."""
 
     def __init__(
         self,
@@ -211,7 +213,7 @@ class EvaluationRunner:
 
     @cached_property
     def installed(self) -> tuple[AnyEvaluator, ...]:
-        """All evaluators: those installed, and those in the files of the settings.
+        """All evaluators: the installed ones, and those in the files of the settings.
 
         Raises:
             PluginError: an evaluator does not load or breaks the contract.
@@ -230,12 +232,13 @@ class EvaluationRunner:
 
         Raises:
             PluginError: an evaluator or the judge does not load, or an evaluator breaks the contract.
-            UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a metric needs an LLM judge and none is set.
+            UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a metric needs an LLM judge and none
+                is set.
         """
         return self.choose(None)
 
     def choose(self, names: Sequence[str] | None) -> Chosen:
-        """Return the evaluators of exactly these metrics; None selects those in the settings. Raises what `chosen` raises."""
+        """Return the evaluators of these metrics only; None: those in the settings. Raises what `chosen` raises."""
         return require_judge(chosen(self._evaluators, names, among=self.installed), self.judge)
 
     @cached_property
@@ -261,8 +264,8 @@ class EvaluationRunner:
     def judge_run(self, stop: Callable[[], bool] = lambda: False, *, waits: bool = False) -> JudgeRun:
         """Return a run that scores with the judge, to be used as a context manager.
 
-        Once `stop` returns True, no new question is asked. With `waits`, conversations whose questions were not asked because
-        the judge is unavailable stay unscored for a later run.
+        Once `stop` returns True, no new question is asked. With `waits`, conversations whose questions were not asked
+        because the judge is unavailable stay unscored for a later run.
         """
         return JudgeRun(
             self.store,
@@ -339,7 +342,7 @@ class EvaluationRunner:
     ) -> EvaluationSummary:
         """Score conversations and store the scores in batches; each stored batch stays stored if the run ends early.
 
-        Conversations that sampling leaves out get a score that records this, and no judge is asked about them.
+        Conversations that sampling excludes get a score that records the exclusion; the judge is not asked about them.
 
         Args:
             truth: from `truth`.
@@ -350,8 +353,8 @@ class EvaluationRunner:
             on_metrics: called with the scores of evaluators, after they were stored.
 
         Returns:
-            The counts of the run, under the evaluation name of the truth. Only the default evaluation is reported to the
-            listener.
+            The counts of the run, under the evaluation name of the truth. Only the default evaluation is reported to
+            the listener.
         """
         self.current_truth = truth
         evaluation_id, name = truth.evaluation.evaluation_id, truth.evaluation.name
@@ -360,7 +363,7 @@ class EvaluationRunner:
             restated = scored_before(con, request.keys, name)
             sample = sample_of(con, self._sampling, evaluation_id, request.keys)
         match = partial(self.match, truth)
-        included, left = sample.parted(request.keys)
+        included, excluded = sample.parted(request.keys)
         summary = EvaluationSummary(evaluation_id=evaluation_id)
 
         def saved(scored: Sequence[Scored]) -> list[Scored]:
@@ -375,7 +378,7 @@ class EvaluationRunner:
             return part
 
         with self.judge_run(stop, waits=waits) as judge_run:
-            for scored in map(sample.marked, left_out(left, match, stop)):
+            for scored in map(sample.marked, left_out(excluded, match, stop)):
                 saved(scored)
             metric_pass = MetricPass(
                 self._measuring(truth, request, judge_run, stop, on_metrics), request.chosen, restated
@@ -423,15 +426,16 @@ class EvaluationRunner:
     def select(
         self, truth: Truth, selection: Selection, *, again: bool = False, chosen: Chosen | None = None
     ) -> EvaluationRequest:
-        """Return the closed conversations of a selection that have no score under this truth, or all of them if `again`.
+        """Return the closed conversations of a selection that have no score under this truth, or all if `again`.
 
-        A score counts as missing if the judge failed or was not asked, or if sampling left the conversation out and would
-        include it now. With `chosen`, the request also lists the evaluators still to be run on scored conversations.
+        A score counts as missing if the judge failed or was not asked, or if sampling excluded the conversation and
+        would include it now. With `chosen`, the request also lists the evaluators still to be run on scored
+        conversations.
         """
         with self.store.read() as con:
             keys = conversations_to_score(con, truth.evaluation.evaluation_id, selection, again=again)
-            open_now = [] if again else waiting_for_judge(con, truth.evaluation.evaluation_id, selection)
-            included, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, open_now).parted(open_now)
+            waiting = [] if again else waiting_for_judge(con, truth.evaluation.evaluation_id, selection)
+            included, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, waiting).parted(waiting)
         request = EvaluationRequest(
             keys=[*keys, *included], again=frozenset(included), selection=selection, chosen=chosen or Chosen()
         )
@@ -440,7 +444,7 @@ class EvaluationRunner:
     def lacking(
         self, truth: Truth, chosen: Chosen, selection: Selection, *, live: bool = False
     ) -> dict[Key, AbstractSet[str]]:
-        """Return the scored conversations, each with the evaluation ids of the evaluators that were not run on it yet."""
+        """Return the scored conversations, each with the evaluation ids of the evaluators still to be run on it."""
         active = self._active(truth, chosen)
         with self.store.read() as con:
             missing = missing_evaluations(con, truth.evaluation.evaluation_id, active.asks_judge, selection, live=live)
@@ -463,7 +467,7 @@ class EvaluationRunner:
         ]
 
     def _save_evaluation(self, truth: Truth, selection: Selection | None, con: Connection) -> None:
-        """Store the evaluation; existing scores of the selection take a sampling ratio that was raised since."""
+        """Store the evaluation, and raise the sampling ratio of existing scores if the setting was raised."""
         save_evaluations(con, [truth.evaluation], self.store.clock())
         if selection is not None:
             raise_ratios(con, truth.evaluation.evaluation_id, selection, partial(ratio_of, self._sampling))
@@ -494,6 +498,6 @@ def judge_json(runner: EvaluationRunner, tally: Tally, keys: Sequence[Key]) -> d
 
 
 def judge_models(judge: Judge, tally: Tally) -> list[str]:
-    """Return the models that answered, or else the one that the judge is configured to ask; `[]` if it asks none."""
-    own = getattr(judge, "model", None)
-    return sorted(tally.models) or ([own] if isinstance(own, str) else [])
+    """Return the models that answered, else the configured model; empty if the judge asks no model."""
+    configured_model = getattr(judge, "model", None)
+    return sorted(tally.models) or ([configured_model] if isinstance(configured_model, str) else [])

@@ -1,8 +1,8 @@
-"""The extent of an evaluation: active ground truth, sampling of conversations, and counts of outcomes, judge calls and costs.
+"""The scope of an evaluation: active ground truth, sampling of conversations, and counts of outcomes and judge calls.
 
-If evaluating all conversations costs too much, the hash of the conversation key decides which are evaluated.
-A conversation has a fixed position in [0, 1) and is included if its position is below the ratio. So a conversation is
-included or excluded as a whole, the decision needs no memory, and a higher ratio only adds conversations.
+If evaluating all conversations costs too much, a hash of the conversation key selects those that are evaluated. A
+conversation has a fixed position in [0, 1) and is included if its position is below the ratio. Therefore a conversation
+is included or excluded as a whole, the decision needs no memory, and a higher ratio only adds conversations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.table import Key
 
 #: Maximum number of labels named in a message.
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 #: Allowed names of evaluations.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 
@@ -49,7 +49,7 @@ class TruthFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """The active cases and labels, and the evaluation that they make with a judge and settings."""
+    """The active cases and labels, and the evaluation that they define together with a judge and settings."""
 
     index: CaseIndex
     labels: Mapping[str, Label]
@@ -100,7 +100,7 @@ def make_truth(
     settings: ScoringSettings,
     matching: MatchingSettings,
 ) -> Truth:
-    """Return the ground truth that cases and labels make with a judge and settings."""
+    """Return the ground truth that cases and labels define together with a judge and settings."""
     version = f"{truth_version(cases)}-{_labels_version(labels)}"
     evaluation = Evaluation(
         evaluation_id=evaluator_version(judge, settings, f"{version}-{matching.model_dump_json()}"),
@@ -131,17 +131,17 @@ def unknown_labels(store: Store, files: Sequence[TruthFile]) -> Iterator[str]:
         known = locations_of(con, redacted)
     unknown = sorted({name for name in redacted if name not in known})
     if unknown:
-        more = f" and {len(unknown) - _MOST_NAMED:,} more" if len(unknown) > _MOST_NAMED else ""
-        listed = ", ".join(repr(name) for name in unknown[:_MOST_NAMED]) + more
+        more = f" and {len(unknown) - _MAX_NAMED:,} more" if len(unknown) > _MAX_NAMED else ""
+        listed = ", ".join(repr(name) for name in unknown[:_MAX_NAMED]) + more
         labels = "1 label waits" if len(unknown) == 1 else f"{len(unknown):,} labels wait"
         yield f"{labels} for a conversation that is not in the store: {listed}"
 
 
-#: Personalizes this hash, so that no other choice by a hash of the same text correlates with it.
+#: Personalization of the hash, so that sampling does not correlate with other decisions by a hash of the same key.
 _PURPOSE: Final = b"sampling"
 #: Excluded conversations matched and stored in one batch.
 _PORTION: Final = 500
-_WHY: Final = "not evaluated: excluded by sampling"
+_EXCLUDED_EXPLANATION: Final = "not evaluated: excluded by sampling"
 
 
 def position_of(key: Key) -> float:
@@ -157,8 +157,8 @@ def position_of(key: Key) -> float:
 def in_order_of_position(keys: Iterable[Key]) -> list[Key]:
     """Return conversations in the order in which the judge's budget is spent on them.
 
-    The order is independent of time and subject, so the conversations judged before the budget was exhausted are a random
-    sample of all.
+    The order is independent of time and subject, so the conversations judged before the budget was exhausted are a
+    random sample of all.
     """
     return sorted(keys, key=position_of)
 
@@ -190,10 +190,10 @@ def takes_all(settings: SamplingSettings) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Which conversations are included, and with which ratio.
+    """The conversations that are included, and the ratio of each.
 
-    The ratio is the higher of the current one and the one recorded under the same evaluation: lowering the setting excludes
-    nothing that was included, nor does a new revision of an included conversation.
+    The ratio is the higher of the current ratio and the ratio recorded under the same evaluation. Therefore an included
+    conversation stays included if the setting is lowered or a new revision arrives.
 
     Attributes:
         settings: the current ratios.
@@ -216,10 +216,12 @@ class Sample:
         return ratio >= 1.0 or position_of(key) < ratio
 
     def parted(self, keys: Sequence[Key]) -> tuple[list[Key], list[Key]]:
-        """Return the included conversations, and the excluded ones that have no score to record this yet."""
+        """Return the included conversations, and the excluded ones whose exclusion is not recorded in a score yet."""
         included = {key: self.takes(key) for key in keys}
-        new = [key for key in keys if not included[key] and not (key in self.recorded and self.recorded[key].scored)]
-        return [key for key in keys if included[key]], new
+        unrecorded = [
+            key for key in keys if not included[key] and not (key in self.recorded and self.recorded[key].scored)
+        ]
+        return [key for key in keys if included[key]], unrecorded
 
     def marked(self, scored: Sequence[Scored]) -> list[Scored]:
         """Return scores with their sampling ratios."""
@@ -240,16 +242,18 @@ def left_out(
 ) -> Iterator[list[Scored]]:
     """Yield the scores of excluded conversations in batches, until `stop` returns True.
 
-    They are matched, because the case and tags of the population of a sample must be known.
+    They are matched, because the cases and tags of the whole sampled population must be known.
     """
     for start in range(0, len(keys), _PORTION):
         if stop():
             return
         matched = match(keys[start : start + _PORTION])
-        yield [Scored(conversation=item.conversation, match=item.match, score=_not_asked(item)) for item in matched]
+        yield [
+            Scored(conversation=item.conversation, match=item.match, score=_excluded_score(item)) for item in matched
+        ]
 
 
-def _not_asked(matched: MatchedConversation) -> ConversationScore:
+def _excluded_score(matched: MatchedConversation) -> ConversationScore:
     """Return the score of an excluded conversation: not evaluated."""
     conversation, match = matched.conversation, matched.match
     case = match.case
@@ -274,7 +278,7 @@ def _not_asked(matched: MatchedConversation) -> ConversationScore:
         turns=(),
         tools=(),
         missing_outputs=(),
-        explanation=_WHY,
+        explanation=_EXCLUDED_EXPLANATION,
     )
 
 
@@ -321,16 +325,16 @@ class MetricTally:
                 self.conversations += 1
             self.rows += len(item.scores)
             for score in item.scores:
-                counted = self._metrics.setdefault(score.name, _MetricCounts(item.evaluator.name))
+                counts = self._metrics.setdefault(score.name, _MetricCounts(item.evaluator.name))
                 if score.reason is not None and score.abstained:
-                    counted.not_evaluated[score.reason] += 1
+                    counts.not_evaluated[score.reason] += 1
                     continue
-                counted.n += 1
+                counts.n += 1
                 if score.value is not None:
-                    counted.values += 1
-                    counted.total += score.value
+                    counts.values += 1
+                    counts.total += score.value
                 if score.label is not None:
-                    counted.labels[score.label] += 1
+                    counts.labels[score.label] += 1
 
     def to_json(self, metrics: Collection[str]) -> dict[str, Any]:
         """Return the counts as JSON, restricted to the requested metrics and sorted by name."""
@@ -409,9 +413,9 @@ class Tally:
     def add(self, other: Tally) -> None:
         """Add the counts of another run; the message is that of the last failure."""
         for part in fields(Tally):
-            own, more = getattr(self, part.name), getattr(other, part.name)
-            if isinstance(own, int):
-                setattr(self, part.name, own + more)
+            own_value, other_value = getattr(self, part.name), getattr(other, part.name)
+            if isinstance(own_value, int):
+                setattr(self, part.name, own_value + other_value)
         if other.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + other.cost_usd
         self.models |= other.models
@@ -439,14 +443,14 @@ class EvaluationSummary:
     Attributes:
         evaluation_id: the evaluation.
         outcomes: conversations by outcome.
-        reasons: conversations by reason of not being evaluated.
+        reasons: conversations that were not evaluated, by reason.
         warnings: warnings of the matched cases.
-        restated: how many of the scored conversations had a score before.
-        unchanged: conversations asked about again with the same result.
-        partial_fails: failures while other required parts were not evaluated.
-        known_failures: not evaluated because the judge is unsure, although another part failed.
-        compared: conversations with both a recorded verdict and a computed outcome.
-        disagreements: how many of those differ.
+        restated: number of scored conversations that had a score before.
+        unchanged: number of conversations that were scored again with the same result.
+        partial_fails: number of failures although other required parts were not evaluated.
+        known_failures: number not evaluated because the judge is unsure, although another part failed.
+        compared: number of conversations with both a recorded verdict and a computed outcome.
+        disagreements: number of those in which the two differ.
         tally: judge calls.
         metrics: counts of metric scores.
     """

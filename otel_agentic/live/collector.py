@@ -1,4 +1,4 @@
-"""A running collector: receivers, store, assembler, scoring, windows, telemetry and the admin address, connected.
+"""The running collector, which connects receivers, store, assembler, scoring, windows, telemetry and admin address.
 
 The assembler tracks arriving spans and decides when turns and conversations end.
 """
@@ -47,25 +47,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: Maximum number of traces read, and of conversations rebuilt, per tick: after a tick, results are reported and a stop is
-#: obeyed.
+#: Maximum number of traces read, and of conversations rebuilt, per tick. After each tick, results are reported and a
+#: request to stop is handled.
 _PORTION: Final = 1000
-#: Smaller portions do not pay for the fixed cost of a tick.
-_LEAST_PORTION: Final = 50
-#: Target duration of a tick if no sender waits, seconds. Under pressure a tick takes its share of it, because it competes with
-#: the receivers.
+#: Minimum portion: a smaller one would not outweigh the fixed cost of a tick.
+_MIN_PORTION: Final = 50
+#: Target duration of a tick if no sender waits, seconds. Under pressure a tick is shortened to its share, because it
+#: competes with the receivers.
 _TICK_S: Final = 0.5
-#: Maximum number of arrived traces remembered; beyond it, the store is asked.
-_MAX_REMEMBERED: Final = 50_000
-_LONGEST_TICK_S: Final = 0.5
-#: With timers shorter than this, arrivals are processed as soon as they are stored.
+#: Maximum number of arrived traces kept in memory; beyond it, they are read from the store.
+_MAX_ARRIVED: Final = 50_000
+#: Maximum interval between two ticks, seconds.
+_MAX_TICK_S: Final = 0.5
+#: With timers shorter than this, seconds, arrivals are processed as soon as they are stored.
 _SHORT_S: Final = 0.02
 _NS_PER_S: Final = 1_000_000_000
 
 
 @dataclass(slots=True, kw_only=True)
 class _Open:
-    """An open conversation: its last arrival (ns), whether it has an id, and whether it has arrivals not rebuilt yet."""
+    """An open conversation: the last arrival (ns), whether it has an id, and whether arrivals are not rebuilt yet."""
 
     last_ns: int
     has_id: bool
@@ -75,8 +76,8 @@ class _Open:
 class Assembler(BackgroundLoop):
     """Rebuilds conversations in the background: when a turn becomes idle, and again when the conversation closes.
 
-    Conversations that are open at a stop stay open until the next start.
-    Idle time is measured by arrival, not by span times: a clock that is wrong by a day closes nothing early.
+    Conversations that are open at a stop stay open until the next start. Idle time is measured by arrival, not by span
+    times, so that a sender's clock that is wrong by a day closes no conversation early.
     """
 
     def __init__(self, engine: Engine, on_rebuilt: Callable[[RebuildResult], None]) -> None:
@@ -97,7 +98,8 @@ class Assembler(BackgroundLoop):
 
     def start(self) -> None:
         """Resume what an earlier process left unread or open, then start the thread."""
-        self._engine.store.listen(self.arrived)  # first: a batch stored meanwhile is processed twice rather than never
+        # First, so that a batch stored meanwhile is processed twice rather than never.
+        self._engine.store.listen(self.arrived)
         self.arrived(self._engine.rebuilder.pending())
         with self._engine.store.read() as con:
             for conversation in links.open_conversations(con, self._engine.clock()):
@@ -111,7 +113,7 @@ class Assembler(BackgroundLoop):
         now_ns = self._engine.clock()
         with self._lock:
             for trace_id in trace_ids:
-                if len(self._arrived) >= _MAX_REMEMBERED and trace_id not in self._arrived:
+                if len(self._arrived) >= _MAX_ARRIVED and trace_id not in self._arrived:
                     self._overflowed = True
                 else:
                     self._arrived[trace_id] = now_ns
@@ -126,7 +128,8 @@ class Assembler(BackgroundLoop):
     def backlog(self) -> dict[Stage, int]:
         """Return the number of arrived traces that were not read yet, and of conversations that are due to be rebuilt.
 
-        At most 50,000 traces are counted. Other threads change the state meanwhile, so the numbers may be off by a few.
+        At most 50,000 traces are counted. The numbers are approximate, because other threads change the state
+        meanwhile.
         """
         now_ns, turn_ns = self._engine.clock(), turn_limit_ns(self._settings)
         due_conversations = sum(
@@ -152,22 +155,22 @@ class Assembler(BackgroundLoop):
                     self._arrived = arrived | self._arrived
                 raise
         rebuilt = self._rebuild_due(self._engine.clock())
-        if self._behind:  # otherwise the time does not show the cost of an item
+        if self._behind:  # only a full portion measures the cost of an item
             self._item_s = (time.monotonic() - began) / self._portion
         return rebuilt
 
     def _next_portion(self) -> int:
-        """Return the number of traces to read and conversations to rebuild, by the cost of the last tick."""
+        """Return the number of traces to read and conversations to rebuild, based on the cost of the last tick."""
         if not self._item_s:
-            return _LEAST_PORTION  # the cost is not known yet
-        return min(_PORTION, max(_LEAST_PORTION, int(self._engine.pressure.share * _TICK_S / self._item_s)))
+            return _MIN_PORTION  # the cost is not known yet
+        return min(_PORTION, max(_MIN_PORTION, int(self._engine.pressure.share * _TICK_S / self._item_s)))
 
     def _catch_up(self) -> None:
-        """Ask the store for arrived traces that exceeded the memory limit."""
+        """Read from the store the arrived traces that exceeded the memory limit."""
         with self._lock:
-            must_ask = self._overflowed and not self._arrived
-            self._overflowed = self._overflowed and not must_ask
-        if must_ask:
+            must_read = self._overflowed and not self._arrived
+            self._overflowed = self._overflowed and not must_read
+        if must_read:
             self.arrived(self._engine.rebuilder.pending())
 
     def _record(self, touched: AffectedItems, at_ns: int) -> None:
@@ -179,15 +182,17 @@ class Assembler(BackgroundLoop):
 
     def _rebuild_due(self, now_ns: int) -> RebuildResult:
         turn_ns = turn_limit_ns(self._settings)
-        closing = self._some(
+        closing = self._portion_of(
             key for key, state in self._open.items() if now_ns - state.last_ns >= self._limit_ns(state)
         )
-        quiet = self._some(
+        quiet = self._portion_of(
             key for key, state in self._open.items() if state.fresh and now_ns - state.last_ns >= turn_ns
         )
         loose = {
             trace_id: self._loose[trace_id]
-            for trace_id in self._some(trace_id for trace_id, at_ns in self._loose.items() if now_ns - at_ns >= turn_ns)
+            for trace_id in self._portion_of(
+                trace_id for trace_id, at_ns in self._loose.items() if now_ns - at_ns >= turn_ns
+            )
         }
         self._behind = (
             bool(self._arrived) or self._overflowed or self._portion in {len(closing), len(quiet), len(loose)}
@@ -206,7 +211,7 @@ class Assembler(BackgroundLoop):
         return rebuilt
 
     def _update_open(self, rebuilt: RebuildResult, loose: dict[str, int], now_ns: int) -> None:
-        """Update the open conversations; a trace without an id belongs to a conversation only from now on."""
+        """Update the open conversations, including those that traces without an id now belong to."""
         for key in rebuilt.vanished:
             self._open.pop(key, None)
         for saved in rebuilt.saved:
@@ -216,18 +221,19 @@ class Assembler(BackgroundLoop):
             known = self._open.get(saved.key)
             last_ns = max((at_ns for trace_id, at_ns in loose.items() if trace_id in saved.traces), default=0)
             if known is not None:
-                known.last_ns = max(known.last_ns, last_ns)  # a trace that its history linked to it keeps it open
+                # A trace that was linked to the conversation by its history keeps it open.
+                known.last_ns = max(known.last_ns, last_ns)
             else:
                 self._open[saved.key] = _Open(last_ns=last_ns or now_ns, has_id=saved.has_id, fresh=False)
 
-    def _some(self, due_items: Iterable[T]) -> set[T]:
+    def _portion_of(self, due_items: Iterable[T]) -> set[T]:
         return set(islice(due_items, self._portion))
 
     def _limit_ns(self, state: _Open) -> int:
         return idle_limit_ns(self._settings, has_id=state.has_id)
 
     def _run(self) -> None:
-        tick_s = min(_LONGEST_TICK_S, max(_SHORT_S, self._settings.turn_idle_s) / 2)
+        tick_s = min(_MAX_TICK_S, max(_SHORT_S, self._settings.turn_idle_s) / 2)
         behind = True  # an earlier process may have closed conversations without scoring them
         while True:
             self._wake.wait(0 if self._behind else tick_s)
@@ -254,9 +260,10 @@ def _idle(key: Key, closing: set[Key]) -> ClosedBy | None:
 
 
 DEFAULT_COLLECTORS: Final = ("otlp_grpc", "otlp_http")
-#: A shutdown takes at most ten seconds (`Drain`): this much for the loops that process spans, and for each step after it.
+#: Time limits within a shutdown of at most ten seconds (`Drain`): of the loops that process spans, and of each later
+#: step.
 _WORK_S, _GRACE_S = 5.0, 2.0
-#: Number of the newest traces and conversations that could not be rebuilt and are listed as problems.
+#: Maximum number of traces and conversations that are listed because they could not be rebuilt, the newest of them.
 _SHOWN_PROBLEMS: Final = 20
 
 
@@ -264,7 +271,7 @@ class LiveCollector(EngineListener):
     """Everything that `otel-agentic serve` runs, from `start` to `stop`."""
 
     def __init__(self, settings: Settings, collectors: Sequence[str] = DEFAULT_COLLECTORS) -> None:
-        """Open the store and construct the parts; nothing listens yet.
+        """Open the store and construct the parts. No address is bound before `start`.
 
         Raises:
             StoreError: the file cannot be used.
@@ -302,7 +309,7 @@ class LiveCollector(EngineListener):
         """Start listening and return the addresses.
 
         Raises:
-            UsageError: an address is taken or not allowed; everything that was already listening is stopped again.
+            UsageError: an address is in use or not allowed; parts that were already started are stopped again.
         """
         try:
             self._admin = self._admin_server()
@@ -328,8 +335,8 @@ class LiveCollector(EngineListener):
         """Refuse new spans, finish and store the accepted ones, send the last telemetry, and release all resources.
 
         Returns:
-            False if a part did not stop in time and still runs on its own thread. Everything acknowledged is in the file;
-            the process must then be ended by `os._exit`, see `Store.close`.
+            False if a part did not stop in time and still runs on its own thread. The process must then be ended by
+            `os._exit`, see `Store.close`; everything acknowledged is in the file.
         """
         was_ready = self._phase == "running"
         self._phase = "stopping"  # running requests are finished; new ones are asked to retry later
@@ -341,11 +348,11 @@ class LiveCollector(EngineListener):
         stops = {collector.name: partial(collector.stop, _GRACE_S) for collector in self._started}
         drain.stop_all(stops, _GRACE_S)
         self._started.clear()
-        self.engine.store.user_queries.end_all("the collector is stopping")  # those admitted in the meantime
-        last: dict[str, Callable[[], object]] = {"telemetry": partial(self.telemetry.shutdown, _GRACE_S)}
+        self.engine.store.user_queries.end_all("the collector is stopping")  # those admitted meanwhile
+        final_stops: dict[str, Callable[[], object]] = {"telemetry": partial(self.telemetry.shutdown, _GRACE_S)}
         if self._admin is not None:
-            last["the admin address"] = self._admin.stop
-        drain.stop_all(last, _GRACE_S)
+            final_stops["the admin address"] = self._admin.stop
+        drain.stop_all(final_stops, _GRACE_S)
         released = self.engine.close()
         if was_ready:
             remove_server_file(self.settings.store.db)
@@ -386,7 +393,7 @@ class LiveCollector(EngineListener):
             raise OverloadedError("the collector is stopping; retry after the restart")
         commands = Commands(self.engine, scored=self._emit, is_disconnected=disconnected)
         if name in {"evaluate", "judge_calibrate", "failures_merged"}:
-            with self.scoring_loop.lock:  # two at once would score the same conversation, or ask the judge twice
+            with self.scoring_loop.lock:  # concurrent runs would score the same conversation, or ask the judge twice
                 result = commands.call(name, arguments)
             self._reporter.report_agreement()
             return result
@@ -404,7 +411,7 @@ class LiveCollector(EngineListener):
         return commands.call(name, arguments)
 
     def _store_state(self, commands: Commands) -> dict[str, Any]:
-        """Return the store's part of the command `live`; only the error while the store cannot be used."""
+        """Return the state of the store for the command `live`; only the error if the store cannot be used."""
         try:
             result: dict[str, Any] = commands.call("live", {})
         except StoreError as error:
@@ -412,7 +419,7 @@ class LiveCollector(EngineListener):
         return result
 
     def _backfill(self, arguments: Mapping[str, Any]) -> Any:
-        """Run a backfill alongside the live loops: its scores enter windows, but no counters."""
+        """Run a backfill alongside the live loops; its scores count in windows, but not in counters."""
         commands = Commands(
             self.engine,
             scored=lambda scored, _: self._restate({item.conversation.key for item in scored}),
@@ -437,7 +444,7 @@ class LiveCollector(EngineListener):
 
     @property
     def ready(self) -> bool:
-        """Whether spans are accepted: not during start or stop, while the store cannot be written or its queue is full."""
+        """Whether spans are accepted: the collector runs, the store is writable and its queue is not full."""
         return why_not_ready(self._phase, self.engine) is None
 
     def refused(self, transport: str, status: str) -> None:
@@ -481,7 +488,7 @@ class LiveCollector(EngineListener):
         }
 
     def _rebuilt(self, rebuilt: RebuildResult) -> None:
-        """Report a rebuild, on the assembler's thread; scoring happens on another."""
+        """Report a rebuild. Runs on the assembler's thread; scoring runs on another."""
         self._received.add_late(rebuilt.late_spans)
         self._reporter.report_rebuild(rebuilt, self.assembler.open_count)
         self.scoring_loop.wake()
@@ -511,7 +518,7 @@ class LiveCollector(EngineListener):
         self._restate({(item.score.environment, item.score.conversation_id) for item in scored})
 
     def _restate(self, keys: AbstractSet[Key]) -> None:
-        """Recompute the windows that contain the conversations or an earlier revision of them."""
+        """Trigger the recomputation of windows that contain the conversations or earlier revisions of them."""
         self.window_loop.wake()
         if not self.settings.slo.objectives:
             return

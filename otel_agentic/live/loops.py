@@ -44,12 +44,13 @@ if TYPE_CHECKING:
     from otel_agentic.telemetry import Telemetry
 
 _log = logging.getLogger(__name__)
-#: A stopped collector exits within ten seconds; the remaining two are left to close the file.
+#: Time limit of a drain, seconds. A stopped collector exits within ten seconds; the other two are left to close the
+#: file.
 DRAIN_S: Final = 8.0
 
 
 class BackgroundLoop:
-    """Work on its own thread: an iteration when it is woken or some time has passed, until it is stopped.
+    """Repeats its work on its own thread, when it is woken or when some time has passed, until it is stopped.
 
     A subclass implements `_run`, which returns once `_stopping` is set.
     """
@@ -64,7 +65,7 @@ class BackgroundLoop:
         self._thread.start()
 
     def wake(self) -> None:
-        """Begin the next iteration soon."""
+        """Request that the next iteration begins soon."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -79,10 +80,10 @@ class BackgroundLoop:
 
 
 class LoopErrorLogger:
-    """Logs the failures of one loop; used by the loop's thread only."""
+    """Logs the failures of one loop. Not thread-safe: only the thread of the loop uses it."""
 
     def __init__(self, log: logging.Logger, work: str) -> None:
-        """Create a logger without a current problem.
+        """Create the logger.
 
         Args:
             log: the logger to write to.
@@ -93,7 +94,7 @@ class LoopErrorLogger:
         self._problem: str | None = None
 
     def attempt(self, work: Callable[[], object]) -> None:
-        """Do the work of one iteration; an exception is logged, because the next iteration tries again."""
+        """Do the work of one iteration; an exception is only logged, because the next iteration tries again."""
         try:
             work()
         except Exception as error:  # noqa: BLE001 — logged and retried
@@ -102,10 +103,10 @@ class LoopErrorLogger:
             self.ended()
 
     def failed(self, error: Exception) -> None:
-        """Log why an iteration failed; the loop tries again.
+        """Log the failure of an iteration; the loop tries again.
 
-        Store problems are temporary and last for many iterations, so they are logged once, in one line. Any other error is
-        unexpected and logged with its traceback.
+        Store problems are temporary and last for many iterations, so they are logged once, in one line. Any other error
+        is unexpected and logged with its traceback.
         """
         problem = str(error) if isinstance(error, StoreError) else None
         if problem is None:
@@ -115,7 +116,7 @@ class LoopErrorLogger:
         self._problem = problem
 
     def ended(self) -> None:
-        """Record that an iteration succeeded: a problem that returns is logged again."""
+        """Record that an iteration succeeded, so that a recurring problem is logged again."""
         self._problem = None
 
 
@@ -128,9 +129,9 @@ class Drain:
         self.left_behind: list[str] = []
 
     def stop_all(self, stops: Mapping[str, Callable[[], object]], most_s: float) -> None:
-        """Stop parts concurrently; wait at most `most_s` seconds, and no longer than the drain lasts.
+        """Stop parts concurrently; wait at most `most_s` seconds, and not beyond the time limit of the drain.
 
-        Exceptions are logged, so that the other parts stop nevertheless.
+        Exceptions are logged and not raised, so that the other parts stop nevertheless.
         """
         limit_s = min(most_s, max(self._until_s - time.monotonic(), 0.0))
         threads = {
@@ -150,7 +151,7 @@ class Drain:
 def _stop_part(name: str, stop: Callable[[], object]) -> None:
     try:
         stop()
-    except Exception:  # noqa: BLE001 — logged: the other parts have to stop, too
+    except Exception:  # noqa: BLE001 — logged, because the other parts have to stop, too
         _log.exception("%s failed to stop", name)
 
 
@@ -175,7 +176,7 @@ class RetentionLoop(BackgroundLoop):
         self._problem: str | None = None
 
     def start(self) -> None:
-        """Start the thread; not if nothing is exported or removed."""
+        """Start the thread, unless nothing is exported or removed."""
         if self.is_enabled:
             super().start()
 
@@ -186,16 +187,16 @@ class RetentionLoop(BackgroundLoop):
 
     @property
     def problem(self) -> str | None:
-        """The message of the last round's failure, or None."""
+        """The message of the failure of the last round, or None."""
         return self._problem
 
     def without_expired(self, batch: SpanBatch) -> SpanBatch:
         """Return a batch without expired items; they are counted as rejected with the reason `expired`."""
         if self.keep_ns is None:
             return batch
-        cut_ns = self._engine.clock() - self.keep_ns
-        spans = tuple(span for span in batch.spans if max(span.start_ns, span.end_ns) >= cut_ns)
-        logs = tuple(log for log in batch.logs if log.time_ns >= cut_ns)
+        oldest_ns = self._engine.clock() - self.keep_ns
+        spans = tuple(span for span in batch.spans if max(span.start_ns, span.end_ns) >= oldest_ns)
+        logs = tuple(log for log in batch.logs if log.time_ns >= oldest_ns)
         expired = len(batch.spans) + len(batch.logs) - len(spans) - len(logs)
         if not expired:
             return batch
@@ -220,7 +221,8 @@ class RetentionLoop(BackgroundLoop):
         try:
             exported, removed = self.round()
         except Exception as error:  # noqa: BLE001 — logged and retried: nothing was lost
-            # A library's message may quote stored content: logs and `doctor` show the class, the debug log the rest.
+            # A library's message may quote stored content: logs and `doctor` show only its class, the debug log
+            # everything.
             _log.debug("retention failed", exc_info=error)
             self._set_problem(f"retention failed: {error_summary(error)}")
             return
@@ -238,23 +240,28 @@ class RetentionLoop(BackgroundLoop):
         self._problem = problem
 
 
-#: Conversations scored before looking for newly closed ones, so that an `evaluate` command does not wait for a long backlog.
+#: Maximum number of conversations scored in one round, so that an `evaluate` command does not wait for a long backlog.
 #: Under pressure a round is shorter, because it competes with the receivers.
 _ROUND: Final = 500
-_LEAST_ROUND: Final = 25
+#: Minimum number of conversations scored in one round under pressure.
+_MIN_ROUND: Final = 25
+#: Time to wait after a failed round, seconds.
 _RETRY_S: Final = 1.0
-#: While the judge's breaker is open, interval of looking for conversations that can be scored without the judge, seconds.
+#: Interval between searches for conversations that can be scored without the judge while its breaker is open, seconds.
 _CHECK_S: Final = 5.0
-#: Maximum number of remembered conversations on which the judge failed before the breaker opened; others wait for `evaluate`.
+#: Maximum number of remembered conversations on which the judge failed before the breaker opened; others wait for
+#: `evaluate`.
 _MAX_FAILED: Final = 10_000
-#: Conversations that closed earlier and lack metrics wait for `evaluate`: a new release does not redo a whole store.
+#: Maximum age of conversations whose missing metrics are computed. Older ones wait for `evaluate`, so that a new
+#: release does not process the whole store.
 _CATCHING_UP_NS: Final = 24 * 3600 * 1_000_000_000
-#: Time to wait for a closed judge, seconds; a judge that cannot be closed would not return sooner.
+#: Time to wait for the thread after the judge was closed, seconds. If the judge cannot be closed, waiting longer is
+#: useless.
 _CLOSING_S: Final = 1.0
 
 
 class ScoringLoop(BackgroundLoop):
-    """Scores conversations after they closed, including those that a crash or a failure left unscored."""
+    """Scores closed conversations, including those that a crash or a failure left unscored."""
 
     def __init__(self, engine: Engine, on_scored: OnScored) -> None:
         """Create the loop.
@@ -273,12 +280,12 @@ class ScoringLoop(BackgroundLoop):
         #: Whether metrics wait for a later round because the judge is unavailable.
         self._postponed = False
         self._unscored = 0
-        #: Conversations that have a score and lack metrics, with the missing evaluations; None if not loaded.
+        #: Scored conversations that lack metrics, with the ids of the missing evaluations; None if not loaded.
         self._lacking_metrics: dict[Key, AbstractSet[str]] | None = None
         unasked = engine.runner.chosen.unasked  # logged at the start, before anything is received
         if unasked:
             _log.warning("metrics %s", unasked_note(unasked))
-        #: Held while conversations are scored; everything else that scores takes it, too.
+        #: Held while conversations are scored; any other code that scores must acquire it, too.
         self.lock = threading.Lock()
 
     def start(self) -> None:
@@ -288,11 +295,14 @@ class ScoringLoop(BackgroundLoop):
 
     @property
     def waiting(self) -> int:
-        """The number of closed conversations that wait for a score or for an unavailable judge, as of the last round."""
+        """The number of closed conversations that waited for a score or an unavailable judge in the last round."""
         return self._unscored + len(self._failed)
 
     def stop(self, grace_s: float | None = None) -> None:
-        """Store the answers that arrive within `grace_s` seconds (None: all), then end; the rest is scored after the next start."""
+        """Store the answers that arrive within `grace_s` seconds (None: all answers), then end the thread.
+
+        The remaining conversations are scored after the next start.
+        """
         self._engine.stopping.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -326,27 +336,27 @@ class ScoringLoop(BackgroundLoop):
         self._wake.clear()
 
     def _round(self) -> bool:
-        """Score some closed conversations and some on which the judge failed; return whether there may be more."""
+        """Score closed conversations and those on which the judge failed; return whether more may be waiting."""
         runner, pressure = self._engine.runner, self._engine.pressure
-        most = max(_LEAST_ROUND, int(_ROUND * pressure.share))
+        max_conversations = max(_MIN_ROUND, int(_ROUND * pressure.share))
         began = time.monotonic()
         with self.lock:
             keys = runner.never_scored().keys
             self._unscored = len(keys)
             if keys:
-                self._evaluate(EvaluationRequest(keys=keys[:most], chosen=runner.chosen))
+                self._evaluate(EvaluationRequest(keys=keys[:max_conversations], chosen=runner.chosen))
                 if runner.breaker.state.state == "closed":
-                    self._unscored = max(0, len(keys) - most)
+                    self._unscored = max(0, len(keys) - max_conversations)
             self._ask_again()
             if not keys:
-                self._catch_up(most)
+                self._catch_up(max_conversations)
         self._judge_needed = bool(keys or self._failed or self._postponed)
         if self._lacking_metrics and not keys:
             pressure.rest(time.monotonic() - began, self._engine.stopping)
             return True
         if runner.breaker.state.state != "closed":
             return False
-        if len(keys) <= most:
+        if len(keys) <= max_conversations:
             return self._postponed  # the judge recovered in this round: no other event would wake this thread
         pressure.rest(time.monotonic() - began, self._engine.stopping)
         return True
@@ -368,8 +378,8 @@ class ScoringLoop(BackgroundLoop):
         elif breaker.state == "closed":
             self._opened = breaker.opened
 
-    def _catch_up(self, most: int) -> None:
-        """Run evaluators on scored conversations without metrics: a process ended early, or the judge was unavailable."""
+    def _catch_up(self, max_conversations: int) -> None:
+        """Run evaluators on scored conversations that lack metrics after an early exit or an outage of the judge."""
         runner = self._engine.runner
         if self._postponed:
             if runner.breaker.state.state == "open":
@@ -378,10 +388,10 @@ class ScoringLoop(BackgroundLoop):
         if self._lacking_metrics is None:
             since = Selection(since_ns=self._engine.clock() - _CATCHING_UP_NS)
             self._lacking_metrics = runner.lacking(runner.truth(), runner.chosen, since, live=True)
-        some = dict(islice(self._lacking_metrics.items(), most))
-        if some:
-            self._lacking_metrics = dict(islice(self._lacking_metrics.items(), most, None))
-            self._evaluate(EvaluationRequest(keys=(), chosen=runner.chosen, lacking=some))
+        portion = dict(islice(self._lacking_metrics.items(), max_conversations))
+        if portion:
+            self._lacking_metrics = dict(islice(self._lacking_metrics.items(), max_conversations, None))
+            self._evaluate(EvaluationRequest(keys=(), chosen=runner.chosen, lacking=portion))
             if self._postponed:
                 self._lacking_metrics = {}  # loaded again once the judge is available
 
@@ -409,27 +419,28 @@ def _reasons(score: ConversationScore) -> Iterator[str | None]:
 
 
 _NS_PER_S: Final = 1_000_000_000
-#: Maximum time between two computations of the gauges: windows move although nothing arrives.
+#: Maximum time between two computations of the gauges, seconds: windows move even if nothing arrives.
 _REFRESH_S: Final = 15.0
-#: Minimum time between two writes of rows under load, ...
+#: Minimum time between two writes of rows under load, seconds.
 _ROWS_S: Final = 1.0
-#: ... and the ratio of idle time to the time that computing gauges takes.
+#: Ratio of idle time to the time that computing the gauges takes.
 _SHARE: Final = 4
-#: Up to this many ends are counted by the database; for more, conversations are loaded and counted for all ends at once.
+#: Up to this number of ends, the database counts the windows; for more ends, conversations are loaded and counted in
+#: memory.
 _FEW: Final = 8
-#: Ends computed and written in one transaction: the writer stores spans in between.
+#: Number of ends that are computed and written in one transaction; the writer stores spans in between.
 _PORTION: Final = 200
-#: Maximum number of ends computed at once, the newest of them; `backfill` computes the others.
+#: Maximum number of ends that are computed at once. Only the newest ends are computed; `backfill` computes the others.
 MOST_ENDS: Final = 5_000
 
 
 class DueEnds:
-    """Tracks the window ends that passed, and determines those that a change affects.
+    """Determines the window ends that are due, because time passed or because a conversation changed.
 
-    Ends are whole multiples of the step since the epoch. Due are all ends that passed since the last computation, the end of
-    the window that is filling, and the ends whose window contains or contained a changed conversation. For conversations from
-    files only stored ends are due: windows of a past without a running collector are computed by `backfill`. Ends whose
-    windows reach back to removed conversations are never due: their stored rows stay unchanged.
+    Ends are whole multiples of the step since the epoch. An end is due if it passed since the last computation, if its
+    window is the current one, or if its window contains or contained a changed conversation. For conversations from
+    files, only stored ends are due, because `backfill` computes windows of a past without a running collector. Ends
+    whose windows reach back to removed conversations are never due, so their stored rows stay unchanged.
     """
 
     def __init__(self, windows: Sequence[Window], step_ns: int) -> None:
@@ -447,32 +458,34 @@ class DueEnds:
             changes: the changed conversations.
             now_ns: the current time.
         """
-        filling_ns = current_end(now_ns, self._step_ns)
-        since_ns = self._computed_ns if self._computed_ns is not None else newest_end(con, self._step_ns, filling_ns)
+        current_end_ns = current_end(now_ns, self._step_ns)
+        since_ns = (
+            self._computed_ns if self._computed_ns is not None else newest_end(con, self._step_ns, current_end_ns)
+        )
         ends: set[int] = set()
-        if since_ns != filling_ns or changes:
-            ends |= self._grid(filling_ns if since_ns is None else since_ns, filling_ns)
-        for first_ns, last_ns in self._affected(changes.live_ns, filling_ns):
+        if since_ns != current_end_ns or changes:
+            ends |= self._grid(current_end_ns if since_ns is None else since_ns, current_end_ns)
+        for first_ns, last_ns in self._affected(changes.live_ns, current_end_ns):
             ends |= self._grid(first_ns, last_ns)
-        for first_ns, last_ns in self._affected((*changes.live_ns, *changes.other_ns), filling_ns):
+        for first_ns, last_ns in self._affected((*changes.live_ns, *changes.other_ns), current_end_ns):
             ends |= set(stored_ends(con, self._widths, first_ns, last_ns, limit=MOST_ENDS))
         results_from_ns = retention_state(con).results_from_ns
-        whole_from_ns = results_from_ns + self._reach_ns if results_from_ns else 0
-        return sorted(end for end in ends if end >= whole_from_ns)[-MOST_ENDS:]
+        complete_from_ns = results_from_ns + self._reach_ns if results_from_ns else 0
+        return sorted(end for end in ends if end >= complete_from_ns)[-MOST_ENDS:]
 
     def computed(self, now_ns: int) -> None:
         """Record that all due ends were computed and stored."""
         self._computed_ns = current_end(now_ns, self._step_ns)
 
     def _grid(self, first_ns: int, last_ns: int) -> set[int]:
-        """Return the ends from one time to another, both inclusive; the newest if there are too many."""
+        """Return the ends from one time to another, both inclusive; at most the newest `MOST_ENDS`."""
         return set(range(current_end(first_ns, self._step_ns), last_ns + 1, self._step_ns)[-MOST_ENDS:])
 
-    def _affected(self, ended_ns: Iterable[int], filling_ns: int) -> Iterator[tuple[int, int]]:
-        """Yield the intervals of ends whose windows contain one of these times, ascending."""
+    def _affected(self, ended_ns: Iterable[int], current_end_ns: int) -> Iterator[tuple[int, int]]:
+        """Yield the intervals of ends whose windows contain at least one of these times, in ascending order."""
         interval: tuple[int, int] | None = None
-        for time_ns in sorted(time_ns for time_ns in ended_ns if time_ns <= filling_ns):
-            last_ns = filling_ns if self._counts else min(filling_ns, time_ns + self._reach_ns - 1)
+        for time_ns in sorted(time_ns for time_ns in ended_ns if time_ns <= current_end_ns):
+            last_ns = current_end_ns if self._counts else min(current_end_ns, time_ns + self._reach_ns - 1)
             if interval is not None and time_ns > interval[1]:
                 yield interval
                 interval = None
@@ -509,7 +522,8 @@ class WindowLoop(BackgroundLoop):
         self._due_ends = DueEnds(self._windows, int(settings.step_s * _NS_PER_S))
         self._gauge_errors = LoopErrorLogger(_log, "computing gauges")
         self._row_errors = LoopErrorLogger(_log, "computing windows")
-        #: Held from reading results until their windows are stored; everything else that stores windows takes it, too.
+        #: Held from reading results until their windows are stored; any other code that stores windows must acquire it,
+        #: too.
         self.lock = threading.Lock()
 
     def start(self) -> None:
@@ -543,7 +557,7 @@ class WindowLoop(BackgroundLoop):
             written = 0
             for number, portion in enumerate(portions):
                 if number and self._stopping.is_set():
-                    return written  # the rest is due at the next start: ends are ordered, and the changes stay recorded
+                    return written  # the other ends are due at the next start, because the changes stay recorded
                 written += self._store(portion, now_ns)
             if changes:
                 self._engine.store.write(lambda con: forget_changes(con, changes))
@@ -580,7 +594,7 @@ class WindowLoop(BackgroundLoop):
         )
 
     def _run(self) -> None:
-        # If an iteration fails, gauges keep their last values, and the next one reads from the store again.
+        # If an iteration fails, gauges keep their last values, and the next iteration reads from the store again.
         stored_at = -_ROWS_S
         wait_s = 0.0
         behind = False

@@ -1,7 +1,7 @@
-"""Reports of a running collector: its results and health to telemetry, and agents that miss their objectives.
+"""Reports of a running collector: results and health as telemetry, and alarms of agents that miss their objectives.
 
-Objectives are checked conversation by conversation, as results become final. Health covers the received spans, whether the
-collector accepts spans, and how much work is waiting.
+Objectives are checked conversation by conversation, as results become final. Health covers the received spans, whether
+the collector accepts spans, and the amount of waiting work.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EventReporter:
     """Records the events of an engine as telemetry. Thread-safe; no method waits for a backend."""
 
     def __init__(self, engine: Engine, telemetry: Telemetry) -> None:
-        """Record the judge's agreement with human labels.
+        """Create the reporter, and record the judge's agreement with human labels.
 
         Raises:
             PluginError: an evaluator does not load.
@@ -53,20 +53,20 @@ class EventReporter:
         self._engine = engine
         self._telemetry = telemetry
         self._lock = threading.Lock()
-        #: Scores that no gauge shows yet: when each was stored, and when its conversation had ended, ns.
+        #: Scores that no gauge includes yet: the time when each was stored, and the end of its conversation, ns.
         self._pending: deque[tuple[int, int]] = deque(maxlen=_MAX_PENDING)
         metrics = metrics_by_name(engine.runner.installed).values()
         self._rules = FailureRules(metrics, engine.settings.evaluators)
         self.report_agreement()
 
     def report_rebuild(self, rebuilt: RebuildResult, open_count: int) -> None:
-        """Record late spans, the number of open conversations, and how long assembling the closed ones took."""
+        """Record late spans, the number of open conversations, and the assembly delay of closed conversations."""
         self._telemetry.record_late(rebuilt.late_spans)
         self._telemetry.set_open(open_count)
         self._delays("assembled", [saved.ended_ns for saved in rebuilt.saved if saved.closed_by is not None])
 
     def report_scores(self, scored: Sequence[Scored], restated: AbstractSet[Key]) -> None:
-        """Record scores that were just stored; `restated` had a score before."""
+        """Record scores that were just stored; the conversations in `restated` had a score before."""
         truth = self._engine.runner.current_truth
         for item in scored:
             self._telemetry.record_score(
@@ -81,15 +81,15 @@ class EventReporter:
             self._pending.extend((now_ns, item.conversation.ended_ns) for item in scored)
 
     def report_gauges(self, before_ns: int) -> None:
-        """Record how long it took until gauges included the scores that were stored before a time, ns."""
-        included = []
+        """Record the delay until gauges included the scores that were stored at or before a time, ns."""
+        ended_ns = []
         with self._lock:
             while self._pending and self._pending[0][0] <= before_ns:
-                included.append(self._pending.popleft()[1])
-        self._delays("window", included)
+                ended_ns.append(self._pending.popleft()[1])
+        self._delays("window", ended_ns)
 
     def report_agreement(self) -> None:
-        """Record how far the active judge agrees with human labels, by its newest calibration of each target."""
+        """Record the agreement of the active judge with human labels, from its newest calibration of each target."""
         judge = self._engine.runner.judge
         with self._engine.store.read() as con:
             calibrations = newest_calibrations(con)
@@ -109,7 +109,7 @@ class EventReporter:
             self._telemetry.record_metrics(item.conversation, self._results(item), restated=item.restated)
 
     def _results(self, measured: Measured) -> list[MetricResult]:
-        """Return the scores of one evaluator for a conversation, each with its pass or failure by the settings."""
+        """Return the scores of one evaluator for a conversation, each with its status according to the settings."""
         metrics = metrics_by_name([measured.evaluator])
         by_judge = asks(measured.evaluator)
         return [
@@ -133,8 +133,8 @@ class EventReporter:
 
 
 _log = logging.getLogger(__name__)
-#: Results become final as time passes, although nothing arrives: the interval between two checks, and its minimum if
-#: conversations become final soon, seconds.
+#: Default and minimum interval between two checks, seconds. Results become final as time passes, even if nothing
+#: arrives.
 _REFRESH_S, _SOONEST_S = 15.0, 1.0
 
 
@@ -163,9 +163,10 @@ class MonitorLoop(BackgroundLoop):
             self._engine.store.write(lambda con: save_monitors(con, (), 0, 0))
 
     def changed(self, ended_ns: Iterable[int]) -> None:
-        """Record that results changed of conversations that ended at these times, now or in an earlier revision.
+        """Record that results changed, given the ends of the conversations in this or an earlier revision, ns.
 
-        The next iteration processes it; if each change started one, a change of the truth would start thousands.
+        The next iteration processes the changes. They do not wake the loop, because a change of the truth would then
+        start thousands of iterations.
         """
         earliest_ns = min(ended_ns, default=None)
         if earliest_ns is None:
@@ -208,7 +209,7 @@ class MonitorLoop(BackgroundLoop):
         return all_monitors
 
     def _log_alarms(self, monitors: Sequence[Monitor]) -> None:
-        """Log each alarm once: not again after a restart, nor when its time moved because a result changed."""
+        """Log each alarm once, even if the collector restarts or a changed result moves the time of the alarm."""
         logged = self._logged or {}
         for monitor in monitors:
             broken_ns, changed_ns = logged.get(monitor_key(monitor), (None, None))
@@ -219,12 +220,12 @@ class MonitorLoop(BackgroundLoop):
         self._logged = {monitor_key(monitor): (monitor.alarmed_ns, monitor.changed_ns) for monitor in monitors}
 
     def _run(self) -> None:
-        # If an iteration fails, gauges keep their last values, and the next one starts where it did.
+        # If an iteration fails, gauges keep their last values, and the next iteration starts from the same state.
         while not self._stopping.is_set():
             self._errors.attempt(self.refresh)
             self._wake.wait(self._refresh_s)
             self._wake.clear()
-        self._errors.attempt(self.refresh)  # results that are final by now
+        self._errors.attempt(self.refresh)  # results that became final since
 
 
 #: The phases of a collector.
@@ -250,7 +251,7 @@ class ReceivedCounts:
             self._late_spans += spans
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counts as JSON: `reasons` of rejected and ignored items, `altered` values inside stored ones."""
+        """Return the counts as JSON: `reasons` of rejected and ignored items, `altered` values in stored items."""
         with self._lock:
             receipt, late = self._receipt, self._late_spans
         counts = {
@@ -266,7 +267,10 @@ class ReceivedCounts:
 def vitals_of(
     phase: Phase, engine: Engine, *, unbuilt: Mapping[Stage, int], scoring: ScoringLoop, retaining: RetentionLoop
 ) -> Vitals:
-    """Return the state of a collector; `unbuilt` counts what waits to be rebuilt. It reads nothing from the database, so it works while the database is unusable."""
+    """Return the state of a collector; `unbuilt` counts the traces and conversations that wait to be rebuilt.
+
+    The database is not read, so the function works while the database is unusable.
+    """
     store, breaker = engine.store.state, engine.runner.breaker.state
     why_not = _why_not(phase, store)
     return Vitals(

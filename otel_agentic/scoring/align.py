@@ -1,9 +1,9 @@
-"""Pairing of actual with expected calls: optimal, one to one, by name; then their order.
+"""Optimal one-to-one pairing of actual with expected calls of the same name, and the order of the paired calls.
 
-Among all pairings of calls with the same name, the one is chosen that has, in this order of priority: as many required
-calls as possible, the greatest agreement of their arguments, the fewest parameters that only a judge could compare, the
-most optional calls that agree in full, ranks among the calls of the name as close as possible, the earlier call. Calls
-of one step share a rank. So the result depends neither on the order of a list nor on a hash seed.
+Among all pairings of calls with the same name, the best one is chosen by these criteria, in order of priority: the most
+required calls, the greatest agreement of their arguments, the fewest parameters that only a judge could compare, the
+most optional calls that agree in full, the closest ranks among the calls of the name, and the earlier call. Calls of
+one step share a rank. Therefore the result depends neither on the order of a list nor on a hash seed.
 """
 
 from __future__ import annotations
@@ -24,65 +24,70 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall
     from otel_agentic.truth.model import ExtraRule, Order
 
-#: Index of an actual call, its expected call, how far they agree (see `Parameters.compare`), the keys that differ.
+#: Index of the actual call, the expected call, their agreement in [0, 1] (see `Parameters.compare`), the differing
+#: keys.
 Pair: TypeAlias = tuple[int, CompiledCall, float, Sequence[str]]
 
 Values: TypeAlias = "np.ndarray[tuple[int, int], np.dtype[np.float64]]"
 
-#: Agreements are fractions: over this number, those of calls of up to 16 parameters are whole.
+#: A common denominator: multiplied by it, the agreement of calls with up to 16 parameters is an integer.
 _DENOMINATOR: Final = math.lcm(*range(1, 17))
-#: Sums of them that are closer than this are equal.
+#: Sums of agreements are floating-point: sums this close are equal.
 _ROUNDING: Final = 1e-9
-#: Cells of a table that is worth keeping for the next calls of such ranks.
-_KEPT_SIZE: Final = 100
+#: Maximum number of cells of a weight table that is cached for later calls with the same ranks.
+_CACHED_SIZE: Final = 100
 
 
 def pair_calls(
     expected: CompiledName, actual: Sequence[ActualCall], indices: Sequence[int], verdicts: ToolVerdicts
 ) -> list[Pair]:
-    """Return the optimal pairing of the calls of one name, in no order; an optional call is paired only in full.
+    """Return the optimal pairing of the calls of one name, in any order.
+
+    An optional call is paired only if it agrees in full.
 
     Args:
         expected: the expected calls of the name.
         actual: all actual calls, in order.
-        indices: those with the name.
-        verdicts: of a judge, on parameters.
+        indices: the indices of the actual calls with the name.
+        verdicts: a judge's verdicts on parameters.
     """
-    group = [actual[other_place] for other_place in indices]
-    known: dict[int, list[float]] = {}
+    group = [actual[index] for index in indices]
+    known_scores: dict[int, list[float]] = {}
     if not expected.may_ask_judge and len(expected.calls) <= len(indices):
-        pairs = _in_turn(expected.calls, group, indices, known)
+        pairs = _pairs_in_order(expected.calls, group, indices, known_scores)
         if pairs is not None:
             return pairs
-    return _optimal(expected, group, indices, verdicts, known)
+    return _optimal(expected, group, indices, verdicts, known_scores)
 
 
-def _in_turn(
+def _pairs_in_order(
     expected: Sequence[CompiledCall],
     actual: Sequence[ActualCall],
     indices: Sequence[int],
-    known: dict[int, list[float]],
+    known_scores: dict[int, list[float]],
 ) -> list[Pair] | None:
-    """Return the calls paired one after the other where that is plainly optimal, else None.
+    """Return the pairing of the calls in list order if it is certainly optimal, else None.
 
-    It is where none of the expected calls agrees better with another made one, so that no sum can be greater, and where no
-    ranks could be closer: an expected call that has a rank meets a made one of it. Scores that had to be found are left in
-    `known`, by expected call.
+    It is optimal if no expected call agrees better with a different actual call, so that no sum can be greater, and if
+    no ranks could be closer: each expected call with a rank is paired with an actual call of that rank. Scores that
+    were computed on the way are stored in `known_scores`, by the index of the expected call.
     """
     pairs: list[Pair] = []
     step = None
     for rank, expected_call in enumerate(expected):
-        other, parameters = actual[rank], expected_call.parameters
-        if expected_call.rank and (expected_call.rank != rank or (other.turn_index, other.call.step) == step):
+        actual_call, parameters = actual[rank], expected_call.parameters
+        if expected_call.rank and (
+            expected_call.rank != rank or (actual_call.turn_index, actual_call.call.step) == step
+        ):
             return None
-        step = other.turn_index, other.call.step
-        if other.call.arguments == parameters.equal_arguments:
+        step = actual_call.turn_index, actual_call.call.step
+        if actual_call.call.arguments == parameters.equal_arguments:
             pairs.append((indices[rank], expected_call, 1.0, ()))
             continue
-        score, invalid = parameters.compare(other)
+        score, invalid = parameters.compare(actual_call)
         if score < 1.0:
-            known[rank] = parameters.scores(actual)
-            if not expected_call.required or max(known[rank]) > score:
+            known_scores[rank] = parameters.scores(actual)
+            if not expected_call.required or max(known_scores[rank]) > score:
                 return None
         pairs.append((indices[rank], expected_call, score, invalid))
     return pairs
@@ -93,28 +98,28 @@ def _optimal(
     actual: Sequence[ActualCall],
     indices: Sequence[int],
     verdicts: ToolVerdicts,
-    known: Mapping[int, list[float]],
+    known_scores: Mapping[int, list[float]],
 ) -> list[Pair]:
     calls = expected.calls
-    scores = [known.get(row) or call.parameters.scores(actual, verdicts) for row, call in enumerate(calls)]
+    scores = [known_scores.get(row) or call.parameters.scores(actual, verdicts) for row, call in enumerate(calls)]
     undecided = None
     if expected.may_ask_judge:
-        undecided = [[call.parameters.undecided(other, verdicts) for other in actual] for call in calls]
+        undecided = [[call.parameters.undecided(actual_call, verdicts) for actual_call in actual] for call in calls]
     ranks = _ranks(actual) if calls[-1].rank else range(len(actual))
     pairs: list[Pair] = []
     for row, column in _best(expected, scores, undecided, ranks):
-        item, other = calls[row], actual[column]
+        expected_call, actual_call = calls[row], actual[column]
         if scores[row][column] == 1.0:
-            pairs.append((indices[column], item, 1.0, ()))
-        elif item.required:
-            # Not an optional call: a solver without a better use pairs one that does not agree all the same.
-            pairs.append((indices[column], item, *item.parameters.compare(other, verdicts)))
+            pairs.append((indices[column], expected_call, 1.0, ()))
+        elif expected_call.required:
+            # An optional call that does not agree is dropped: the solver pairs it only for lack of a better use.
+            pairs.append((indices[column], expected_call, *expected_call.parameters.compare(actual_call, verdicts)))
     return pairs
 
 
 def _ranks(actual: Sequence[ActualCall]) -> tuple[int, ...]:
-    """Return the rank of each actual call: its index, or that of the first call of its step."""
-    steps = [(item.turn_index, item.call.step) for item in actual]
+    """Return the rank of each actual call: the index of the first call of its step."""
+    steps = [(actual_call.turn_index, actual_call.call.step) for actual_call in actual]
     return tuple([steps.index(step) for step in steps])
 
 
@@ -126,23 +131,23 @@ def _best(
 ) -> Sequence[tuple[int, int]]:
     """Return the row and column of each pair."""
     if undecided is None and expected.times == len(scores):
-        plain = _plainly_best(scores)
-        if plain is not None:
-            return plain
+        pairs = _best_of_few(scores)
+        if pairs is not None:
+            return pairs
     solve, values = _solver(), _values(expected, scores, undecided, ranks)
     rows, columns = solve(values, maximize=True)
     return list(zip(rows.tolist(), columns.tolist(), strict=True))
 
 
-def _plainly_best(scores: Sequence[Sequence[float]]) -> Sequence[tuple[int, int]] | None:
-    """Return the row and column of each pair where a look at the scores will do, else None; rows are in order of rank."""
+def _best_of_few(scores: Sequence[Sequence[float]]) -> Sequence[tuple[int, int]] | None:
+    """Return the row and column of each pair if so few calls need no solver, else None; rows are sorted by rank."""
     n, m = len(scores), len(scores[0])
     if n == 1:
-        return [(0, scores[0].index(max(scores[0])))]  # of several the first, which is the earliest call
+        return [(0, scores[0].index(max(scores[0])))]  # among equals the first, which is the earliest call
     if m == 1:
         column = [row[0] for row in scores]
         return [(column.index(max(column)), 0)]
-    if n == m == 2:  # noqa: PLR2004 — of two and two calls there are two pairings
+    if n == m == 2:  # noqa: PLR2004 — two pairings of two calls with two calls
         gain = scores[0][0] + scores[1][1] - scores[0][1] - scores[1][0]
         if abs(gain) > _ROUNDING:
             return [(0, 0), (1, 1)] if gain > 0 else [(0, 1), (1, 0)]
@@ -155,39 +160,40 @@ def _values(
     undecided: Sequence[Sequence[int]] | None,
     ranks: Sequence[int],
 ) -> Values:
-    """Return the weight of each pair: the criteria as digits of one number, the most important first.
+    """Return the weight of each pair: a number whose digits are the criteria, the most important first.
 
-    float64 holds such numbers well enough up to 2^53, for some 15 calls of one name; past that only the last digits, the
-    ties, blur.
+    float64 represents such numbers exactly up to 2^53, which suffices for about 15 calls of one name. Beyond that only
+    the last digits, which break ties, lose precision.
     """
-    import numpy as np  # noqa: PLC0415 — with the solver
+    import numpy as np  # noqa: PLC0415 — imported with the solver
 
-    n, provided = len(scores), np.array(scores)
-    most = 0 if undecided is None else max(map(max, undecided))
-    digits = (_kept_digits if provided.size <= _KEPT_SIZE else _digits)(expected.ranks, ranks, most)
-    values = digits.actual + digits.agreeing * provided
+    n, agreement = len(scores), np.array(scores)
+    most_undecided = 0 if undecided is None else max(map(max, undecided))
+    digits = (_cached_digits if agreement.size <= _CACHED_SIZE else _digits)(expected.ranks, ranks, most_undecided)
+    values = digits.actual + digits.agreeing * agreement
     if undecided is not None:
         values -= digits.decided * np.array(undecided)
     if expected.times < n:
         excused = digits.excused if undecided is None else digits.excused - digits.doubt * np.array(undecided)
         optional = [not call.required for call in expected.calls]
-        values[optional] = np.where(provided == 1.0, excused, 0.0)[optional]
+        values[optional] = np.where(agreement == 1.0, excused, 0.0)[optional]
     return values
 
 
 @cache
 def _solver() -> Callable[..., Any]:
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 — slow to import, and few names repeat
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 — slow to import, and rarely needed
 
     solver: Callable[..., Any] = linear_sum_assignment
     return solver
 
 
 class _Digits(NamedTuple):
-    """What counts how much.
+    """The weight of each criterion of a pair.
 
-    That a pair is `actual` at all, or an optional call `excused`, both less how far apart their ranks are; agreement in full;
-    a parameter that only a judge could compare, of a required call (`decided`) or of an optional one (`doubt`).
+    `actual` is the weight of pairing a required call at all, `excused` that of pairing an optional call; both are
+    reduced by the distance of their ranks. `agreeing` is the weight of full agreement. A parameter that only a judge
+    could compare costs `decided` in a required call and `doubt` in an optional one.
     """
 
     actual: Values
@@ -198,34 +204,35 @@ class _Digits(NamedTuple):
 
 
 def _digits(rows: Sequence[int], columns: Sequence[int], undecided: int) -> _Digits:
-    """Return the digits for calls of those ranks: each is worth more than all below it can be over all pairs."""
-    import numpy as np  # noqa: PLC0415 — with the solver
+    """Return the weights for calls of these ranks: each outweighs the sum of all lower ones over all pairs."""
+    import numpy as np  # noqa: PLC0415 — imported with the solver
 
     n, m = len(rows), len(columns)
-    closer = n * (3 * m * m + m) + 1
-    apart = np.arange(m) - np.arange(n)[:, None]
-    # Squares keep pairs from crossing where a sum of distances would not care; of two as far, the earlier call.
-    ties = closer * (np.array(rows)[:, None] - np.array(columns)) ** 2.0 + 3 * apart**2 + apart
-    doubt = float(closer * (n * max(n, m) ** 2 + 1))
+    rank_weight = n * (3 * m * m + m) + 1
+    distance = np.arange(m) - np.arange(n)[:, None]
+    # Squares avoid crossed pairs, to which a sum of distances is indifferent; at equal distance the earlier call wins.
+    ties = rank_weight * (np.array(rows)[:, None] - np.array(columns)) ** 2.0 + 3 * distance**2 + distance
+    doubt = float(rank_weight * (n * max(n, m) ** 2 + 1))
     excused = doubt * (n * undecided + 1)
     decided = excused * (n + 1)
     actual = decided * (n * undecided + 1)
     return _Digits(actual - ties, excused - ties, actual * _DENOMINATOR, decided, doubt)
 
 
-_kept_digits = lru_cache(maxsize=256)(_digits)
+_cached_digits = lru_cache(maxsize=256)(_digits)
 
 
-#: The calls that count, in order; the pairs of expected calls, including optional ones, in order of the actual ones;
-#: the indices of the remaining calls, and of those whose arguments or results were not recorded; the calls that
-#: returned an error. A plain tuple, because one is created for every turn. `SortedCalls` is the same with names.
+#: The expectation; the actual calls that count, in order; their pairs with required and optional expected calls, in
+#: order of the actual calls; the indices of the unpaired calls, and of the calls whose arguments or results were not
+#: recorded; the calls that returned an error. A plain tuple, because one is created for every turn. `SortedCalls` names
+#: the items.
 RawCalls: TypeAlias = tuple[
     CompiledExpectation, Sequence[ActualCall], list[Pair], Sequence[int], Sequence[int], Sequence[ActualCall]
 ]
 
 
 class Agreement(NamedTuple):
-    """How far the parameters of an actual call agree, in [0, 1], and which do not."""
+    """The agreement of the parameters of an actual call, in [0, 1], and the differing parameters."""
 
     score: float
     differing: Sequence[str]
@@ -241,19 +248,19 @@ class PairedCall:
 
     @classmethod
     def of(cls, pair: Pair) -> PairedCall:
-        """Return a pair with names."""
+        """Return a `Pair` with named fields."""
         index, expected, score, invalid = pair
         return cls(actual_index=index, expected=expected, agreement=Agreement(score, tuple(invalid)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedCalls:
-    """The calls of a scope, sorted under one expectation.
+    """The calls of a scope, classified under one expectation.
 
-    `actual` are the calls that count, in order; `errored` those that returned an error. `pairs` are those of required
-    calls, `excused` those of optional ones, in order of the actual calls. `extra` are the indices in `actual` of the
-    remaining calls, each with the rule for extra calls of its tool, `forbidden` those of calls that are forbidden by
-    name.
+    `actual` are the calls that count, in order; `errored` the calls that returned an error. `pairs` are the pairs of
+    required calls, `excused` the pairs of optional ones, in order of the actual calls. `extra` are the indices in
+    `actual` of the unpaired calls, each with the rule for extra calls of its tool. `forbidden` are the indices of the
+    calls that are forbidden by name.
     """
 
     expectation: CompiledExpectation
@@ -266,7 +273,7 @@ class SortedCalls:
 
     @classmethod
     def of(cls, raw: RawCalls) -> SortedCalls:
-        """Return sorted calls with names."""
+        """Return `RawCalls` with named fields."""
         expectation, actual, pairs, extra, _, errored = raw
         return cls(
             expectation=expectation,
@@ -275,17 +282,17 @@ class SortedCalls:
             pairs=[PairedCall.of(pair) for pair in pairs if pair[1].required],
             excused=[PairedCall.of(pair) for pair in pairs if not pair[1].required],
             extra=[(index, expectation.extra_rule(actual[index].call.name)) for index in extra],
-            forbidden=[index for index, item in enumerate(actual) if expectation.forbids(item.call.name)],
+            forbidden=[index for index, entry in enumerate(actual) if expectation.forbids(entry.call.name)],
         )
 
 
-def sort_calls(  # noqa: C901 — one pass for every turn: each function more is a tenth of its time
+def sort_calls(  # noqa: C901 — runs for every turn: each further function would add a tenth to its time
     expectation: CompiledExpectation, calls: Sequence[ActualCall], verdicts: ToolVerdicts = NO_VERDICTS
 ) -> RawCalls:
-    """Return the calls of a scope, in order of their place, sorted out under an expectation.
+    """Return the calls of a scope, which are in order of location, classified under an expectation.
 
-    Calls of kind `tool` count at any depth; a transfer or an agent used as a tool only where the expectation names it. A
-    call that answered with an error was not made, unless the rules count it.
+    Calls of kind `tool` count at any depth; a transfer, or an agent used as a tool, counts only if the expectation
+    names it. A call that returned an error counts only if the rules count errors.
     """
     named = expectation.named
     actual = calls
@@ -296,7 +303,7 @@ def sort_calls(  # noqa: C901 — one pass for every turn: each function more is
     for position, item in enumerate(calls):
         call = item.call
         if call.error is not None or call.kind != "tool" or call.arguments is None or not call.result_captured:
-            # Most turns have no such call, and are read in this one pass.
+            # Most turns have no such call, so a single pass suffices for them.
             actual, errored, unrecorded = _counted(expectation, calls)
             indices, extra = _indices(named, actual)
             break
@@ -334,23 +341,23 @@ def sort_calls(  # noqa: C901 — one pass for every turn: each function more is
 def _counted(
     expectation: CompiledExpectation, calls: Sequence[ActualCall]
 ) -> tuple[Sequence[ActualCall], Sequence[ActualCall], Sequence[int]]:
-    """Return the calls that were made, those that answered with an error, and places of those not wholly recorded."""
-    counted = [call for call in calls if call.call.kind == "tool" or _names(expectation, call.call.name)]
-    errored = [item for item in counted if item.call.error is not None]
-    actual = counted if expectation.rules.count_errors else [item for item in counted if item.call.error is None]
-    return actual, errored, [index for index, item in enumerate(actual) if not _is_recorded(item.call)]
+    """Return the calls that count, the calls that returned an error, and the indices of incompletely recorded calls."""
+    counted = [call for call in calls if call.call.kind == "tool" or _is_named(expectation, call.call.name)]
+    errored = [entry for entry in counted if entry.call.error is not None]
+    actual = counted if expectation.rules.count_errors else [entry for entry in counted if entry.call.error is None]
+    return actual, errored, [index for index, entry in enumerate(actual) if not _is_recorded(entry.call)]
 
 
-def _indices(named: Container[str], actual: Sequence[ActualCall]) -> tuple[dict[str, list[int]], list[int]]:
-    """Return where the calls of each expected name are, and where the others."""
+def _indices(expected_names: Container[str], actual: Sequence[ActualCall]) -> tuple[dict[str, list[int]], list[int]]:
+    """Return the indices of the calls of each expected name, and those of all other calls."""
     indices: dict[str, list[int]] = {}
     for position, entry in enumerate(actual):
-        if entry.call.name in named:
+        if entry.call.name in expected_names:
             indices.setdefault(entry.call.name, []).append(position)
-    return indices, [index for index, item in enumerate(actual) if item.call.name not in named]
+    return indices, [position for position, entry in enumerate(actual) if entry.call.name not in expected_names]
 
 
-def _names(expectation: CompiledExpectation, tool_name: str) -> bool:
+def _is_named(expectation: CompiledExpectation, tool_name: str) -> bool:
     return tool_name in expectation.named or expectation.forbids(tool_name)
 
 
@@ -359,10 +366,10 @@ def _is_recorded(call: ToolCall) -> bool:
 
 
 class Misplaced(NamedTuple):
-    """An actual call, by index, that is out of order: `belongs` is where it should be, `position` where it is.
+    """An actual call, by index, that is out of order: `belongs` is its expected position, `position` its actual one.
 
-    In order `exact` both are numbers, counted in groups from 1. In `relative`, `belongs` is "after" or "before" and the
-    name of a call in the right position, `position` is None.
+    In order `exact` both are group numbers, starting at 1. In order `relative`, `belongs` is "after" or "before"
+    followed by the name of a call in the right position, and `position` is None.
     """
 
     actual_index: int
@@ -374,81 +381,82 @@ class Misplaced(NamedTuple):
 def misplaced(actual: Sequence[ActualCall], pairs: Sequence[Pair], order: Order) -> list[Misplaced]:
     """Return the pairs of required calls that are out of order, in actual order.
 
-    In order `relative`: those outside a longest run of actual calls whose expected groups never decrease. In `exact`:
-    those whose rank among the paired calls is not their group. Calls of one actual step count as in the expected order.
+    In order `relative` these are the pairs outside a longest subsequence of actual calls whose expected groups never
+    decrease. In order `exact` these are the pairs whose rank among the paired calls differs from their group. Calls of
+    one actual step count as being in the expected order.
 
     Args:
         actual: the actual calls, in order.
-        pairs: of required calls, in order of the actual ones.
-        order: that of the expectation.
+        pairs: the pairs of required calls, in order of the actual calls.
+        order: the order that the expectation requires.
     """
     if order == "any" or not pairs:
         return []
-    return _out_of_rank(actual, pairs) if order == "exact" else _outside_longest_run(actual, pairs)
+    return _out_of_rank(actual, pairs) if order == "exact" else _outside_longest_subsequence(actual, pairs)
 
 
 def _out_of_rank(actual: Sequence[ActualCall], pairs: Sequence[Pair]) -> list[Misplaced]:
     results: list[Misplaced] = []
     rank, turn_index, step = 0, -1, -1
     for index, expected, _, _ in pairs:
-        item = actual[index]
-        if item.call.step != step or item.turn_index != turn_index:
-            rank, turn_index, step = rank + 1, item.turn_index, item.call.step
+        entry = actual[index]
+        if entry.call.step != step or entry.turn_index != turn_index:
+            rank, turn_index, step = rank + 1, entry.turn_index, entry.call.step
         if rank != expected.group:
             results.append(Misplaced(index, expected, expected.group, rank))
     return results
 
 
-def _outside_longest_run(actual: Sequence[ActualCall], pairs: Sequence[Pair]) -> list[Misplaced]:
-    walk: list[tuple[int, int, int, int, CompiledCall]] = []
+def _outside_longest_subsequence(actual: Sequence[ActualCall], pairs: Sequence[Pair]) -> list[Misplaced]:
+    calls: list[tuple[int, int, int, int, CompiledCall]] = []
     for position, expected, _, _ in pairs:
         entry = actual[position]
-        walk.append((entry.turn_index, entry.call.step, expected.group, position, expected))
-    walk.sort()
-    retained = longest_non_decreasing([item[2] for item in walk])
-    there = set(retained)
-    around = [item[4] for item in walk]
+        calls.append((entry.turn_index, entry.call.step, expected.group, position, expected))
+    calls.sort()
+    retained = longest_non_decreasing([call[2] for call in calls])
+    retained_indices = set(retained)
+    expected_calls = [call[4] for call in calls]
     results = [
-        Misplaced(item[3], item[4], _belongs(around, retained, index), None)
-        for index, item in enumerate(walk)
-        if index not in there
+        Misplaced(call[3], call[4], _belongs(expected_calls, retained, index), None)
+        for index, call in enumerate(calls)
+        if index not in retained_indices
     ]
     return sorted(results)
 
 
-def _belongs(walk: Sequence[CompiledCall], retained: Sequence[int], index: int) -> str:
-    """Return the neighbour in the run that a call on its wrong side belongs to.
+def _belongs(calls: Sequence[CompiledCall], retained: Sequence[int], index: int) -> str:
+    """Return "before" or "after" and the name of a call of the subsequence, where the call at `index` belongs.
 
-    It exists, or the run would be longer; of several it is the nearest.
+    Such a call exists, because otherwise the subsequence would be longer. Among several the nearest is named.
     """
-    group = walk[index].group
-    before = [walk[other].name for other in retained if other < index and walk[other].group > group]
-    after = [walk[other].name for other in retained if other > index and walk[other].group < group]
+    group = calls[index].group
+    before = [calls[other].name for other in retained if other < index and calls[other].group > group]
+    after = [calls[other].name for other in retained if other > index and calls[other].group < group]
     return f"before {before[0]}" if before else f"after {after[-1]}"
 
 
 def longest_non_decreasing(values: Sequence[int]) -> list[int]:
-    """Return the places of a longest non-decreasing subsequence.
+    """Return the indices of a longest non-decreasing subsequence.
 
-    Ref: C. Schensted (1961), Longest increasing and decreasing subsequences, with ties allowed.
+    Ref: C. Schensted (1961), Longest increasing and decreasing subsequences; here with ties allowed.
 
     >>> longest_non_decreasing([3, 1, 2, 2, 1])
     [1, 2, 3]
     """
     tails: list[int] = []
-    tail_places: list[int] = []
-    before: list[int] = []
+    tail_indices: list[int] = []
+    predecessors: list[int] = []
     for index, value in enumerate(values):
         length = bisect_right(tails, value)
-        before.append(tail_places[length - 1] if length else -1)
+        predecessors.append(tail_indices[length - 1] if length else -1)
         if length == len(tails):
             tails.append(value)
-            tail_places.append(index)
+            tail_indices.append(index)
         else:
-            tails[length], tail_places[length] = value, index
+            tails[length], tail_indices[length] = value, index
     retained: list[int] = []
-    index = tail_places[-1] if tail_places else -1
+    index = tail_indices[-1] if tail_indices else -1
     while index >= 0:
         retained.append(index)
-        index = before[index]
+        index = predecessors[index]
     return retained[::-1]

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 class ToolCount:
     """The calls of one tool under one expectation.
 
-    `expected` counts required calls, `actual` actual ones without an error, `errored` the others, `paired` required calls
-    that occurred, `unasked` extra calls that are not allowed. The rest are a sum and a count for each dimension, 0 if
-    it does not apply: `parameters` of `compared` expected calls, `in_order` of `ordered` ones, `used` of `known`
-    results.
+    `expected` counts required calls, `actual` counts actual calls without an error and `errored` those with one,
+    `paired` counts required calls that occurred, `unasked` counts extra calls that are not allowed. The other fields
+    are a sum and a count for each dimension, both 0 if the dimension does not apply: `parameters` is the summed
+    agreement of `compared` expected calls, `in_order` the number of `ordered` calls in the right position, `used` the
+    summed use of `known` results.
     """
 
     tool_name: str
@@ -52,7 +53,7 @@ class ToolCount:
 
 
 def tool_counts(score: ToolScore) -> tuple[ToolCount, ...]:
-    """Return the counts of each expected or called tool, by name; none if the score has no calls."""
+    """Return the counts of each expected or called tool, sorted by name; empty if the score has no calls."""
     return () if score.calls is None else tuple(_counts(score, score.calls))
 
 
@@ -64,10 +65,10 @@ def _counts(score: ToolScore, calls: SortedCalls) -> Iterator[ToolCount]:
     paired = Counter(pair.expected.name for pair in calls.pairs)
     unasked = Counter(calls.actual[index].call.name for index, rule in calls.extra if rule != "allow")
     misplaced = Counter(fault.tool_name for fault in score.faults if fault.kind == "wrong_order")
-    agreed: Counter[str] = Counter()
+    agreement_sums: Counter[str] = Counter()
     for pair in calls.pairs:
-        agreed[pair.expected.name] += pair.agreement.score  # type: ignore[assignment]  # counters take any number
-    known = [(item.call.name, use.score) for item, use in score.uses if use.score is not None]
+        agreement_sums[pair.expected.name] += pair.agreement.score  # type: ignore[assignment]  # floats work too
+    known_uses = [(item.call.name, use.score) for item, use in score.uses if use.score is not None]
     parameters, sequence = (score.dimensions.get(name) is not None for name in ("parameters", "sequence"))
     for name in sorted({*expected, *optional, *actual, *errored}):
         yield ToolCount(
@@ -77,23 +78,23 @@ def _counts(score: ToolScore, calls: SortedCalls) -> Iterator[ToolCount]:
             errored=errored[name],
             paired=paired[name],
             unasked=unasked[name],
-            parameters=float(agreed[name]) if parameters else 0.0,
+            parameters=float(agreement_sums[name]) if parameters else 0.0,
             compared=expected[name] if parameters else 0,
             in_order=paired[name] - misplaced[name] if sequence else 0,
             ordered=expected[name] if sequence else 0,
-            used=sum(used for tool, used in known if tool == name),
-            known=sum(tool == name for tool, _ in known),
+            used=sum(used for tool, used in known_uses if tool == name),
+            known=sum(tool == name for tool, _ in known_uses),
         )
 
 
 def utilization_score(uses: Sequence[tuple[ActualCall, Use]]) -> float | None:
-    """Return the share of results that were used among those of which it is known."""
-    used, known = 0.0, 0
+    """Return the share of results that were used, among the results whose use is known."""
+    used, known_count = 0.0, 0
     for _, use in uses:
         if use.score is not None:
             used += use.score
-            known += 1
-    return used / known if known else None
+            known_count += 1
+    return used / known_count if known_count else None
 
 
 def weighted_mean(
@@ -108,18 +109,18 @@ def weighted_mean(
     >>> weighted_mean(1.0, 0.5, None, None, (1.0, 1.0, 1.0, 0.0))
     0.75
     """
-    total, by_parameters, by_sequence, by_utilization = weights
-    top = selection * total
+    total_weight, parameters_weight, sequence_weight, utilization_weight = weights
+    weighted_sum = selection * total_weight
     if parameters is not None:
-        top += parameters * by_parameters
-        total += by_parameters
+        weighted_sum += parameters * parameters_weight
+        total_weight += parameters_weight
     if sequence is not None:
-        top += sequence * by_sequence
-        total += by_sequence
+        weighted_sum += sequence * sequence_weight
+        total_weight += sequence_weight
     if utilization is not None:
-        top += utilization * by_utilization
-        total += by_utilization
-    return top / total if total else None
+        weighted_sum += utilization * utilization_weight
+        total_weight += utilization_weight
+    return weighted_sum / total_weight if total_weight else None
 
 
 def overall_score(dimensions: Mapping[Dimension, float | None], weights: Mapping[Dimension, float]) -> float | None:
@@ -128,16 +129,16 @@ def overall_score(dimensions: Mapping[Dimension, float | None], weights: Mapping
     >>> overall_score({"selection": 1.0, "parameters": 0.5, "sequence": None}, {"selection": 1, "parameters": 1})
     0.75
     """
-    applicable = [(value, weights.get(name, 0.0)) for name, value in dimensions.items() if value is not None]
-    # Divided by the largest first: weights of 1e-320 or 1e308 must not vanish or overflow.
-    largest = max((weight for _, weight in applicable), default=0.0)
+    weighted_values = [(value, weights.get(name, 0.0)) for name, value in dimensions.items() if value is not None]
+    # Divided by the largest weight first, so that weights of 1e-320 or 1e308 neither underflow nor overflow.
+    largest = max((weight for _, weight in weighted_values), default=0.0)
     if largest <= 0:
         return None
-    total = sum(weight / largest for _, weight in applicable)
-    return sum(value * (weight / largest) for value, weight in applicable) / total
+    total = sum(weight / largest for _, weight in weighted_values)
+    return sum(value * (weight / largest) for value, weight in weighted_values) / total
 
 
-#: Which class names a score that has faults of several, first wins.
+#: The order in which fault kinds are reported: a score with several kinds is classified under the first of these.
 FAULT_PRECEDENCE: Final[tuple[FaultKind, ...]] = (
     "missing",
     "spurious",
@@ -150,7 +151,7 @@ FAULT_PRECEDENCE: Final[tuple[FaultKind, ...]] = (
 
 
 def fault_class(faults: Iterable[ToolFault]) -> FaultKind | None:
-    """Return the one class of these faults, or None.
+    """Return the first kind of these faults by precedence, or None without faults.
 
     >>> fault_class([ToolFault(kind="errored", tool_name="a"), ToolFault(kind="missing", tool_name="b")])
     'missing'
@@ -160,9 +161,9 @@ def fault_class(faults: Iterable[ToolFault]) -> FaultKind | None:
 
 
 def missing_faults(expectation: CompiledExpectation, pairs: Sequence[Pair], turn_index: int | None) -> list[ToolFault]:
-    """Return a fault for each required call that was not made; `turn_index` is that of the expectation."""
-    there = {pair[1].index for pair in pairs}
-    # As `_make` does, without the call in between: a turn may have many faults, and arguments by name take twice as long.
+    """Return a fault for each missing required call; `turn_index` is the turn of the expectation."""
+    paired_indices = {pair[1].index for pair in pairs}
+    # Created directly, as `_make` does: a turn may have many faults, and keyword arguments take twice as long.
     return [
         tuple.__new__(
             ToolFault,
@@ -183,7 +184,7 @@ def missing_faults(expectation: CompiledExpectation, pairs: Sequence[Pair], turn
             ),
         )
         for call in expectation.calls
-        if call.required and call.index not in there
+        if call.required and call.index not in paired_indices
     ]
 
 
@@ -192,8 +193,12 @@ def forbidden_faults(expectation: CompiledExpectation, actual: Sequence[ActualCa
     forbidden_by = expectation.forbidden_by
     if forbidden_by is None:
         return []
-    named = [(item, forbidden_by(item.call.name)) for item in actual]
-    return [call_fault("forbidden", item, name, None, item.call.arguments) for item, name in named if name is not None]
+    patterns = [(entry, forbidden_by(entry.call.name)) for entry in actual]
+    return [
+        call_fault("forbidden", entry, pattern, None, entry.call.arguments)
+        for entry, pattern in patterns
+        if pattern is not None
+    ]
 
 
 def call_fault(
@@ -249,7 +254,7 @@ def parameter_faults(expected: CompiledCall, actual: ActualCall, invalid: Sequen
 
 
 def order_fault(misplaced: Misplaced, actual: ActualCall) -> ToolFault:
-    """Return the fault of a call that was made out of its place."""
+    """Return the fault of a call that is out of order."""
     call = actual.call
     return ToolFault(
         kind="wrong_order",
@@ -264,12 +269,13 @@ def order_fault(misplaced: Misplaced, actual: ActualCall) -> ToolFault:
     )
 
 
-#: The displayed score of use, the deciding one, the faults of unused results, and the evidence.
+#: The displayed utilization, the utilization that counts for the score, the faults of unused results, and the evidence.
 Utilization: TypeAlias = tuple["float | None", "float | None", Sequence[ToolFault], "Sequence[tuple[ActualCall, Use]]"]
-#: Finds the use of results, from an expectation, the actual calls, the required pairs and the turn (None: all).
+#: Returns the utilization for an expectation, the actual calls, the required pairs and the turn (None: all turns).
 UtilizationOf: TypeAlias = Callable[
     [CompiledExpectation, Sequence[ActualCall], Sequence[Pair], "int | None"], Utilization
 ]
+#: The values of the dimensions, in the order of `DIMENSIONS`.
 _Values: TypeAlias = "tuple[float, float | None, float | None, float | None]"
 
 UNUSED: Final = "the data flag its result as unused"
@@ -279,7 +285,10 @@ _NONE: Final[Sequence[int]] = ()
 
 
 class _Decision(NamedTuple):
-    """An outcome, why it is no pass, the overall score; `parameters` is False where that dimension is not to be shown."""
+    """An outcome, the reason if it is not a pass, and the overall score.
+
+    `parameters` is False if that dimension must not be shown.
+    """
 
     outcome: Outcome
     reason: FailReason | NotEvaluatedReason | None
@@ -288,41 +297,42 @@ class _Decision(NamedTuple):
     parameters: bool = True
 
 
-def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in parts it takes half as long again
+def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: split into functions it takes 1.5 times as long
     expectation: CompiledExpectation,
     calls: Sequence[ActualCall],
     turn_index: int | None,
     utilization_of: UtilizationOf | None,
     verdicts: ToolVerdicts,
-    captured: bool,  # noqa: FBT001 — by name it takes longer to hand over than to use
+    captured: bool,  # noqa: FBT001 — a keyword argument costs measurable time
 ) -> ToolScore:
-    """Return the score of calls, in order of their place, under one expectation, its alternatives aside.
+    """Return the score of calls, which are in order of location, under one expectation without its alternatives.
 
-    Without `utilization_of` the use of results is what the data flag it as.
+    Without `utilization_of`, the use of results is known from flags in the data only.
 
-    `selection` is paired / (required + made - paired), allowed extras and excused optional calls left out; `parameters` the
-    mean agreement over the required calls; `sequence` the share of them that were made in their place.
+    `selection` is paired / (required + actual - paired), without allowed extra calls and excused optional calls.
+    `parameters` is the mean agreement over the required calls. `sequence` is the share of the required calls that
+    occurred in the right position.
     """
     raw = _, actual, pairs, extra, unrecorded, errored = sort_calls(expectation, calls, verdicts)
     if not expectation.required_only:
         pairs = [pair for pair in pairs if pair[1].required]
     required, paired = expectation.required, len(pairs)
     faults = missing_faults(expectation, pairs, turn_index) if paired < required else []
-    unasked, trespassed, allowed = 0, False, _NONE
+    unasked, has_forbidden, allowed = 0, False, _NONE
     if extra or expectation.forbidden_by is not None:
-        beyond, unasked, trespassed, allowed = _left_over(expectation, actual, extra)
-        faults += beyond
-    agreed, group, in_turn = 0.0, 0, expectation.order != "exact"
+        extra_faults, unasked, has_forbidden, allowed = _assess_extra_calls(expectation, actual, extra)
+        faults += extra_faults
+    agreement_sum, last_group, in_order = 0.0, 0, expectation.order != "exact"
     used = flagged = 0
     unused: Sequence[ToolFault] = ()
     for index, expected, score, invalid in pairs:
         entry = actual[index]
-        agreed += score
+        agreement_sum += score
         if invalid:
             faults += parameter_faults(expected, entry, invalid)
-        if expected.group < group:
-            in_turn = False
-        group = expected.group
+        if expected.group < last_group:
+            in_order = False
+        last_group = expected.group
         flag = entry.call.used_flag
         if flag is not None and entry.call.error is None:
             flagged += 1
@@ -331,13 +341,13 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
             else:
                 unused = (*unused, call_fault("unused_result", entry, UNUSED))
     selection = paired / (required + unasked) if required else float(not unasked)
-    parameters = agreed / required if required else None
+    parameters = agreement_sum / required if required else None
     sequence = None
     if expectation.ordered:
-        out_of_place = () if in_turn else misplaced(actual, pairs, expectation.order)
-        sequence = (paired - len(out_of_place)) / required
-        if out_of_place:
-            faults += [order_fault(item, actual[item.actual_index]) for item in out_of_place]
+        misplaced_calls = () if in_order else misplaced(actual, pairs, expectation.order)
+        sequence = (paired - len(misplaced_calls)) / required
+        if misplaced_calls:
+            faults += [order_fault(item, actual[item.actual_index]) for item in misplaced_calls]
     utilization = deciding = used / flagged if flagged else None
     uses: Sequence[tuple[ActualCall, Use]] = ()
     if utilization_of is not None:
@@ -352,67 +362,75 @@ def score_single(  # noqa: C901, PLR0912, PLR0915, PLR0917 — one pass: in part
     if unrecorded or overall is None or expectation.may_ask_judge or not captured:
         values = selection, parameters, sequence, deciding
         captured = captured and set(allowed).issuperset(unrecorded)
-        decided = _decide(raw, values, overall, verdicts, captured=captured, trespassed=trespassed)
-        outcome, reason, overall, note = decided[:4]
-        parameters = parameters if decided.parameters else None
-    elif trespassed or overall < expectation.threshold:
+        decision = _decide(raw, values, overall, verdicts, captured=captured, has_forbidden=has_forbidden)
+        outcome, reason, overall, note = decision[:4]
+        parameters = parameters if decision.parameters else None
+    elif has_forbidden or overall < expectation.threshold:
         outcome, reason = "fail", "tool_fault"
     dimensions = {"selection": selection, "parameters": parameters, "sequence": sequence, "utilization": utilization}
-    # As `_make` does, without the call in between: a turn has one score, and may have many faults.
+    # Created directly, as `_make` does: a score is created for every turn.
     return tuple.__new__(
         ToolScore,
         (turn_index, outcome, reason, overall, dimensions, tuple(faults), uses, required, paired, note, (), raw),
     )
 
 
-def _left_over(
+def _assess_extra_calls(
     expectation: CompiledExpectation, actual: Sequence[ActualCall], extra: Sequence[int]
 ) -> tuple[list[ToolFault], int, bool, Sequence[int]]:
-    """Return an assessment of the calls without a required one.
+    """Return an assessment of the calls that are not paired with a required call.
 
-    Their faults; the number of unexpected ones; whether one is forbidden, by name or as an extra call; the indices of
-    allowed ones.
+    It consists of their faults, the number of unexpected calls, whether a call is forbidden (by name or as an extra
+    call), and the indices of the allowed calls.
     """
     faults: list[ToolFault] = []
     allowed: list[int] = []
-    unasked, trespassed = 0, False
+    unasked, has_forbidden = 0, False
     for index in extra:
-        item = actual[index]
-        name = item.call.name
+        entry = actual[index]
+        name = entry.call.name
         rule = expectation.extra or expectation.extra_rule(name)
         if rule == "allow":
             allowed.append(index)
             continue
         unasked += 1
-        trespassed = trespassed or rule == "forbid"
+        has_forbidden = has_forbidden or rule == "forbid"
         if not expectation.forbids(name):
-            times = expectation.named[name].times if name in expectation.named else 0
+            expected_count = expectation.named[name].times if name in expectation.named else 0
             faults.append(
-                call_fault("spurious", item, "forbid" if rule == "forbid" else "", times, item.call.arguments)
+                call_fault(
+                    "spurious", entry, "forbid" if rule == "forbid" else "", expected_count, entry.call.arguments
+                )
             )
     if expectation.forbidden_by is not None:
         forbidden = forbidden_faults(expectation, actual)
-        trespassed = trespassed or bool(forbidden)
+        has_forbidden = has_forbidden or bool(forbidden)
         faults += forbidden
-    return faults, unasked, trespassed, allowed
+    return faults, unasked, has_forbidden, allowed
 
 
 def _decide(
-    raw: RawCalls, values: _Values, overall: float | None, verdicts: ToolVerdicts, *, captured: bool, trespassed: bool
+    raw: RawCalls,
+    values: _Values,
+    overall: float | None,
+    verdicts: ToolVerdicts,
+    *,
+    captured: bool,
+    has_forbidden: bool,
 ) -> _Decision:
-    """Return the outcome where it may be open: something was not recorded, has no weight, or is left to a judge."""
+    """Return the outcome of calls that are not fully recorded, have no weighted dimension, or need a judge."""
     expectation, actual, pairs, *_ = raw
-    paired = [actual[index] for index, item, _, _ in pairs if item.required]
+    paired = [actual[index] for index, expected, _, _ in pairs if expected.required]
     if not captured:
-        known = bool(actual) and all(item.call.arguments is not None for item in paired)
-        return _Decision("not_evaluated", "content_not_captured", None, NOT_CAPTURED, parameters=known)
+        comparable = bool(actual) and all(entry.call.arguments is not None for entry in paired)
+        return _Decision("not_evaluated", "content_not_captured", None, NOT_CAPTURED, parameters=comparable)
     if overall is None:
-        # If none of the expected calls occurred, that is a failure for any weights, never "no data": the other weights
-        # may be small compared with one that does not apply.
+        # If none of the required calls occurred, the outcome is a failure for any weights, never "no data". Otherwise
+        # the mean is computed again exactly: the applicable weights may be tiny compared with one that does not apply.
         dimensions = dict(zip(DIMENSIONS, values, strict=True))
-        none_made = expectation.required and not paired
-        overall = 0.0 if none_made else overall_score(dimensions, expectation.rules.weights)
-    if trespassed or (overall is not None and overall < expectation.threshold):
+        none_occurred = expectation.required and not paired
+        overall = 0.0 if none_occurred else overall_score(dimensions, expectation.rules.weights)
+    if has_forbidden or (overall is not None and overall < expectation.threshold):
         return _Decision("fail", "tool_fault", overall)
     undecided = _undecided(raw, verdicts)
     if undecided:
@@ -424,12 +442,12 @@ def _decide(
 
 
 def _undecided(raw: RawCalls, verdicts: ToolVerdicts) -> int:
-    """Return how many parameters only a judge could compare, and none has, of calls that must agree."""
+    """Return the number of parameters without a verdict that only a judge could compare, in calls that must agree."""
     expectation, actual, pairs, *_ = raw
     return sum(
         expected.parameters.undecided(actual[index], verdicts)
         for index, expected, _, _ in pairs
-        # An optional call that does not agree after all is an extra one.
+        # An optional call that turns out not to agree is an extra call.
         if expected.required or expectation.extra_rule(expected.name) != "allow"
     )
 
@@ -439,31 +457,33 @@ def score_tools(
 ) -> ToolScore:
     """Return the score of the calls of a scope under the best of the expectation and its alternatives.
 
-    The best has the highest overall score; among equals a correct one, then the first. If the best fails while another
-    could not be evaluated, that one is returned, because it might have been right.
+    The best alternative has the highest overall score; among equals a passing one, then the first. If the best fails
+    while another could not be evaluated, the latter is returned, because it might have passed.
 
     Args:
         expectation: the expectation.
         scope: the turn or conversation to which it applies.
-        rules: those of the case.
-        verdicts: of a judge, where values or results do not decide. Use of results is only requested under the
-        expectation that counts.
+        rules: the rules of the case.
+        verdicts: a judge's verdicts where values or results do not decide. The use of results is requested only under
+            the expectation that counts.
     """
     verdicts = verdicts or NO_VERDICTS
     texts = Texts(scope)
 
-    def look(actual: ActualCall, later: Sequence[ActualCall]) -> Use:
+    def inferred_use(actual: ActualCall, later: Sequence[ActualCall]) -> Use:
         return use_of(actual, later, texts)
 
-    def ask(actual: ActualCall, later: Sequence[ActualCall]) -> Use:
+    def judged_use(actual: ActualCall, later: Sequence[ActualCall]) -> Use:
         use = use_of(actual, later, texts)
         return (verdicts.used(actual, later, texts) or use) if use.score is None else use
 
-    ready = compiled(expectation, rules)
-    best, score = _best(ready, scope.calls, scope.turn_index, _searched(look), verdicts, scope.captured)
+    compiled_expectation = compiled(expectation, rules)
+    best, score = _best(
+        compiled_expectation, scope.calls, scope.turn_index, _utilization_from(inferred_use), verdicts, scope.captured
+    )
     if verdicts is NO_VERDICTS:
         return score
-    return score_single(best, scope.calls, scope.turn_index, _searched(ask), verdicts, scope.captured)
+    return score_single(best, scope.calls, scope.turn_index, _utilization_from(judged_use), verdicts, scope.captured)
 
 
 def score_calls(
@@ -473,12 +493,12 @@ def score_calls(
     turn_index: int | None = None,
     captured: bool = True,
 ) -> ToolScore:
-    """Return the score of calls as `score_tools` does, from the calls alone: the use of results is known by flags only.
+    """Return the score of calls as `score_tools` does, but with the use of results known from flags in the data only.
 
     Args:
-        expectation: compiled by `compiled`.
-        calls: in order of their place.
-        turn_index: of the turn that is scored, None for a whole conversation.
+        expectation: the expectation, as returned by `compiled`.
+        calls: the calls, in order of location.
+        turn_index: the turn that is scored, None for a whole conversation.
         captured: whether any content was recorded.
     """
     if expectation.alternatives:
@@ -486,7 +506,7 @@ def score_calls(
     return score_single(expectation, calls, turn_index, None, NO_VERDICTS, captured)
 
 
-def _best(  # noqa: PLR0917 — as `score_single`
+def _best(  # noqa: PLR0917 — see `score_single`
     expectation: CompiledExpectation,
     calls: Sequence[ActualCall],
     turn_index: int | None,
@@ -494,34 +514,42 @@ def _best(  # noqa: PLR0917 — as `score_single`
     verdicts: ToolVerdicts,
     captured: bool,  # noqa: FBT001 — same
 ) -> tuple[CompiledExpectation, ToolScore]:
-    """Return the expectation that counts, among it and its alternatives, and its score."""
+    """Return the expectation that counts, which is this one or an alternative, and its score."""
     scored = [
-        (item, score_single(item, calls, turn_index, utilization_of, verdicts, captured))
-        for item in (expectation, *expectation.alternatives)
+        (alternative, score_single(alternative, calls, turn_index, utilization_of, verdicts, captured))
+        for alternative in (expectation, *expectation.alternatives)
     ]
-    best = max(scored, key=lambda item: _goodness(item[1]))
-    unknown = next((item for item in scored if item[1].outcome == "not_evaluated"), best)
-    return unknown if best[1].outcome == "fail" else best
+    best = max(scored, key=lambda pair: _preference(pair[1]))
+    not_evaluated = next((pair for pair in scored if pair[1].outcome == "not_evaluated"), best)
+    return not_evaluated if best[1].outcome == "fail" else best
 
 
-def _goodness(score: ToolScore) -> tuple[float, bool]:
+def _preference(score: ToolScore) -> tuple[float, bool]:
     return -1.0 if score.overall is None else round(score.overall, 9), score.outcome == "pass"
 
 
-def _searched(use: Callable[[ActualCall, Sequence[ActualCall]], Use]) -> UtilizationOf:
-    """Return a finder of the use of results, from a function of a call and the later calls that may prove it."""
+def _utilization_from(use: Callable[[ActualCall, Sequence[ActualCall]], Use]) -> UtilizationOf:
+    """Return a function that computes the utilization.
+
+    Args:
+        use: returns the use of a call's result, given the call and the later calls that may prove it.
+    """
 
     def utilization(
         expectation: CompiledExpectation, actual: Sequence[ActualCall], pairs: Sequence[Pair], turn_index: int | None
     ) -> Utilization:
         named = expectation.named
-        witnesses = [item for item in actual if item.call.name in named]
-        worked = [actual[pair[0]] for pair in pairs if actual[pair[0]].call.error is None]
-        uses = [(item, use(item, [other for other in witnesses if other.location > item.location])) for item in worked]
-        visible = utilization_score(uses)
+        candidates = [call for call in actual if call.call.name in named]
+        successful = [actual[pair[0]] for pair in pairs if actual[pair[0]].call.error is None]
+        uses = [
+            (call, use(call, [other for other in candidates if other.location > call.location])) for call in successful
+        ]
+        displayed = utilization_score(uses)
         # For a whole conversation, an inferred use is shown but never decides.
-        provided = uses if turn_index is not None else [use for use in uses if not use[1].inferred]
-        unused = [call_fault("unused_result", item, entry.evidence) for item, entry in uses if entry.score == 0]
-        return visible, utilization_score(provided), unused, uses
+        decisive = uses if turn_index is not None else [use for use in uses if not use[1].inferred]
+        unused = [
+            call_fault("unused_result", call, call_use.evidence) for call, call_use in uses if call_use.score == 0
+        ]
+        return displayed, utilization_score(decisive), unused, uses
 
     return utilization

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.utilization import Use
     from otel_agentic.truth.match import MatchMethod
 
-#: Arguments of a call are shown up to here together.
+#: Maximum length of the arguments of a call in a message, all of them together.
 _CALL_CHARACTERS: Final = 120
+#: Arguments up to this length are shown first.
 _SHORT_CHARACTERS: Final = 40
 
 
@@ -33,7 +34,7 @@ def fault_sentence(fault: ToolFault) -> str:
 
 
 def score_sentence(score: ToolScore) -> str:
-    """Return a tool score as a sentence: its faults, before them what went well where it passed."""
+    """Return a tool score as a sentence: its note or its number of calls, followed by its faults."""
     faults = "; ".join(fault_sentence(fault) for fault in score.faults)
     if score.note:
         return f"{score.note}; {faults}" if faults else score.note
@@ -57,14 +58,17 @@ def shown_call(tool_name: str, arguments: Any) -> str:
     if not isinstance(arguments, Mapping):
         return tool_name
     parts = [f"{key}={json_text(arguments[key])}" for key in sorted(arguments, key=str)]
-    parts.sort(key=lambda item: len(item) > _SHORT_CHARACTERS)
+    parts.sort(key=lambda part: len(part) > _SHORT_CHARACTERS)
     while len(", ".join(parts)) > _CALL_CHARACTERS and len(parts) > 1:
         parts = [*parts[: -2 if parts[-1] == "…" else -1], "…"]
     return f"{tool_name}({', '.join(parts)})"
 
 
 class Difference(NamedTuple):
-    """The first difference of two values: its path, and both values; `is_expected` and `is_made` state which side has one."""
+    """The first difference between two values: its path, and the value on each side.
+
+    `is_expected` and `is_made` state whether the expected and the actual side have a value there.
+    """
 
     path: str
     expected: Any
@@ -74,25 +78,25 @@ class Difference(NamedTuple):
 
 
 def first_difference(expected: Any, actual: Any, path: str = "") -> Difference:
-    """Return where a made value differs first from the expected one: inside, where both are objects or both lists.
+    """Return the first difference between an actual and the expected value; objects and lists are compared inside.
 
     >>> first_difference([{"to": "Rome"}, {"to": "Oslo"}], [{"to": "Rome"}, {"to": "Bern"}], "legs")[:3]
     ('legs[1].to', 'Oslo', 'Bern')
     """
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        inside = [(f"{path}.{key}", key) for key in sorted({*expected, *actual}, key=str)]
+        members = [(f"{path}.{key}", key) for key in sorted({*expected, *actual}, key=str)]
     elif isinstance(expected, list) and isinstance(actual, list):
-        inside = [(f"{path}[{index}]", index) for index in range(max(len(expected), len(actual)))]
+        members = [(f"{path}[{index}]", index) for index in range(max(len(expected), len(actual)))]
         expected, actual = dict(enumerate(expected)), dict(enumerate(actual))
     else:
         return Difference(path, expected, actual)
-    for position, key in inside:
+    for member_path, key in members:
         if key not in actual:
-            return Difference(position, expected[key], None, is_made=False)
+            return Difference(member_path, expected[key], None, is_made=False)
         if key not in expected:
-            return Difference(position, None, actual[key], is_expected=False)
+            return Difference(member_path, None, actual[key], is_expected=False)
         if not agrees(expected[key], actual[key], EXACT):
-            return first_difference(expected[key], actual[key], position)
+            return first_difference(expected[key], actual[key], member_path)
     return Difference(path, expected, actual)
 
 
@@ -118,17 +122,17 @@ def _forbidden(fault: ToolFault) -> str:
 
 def _wrong_parameters(fault: ToolFault) -> str:
     if fault.mode is None:
-        result = Difference(f"{fault.parameter}", None, fault.actual, is_expected=False)
+        difference = Difference(f"{fault.parameter}", None, fault.actual, is_expected=False)
     elif fault.provided and fault.mode == "exact":
-        result = _difference(fault)
+        difference = _difference(fault)
     else:
-        result = Difference(f"{fault.parameter}", fault.expected, fault.actual, is_made=fault.provided)
-    message = f"{fault.tool_name} {_where(fault)}: parameter {result.path}"
-    if not result.is_expected:
-        return f"{message} = {json_text(result.actual)} was not expected"
-    expected = _EXPECTATIONS.get(fault.mode or "exact", "{}").format(json_text(result.expected))
-    was = f"was {json_text(result.actual)}" if result.is_made else "was not given"
-    return f"{message} {was}, expected {expected}"
+        difference = Difference(f"{fault.parameter}", fault.expected, fault.actual, is_made=fault.provided)
+    message = f"{fault.tool_name} {_where(fault)}: parameter {difference.path}"
+    if not difference.is_expected:
+        return f"{message} = {json_text(difference.actual)} was not expected"
+    expected = _EXPECTATIONS.get(fault.mode or "exact", "{}").format(json_text(difference.expected))
+    actual = f"was {json_text(difference.actual)}" if difference.is_made else "was not given"
+    return f"{message} {actual}, expected {expected}"
 
 
 def _difference(fault: ToolFault) -> Difference:
@@ -139,9 +143,9 @@ def _difference(fault: ToolFault) -> Difference:
 
 
 def _wrong_order(fault: ToolFault) -> str:
-    belongs = fault.expected if isinstance(fault.expected, str) else f"as number {fault.expected}"
-    present = "" if fault.actual is None else f", came as number {fault.actual}"
-    return f"{fault.tool_name} {_where(fault)} is out of order: expected {belongs}{present}"
+    expected_position = fault.expected if isinstance(fault.expected, str) else f"as number {fault.expected}"
+    actual_position = "" if fault.actual is None else f", came as number {fault.actual}"
+    return f"{fault.tool_name} {_where(fault)} is out of order: expected {expected_position}{actual_position}"
 
 
 def _unused_result(fault: ToolFault) -> str:
@@ -149,12 +153,12 @@ def _unused_result(fault: ToolFault) -> str:
 
 
 def _errored(fault: ToolFault) -> str:
-    stated = f": {json_text(fault.note)}" if fault.note else ""
-    return f"{fault.tool_name} {_where(fault)} answered with an error{stated}"
+    error = f": {json_text(fault.note)}" if fault.note else ""
+    return f"{fault.tool_name} {_where(fault)} answered with an error{error}"
 
 
 def _where(fault: ToolFault) -> str:
-    indices = [
+    coordinates = [
         f"{name} {number}"
         for name, number in (
             ("turn", None if fault.turn_index is None else fault.turn_index + 1),
@@ -162,14 +166,14 @@ def _where(fault: ToolFault) -> str:
         )
         if number is not None
     ]
-    return f"in {', '.join(indices)}" if indices else "somewhere"
+    return f"in {', '.join(coordinates)}" if coordinates else "somewhere"
 
 
 def _calls(number: int) -> str:
     return "call was" if number == 1 else "calls were"
 
 
-#: How the expected value of a match mode reads; of a mode that is not here, as it is.
+#: How a message describes the expected value by match mode; modes that are not listed show the value alone.
 _EXPECTATIONS: Final[Mapping[str, str]] = {
     "unordered": "{} in any order",
     "casefold": "{} in upper or lower case",
@@ -192,19 +196,19 @@ _SENTENCES: Final[Mapping[FaultKind, Callable[[ToolFault], str]]] = {
 }
 
 
-#: Raised with every change that may change a score; old scores are then kept, and superseded.
+#: Incremented with every code change that may change a score. Old scores are kept, but superseded.
 SCORING_VERSION: Final = "4"
 
 
 def truth_version(cases: Iterable[Case]) -> str:
-    """Return the content hash of some cases, independent of their order."""
+    """Return the content hash of cases, independent of their order."""
     return _hash(sorted((*case.key, case.version) for case in cases))
 
 
 def evaluator_version(judge: Judge, settings: ScoringSettings, truth: str) -> str:
-    """Return the hash of everything a score depends on besides the conversation: code, judge, settings, truth.
+    """Return the hash of everything that a score depends on besides the conversation: code, judge, settings, truth.
 
-    Two evaluations of the same version give the same scores for the same conversation.
+    Two evaluations with the same version compute the same scores for the same conversation.
     """
     content = settings.model_dump(mode="json")
     return _hash([SCORING_VERSION, judge.name, judge.version, content, truth])
@@ -220,19 +224,19 @@ FaultKind = Literal["missing", "spurious", "wrong_parameters", "wrong_order", "u
 class ToolFault(NamedTuple):
     """One fault of one call, as data; its sentence is built on demand.
 
-    `expected_index` and `actual_position` are the indices of the expected and the actual call, or None. `step` is that of
-    the actual call. The content of `expected` and `actual` depends on `kind`:
+    `expected_index` and `actual_position` are the indices of the expected and the actual call, or None. `step` is the
+    step of the actual call. The content of `expected` and `actual` depends on `kind`:
 
     - `missing`: the expected parameters, and None.
     - `spurious`: the number of expected calls of the tool, and the arguments; `note` is "forbid" if extra calls are
     forbidden.
     - `forbidden`: None, and the arguments; `note` is the name or glob that forbids it.
     - `wrong_parameters`: the expected value of `parameter`, compared by `mode` (None: no such parameter is expected),
-    and the actual one; `provided` is False if the call has no such parameter.
-    - `wrong_order`: its expected and its actual position, see `sequence.Misplaced`.
-    - `unused_result`, `errored`: None; `note` is the evidence, or the error.
+    and the actual value; `provided` is False if the call has no such parameter.
+    - `wrong_order`: its expected and its actual position, see `align.Misplaced`.
+    - `unused_result`, `errored`: both None; `note` is the evidence, or the error.
 
-    A named tuple, because a turn may have many and creating a frozen dataclass takes three times as long.
+    A named tuple, because a turn may have many faults and creating a frozen dataclass takes three times as long.
     """
 
     kind: FaultKind
@@ -251,18 +255,18 @@ class ToolFault(NamedTuple):
 
     @property
     def explanation(self) -> str:
-        """The fault as a sentence, the same every time."""
+        """The fault as a sentence; the same fault always has the same sentence."""
         return fault_sentence(self)
 
 
 class ToolScore(NamedTuple):
     """Tool correctness of one expectation, in a turn (`turn_index`) or in the whole conversation (None).
 
-    A dimension that does not apply, or is unknown, is None. `uses` records the use of the results of calls. `paired` of
-    `required` calls occurred; `note` states why the score was not evaluated. `judge_results` holds a judge's verdicts on
-    parameters, one record each. `raw` is the input of the score, None without calls.
+    The value of a dimension is None if it does not apply or is unknown. `uses` records the use of the results of calls.
+    `paired` of `required` calls occurred; `note` states why the score was not evaluated. `judge_results` holds a
+    judge's verdicts on parameters, one record each. `raw` is the input of the score, None without calls.
 
-    A named tuple, as `ToolFault` is; `_replace` gives a changed copy.
+    A named tuple, like `ToolFault` and with the same reason; `_replace` returns a changed copy.
     """
 
     turn_index: int | None
@@ -283,29 +287,29 @@ class ToolScore(NamedTuple):
         return isinstance(other, ToolScore) and self[:-1] == other[:-1]
 
     def __hash__(self) -> int:
-        """Return a hash of what can be hashed."""
+        """Return a hash of the hashable fields."""
         return hash(self[:4])
 
     def __reduce__(self) -> tuple[type[ToolScore], tuple[object, ...]]:
-        """Return the form for copying and pickling: without the input."""
+        """Return the state for copying and pickling, which excludes the input."""
         return ToolScore, self[:-1]
 
     @property
     def explanation(self) -> str:
-        """The score in words, the same every time."""
+        """The score as a sentence; the same score always has the same sentence."""
         return score_sentence(self)
 
     @property
     def evidence(self) -> Mapping[str, Any]:
         """The evidence of the score, by dimension."""
-        from otel_agentic.scoring.utilization import evidence_of  # noqa: PLC0415 — it knows the judges, these records do not
+        from otel_agentic.scoring.utilization import evidence_of  # noqa: PLC0415 — records load without the judges
 
         return evidence_of(self.uses, self.judge_results)
 
     @property
     def calls(self) -> SortedCalls | None:
-        """The calls of the score, sorted under the expectation; None without calls."""
-        from otel_agentic.scoring.align import SortedCalls  # noqa: PLC0415 — it knows expectations, these records do not
+        """The calls of the score, classified under the expectation; None without calls."""
+        from otel_agentic.scoring.align import SortedCalls  # noqa: PLC0415 — as above
 
         return None if self.raw is None else SortedCalls.of(self.raw)
 
@@ -314,8 +318,8 @@ class ToolScore(NamedTuple):
 class TurnScore:
     """The outcome of one turn.
 
-    `answer_score` is in [0, 1], None when no answer was judged; it is kept where the judge is unsure. `answer_reason` is why
-    `answer_outcome` is no pass.
+    `answer_score` is in [0, 1], or None if no answer was judged; it is kept if the judge is unsure. `answer_reason` is
+    the reason if `answer_outcome` is not a pass.
     """
 
     turn_index: int
@@ -333,12 +337,12 @@ class TurnScore:
 class ConversationScore:
     """The outcome of one conversation revision under one evaluation.
 
-    `outcome` follows an annotated verdict if there is one (`outcome_source` is `labels`, `case` or `event`), else
-    `computed_outcome`. The three `*_outcome` below it are the rates by answers, by tools, by both. `partial`: a
-    computed fail although other needed parts could not be evaluated. `known_failure`: the reason why a computed
-    `not_evaluated: judge_unsure` fails regardless of the judge's decision; `partial` is then also True.
-    `pass_probability` is that of passing, by a calibrated judge of its answers: 0 if another part failed, None if no
-    such judge decided.
+    `outcome` is the annotated verdict if there is one (`outcome_source` is `labels`, `case` or `event`), else
+    `computed_outcome`. `answer_outcome`, `tool_outcome` and `both_outcome` are the outcomes by answers alone, by tools
+    alone, and by both. `partial` is True for a computed fail although other needed parts could not be evaluated.
+    `known_failure` is the reason why a computed `not_evaluated: judge_unsure` fails regardless of the judge's decision;
+    `partial` is then also True. `pass_probability` is the probability of a pass according to a calibrated judge of the
+    answers: 0 if another part failed, None if no such judge decided.
     """
 
     environment: str
@@ -368,21 +372,22 @@ class ConversationScore:
 
 
 Band = Literal["perfect", "good", "moderate", "poor"]
-#: From the best one.
+#: All bands, best first.
 BANDS: Final[tuple[Band, ...]] = get_args(Band)
 
-#: The least score of each band but the last. Scores are sums of shares: the last bits of a sum are forgiven.
-_LEAST: Final[tuple[tuple[Band, float], ...]] = (("perfect", 1.0), ("good", 0.75), ("moderate", 0.5))
+#: The minimum score of each band except the last.
+_MIN_SCORES: Final[tuple[tuple[Band, float], ...]] = (("perfect", 1.0), ("good", 0.75), ("moderate", 0.5))
+#: Scores are sums of floating-point shares: a score this close to a minimum reaches it.
 _ROUNDING: Final = 1e-9
 
 
 def band_of(score: float) -> Band:
-    """Return the band of a score of 0 to 1.
+    """Return the band of a score in [0, 1].
 
     >>> [band_of(score) for score in (1.0, 0.999, 0.75, 0.74, 0.5, 0.49, 0.0)]
     ['perfect', 'good', 'good', 'moderate', 'moderate', 'poor', 'poor']
     """
-    return next((band for band, least in _LEAST if score >= least - _ROUNDING), "poor")
+    return next((band for band, min_score in _MIN_SCORES if score >= min_score - _ROUNDING), "poor")
 
 
 def banded(scores: Iterable[float]) -> dict[Band, int]:
@@ -391,18 +396,18 @@ def banded(scores: Iterable[float]) -> dict[Band, int]:
     >>> banded([1.0, 0.2, 1.0])
     {'perfect': 2, 'good': 0, 'moderate': 0, 'poor': 1}
     """
-    result = dict.fromkeys(BANDS, 0)
+    counts = dict.fromkeys(BANDS, 0)
     for score in scores:
-        result[band_of(score)] += 1
-    return result
+        counts[band_of(score)] += 1
+    return counts
 
 
 class Impact(NamedTuple):
-    """What a fault meant for its score.
+    """The effect of a fault on its score.
 
-    `failed`: the tools failed, and this was not made good. An error is made good where a later call of the tool answered
-    without one and no expected call of it is missing. `tried`: of a missing call, how often the tool answered with
-    an error in the same scope; None for other faults.
+    `failed` is True if the tool score failed and the agent did not recover from the fault. It recovers from an error if
+    a later call of the same tool succeeds and no expected call of that tool is missing. `tried` is the number of
+    times that the tool of a missing call returned an error in the same scope; None for other faults.
     """
 
     failed: bool
@@ -410,17 +415,21 @@ class Impact(NamedTuple):
 
 
 def impacts_of(score: ToolScore) -> Iterator[Impact]:
-    """Yield the impact of each fault of a score, in their order."""
+    """Yield the impact of each fault of a score, in the order of the faults."""
     missing = {fault.tool_name for fault in score.faults if fault.kind == "missing"}
     errors = Counter(fault.tool_name for fault in score.faults if fault.kind == "errored")
     actual = () if score.calls is None else score.calls.actual
-    # They are in order: of each name the last one stays.
-    worked = {item.call.name: item.location for item in actual if item.call.error is None}
+    # The calls are in order, so the last successful call of each tool remains.
+    last_success = {
+        actual_call.call.name: actual_call.location for actual_call in actual if actual_call.call.error is None
+    }
     for fault in score.faults:
         name = fault.tool_name
-        made_good = fault.kind == "errored" and name not in missing and _position(fault) < worked.get(name, (-1, 0, 0))
+        recovered = (
+            fault.kind == "errored" and name not in missing and _position(fault) < last_success.get(name, (-1, 0, 0))
+        )
         yield Impact(
-            failed=score.outcome == "fail" and not made_good, tried=errors[name] if fault.kind == "missing" else None
+            failed=score.outcome == "fail" and not recovered, tried=errors[name] if fault.kind == "missing" else None
         )
 
 
@@ -428,7 +437,7 @@ def _position(fault: ToolFault) -> tuple[int, int, int]:
     return (fault.turn_index or 0, fault.step or 0, fault.actual_position or 0)
 
 
-#: Of several faults of one call, the first of these represents it.
+#: A call with several faults is represented by the kind that comes first here.
 _GRAVEST_FIRST: Final[tuple[FaultKind, ...]] = (
     "forbidden",
     "missing",
@@ -448,7 +457,7 @@ class JudgedCall:
     """One judged actual call, or one expected call that is missing.
 
     `faults` are ordered by severity, empty if the call is as expected. `actual_position` is None for a missing call.
-    `trace_id` and `span_id` identify its own span, else that of its turn, or are empty.
+    `trace_id` and `span_id` identify the span of the call, else the span of its turn, or are empty.
     """
 
     tool_name: str
@@ -460,32 +469,32 @@ class JudgedCall:
 
     @property
     def fault(self) -> ToolFault | None:
-        """The gravest fault."""
+        """The most severe fault, or None."""
         return self.faults[0] if self.faults else None
 
     def score_key(self, fault: ToolFault) -> tuple[int | str | None, ...]:
-        """Return a key that distinguishes the score of this call, by one of its faults, from those of other calls."""
+        """Return a key of this call and one of its faults that is unique among the calls of the conversation."""
         return (self.turn_index, self.actual_position, fault.expected_index, fault.kind, self.tool_name)
 
 
 def judged_calls(conversation: Conversation, score: ConversationScore) -> tuple[JudgedCall, ...]:
-    """Return the actual calls that an expectation covers, in order, then the missing ones.
+    """Return the actual calls that an expectation covers, in order, followed by the missing calls.
 
-    A call of another kind than `tool` counts only if a fault names it.
+    A call whose kind is not `tool` counts only if it has a fault.
     """
-    faults = _faults_by_place(score)
+    faults = _faults_by_call(score)
     turns = {turn.index: turn for turn in conversation.turns}
     actual = [
-        _actual_calls(turn, call, faults.pop((turn.index, call.position), []))
+        _judged_call(turn, call, faults.pop((turn.index, call.position), []))
         for turn in conversation.turns
         for call in turn.calls
-        if (turn.index, call.position) in faults or (call.kind == "tool" and _covered(turn, score))
+        if (turn.index, call.position) in faults or (call.kind == "tool" and _is_covered(turn, score))
     ]
-    missing = [_missing_call(turns, index, fault) for index, named in faults.items() for fault in named]
+    missing = [_missing_call(turns, key, fault) for key, call_faults in faults.items() for fault in call_faults]
     return (*actual, *missing)
 
 
-def _faults_by_place(score: ConversationScore) -> dict[_CallKey, list[ToolFault]]:
+def _faults_by_call(score: ConversationScore) -> dict[_CallKey, list[ToolFault]]:
     faults: dict[_CallKey, list[ToolFault]] = defaultdict(list)
     for tool in score.tools:
         for fault in tool.faults:
@@ -494,11 +503,11 @@ def _faults_by_place(score: ConversationScore) -> dict[_CallKey, list[ToolFault]
     return faults
 
 
-def _covered(turn: Turn, score: ConversationScore) -> bool:
+def _is_covered(turn: Turn, score: ConversationScore) -> bool:
     return any(tool.outcome != "not_evaluated" and tool.turn_index in {None, turn.index} for tool in score.tools)
 
 
-def _actual_calls(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> JudgedCall:
+def _judged_call(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> JudgedCall:
     ordered = tuple(sorted(faults, key=lambda fault: _GRAVEST_FIRST.index(fault.kind)))
     span_id = next((fault.span_id for fault in ordered if fault.span_id), None) or call.span_id
     return JudgedCall(
@@ -511,8 +520,8 @@ def _actual_calls(turn: Turn, call: ToolCall, faults: list[ToolFault]) -> Judged
     )
 
 
-def _missing_call(turns: dict[int, Turn], index: _CallKey, fault: ToolFault) -> JudgedCall:
-    turn_index, actual_position = index
+def _missing_call(turns: dict[int, Turn], key: _CallKey, fault: ToolFault) -> JudgedCall:
+    turn_index, actual_position = key
     turn = turns.get(turn_index) if turn_index is not None else None
     return JudgedCall(
         tool_name=fault.tool_name,
@@ -525,5 +534,5 @@ def _missing_call(turns: dict[int, Turn], index: _CallKey, fault: ToolFault) -> 
 
 
 def faulty(calls: tuple[JudgedCall, ...]) -> Iterator[tuple[JudgedCall, ToolFault]]:
-    """Return each call at fault with its gravest fault."""
+    """Return each call that has a fault, with its most severe fault."""
     return ((call, call.fault) for call in calls if call.fault is not None)

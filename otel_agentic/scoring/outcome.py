@@ -1,4 +1,4 @@
-"""The outcome of a conversation: its turns, tools and outputs combined, and given verdicts that take precedence."""
+"""The outcome of a conversation: turns, tools and outputs combined, unless an annotated verdict takes precedence."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 TurnRule = Literal["answer", "tools", "both"]
 
-#: Weight of a pair in addition to its similarity: people word the same question differently, so dissimilar turns still
-#: belong together by their order. Half: one equal query found elsewhere outweighs one such pair.
+#: Value of a pair in addition to its similarity. People word the same question differently, so dissimilar turns still
+#: belong together by their order. The value is one half, so that an equal query elsewhere outweighs one dissimilar
+#: pair.
 PAIR_WORTH: Final = 0.5
 #: Sums of similarities are floating-point: totals this close are equal.
 _ROUNDING: Final = 1e-9
@@ -51,8 +52,8 @@ _ROUNDING: Final = 1e-9
 def unproven_absence(conversation: Conversation, settings: ScoringSettings) -> tuple[NotEvaluatedReason, str] | None:
     """Return the reason and explanation why a missing expected turn may still exist, or None.
 
-    Only an end mark, or `strict_turns`, proves that a turn never came: the end of a file and idleness prove nothing, and
-    where no span carries a conversation id, the turn may be stored as another conversation.
+    Only an end mark, or `strict_turns`, proves that a turn is absent. The end of a file and idleness prove nothing, and
+    if no span carries a conversation id, the turn may be stored as another conversation.
     """
     if conversation.ended or settings.strict_turns:
         return None
@@ -64,12 +65,13 @@ def unproven_absence(conversation: Conversation, settings: ScoringSettings) -> t
 
 
 def align_turns(expected: Sequence[str | None], actual: Sequence[str | None]) -> Mapping[int, int]:
-    """Return made turn -> case turn, in order, such that the pairs are worth the most.
+    """Return the best alignment in order, as a mapping from actual turn index to case turn index.
 
-    A pair is worth the similarity of its queries and `PAIR_WORTH`. So turns pair in their order, however they are worded,
-    and a turn is left out only where that lets others find a clearly better partner: a greeting before the first
-    question, a case turn that never came. A query that is None (not annotated, or not captured) is like any other by
-    nothing. Among equals the earlier turns are paired.
+    The value of a pair is the similarity of its queries plus `PAIR_WORTH`; the alignment maximises the sum. Therefore
+    turns pair in their order regardless of their wording, and a turn remains unpaired only if that gives other turns a
+    clearly better partner: a greeting before the first question, or a case turn that did not occur. A query that is
+    None (not annotated, or not captured) has similarity 0 to every query. Among equal alignments, earlier turns are
+    paired.
 
     >>> dict(align_turns(["book a table", "cancel it"], ["hello", "book a table", "please cancel it"]))
     {1: 0, 2: 1}
@@ -78,47 +80,47 @@ def align_turns(expected: Sequence[str | None], actual: Sequence[str | None]) ->
     """
     if list(expected) == list(actual):
         return {index: index for index in range(len(actual))}
-    alike = _similarities(expected, actual)
-    return _walk(_best(alike, len(expected), len(actual)), alike)
+    similarities = _similarities(expected, actual)
+    return _pairs(_best_values(similarities, len(expected), len(actual)), similarities)
 
 
 def aligned_turns(case: Case, turns: Sequence[Turn]) -> Mapping[int, int]:
-    """Return turn index -> index of the case turn, see `align_turns`."""
+    """Return the case turn index by turn index, see `align_turns`."""
     indices = align_turns([turn.query for turn in case.turns], [turn.query for turn in turns])
     return {turns[position].index: index for position, index in indices.items()}
 
 
 def _similarities(expected: Sequence[str | None], actual: Sequence[str | None]) -> list[list[float]]:
-    left, right = ([None if query is None else Bag.of(query) for query in side] for side in (expected, actual))
-    return [[0.0 if item is None or other is None else item.similarity(other) for other in right] for item in left]
+    rows, columns = ([None if query is None else Bag.of(query) for query in queries] for queries in (expected, actual))
+    return [[0.0 if row is None or column is None else row.similarity(column) for column in columns] for row in rows]
 
 
-def _best(alike: list[list[float]], rows: int, columns: int) -> list[list[float]]:
-    """Return best[i][j]: what the pairs among expected[i:] and made[j:] are worth at most."""
+def _best_values(similarities: list[list[float]], rows: int, columns: int) -> list[list[float]]:
+    """Return best[i][j]: the maximum total value of pairs among expected[i:] and actual[j:]."""
     best = [[0.0] * (columns + 1) for _ in range(rows + 1)]
     for i in reversed(range(rows)):
         for j in reversed(range(columns)):
-            best[i][j] = max(alike[i][j] + PAIR_WORTH + best[i + 1][j + 1], best[i][j + 1], best[i + 1][j])
+            best[i][j] = max(similarities[i][j] + PAIR_WORTH + best[i + 1][j + 1], best[i][j + 1], best[i + 1][j])
     return best
 
 
-def _walk(best: list[list[float]], alike: list[list[float]]) -> dict[int, int]:
-    results: dict[int, int] = {}
+def _pairs(best: list[list[float]], similarities: list[list[float]]) -> dict[int, int]:
+    pairs: dict[int, int] = {}
     i = j = 0
     while i < len(best) - 1 and j < len(best[0]) - 1:
-        enough = best[i][j] - _ROUNDING
-        if alike[i][j] + PAIR_WORTH + best[i + 1][j + 1] >= enough:
-            results[j] = i
+        optimum = best[i][j] - _ROUNDING
+        if similarities[i][j] + PAIR_WORTH + best[i + 1][j + 1] >= optimum:
+            pairs[j] = i
             i, j = i + 1, j + 1
-        elif best[i][j + 1] >= enough:
+        elif best[i][j + 1] >= optimum:
             j += 1
         else:
             i += 1
-    return results
+    return pairs
 
 
 def decide_turn(rule: TurnRule, answer: Part | None, tools: Part | None) -> Part:
-    """Return the outcome of a turn under a rule; a part that is not annotated is None.
+    """Return the outcome of a turn under a rule; a part without an annotation is None.
 
     >>> from otel_agentic.scoring.parts import failed, passed
     >>> [decide_turn(rule, passed(""), failed("tool_fault", "")).outcome for rule in ("answer", "tools", "both")]
@@ -130,7 +132,8 @@ def decide_turn(rule: TurnRule, answer: Part | None, tools: Part | None) -> Part
 def deciding_parts(rule: TurnRule, answer: Part | None, tools: Part | None) -> list[Part]:
     """Return the parts that decide a turn under a rule.
 
-    Under `answer` the tools decide only where no answer is annotated, under `tools` the other way round.
+    Under `answer`, the tools decide only if no answer is annotated; under `tools`, the answer decides only if no tools
+    are.
     """
     order = (tools, answer) if rule == "tools" else (answer, tools)
     annotated = [part for part in order if part is not None]
@@ -142,7 +145,7 @@ _ANSWERS_ONLY: frozenset[QuestionKind] = frozenset({"answer"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedConversation:
-    """A conversation with the match that was found for it and its row of the labels file, if it has one."""
+    """A conversation with its match and its label, if it has one."""
 
     conversation: Conversation
     match: Match
@@ -151,11 +154,11 @@ class MatchedConversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A conversation matched with its case turns, before the judge's verdicts.
+    """A conversation aligned with its case turns, before the judge's verdicts.
 
-    `aligned` is turn index -> case turn index. `answer_questions` is turn index -> question, or outcome if no judge is needed, or
-    None if no answer is annotated. `tools` are the tool scores as far as the data decide them; `judge` is None if
-    nothing remains for the judge.
+    `aligned` maps a turn index to a case turn index. `answer_questions` maps a turn index to its question, to its
+    outcome if no judge is needed, or to None if no answer is annotated. `tools` are the tool scores as far as the data
+    decide them. `judge` is None if no judge is asked about tools.
     """
 
     matched: MatchedConversation
@@ -180,7 +183,7 @@ class Plan:
             return cls(matched=matched, case=case, settings=settings)
         threshold = settings.answer_threshold if case.answer_threshold is None else case.answer_threshold
         aligned = aligned_turns(case, turns)
-        requests = ToolJudge(kinds=kinds, threshold=threshold) if wants_opinions(case, kinds) else None
+        tool_judge = ToolJudge(kinds=kinds, threshold=threshold) if wants_opinions(case, kinds) else None
         return cls(
             matched=matched,
             case=case,
@@ -192,59 +195,61 @@ class Plan:
                 for turn in turns
                 if turn.index in aligned
             },
-            judge=requests,
-            tools=tool_scores(case, turns, aligned, settings, requests),
+            judge=tool_judge,
+            tools=tool_scores(case, turns, aligned, settings, tool_judge),
         )
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """What the judge is asked: of answers first, then of tools."""
+        """The questions for the judge: about answers first, then about tools."""
         answers = (question for question in self.answer_questions.values() if isinstance(question, Question))
         return (*answers, *self.tools.questions)
 
     @property
     def answers_asked(self) -> int:
-        """How many of `questions`, the first ones, are about answers."""
+        """The number of questions about answers; they come first in `questions`."""
         return sum(isinstance(question, Question) for question in self.answer_questions.values())
 
     def answers(self, verdicts: Sequence[Verdict | JudgeFailure]) -> dict[int, Part | None]:
-        """Return turn index -> outcome of its answer, given the verdicts on `questions`."""
+        """Return the outcome of the answer by turn index, given the verdicts on `questions`."""
         turns = {turn.index: turn for turn in self.matched.conversation.turns}
-        stated = iter(verdicts)
+        remaining_verdicts = iter(verdicts)
         return {
-            index: answer_part(turns[index], next(stated), self.threshold)
-            if isinstance(requested, Question)
-            else requested
-            for index, requested in self.answer_questions.items()
+            index: answer_part(turns[index], next(remaining_verdicts), self.threshold)
+            if isinstance(question, Question)
+            else question
+            for index, question in self.answer_questions.items()
         }
 
     def judged_tools(self, verdicts: Sequence[Verdict | JudgeFailure]) -> ToolScores:
         """Return the tool scores, given the verdicts on `questions`."""
         if self.case is None or self.judge is None or not self.tools.questions:
             return self.tools
-        of_tools = dict(zip(self.tools.questions, verdicts[len(verdicts) - len(self.tools.questions) :], strict=True))
-        requests = ToolJudge(kinds=self.judge.kinds, threshold=self.threshold, verdicts=of_tools)
-        return tool_scores(self.case, self.matched.conversation.turns, self.aligned, self.settings, requests)
+        tool_verdicts = dict(
+            zip(self.tools.questions, verdicts[len(verdicts) - len(self.tools.questions) :], strict=True)
+        )
+        tool_judge = ToolJudge(kinds=self.judge.kinds, threshold=self.threshold, verdicts=tool_verdicts)
+        return tool_scores(self.case, self.matched.conversation.turns, self.aligned, self.settings, tool_judge)
 
 
 VerdictSource = Literal["labels", "case", "event"]
 
 
 def given_verdict(plan: Plan) -> tuple[VerdictSource, bool] | None:
-    """Return the verdict that overrides the computed outcome, and its source; the first wins."""
+    """Return the annotated verdict that overrides the computed outcome, with its source; the first source wins."""
     label, conversation, settings = plan.matched.label, plan.matched.conversation, plan.settings
     if label is not None and label.verdict is not None:
         return "labels", label.verdict
-    of_case = None if plan.case is None else plan.case.given_verdict(settings.reward_threshold)
-    if of_case is not None:
-        return "case", of_case
+    case_verdict = None if plan.case is None else plan.case.given_verdict(settings.reward_threshold)
+    if case_verdict is not None:
+        return "case", case_verdict
     if settings.trust_verdict_events and conversation.verdict is not None:
         return "event", conversation.verdict
     return None
 
 
 def under_verdict(computed: Part, provided: tuple[VerdictSource, bool] | None) -> Part:
-    """Return the outcome with an annotated verdict overriding the computed one; the explanation names both."""
+    """Return the computed outcome, overridden by an annotated verdict if there is one; the explanation names both."""
     if provided is None:
         return computed
     source, passes = provided
@@ -255,14 +260,15 @@ def under_verdict(computed: Part, provided: tuple[VerdictSource, bool] | None) -
 
 
 _RULES: Final[tuple[TurnRule, ...]] = ("answer", "tools", "both")
-#: Conversations whose questions go to the judge together: enough to keep a slow one busy, few enough to hold.
+#: Number of conversations whose questions are sent to the judge together: enough to keep a slow judge busy, few enough
+#: to keep in memory.
 BATCH: Final = 256
 
 
 def score_conversation(
     conversation: Conversation, match: Match, label: Label | None = None, *, judge: Judge, settings: ScoringSettings
 ) -> ConversationScore:
-    """Return the score of one conversation; many are scored faster by `score_conversations`."""
+    """Return the score of one conversation; use `score_conversations` for many, which is faster."""
     matched = MatchedConversation(conversation=conversation, match=match, label=label)
     return score_conversations([matched], judge=judge, settings=settings)[0]
 
@@ -273,15 +279,15 @@ def score_conversations(
     """Return the scores of conversations, in their order; the judge is asked once for each `BATCH` of them."""
     scores: list[ConversationScore] = []
     for start in range(0, len(matched), BATCH):
-        scores += _scored_together(matched[start : start + BATCH], judge, settings)
+        scores += _score_batch(matched[start : start + BATCH], judge, settings)
     return scores
 
 
-def _scored_together(
+def _score_batch(
     matched: Sequence[MatchedConversation], judge: Judge, settings: ScoringSettings
 ) -> Iterator[ConversationScore]:
     kinds = kinds_wanted(kinds_of(judge), settings)
-    plans = [Plan.of(item, settings, kinds) for item in matched]
+    plans = [Plan.of(conversation, settings, kinds) for conversation in matched]
     verdicts = iter(ask(judge, [question for plan in plans for question in plan.questions]))
     calibrated = is_calibrated(judge)
     return (_score(plan, [next(verdicts) for _ in plan.questions], calibrated=calibrated) for plan in plans)
@@ -290,14 +296,18 @@ def _scored_together(
 def without_case(conversation: Conversation, match: Match) -> Part:
     """Return the reason why a conversation with turns has no case.
 
-    If no query was captured that would find its case, or distinguish candidates, the content is missing. An unknown
-    case id is a mistake of its own.
+    If a query was not captured that could identify the case, or distinguish candidates, the reason is the missing
+    content. A warning, such as an unknown case id, takes precedence over that.
     """
-    unknown = [turn for turn in conversation.turns if not turn.query_captured]
-    if unknown and not match.warning and (match.reason == "ambiguous" or unknown[0] is conversation.turns[0]):
+    uncaptured_turns = [turn for turn in conversation.turns if not turn.query_captured]
+    if (
+        uncaptured_turns
+        and not match.warning
+        and (match.reason == "ambiguous" or uncaptured_turns[0] is conversation.turns[0])
+    ):
         return not_evaluated(
             "content_not_captured",
-            f"the query of turn {unknown[0].index + 1} was not recorded, so no case can be found",
+            f"the query of turn {uncaptured_turns[0].index + 1} was not recorded, so no case can be found",
         )
     if match.reason == "ambiguous":
         return not_evaluated("ambiguous", f"fits {', '.join(match.candidates)} equally")
@@ -317,10 +327,10 @@ def _score(plan: Plan, verdicts: Sequence[Verdict | JudgeFailure], *, calibrated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Computed:
-    """The computed result, without annotated verdicts: the outcome under each rule, and the rows.
+    """The computed result, without annotated verdicts: the outcome under each rule, and the scores of turns and tools.
 
-    `open_rules` are the rules under which a needed part could not be evaluated. `answers_probability` is that of all judged
-    answers being right, as if they were independent, None without a calibrated judge.
+    `open_rules` are the rules under which a needed part could not be evaluated. `answers_probability` is the
+    probability that all judged answers are correct, assuming independence; None without a calibrated judge.
     """
 
     by_rule: Mapping[TurnRule, Part]
@@ -332,11 +342,11 @@ class _Computed:
 
     @classmethod
     def nothing(cls, part: Part, turns: Sequence[Turn] = ()) -> _Computed:
-        """Return that nothing could be evaluated, and why."""
+        """Return a result in which nothing was evaluated; `part` has the reason."""
         return cls(by_rule=dict.fromkeys(_RULES, part), turns=tuple(_unjudged(turn, part) for turn in turns))
 
     def as_draft(self, case_id: str) -> _Computed:
-        """Return the same rows without an outcome: a draft repeats what the agent did, right or wrong."""
+        """Return the same scores without an outcome, because a draft case repeats what the agent did, even if wrong."""
         part = not_evaluated("unreviewed", f"case {case_id!r} is a draft that has not been reviewed")
         return replace(self, by_rule=dict.fromkeys(_RULES, part))
 
@@ -346,37 +356,37 @@ def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure],
     absent = [index for index in range(len(case.turns)) if index not in plan.aligned.values()]
     awaited = unproven_absence(plan.matched.conversation, settings) if absent else None
     tools = plan.judged_tools(verdicts)
-    total = tools.conversation
-    if total is not None and awaited is not None:
-        total = await_missing_calls(total, case, settings, awaited)
+    whole_score = tools.conversation
+    if whole_score is not None and awaited is not None:
+        whole_score = await_missing_calls(whole_score, case, settings, awaited)
     missing = missing_outputs(turns, case.outputs)
     shared = [*_presence_parts(plan, case, absent, awaited)]
-    shared += [] if total is None else [_tool_part(total)]
+    shared += [] if whole_score is None else [_tool_part(whole_score)]
     if case.outputs:
         shared.append(_await_missing_outputs(outputs_part(turns, missing), awaited))
     answers = plan.answers(verdicts)
-    by_judge = [verdict.score for verdict in verdicts[: plan.answers_asked] if isinstance(verdict, Verdict)]
-    needed = [index for index, item in sorted(plan.aligned.items()) if case.turns[item].annotated]
+    answer_scores = [verdict.score for verdict in verdicts[: plan.answers_asked] if isinstance(verdict, Verdict)]
+    needed = [index for index, case_index in sorted(plan.aligned.items()) if case.turns[case_index].annotated]
     parts = {index: (answers.get(index), _part_of(tools.turns.get(index))) for index in needed}
-    of_rule = {rule: [*(decide_turn(rule, *parts[index]) for index in needed), *shared] for rule in _RULES}
+    parts_by_rule = {rule: [*(decide_turn(rule, *parts[index]) for index in needed), *shared] for rule in _RULES}
     return _Computed(
-        by_rule={rule: combine(item) for rule, item in of_rule.items()},
+        by_rule={rule: combine(rule_parts) for rule, rule_parts in parts_by_rule.items()},
         open_rules=frozenset(rule for rule in _RULES if _is_open(rule, list(parts.values()), shared)),
         turns=tuple(_turn_score(turn, plan, parts.get(turn.index), settings) for turn in turns),
-        tools=(*tools.turns.values(), *(() if total is None else (total,))),
+        tools=(*tools.turns.values(), *(() if whole_score is None else (whole_score,))),
         missing_outputs=missing,
-        answers_probability=prod(by_judge) if calibrated and by_judge else None,
+        answers_probability=prod(answer_scores) if calibrated and answer_scores else None,
     )
 
 
 def _is_open(rule: TurnRule, turns: Sequence[tuple[Part | None, Part | None]], shared: Sequence[Part]) -> bool:
-    """Return whether a part that is needed under a rule could not be evaluated."""
+    """Return whether a part needed under a rule could not be evaluated."""
     needed = [part for answer, tools in turns for part in deciding_parts(rule, answer, tools)]
     return any(part.outcome == "not_evaluated" for part in (*needed, *shared))
 
 
 def _presence_parts(plan: Plan, case: Case, absent: Sequence[int], awaited: Awaited) -> Iterator[Part]:
-    """Yield a part for missing turns, and one for unexpected turns where they matter."""
+    """Yield a part for missing turns, and one for unexpected turns under `strict_turns`."""
     if absent:
         names = ", ".join(f"{index + 1} ({case.turns[index].query or 'no query'})" for index in absent)
         if awaited is None:
@@ -384,9 +394,9 @@ def _presence_parts(plan: Plan, case: Case, absent: Sequence[int], awaited: Awai
         else:
             reason, explanation = awaited
             yield not_evaluated(reason, f"expected turn {names} is missing; {explanation}")
-    beyond = [turn.index + 1 for turn in plan.matched.conversation.turns if turn.index not in plan.aligned]
-    if plan.settings.strict_turns and case.turns and beyond:
-        yield failed("extra_turn", f"turn {', '.join(map(str, beyond))} is not in the case")
+    unexpected = [turn.index + 1 for turn in plan.matched.conversation.turns if turn.index not in plan.aligned]
+    if plan.settings.strict_turns and case.turns and unexpected:
+        yield failed("extra_turn", f"turn {', '.join(map(str, unexpected))} is not in the case")
 
 
 def _await_missing_outputs(part: Part, awaited: Awaited) -> Part:
@@ -440,8 +450,8 @@ def _unjudged(turn: Turn, part: Part) -> TurnScore:
 def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
     conversation, match, case = plan.matched.conversation, plan.matched.match, plan.case
     rule = plan.settings.turn_rule
-    own, provided = computed.by_rule[rule], given_verdict(plan)
-    final = under_verdict(own, provided)
+    computed_part, annotated_verdict = computed.by_rule[rule], given_verdict(plan)
+    final = under_verdict(computed_part, annotated_verdict)
     return ConversationScore(
         environment=conversation.environment,
         conversation_id=conversation.conversation_id,
@@ -454,9 +464,9 @@ def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
         warning=match.warning,
         outcome=final.outcome,
         reason=final.reason,
-        outcome_source="computed" if provided is None else provided[0],
-        computed_outcome=own.outcome,
-        computed_reason=own.reason,
+        outcome_source="computed" if annotated_verdict is None else annotated_verdict[0],
+        computed_outcome=computed_part.outcome,
+        computed_reason=computed_part.reason,
         answer_outcome=computed.by_rule["answer"].outcome,
         tool_outcome=computed.by_rule["tools"].outcome,
         both_outcome=computed.by_rule["both"].outcome,
@@ -464,17 +474,19 @@ def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
         tools=computed.tools,
         missing_outputs=computed.missing_outputs,
         explanation=final.explanation,
-        partial=provided is None
-        and (own.outcome == "fail" or own.known_failure is not None)
+        partial=annotated_verdict is None
+        and (computed_part.outcome == "fail" or computed_part.known_failure is not None)
         and rule in computed.open_rules,
-        known_failure=own.known_failure,
-        pass_probability=None if provided is not None else _pass_probability(own, computed.answers_probability),
+        known_failure=computed_part.known_failure,
+        pass_probability=None
+        if annotated_verdict is not None
+        else _pass_probability(computed_part, computed.answers_probability),
     )
 
 
-def _pass_probability(own: Part, answers: float | None) -> float | None:
-    """Return the probability that a conversation passes, None if its outcome is open for another reason than its answers."""
-    if answers is None or (own.outcome == "not_evaluated" and own.reason != "judge_unsure"):
+def _pass_probability(computed_part: Part, answers: float | None) -> float | None:
+    """Return the probability that a conversation passes; None if more than its answers is undecided."""
+    if answers is None or (computed_part.outcome == "not_evaluated" and computed_part.reason != "judge_unsure"):
         return None
-    failure = own.reason if own.outcome == "fail" else own.known_failure
+    failure = computed_part.reason if computed_part.outcome == "fail" else computed_part.known_failure
     return answers if failure in {None, "wrong_answer"} else 0.0

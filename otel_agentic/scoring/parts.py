@@ -1,6 +1,6 @@
 """The parts of an outcome (answers, expected outputs, tool scores), decided without a judge or as questions for one.
 
-If a judge may be asked about tools, they are scored twice: once to collect the questions for it, and once with its verdicts.
+If a judge may be asked about tools, they are scored twice: once to collect the questions, and once with the verdicts.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ if TYPE_CHECKING:
     from otel_agentic.scoring.values import Texts
     from otel_agentic.truth.model import Case, CaseTurn, ExpectedCall, ToolExpectation
 
-#: Characters of one text in a question; the settings of the judge may cut it further.
+#: Maximum length of one text in a question; the settings of the judge may shorten it further.
 _SHOWN_CHARACTERS: Final = 20_000
 #: A score this close to the threshold reaches it: scores may be means.
 ROUNDING: Final = 1e-9
 
 
 class JudgedVerdicts:
-    """The opinions of a judge of those kinds, as far as its verdicts are known (see `opinions.ToolVerdicts`).
+    """The opinions of a judge, as far as its verdicts are known (implements `compile.ToolVerdicts`).
 
-    `questions` are the questions that had no verdict yet, each once, in order. `silence` is why there is no opinion.
+    `questions` are the questions without a verdict yet, each once, in order. `silence` is the reason why there is no
+    opinion.
     """
 
     def __init__(
@@ -53,31 +54,31 @@ class JudgedVerdicts:
         """Store the known verdicts.
 
         Args:
-            kinds: the questions that the judge accepts.
-            threshold: the score, in [0, 1], that means yes.
-            verdicts: its verdicts.
+            kinds: the kinds of questions that the judge accepts.
+            threshold: the minimum score, in [0, 1], of an affirmative verdict.
+            verdicts: the verdicts by question.
         """
         self._kinds = kinds
         self._threshold = threshold
         self._verdicts = verdicts or {}
         self._silences: set[NotEvaluatedReason] = set()
-        self._verdicts_by_question: dict[tuple[int, tuple[int, int, int], str], Mapping[str, Any]] = {}
+        self._parameter_records: dict[tuple[int, tuple[int, int, int], str], Mapping[str, Any]] = {}
         self.questions: dict[Question, None] = {}
 
     @property
     def silence(self) -> NotEvaluatedReason:
-        """Why there is no opinion: the judge failed, is unsure or was not asked, or it takes no such questions."""
+        """Why there is no opinion: the judge failed, is unsure, was not asked, or does not accept such questions."""
         order: tuple[NotEvaluatedReason, ...] = ("judge_error", "budget_exhausted", "judge_unsure")
         return next((reason for reason in order if reason in self._silences), "no_data")
 
     def evidence(self, calls: SortedCalls) -> list[Mapping[str, Any]]:
         """Return the judge's verdicts on the parameters of paired calls, one record per parameter."""
-        result = (
-            self._verdicts_by_question.get((id(pair.expected.call), calls.actual[pair.actual_index].location, key))
+        records = (
+            self._parameter_records.get((id(pair.expected.call), calls.actual[pair.actual_index].location, key))
             for pair in (*calls.pairs, *calls.excused)
             for key in pair.expected.call.rules
         )
-        return [record for record in result if record is not None]
+        return [record for record in records if record is not None]
 
     def parameter(self, expected: ExpectedCall, key: str, actual: ActualCall) -> bool | None:
         """Return whether an actual parameter means the same as the expected one, None if unknown."""
@@ -95,8 +96,8 @@ class JudgedVerdicts:
         if verdict is None:
             return None
         agrees = self._reaches(verdict)
-        # The same pair may be looked at more than once, and under several alternatives.
-        self._verdicts_by_question[id(expected), actual.location, key] = _record(
+        # Stored by key, because the same pair may be compared repeatedly and under several alternatives.
+        self._parameter_records[id(expected), actual.location, key] = _record(
             expected, key, actual, verdict, agrees=agrees
         )
         return agrees
@@ -130,42 +131,42 @@ class JudgedVerdicts:
 
 
 def use_question(actual: ActualCall, later: Sequence[ActualCall], texts: Texts, threshold: float) -> Question | None:
-    """Return the question whether a result was used, None without later answers or calls, or for an empty result."""
+    """Return the question whether a result was used; None for an empty result, or without later answers or calls."""
     result = _text_of(actual.call.result) if actual.call.result_captured else ""
-    stated = [text.raw for _, text in texts.answers_after(actual)]
-    done = [f"later call {call.call.name}: {_text_of(call.call.arguments)}" for call in later]
-    if result in {"", "null", '""', "[]", "{}"} or not (stated or done):
+    answers = [text.raw for _, text in texts.answers_after(actual)]
+    later_calls = [f"later call {call.call.name}: {_text_of(call.call.arguments)}" for call in later]
+    if result in {"", "null", '""', "[]", "{}"} or not (answers or later_calls):
         return None
     return Question(
         kind="utilization",
         query=f"tool {actual.call.name}, called with {_text_of(actual.call.arguments)}",
         expected=result,
-        answer="\n".join((*stated, *done))[:_SHOWN_CHARACTERS],
+        answer="\n".join((*answers, *later_calls))[:_SHOWN_CHARACTERS],
         threshold=threshold,
     )
 
 
 def wants_opinions(case: Case, kinds: frozenset[QuestionKind]) -> bool:
-    """Return whether scoring the tools of a case may ask a judge anything of these kinds."""
+    """Return whether scoring the tools of a case may require questions of these kinds."""
     if "utilization" in kinds:
         return True
     calls = (
         call
         for tools in (case.tools, *(turn.tools for turn in case.turns))
         if tools is not None
-        for item in (tools, *tools.alternatives)
-        for call in item.calls
+        for alternative in (tools, *tools.alternatives)
+        for call in alternative.calls
     )
     return "parameter" in kinds and any(rule.mode == "judge" for call in calls for rule in call.rules.values())
 
 
 def kinds_wanted(kinds: frozenset[QuestionKind], settings: ScoringSettings) -> frozenset[QuestionKind]:
-    """Return the questions that a judge is asked, of those that it takes."""
+    """Return the kinds of questions that a judge is asked, out of the kinds that it accepts."""
     return kinds if settings.judged_utilization else kinds - {"utilization"}
 
 
 def _text_of(value: Any) -> str:
-    """Return a text as it is, any other value as JSON, cut to what a judge is shown."""
+    """Return a text unchanged and any other value as JSON, truncated to `_SHOWN_CHARACTERS`."""
     return value[:_SHOWN_CHARACTERS] if isinstance(value, str) else _json_of(value)
 
 
@@ -202,7 +203,10 @@ class ToolJudge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolScores:
-    """The tool scores of a conversation: by turn index, and of the whole. `questions` are the open questions for a judge."""
+    """The tool scores of a conversation: of its turns, by turn index, and of the conversation as a whole.
+
+    `questions` are the open questions for a judge.
+    """
 
     turns: Mapping[int, ToolScore]
     conversation: ToolScore | None
@@ -224,20 +228,26 @@ def tool_scores(
         case: its case.
         turns: its turns.
         aligned: turn index -> case turn index.
-        settings: defaults for cases without own values.
-        requests: the judge; None: only the data decide.
+        settings: the scoring settings, which the case may override.
+        requests: the judge; if None, the data alone decide.
     """
     scorer = _Scorer(rules=ToolRules.of(case, settings), judge=requests, turns=turns)
     expected = dict(_expectations(case, turns, aligned))
-    results = {index: scorer.score(*group) for index, group in expected.items()}
+    turn_scores = {index: scorer.score(*expectation_and_scope) for index, expectation_and_scope in expected.items()}
     if case.tools is None:
-        return ToolScores(turns=results, conversation=None, questions=tuple(scorer.questions))
+        return ToolScores(turns=turn_scores, conversation=None, questions=tuple(scorer.questions))
     scope = scope_of(turns, turn_index=None)
-    total = scorer.score(case.tools, scope)
-    of_whole, of_turns = _asked_for(total), frozenset[CallKey]().union(*map(_asked_for, results.values()))
+    whole_score = scorer.score(case.tools, scope)
+    calls_of_whole, calls_of_turns = (
+        _requested_calls(whole_score),
+        frozenset[CallKey]().union(*map(_requested_calls, turn_scores.values())),
+    )
     return ToolScores(
-        turns={index: scorer.without(of_whole, results[index], *group) for index, group in expected.items()},
-        conversation=scorer.without(of_turns, total, case.tools, scope),
+        turns={
+            index: scorer.score_without(calls_of_whole, turn_scores[index], *expectation_and_scope)
+            for index, expectation_and_scope in expected.items()
+        },
+        conversation=scorer.score_without(calls_of_turns, whole_score, case.tools, scope),
         questions=tuple(scorer.questions),
     )
 
@@ -272,39 +282,39 @@ class _Scorer:
         by_judge = [] if score.calls is None else verdicts.evidence(score.calls)
         return score._replace(judge_results=by_judge) if by_judge else score
 
-    def without(
-        self, indices: frozenset[CallKey], score: ToolScore, expectation: ToolExpectation, scope: Scope
+    def score_without(
+        self, keys: frozenset[CallKey], score: ToolScore, expectation: ToolExpectation, scope: Scope
     ) -> ToolScore:
-        """Return the score, computed again if calls with these indices were extra to it."""
-        beyond = [actual for actual in _extra(score) if actual.location in indices]
-        return self.score(expectation, self._aside(scope, beyond)) if beyond else score
+        """Return the score, computed again without any extra calls that have one of these keys."""
+        excluded = [actual for actual in _extra_calls(score) if actual.location in keys]
+        return self.score(expectation, self._scope_without(scope, excluded)) if excluded else score
 
-    def _aside(self, scope: Scope, beyond: Sequence[ActualCall]) -> Scope:
-        """Return a scope without some calls, which may still explain what an answer states, as earlier turns may."""
-        indices = {actual.location for actual in beyond}
-        known = (
+    def _scope_without(self, scope: Scope, excluded: Sequence[ActualCall]) -> Scope:
+        """Return a scope without some calls; like earlier turns, they may still explain what an answer states."""
+        locations = {actual.location for actual in excluded}
+        excluded_turns = (
             replace(
                 turn,
                 query=None,
                 answer=None,
-                calls=tuple(actual.call for actual in beyond if actual.turn_index == turn.index),
+                calls=tuple(actual.call for actual in excluded if actual.turn_index == turn.index),
             )
             for turn in self.turns
         )
-        retained = tuple(actual for actual in scope.calls if actual.location not in indices)
-        return replace(scope, calls=retained, earlier=(*scope.earlier, *known))
+        retained = tuple(actual for actual in scope.calls if actual.location not in locations)
+        return replace(scope, calls=retained, earlier=(*scope.earlier, *excluded_turns))
 
 
-def _asked_for(score: ToolScore) -> frozenset[CallKey]:
-    """Return the places of the calls that an expectation asked for."""
+def _requested_calls(score: ToolScore) -> frozenset[CallKey]:
+    """Return the keys of the actual calls that are paired with a required or optional expected call."""
     calls = score.calls
     if calls is None:
         return frozenset()
     return frozenset(calls.actual[pair.actual_index].location for pair in (*calls.pairs, *calls.excused))
 
 
-def _extra(score: ToolScore) -> list[ActualCall]:
-    """Return the calls that an expectation neither asked for nor forbids by name."""
+def _extra_calls(score: ToolScore) -> list[ActualCall]:
+    """Return the actual calls that an expectation neither expects nor forbids by name."""
     calls = score.calls
     return [] if calls is None else [calls.actual[index] for index, _ in calls.extra if index not in calls.forbidden]
 
@@ -314,7 +324,7 @@ def await_missing_calls(
 ) -> ToolScore:
     """Return the score of a conversation whose missing turns may still exist and contain the missing calls.
 
-    A fail remains one only if no further call could change it. `awaited` is (reason, explanation) of
+    A failed score remains failed only if no further call could change it. `awaited` is the (reason, explanation) from
     `unproven_absence`.
     """
     if score.outcome != "fail" or case.tools is None or _is_settled(score, case.tools, ToolRules.of(case, settings)):
@@ -324,27 +334,27 @@ def await_missing_calls(
 
 
 def _is_settled(score: ToolScore, expectation: ToolExpectation, rules: ToolRules) -> bool:
-    """Return whether a score stays a fail even if all that is missing comes, and comes right."""
+    """Return whether a score remains failed even if all missing calls still occur as expected."""
     if expectation.alternatives:
         return False
-    beyond = [fault for fault in score.faults if fault.kind in {"spurious", "forbidden"}]
-    if any(fault.kind == "forbidden" or fault.note == "forbid" for fault in beyond):
+    extra_faults = [fault for fault in score.faults if fault.kind in {"spurious", "forbidden"}]
+    if any(fault.kind == "forbidden" or fault.note == "forbid" for fault in extra_faults):
         return True
     required = sum(call.required for call in expectation.calls)
-    selection = required / (required + len(beyond)) if required else float(not beyond)
+    selection = required / (required + len(extra_faults)) if required else float(not extra_faults)
     ordered = expectation.order != "any" and required > 1
-    best: dict[Dimension, float | None] = {
+    best_dimensions: dict[Dimension, float | None] = {
         "selection": selection,
         "parameters": 1.0 if required else None,
         "sequence": 1.0 if ordered else None,
     }
-    overall = overall_score(best, rules.weights)
+    overall = overall_score(best_dimensions, rules.weights)
     return overall is not None and overall < rules.threshold - ROUNDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One part of an outcome; `reason` is None for a pass, `score` (in [0, 1]) may be None.
+    """One part of an outcome; `reason` is None for a pass; `score`, in [0, 1], may be None.
 
     `known_failure` is the reason why an outcome of `not_evaluated: judge_unsure` fails regardless of the judge's
     decision.
@@ -368,22 +378,23 @@ def failed(reason: FailReason, explanation: str, score: float | None = None) -> 
 
 
 def not_evaluated(reason: NotEvaluatedReason, explanation: str, score: float | None = None) -> Part:
-    """Return a part that could not be evaluated; it has a score only where the judge is unsure."""
+    """Return a part that could not be evaluated; it has a score only if the judge is unsure."""
     return Part(outcome="not_evaluated", reason=reason, explanation=explanation, score=score)
 
 
 def combine(parts: Sequence[Part]) -> Part:
-    """Return the sum of the needed parts; the first failing one sets the reason, the explanation lists all of them.
+    """Return the combined outcome of the needed parts.
 
-    One failing part settles a fail; a pass needs every part. A part about which the judge is unsure leaves the whole
-    undecided, even if another part failed: the judge abstains more often the more turns there are, so if those failures
-    counted while a pass needs every turn, the rates of long conversations would be biased downwards. The known failure
-    is in `known_failure`.
+    The first failing part sets the reason; the explanation lists all failing parts. One failing part is enough for a
+    fail; a pass needs every part. If the judge is unsure about a part, the combined outcome is not evaluated, even if
+    another part failed: the judge abstains more often the more turns there are, so if such failures counted while a
+    pass needs every turn, the rates of long conversations would be biased downwards. The failure is then recorded in
+    `known_failure`.
 
     >>> combine([passed("a"), not_evaluated("judge_error", "b"), failed("tool_fault", "c")]).reason
     'tool_fault'
-    >>> open_ = combine([passed("a"), not_evaluated("judge_unsure", "b"), failed("tool_fault", "c")])
-    >>> open_.reason, open_.known_failure
+    >>> unsure = combine([passed("a"), not_evaluated("judge_unsure", "b"), failed("tool_fault", "c")])
+    >>> unsure.reason, unsure.known_failure
     ('judge_unsure', 'tool_fault')
     >>> combine([]).reason
     'no_data'
@@ -393,49 +404,50 @@ def combine(parts: Sequence[Part]) -> Part:
     if any(part.reason == "judge_unsure" for part in parts):
         return _unsure(parts)
     for outcome in ("fail", "not_evaluated"):
-        group = [part for part in parts if part.outcome == outcome]
-        if group:
-            explanation = "; ".join(dict.fromkeys(part.explanation for part in group))
-            return Part(outcome=group[0].outcome, reason=group[0].reason, explanation=explanation)
+        decisive = [part for part in parts if part.outcome == outcome]
+        if decisive:
+            explanation = "; ".join(dict.fromkeys(part.explanation for part in decisive))
+            return Part(outcome=decisive[0].outcome, reason=decisive[0].reason, explanation=explanation)
     return passed("every needed part passed" if len(parts) > 1 else parts[0].explanation)
 
 
 def _unsure(parts: Sequence[Part]) -> Part:
-    """Return the sum of parts of which the judge is unsure about one or more; other parts without a result are omitted."""
-    results = [part for part in parts if part.outcome == "fail" or part.reason == "judge_unsure"]
-    reasons = [part.reason if part.outcome == "fail" else part.known_failure for part in results]
-    known = next((reason for reason in reasons if reason is not None), None)
+    """Return the combined outcome if the judge is unsure about a part, explained by the failed and unsure parts."""
+    decisive = [part for part in parts if part.outcome == "fail" or part.reason == "judge_unsure"]
+    reasons = [part.reason if part.outcome == "fail" else part.known_failure for part in decisive]
+    failure = next((reason for reason in reasons if reason is not None), None)
     return Part(
         outcome="not_evaluated",
         reason="judge_unsure",
-        explanation="; ".join(dict.fromkeys(part.explanation for part in results)),
-        known_failure=cast("FailReason | None", known),
+        explanation="; ".join(dict.fromkeys(part.explanation for part in decisive)),
+        known_failure=cast("FailReason | None", failure),
     )
 
 
 _THOUSANDS: Final = re.compile(r"(?<=\d)[,'\u2019\u00a0\u202f\u2009](?=\d{3}(?!\d))")
-#: Digits grouped as in any country, perhaps with cents: 1.286, 1 286,50, 1,23,456.
+#: Digits grouped by the convention of any country, optionally with cents: 1.286, 1 286,50, 1,23,456.
 _GROUPED: Final = re.compile(
     r"(?<![\w.,\u2212-])\d{1,3}(?P<mark>[ .,'\u2019])(?:\d{2,3}(?P=mark)){0,6}\d{3}(?:[.,]\d{1,2})?(?!\w|[.,]\d)"
 )
 _CENTS: Final = re.compile(r"[.,](\d{1,2})$")
-#: Digits are next to letters in scripts without spaces.
+#: Boundaries between digits and letters of scripts that do not use spaces.
 _ADJACENT_TO_DIGITS: Final = re.compile(
     r"(?<=[\u3040-\u30ff\u3400-\u9fff])(?=\d)|(?<=\d)(?=[\u3040-\u30ff\u3400-\u9fff])"
 )
 
-#: JSON in a fence, as models write it.
+#: JSON in a Markdown code fence, as models write it.
 _FENCE: Final = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
-#: A line break or tab as JSON and programs write it; before a small letter only behind a number. In a path it begins a name.
+#: An escaped line break or tab. Before a lower-case letter it counts only after a number, because in a path "\n" may
+#: begin a file name.
 _ESCAPE: Final = re.compile(r"\\+[nrt](?![a-z])|(?<=\d)\\+[nrt]")
 _WINDOWS_PATH: Final = re.compile(r"(?:^|[\s\"'(=])(?:[A-Za-z]:\\|\\\\\w)")
-#: Levels of JSON text inside JSON text that are read.
-_MOST_ENCODED: Final = 3
+#: Maximum depth of JSON text inside JSON text that is parsed.
+_MAX_ENCODED: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Answer:
-    """An answer, read once for all outputs that are looked for in it."""
+    """An answer, parsed once for all outputs that are searched in it."""
 
     raw: str
 
@@ -446,20 +458,20 @@ class _Answer:
 
     @cached_property
     def facts(self) -> Facts:
-        """Its content, by value."""
+        """The numbers, dates, times and identifiers of the answer."""
         return extract(_spaced(self.raw))
 
     @cached_property
     def grouped(self) -> frozenset[float]:
-        """The numbers whose digits are grouped, by any mark."""
-        return frozenset(_ungrouped(item.group()) for item in _GROUPED.finditer(_spaced(self.raw)))
+        """The numbers whose digits are grouped, with any separator."""
+        return frozenset(_ungrouped(match.group()) for match in _GROUPED.finditer(_spaced(self.raw)))
 
     def contains(self, output: str | float) -> bool:
-        """Return whether it contains a text or number."""
+        """Return whether the answer contains a text or number."""
         expected = _fact(output)
         if isinstance(expected, Quantity):
-            bare = expected.dimension is None and expected.value in self.grouped
-            return bare or any(isinstance(fact, Quantity) and fact.same_as(expected) for fact in self.facts.all)
+            is_grouped = expected.dimension is None and expected.value in self.grouped
+            return is_grouped or any(isinstance(fact, Quantity) and fact.same_as(expected) for fact in self.facts.all)
         return says_text(self.plain, _plain(str(output))) or (expected is not None and self.facts.holds(expected))
 
 
@@ -469,14 +481,14 @@ def contains(answer: str, output: str | float) -> bool:
     >>> contains("The total is $23,553.", "23553"), contains("Flight HAT136, gate 4", 136), contains("I know.", "no")
     (True, False, False)
     """
-    return any(reading.contains(output) for reading in _readings(answer))
+    return any(version.contains(output) for version in _versions(answer))
 
 
 def missing_outputs(turns: Sequence[Turn], outputs: Sequence[str | float]) -> tuple[str, ...]:
     """Return the outputs that no answer contains, as texts."""
     answers = [turn.answer for turn in turns if turn.answer is not None] if outputs else []
-    readings = [reading for answer in answers for reading in _readings(answer)]
-    return tuple(str(output) for output in outputs if not any(reading.contains(output) for reading in readings))
+    versions = [version for answer in answers for version in _versions(answer)]
+    return tuple(str(output) for output in outputs if not any(version.contains(output) for version in versions))
 
 
 def outputs_part(turns: Sequence[Turn], missing: Sequence[str]) -> Part:
@@ -490,15 +502,15 @@ def outputs_part(turns: Sequence[Turn], missing: Sequence[str]) -> Part:
 
 
 def _fact(output: str | float) -> Quantity | Day | TimeOfDay | None:
-    """Return the output as a number, date or time, None if it is a text."""
+    """Return the output as a number, date or time, or None if it is a text."""
     if not isinstance(output, str):
         return Quantity(value=_float(output), dimension=None, factor=1.0, decimals=0, start=0, end=0)
     facts = extract(_spaced(output))
-    alone = len(facts.all) == 1 and not normalise(facts.rest)
-    only = facts.all[0] if alone else None
-    if isinstance(only, Quantity):
-        return None if only.worded else only
-    return only if isinstance(only, (Day, TimeOfDay)) else None
+    is_single_fact = len(facts.all) == 1 and not normalise(facts.rest)
+    fact = facts.all[0] if is_single_fact else None
+    if isinstance(fact, Quantity):
+        return None if fact.worded else fact
+    return fact if isinstance(fact, (Day, TimeOfDay)) else None
 
 
 def _float(number: float) -> float:
@@ -510,22 +522,25 @@ def _float(number: float) -> float:
 
 def _ungrouped(text: str) -> float:
     cents = _CENTS.search(text)
-    total = text[: cents.start()] if cents else text
-    return float(f"{re.sub(r'[^0-9]', '', total)}.{cents[1] if cents else 0}")
+    digits = text[: cents.start()] if cents else text
+    return float(f"{re.sub(r'[^0-9]', '', digits)}.{cents[1] if cents else 0}")
 
 
-def _readings(answer: str) -> list[_Answer]:
-    """Return an answer as it is, and with its escapes decoded where it has some."""
+def _versions(answer: str) -> list[_Answer]:
+    """Return an answer unchanged and, if it has escapes, also with the escapes decoded."""
     decoded = _decoded(answer)
     return [_Answer(raw=text) for text in (answer, decoded) if text is not None]
 
 
 def _decoded(text: str) -> str | None:
-    """Return an answer without escapes: the keys and values of JSON on a line each, else its text with spaces for them."""
+    """Return an answer with its escapes decoded, or None if it has none.
+
+    The keys and values of JSON are returned on a line each; in other text, spaces replace the escapes.
+    """
     fenced = _FENCE.match(text)
     result = parsed(fenced.group(1) if fenced else text)
     if not isinstance(result, str) or result != text:
-        return "\n".join(_texts_in(result, _MOST_ENCODED))
+        return "\n".join(_texts_in(result, _MAX_ENCODED))
     if _ESCAPE.search(text) is None or _WINDOWS_PATH.search(text) is not None:
         return None
     return _ESCAPE.sub(" ", text)
@@ -535,8 +550,8 @@ def _texts_in(value: Any, encoded: int) -> Iterator[str]:
     """Yield the keys and values of JSON as texts.
 
     Args:
-        value: the parsed JSON; never deeper than `parsed` lets through.
-        encoded: how often JSON text inside of a text is read.
+        value: the parsed JSON; its depth is limited by `parsed`.
+        encoded: the maximum depth of JSON text inside a text that is parsed.
     """
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -585,21 +600,21 @@ def question_of(expected: CaseTurn, turn: Turn, threshold: float) -> Question | 
 
 
 def closest_accepted(answer: str, accepted: Sequence[str]) -> str:
-    """Return the accepted answer with the largest share of its words in an answer, the first among equals.
+    """Return the accepted answer with the largest share of its words in an answer; among equals the first.
 
-    For metrics that take one.
+    Metrics that accept a single reference answer use it.
 
     >>> closest_accepted("That is New York City.", ("NYC", "New York", "New York City"))
     'New York City'
     """
-    stated = Bag.of(answer)
+    answer_words = Bag.of(answer)
 
-    def likeness(text: str) -> tuple[float, float]:
+    def similarity_key(text: str) -> tuple[float, float]:
         expected = Bag.of(text)
-        shared = sum(min(count, stated.counts.get(word, 0)) for word, count in expected.counts.items())
-        return shared / max(expected.size, 1), expected.similarity(stated)
+        shared_words = sum(min(count, answer_words.counts.get(word, 0)) for word, count in expected.counts.items())
+        return shared_words / max(expected.size, 1), expected.similarity(answer_words)
 
-    return max(accepted, key=likeness)
+    return max(accepted, key=similarity_key)
 
 
 def _without_answer(expected: CaseTurn, turn: Turn) -> Part:
@@ -607,19 +622,19 @@ def _without_answer(expected: CaseTurn, turn: Turn) -> Part:
         return not_evaluated("content_not_captured", f"the answer of turn {turn.index + 1} was not captured")
     if expected.answer is None:
         return passed(f"turn {turn.index + 1} has no answer")
-    why = f" ({turn.error})" if turn.error else ""
-    return failed("wrong_answer", f"turn {turn.index + 1} has no answer{why}", score=0.0)
+    error = f" ({turn.error})" if turn.error else ""
+    return failed("wrong_answer", f"turn {turn.index + 1} has no answer{error}", score=0.0)
 
 
 def answer_part(turn: Turn, verdict: Verdict | JudgeFailure, threshold: float) -> Part:
-    """Return the outcome that a verdict means; a score at the threshold passes, one that the judge is unsure of decides nothing."""
-    index = f"answer of turn {turn.index + 1}"
+    """Return the outcome for a verdict: a score at the threshold passes, and an unsure verdict is not evaluated."""
+    subject = f"answer of turn {turn.index + 1}"
     if isinstance(verdict, JudgeFailure):
-        return not_evaluated(verdict.reason, f"{index}: {verdict.message}")
+        return not_evaluated(verdict.reason, f"{subject}: {verdict.message}")
     if verdict.unsure:
-        message = f"{index} scores {verdict.score:.2f}, of which the judge is unsure: {verdict.reasoning}"
+        message = f"{subject} scores {verdict.score:.2f}, of which the judge is unsure: {verdict.reasoning}"
         return not_evaluated("judge_unsure", message, verdict.score)
-    message = f"{index} scores {verdict.score:.2f}, threshold {threshold:g}: {verdict.reasoning}"
+    message = f"{subject} scores {verdict.score:.2f}, threshold {threshold:g}: {verdict.reasoning}"
     if verdict.score >= threshold - ROUNDING:
         return passed(message, verdict.score)
     return failed("wrong_answer", message, verdict.score)

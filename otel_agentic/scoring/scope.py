@@ -45,7 +45,7 @@ NotEvaluatedReason = Literal[
 ]
 
 
-#: Reasons for which a conversation is looked at again: the judge failed or was not asked, or sampling left it out.
+#: Reasons for which a conversation is evaluated again: the judge failed or was not asked, or sampling excluded it.
 OPEN_REASONS: Final[tuple[NotEvaluatedReason, ...]] = ("judge_error", "budget_exhausted", "sampled_out")
 
 
@@ -64,12 +64,12 @@ class ActualCall:
 
     @property
     def step(self) -> tuple[int, int]:
-        """Which model response asked for it: calls of one response share a step."""
+        """The turn and the model response that requested the call; calls of one response share a step."""
         return (self.turn_index, self.call.step)
 
     @property
     def location(self) -> tuple[int, int, int]:
-        """Its location in the conversation."""
+        """The location of the call in the conversation: turn, step and position."""
         return (self.turn_index, self.call.step, self.call.position)
 
 
@@ -77,9 +77,9 @@ class ActualCall:
 class Scope:
     """The scope of an expectation: a turn (`turn_index`), or the whole conversation (None).
 
-    `calls` are in order. `answers` are (turn index, text). `queries` are the texts of the user, `query_turns` the turn
-    index of each (empty: all before any call). `earlier` are the turns before it. `captured` is False if the
-    instrumentation recorded no content at all: then a call may be missing from `calls`.
+    `calls` are in order. `answers` are pairs of (turn index, text). `queries` are the texts of the user, and
+    `query_turns` their turn indices (empty: all queries precede all calls). `earlier` are the turns before the scope.
+    `captured` is False if the instrumentation recorded no content at all; a call may then be missing from `calls`.
     """
 
     turn_index: int | None
@@ -92,7 +92,7 @@ class Scope:
 
 
 def scope_of(turns: Iterable[Turn], *, turn_index: int | None, earlier: Iterable[Turn] = ()) -> Scope:
-    """Return the scope of some turns; `earlier` are those before them."""
+    """Return the scope of turns; `earlier` are the turns before them."""
     turns = tuple(turns)
     calls = (ActualCall(turn_index=turn.index, call=call) for turn in turns for call in turn.calls)
     return Scope(
@@ -100,13 +100,13 @@ def scope_of(turns: Iterable[Turn], *, turn_index: int | None, earlier: Iterable
         calls=tuple(sorted(calls, key=lambda call: call.location)),
         answers=tuple((turn.index, turn.answer) for turn in turns if turn.answer is not None),
         queries=tuple(turn.query for turn in turns if turn.query is not None),
-        captured=any(_any_content(turn) for turn in turns),
+        captured=any(_has_content(turn) for turn in turns),
         query_turns=tuple(turn.index for turn in turns if turn.query is not None),
         earlier=tuple(earlier),
     )
 
 
-def _any_content(turn: Turn) -> bool:
+def _has_content(turn: Turn) -> bool:
     return (
         turn.query_captured
         or turn.answer_captured
@@ -114,14 +114,15 @@ def _any_content(turn: Turn) -> bool:
     )
 
 
-#: What a glob leaves open: any text, any character, one character of several.
-_OPEN: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
+#: The wildcards of a glob: any text, any character, one character of several.
+_WILDCARD: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
 
 
 def effect_of(tool_name: str, tables: Sequence[Mapping[str, Effect]]) -> Effect:
-    """Return the effect of a tool: of the first table that knows it, by its most specific pattern; else `write`.
+    """Return the effect of a tool by the most specific pattern of the first table that lists it; else `write`.
 
-    An exact name is more specific than any pattern, a pattern the more so the more characters of the name it spells out.
+    An exact name is more specific than any pattern. Among patterns, the one with the most literal characters is the
+    most specific.
 
     >>> effect_of("get_user", [{"*": "write", "get_*": "read"}]), effect_of("book", [])
     ('read', 'write')
@@ -129,28 +130,28 @@ def effect_of(tool_name: str, tables: Sequence[Mapping[str, Effect]]) -> Effect:
     for table in tables:
         if tool_name in table:
             return table[tool_name]
-        fitting = [pattern for pattern in table if fnmatchcase(tool_name, pattern)]
-        if fitting:
-            # Of two patterns that are as specific, the careful reading: the tool may write.
-            return table[max(fitting, key=lambda pattern: (spelled_out(pattern), table[pattern] == "write"))]
-    # An undescribed tool may change something: again the cautious assumption.
+        matching = [pattern for pattern in table if fnmatchcase(tool_name, pattern)]
+        if matching:
+            # Between equally specific patterns, assume the riskier effect: the tool may write.
+            return table[max(matching, key=lambda pattern: (spelled_out(pattern), table[pattern] == "write"))]
+    # A tool that no table lists may change something, so assume the riskier effect again.
     return "write"
 
 
 def spelled_out(pattern: str) -> int:
-    """Return how many characters of a name a glob spells out.
+    """Return the number of literal characters in a glob.
 
     >>> spelled_out("get_*"), spelled_out("get_[ab]*")
     (4, 4)
     """
-    return len(_OPEN.sub("", pattern))
+    return len(_WILDCARD.sub("", pattern))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRules:
-    """How tools are judged for one case: the settings, with what the case overrides.
+    """How tools are scored for one case: the settings, as overridden by the case.
 
-    `effects` are tables of tool name or glob, the case's first. `weights` need not sum to 1.
+    `effects` are tables of effects by tool name or glob, the table of the case first. `weights` need not sum to 1.
     """
 
     threshold: float

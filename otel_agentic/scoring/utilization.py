@@ -1,4 +1,4 @@
-"""Utilization of call results: whether the answer or later calls use a result, inferred from their values, with the evidence."""
+"""Utilization of call results: whether the answer or later calls use a result, inferred from values, with evidence."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _SHOWN_CHARACTERS: Final = 80
 class Evidence:
     """Evidence that a result was used, or was not.
 
-    `key` and `value` come from the result, `key` may be "". `matching_text` is what matches it: in the answer of turn
-    `turn_index` (0-based), or in the argument `argument` of `call`.
+    `key` and `value` come from the result; `key` may be "". `matching_text` is the text that matches the value, in the
+    answer of turn `turn_index` (0-based) or in the argument `argument` of `call`.
     """
 
     key: str
@@ -53,8 +53,8 @@ class Evidence:
 class Use:
     """Whether one result was used: `score` in [0, 1], None if unknown.
 
-    `how` is the kind of evidence, None if unknown. `proof` is the evidence; without evidence to show, `note` states the
-    flag, the judge's reasoning, or why it is unknown.
+    `how` is the kind of evidence, None if the use is unknown. `proof` is the evidence; without it, `note` states the
+    flag, the judge's reasoning, or why the use is unknown.
     """
 
     score: float | None
@@ -64,23 +64,25 @@ class Use:
 
     @property
     def inferred(self) -> bool:
-        """Whether it was found out, not given by a flag."""
+        """Whether the use was inferred, not stated by a flag."""
         return self.how != "flag"
 
     @property
     def evidence(self) -> str:
-        """The evidence as a part of a sentence."""
-        visible = self.proof
-        if visible is None:
+        """The evidence as part of a sentence."""
+        proof = self.proof
+        if proof is None:
             return self.note
-        value = short(visible.value)
-        named = f"{visible.key} {value}" if visible.key else value
-        if visible.call is not None:
-            where = f"in turn {visible.call.turn_index + 1}, step {visible.call.call.step}"
-            return f"{named} is in argument {visible.argument!r} of the later call {visible.call.call.name} {where}"
-        stated = f"the answer of turn {visible.turn_index + 1} says {visible.matching_text!r}"
+        value = short(proof.value)
+        entry = f"{proof.key} {value}" if proof.key else value
+        if proof.call is not None:
+            where = f"in turn {proof.call.turn_index + 1}, step {proof.call.call.step}"
+            return f"{entry} is in argument {proof.argument!r} of the later call {proof.call.call.name} {where}"
+        quotation = f"the answer of turn {proof.turn_index + 1} says {proof.matching_text!r}"
         return (
-            f"{stated}, the result {value}" if self.how == "contradiction" else f"{stated}, as the result does: {named}"
+            f"{quotation}, the result {value}"
+            if self.how == "contradiction"
+            else f"{quotation}, as the result does: {entry}"
         )
 
     def record(self, actual: ActualCall) -> dict[str, Any]:
@@ -95,30 +97,30 @@ class Use:
             "explanation": self.evidence,
         }
         if self.proof is not None:
-            fields |= _value_text(self.proof)
+            fields |= _proof_fields(self.proof)
         return {name: value for name, value in fields.items() if value is not None}
 
 
-def _value_text(visible: Evidence) -> dict[str, Any]:
+def _proof_fields(proof: Evidence) -> dict[str, Any]:
     fields = {
-        "key": visible.key or None,
-        "value": cut(visible.value),
-        "found_text": visible.matching_text,
-        "found_turn_index": visible.turn_index,
+        "key": proof.key or None,
+        "value": cut(proof.value),
+        "found_text": proof.matching_text,
+        "found_turn_index": proof.turn_index,
     }
-    if visible.call is None:
+    if proof.call is None:
         return fields
-    call = visible.call.call
+    call = proof.call.call
     return fields | {
         "found_tool": call.name,
-        "found_argument": visible.argument,
+        "found_argument": proof.argument,
         "found_position": call.position,
         "found_span_id": call.span_id,
     }
 
 
 def cut(value: str | float) -> str | float:
-    """Return a value, a long text cut."""
+    """Return a value; a long text is truncated."""
     if not isinstance(value, str) or len(value) <= _SHOWN_CHARACTERS:
         return value
     return f"{value[: _SHOWN_CHARACTERS - 1]}\u2026"
@@ -130,8 +132,9 @@ def short(value: str | float) -> str:
 
 
 _WORDS: Final[Mapping[str, str]] = tomllib.loads(files(__package__).joinpath("words.toml").read_text("utf-8"))
-#: Between a key and the value that is stated for it; marks of Markdown may stand anywhere.
+#: Whitespace and Markdown marks, which may occur anywhere between a key and its value.
 _MARKS: Final = r"[\s*_`|]*"
+#: The text between a key and the value that is stated for it.
 _LINK: Final = re.compile(
     rf"{_MARKS}(?:is|was|are|of|:|=|at|=>|->)?{_MARKS}(?P<hedge>(?:now|currently|only|just|exactly|still|set to|"
     rf"(?P<about>about|around|approximately|approx|roughly|nearly|almost|some|~))?){_MARKS}(?P<denied>not{_MARKS}\S+{_MARKS},?{_MARKS}but{_MARKS})?"
@@ -139,29 +142,31 @@ _LINK: Final = re.compile(
 _STRONG: Final = re.compile(r"[*`]+")
 _LINK_CHARACTERS: Final = 60
 _VALUE_CHARACTERS: Final = 40
-#: Words before a key that do not change its meaning; any other ("base price", "return date") does.
+#: Words before a key that do not change its meaning; any other word does ("base price", "return date").
 _BEFORE: Final = frozenset(_WORDS["before"].split())
 _WORD_BEFORE: Final = re.compile(r"(?:^|[\s*_`(\"'])([^\W\d_][\w'\u2019-]*)[ *_`(\"']*$")
-#: Words after a value that keep it a value of the key; after a key that may count anything, any other word is the
-#: counted object.
+#: Words after a value that do not change what the value means. After a value of a generic key ("total"), any other word
+#: names the counted object.
 _BEHIND: Final = frozenset(_WORDS["behind"].split())
 _WORD_BEHIND: Final = re.compile(r"[ *_`)\"']*([^\W\d_][\w'-]*)")
+#: Keys that may count anything.
 _GENERIC: Final = frozenset(_WORDS["generic"].split())
+#: Words before a key by which the sentence assumes a value, or states an earlier or later one.
 _CONDITION: Final = re.compile(
     r"\b(?:if|whether|unless|when|once|would|could|should|might|may|suppose|example|e\.g|yesterday|tomorrow|tonight|earlier|"
     r"previous(?:ly)?|former(?:ly)?|original(?:ly)?|initially|after|you (?:said|told|mentioned|thought))\b"
 )
-#: What makes a value behind a key another one than that of the result: "$118 after the discount", "$240 for two".
+#: Words after a value by which it differs from the value in the result: "$118 after the discount", "$240 for two".
 _ALTERED: Final = re.compile(
     r"\b(?:after|before|incl(?:uding|udes|usive)?|excl(?:uding|udes|usive)?|plus|minus|less|without|rounded|yesterday|"
     r"tomorrow|tonight|original(?:ly)?|for (?:two|three|four|five|six|both|all))\b"
 )
 _CLAUSE_END: Final = re.compile(r"[!?;]|\.(?:\s|$)")
-#: Behind a value: the rest of a range, of a sum, or of a number whose digits are grouped in an unknown way.
-_GOES_ON: Final = re.compile(r"\s*(?:[-\u2013+*/=\u00d7]|to\b|or\b|and\b)\s*[$\u20ac\u00a3]?\d|[\s.,'\u2019]\d")
+#: Text after a value: the rest of a range, of a sum, or of a number whose digits are grouped in an unknown way.
+_CONTINUATION: Final = re.compile(r"\s*(?:[-\u2013+*/=\u00d7]|to\b|or\b|and\b)\s*[$\u20ac\u00a3]?\d|[\s.,'\u2019]\d")
 _CLAUSE_CHARACTERS: Final = 160
 _ALTERED_CHARACTERS: Final = 60
-#: Digits between two separators of thousands.
+#: Number of digits between two thousands separators.
 _GROUP: Final = 3
 
 
@@ -169,8 +174,8 @@ _GROUP: Final = 3
 class Claim:
     """The value that a text states for a key.
 
-    `text` is its wording; `about` whether it is approximate. `other_numbers` are the remaining numbers of the sentence:
-    "$330 with the $3 fee".
+    `text` is the wording of the claim; `about` is True if the value is approximate. `other_numbers` are the other
+    numbers of the sentence, such as 3 in "$330 with the $3 fee".
     """
 
     fact: Fact
@@ -180,41 +185,41 @@ class Claim:
 
 
 def claim_of(text: ReadText, name: str, known_words: frozenset[str]) -> Claim | None:
-    """Return the one value that a text states for a key, None if it states none or several.
+    """Return the value that a text states for a key, or None if it states no value or several.
 
-    An example: "total price is $330" where the result contains 327. A result that is declared unused counts against the
-    agent, so anything that allows another reading is no claim: a key that could mean something else, a condition, a
-    question, another time, an unclear unit, a number that can be derived from known ones.
+    An example is "total price is $330" where the result contains 327. A result that is declared unused counts against
+    the agent, so a statement with another possible reading is not a claim: a key that could mean something else, a
+    condition, a question, another time, an unclear unit, or a number that can be derived from known ones.
 
     Args:
         text: the text.
         name: the key as words.
-        known_words: words of the call and its result: before the key they name its owner.
+        known_words: words of the call and its result; before the key, they name its owner.
     """
-    results = list(_claims(text, name, known_words))
-    first = results[0] if results else None
+    claims = list(_claims(text, name, known_words))
+    first = claims[0] if claims else None
     if first is None or any(
-        type(first.fact) is not type(other.fact) or not agrees(first.fact, other.fact) for other in results
+        type(first.fact) is not type(other.fact) or not agrees(first.fact, other.fact) for other in claims
     ):
         return None
     return first
 
 
 def _claims(text: ReadText, name: str, known_words: frozenset[str]) -> Iterator[Claim]:
-    # A normalised text has lost the mark that ends it.
+    # Normalisation removes a final question mark, which `_is_open` needs.
     plain = f"{text.plain}?" if text.raw.rstrip().endswith("?") else text.plain
     for start, end in places_of(plain, name):
         if not _means_the_key(plain, start, known_words):
             continue
         link = _LINK.match(plain, end, end + _LINK_CHARACTERS)
-        behind = link.end() if link else end
-        facts = extract(plain[behind : behind + _VALUE_CHARACTERS]).all
+        value_start = link.end() if link else end
+        facts = extract(plain[value_start : value_start + _VALUE_CHARACTERS]).all
         if not facts or facts[0].start > 0:
             continue
-        stop = behind + facts[0].end
+        stop = value_start + facts[0].end
         if not _is_open(plain, start, stop) and (name not in _GENERIC or _ends_there(plain, stop)):
-            message, nearby = _STRONG.sub("", plain[start:stop]), tuple(_other_numbers(plain, start, stop))
-            yield Claim(fact=facts[0], text=message, about=bool(link and link["about"]), other_numbers=nearby)
+            wording, nearby = _STRONG.sub("", plain[start:stop]), tuple(_other_numbers(plain, start, stop))
+            yield Claim(fact=facts[0], text=wording, about=bool(link and link["about"]), other_numbers=nearby)
 
 
 def _means_the_key(plain: str, start: int, known_words: frozenset[str]) -> bool:
@@ -226,18 +231,18 @@ def _means_the_key(plain: str, start: int, known_words: frozenset[str]) -> bool:
 
 
 def _is_open(plain: str, start: int, stop: int) -> bool:
-    """Return whether a sentence assumes the value, asks for it, modifies it, or is incomplete."""
+    """Return whether a sentence assumes the value, asks for it or modifies it, or whether the value continues."""
     before, behind = _sentence(plain, start, stop)
     return (
         behind.endswith("?")
         or bool(_CONDITION.search(before))
         or bool(_ALTERED.search(behind[:_ALTERED_CHARACTERS]))
-        or bool(_GOES_ON.match(plain, stop))
+        or bool(_CONTINUATION.match(plain, stop))
     )
 
 
 def _sentence(plain: str, start: int, stop: int) -> tuple[str, str]:
-    """Return the text of a sentence before and after a position in it, with the mark that ends it."""
+    """Return the parts of a sentence before and after a passage in it, including the final punctuation mark."""
     before = _CLAUSE_END.split(plain[max(0, start - _CLAUSE_CHARACTERS) : start])[-1]
     end = _CLAUSE_END.search(plain, stop, stop + _CLAUSE_CHARACTERS)
     return before, plain[stop : end.end() if end else stop + _CLAUSE_CHARACTERS].rstrip()
@@ -254,104 +259,105 @@ def _ends_there(plain: str, stop: int) -> bool:
 
 
 def agrees(known: Fact, stated: Fact, *, about: bool = False) -> bool:
-    """Return whether a stated value may be a known one; where the two cannot be compared it may.
+    """Return whether a stated value may be the known one; True if the two cannot be compared.
 
     >>> from otel_agentic.judges.exact.facts import quantities
     >>> known, *stated = quantities("90 1.5 hours 90% 95")
-    >>> [agrees(known, one) for one in stated]
+    >>> [agrees(known, number) for number in stated]
     [True, True, False]
     """
     if isinstance(known, Quantity) and isinstance(stated, Quantity):
         return any(_near(number, stated, about=about) for number in readings(known, stated))
     if isinstance(known, Identifier) and isinstance(stated, Identifier):
-        item, other = (re.sub(r"[^a-z0-9]", "", fact.value) for fact in (known, stated))
-        return item in other or other in item
+        known_id, stated_id = (re.sub(r"[^a-z0-9]", "", fact.value) for fact in (known, stated))
+        return known_id in stated_id or stated_id in known_id
     if isinstance(known, Day) and isinstance(stated, Day):
         return known.same_as(stated)
     if isinstance(known, TimeOfDay) and isinstance(stated, TimeOfDay):
-        # Whole hours apart may be another time zone.
+        # A difference of whole hours may be another time zone.
         return (known.minutes - stated.minutes) % 60 == 0
     return type(known) is not type(stated)
 
 
 def _near(number: float, stated: Quantity, *, about: bool) -> bool:
-    visible = 0.5 * 10.0**-stated.decimals
+    tolerance = 0.5 * 10.0**-stated.decimals
     if about or stated.worded:
-        visible = max(visible, 0.1 * abs(number))
+        tolerance = max(tolerance, 0.1 * abs(number))
     if abs(stated.value) >= 10_000:  # noqa: PLR2004 — large numbers are stated in round figures
-        visible = max(visible, 0.05 * abs(number))
+        tolerance = max(tolerance, 0.05 * abs(number))
     if stated.decimals == 1 and stated.value * 2 % 1 == 0:
         # Ratings are stated in halves.
-        visible = max(visible, 0.25)
+        tolerance = max(tolerance, 0.25)
     # A sign may be expressed in words: "overdrawn". 1.234 may be 1,234 in another country.
-    readings_of = (stated.value, stated.value * 1000) if stated.decimals == _GROUP else (stated.value,)
-    return any(abs(abs(number) - abs(value)) <= visible * (1 + 1e-9) for value in readings_of)
+    candidates = (stated.value, stated.value * 1000) if stated.decimals == _GROUP else (stated.value,)
+    return any(abs(abs(number) - abs(value)) <= tolerance * (1 + 1e-9) for value in candidates)
 
 
-#: Numbers that a stated one may have been worked out from, and calls whose results are looked at.
+#: Maximum number of known numbers from which a stated one may be derived, and of other calls that may explain it.
 _MAX_OPERANDS: Final = 40
-_MAX_OTHERS: Final = 50
+_MAX_OTHER_CALLS: Final = 50
 
 
 def stated_otherwise(values: Sequence[ResultValue], actual: ActualCall, texts: Texts) -> Use | None:
-    """Return the use of a result whose keys occur in the turn's own answer, or None.
+    """Return the use of a result whose keys occur in the answer of the call's turn, or None.
 
-    Score 1 if the value stated for a key is the result's, 0 if it is another one without a known explanation.
+    The score is 1 if the answer states the result's value for a key, and 0 if it states another value without a known
+    explanation.
     """
-    answer = next((stated for turn, stated in texts.answers if turn == actual.turn_index), None)
+    answer = next((text for turn, text in texts.answers if turn == actual.turn_index), None)
     if answer is None:
         return None
-    spoken_of = list(_spoken_of(values, answer))
-    known_words = _known_words(values, actual, texts) if spoken_of else frozenset()
-    for name, value in spoken_of:
+    mentioned = list(_mentioned_values(values, answer))
+    known_words = _known_words(values, actual, texts) if mentioned else frozenset()
+    for name, value in mentioned:
         claim = claim_of(answer, name, known_words)
-        use = None if claim is None else _weighed(claim, value, values, actual, texts)
+        use = None if claim is None else _use_by_claim(claim, value, values, actual, texts)
         if use is not None:
             return use
     return None
 
 
-def _spoken_of(values: Sequence[ResultValue], answer: ReadText) -> Iterator[tuple[str, ResultValue]]:
-    """Yield the values that have a key of their own that may occur in an answer, each with the key as words."""
+def _mentioned_values(values: Sequence[ResultValue], answer: ReadText) -> Iterator[tuple[str, ResultValue]]:
+    """Yield the values with a unique key whose first word occurs in an answer, each with the key as words."""
     for value in values:
         name = key_text(value.key) if value.alone and value.fact is not None else None
         if name is not None and name.split()[0] in answer.vocabulary:
             yield name, value
 
 
-def _weighed(
+def _use_by_claim(
     claim: Claim, value: ResultValue, values: Sequence[ResultValue], actual: ActualCall, texts: Texts
 ) -> Use | None:
     known, stated = value.fact, claim.fact
-    visible = Evidence(key=value.key, value=value.value, matching_text=claim.text, turn_index=actual.turn_index)
+    proof = Evidence(key=value.key, value=value.value, matching_text=claim.text, turn_index=actual.turn_index)
     if isinstance(known, Quantity) and isinstance(stated, Quantity) and rounds_to(known.value, stated):
-        brought_in = any(_speaks_of(text, stated) for text in texts.brought_in(actual, actual.turn_index))
-        return None if brought_in else Use(score=1.0, how="answer", proof=visible)
+        brought_in = any(_may_state(text, stated) for text in texts.brought_in(actual, actual.turn_index))
+        return None if brought_in else Use(score=1.0, how="answer", proof=proof)
     if known is None or agrees(known, stated, about=claim.about) or _is_next_day(value, stated):
         return None
     if _is_explained(claim, values, actual, texts) or _is_altered(known, claim):
         return None
-    return Use(score=0.0, how="contradiction", proof=visible)
+    return Use(score=0.0, how="contradiction", proof=proof)
 
 
 def _is_explained(claim: Claim, values: Sequence[ResultValue], actual: ActualCall, texts: Texts) -> bool:
-    """Return whether the stated value is known from elsewhere, or can be derived from known values."""
+    """Return whether the stated value occurs elsewhere, or can be derived from known values."""
     stated = claim.fact
     if any(agrees(fact, stated, about=claim.about) for fact in _facts(values) if type(fact) is type(stated)):
         return True
     brought_in = texts.brought_in(actual, actual.turn_index)
-    if any(_speaks_of(text, stated) for text in (*brought_in, *texts.earlier)):
+    if any(_may_state(text, stated) for text in (*brought_in, *texts.earlier)):
         return True
-    for other, _ in zip(texts.others(actual), range(_MAX_OTHERS), strict=False):
+    for other, _ in zip(texts.others(actual), range(_MAX_OTHER_CALLS), strict=False):
         result = texts.result_of(other)
         known = any(agrees(fact, stated) for fact in _facts(result.values) if type(fact) is type(stated))
-        if known or not result.complete or _speaks_of(texts.given_to(other), stated):
+        if known or not result.complete or _may_state(texts.given_to(other), stated):
             return True
-    return isinstance(stated, Quantity) and _is_worked_out(stated, values, brought_in)
+    return isinstance(stated, Quantity) and _is_derived(stated, values, brought_in)
 
 
 def _is_next_day(value: ResultValue, stated: Fact) -> bool:
-    """Return whether a day is next to that of a timestamp, which it may be in another time zone."""
+    """Return whether a day is adjacent to the day of a timestamp, as it may be in another time zone."""
     known = value.fact
     if not (isinstance(known, Day) and isinstance(stated, Day) and ":" in value.plain):
         return False
@@ -359,7 +365,7 @@ def _is_next_day(value: ResultValue, stated: Fact) -> bool:
 
 
 def _ordinals(day: Day, other: Day) -> Iterator[int]:
-    """Yield the days that a date may be, numbered; one that names no year is of the other one's."""
+    """Yield the ordinals of the days that a date may mean; a date without a year takes the year of the other date."""
     years = {year for year, _, _ in other.readings if year is not None}
     for year, month, number in day.readings:
         for known_year in years if year is None else {year}:
@@ -368,51 +374,52 @@ def _ordinals(day: Day, other: Day) -> Iterator[int]:
 
 
 def _is_altered(known: Fact, claim: Claim) -> bool:
-    """Return whether the known value and another number of the sentence make the stated one."""
+    """Return whether the stated value can be computed from the known value and another number of the sentence."""
     stated = claim.fact
     if not (isinstance(known, Quantity) and isinstance(stated, Quantity)):
         return False
-    actual = (number for nearby in claim.other_numbers for number in _combined(known.value, nearby.value))
-    return any(agrees(bare(number), stated) for number in actual)
+    results = (number for nearby in claim.other_numbers for number in _combined(known.value, nearby.value))
+    return any(agrees(bare(number), stated) for number in results)
 
 
 def _facts(values: Sequence[ResultValue]) -> Iterator[Fact]:
     return (value.fact for value in values if value.fact is not None)
 
 
-def _speaks_of(text: ReadText, stated: Fact) -> bool:
+def _may_state(text: ReadText, stated: Fact) -> bool:
     return any(agrees(fact, stated) for fact in text.facts.all if type(fact) is type(stated))
 
 
-def _is_worked_out(stated: Quantity, values: Sequence[ResultValue], brought_in: Sequence[ReadText]) -> bool:
-    """Return whether two known numbers make the stated one: sum, difference, product, quotient, or share in percent."""
-    own = [fact.value for fact in _facts(values) if isinstance(fact, Quantity)]
-    provided = [number.value for text in brought_in for number in text.quantities]
-    operands = [*own[:_MAX_OPERANDS], *provided[:_MAX_OPERANDS]]
-    actual = (number for item, other in combinations(operands, 2) for number in _combined(item, other))
-    return any(agrees(bare(number), stated) for number in (*actual, sum(own)))
+def _is_derived(stated: Quantity, values: Sequence[ResultValue], brought_in: Sequence[ReadText]) -> bool:
+    """Return whether the stated number is a sum, difference, product, quotient or percentage of two known numbers."""
+    result_numbers = [fact.value for fact in _facts(values) if isinstance(fact, Quantity)]
+    text_numbers = [number.value for text in brought_in for number in text.quantities]
+    operands = [*result_numbers[:_MAX_OPERANDS], *text_numbers[:_MAX_OPERANDS]]
+    derived = (number for left, right in combinations(operands, 2) for number in _combined(left, right))
+    return any(agrees(bare(number), stated) for number in (*derived, sum(result_numbers)))
 
 
-def _combined(item: float, other: float) -> Iterator[float]:
-    yield from (item + other, item - other, other - item, item * other)
-    yield from (item * other / 100, item * (1 - other / 100), other * (1 - item / 100))
-    if item and other:
-        yield from (item / other, other / item)
+def _combined(left: float, right: float) -> Iterator[float]:
+    yield from (left + right, left - right, right - left, left * right)
+    yield from (left * right / 100, left * (1 - right / 100), right * (1 - left / 100))
+    if left and right:
+        yield from (left / right, right / left)
 
 
 def _known_words(values: Sequence[ResultValue], actual: ActualCall, texts: Texts) -> frozenset[str]:
-    """Return the words that name what a call was about."""
-    named = {word for value in values if isinstance(value.value, str) for word in words(value.plain)}
-    return texts.given_to(actual).vocabulary | named
+    """Return the words of the arguments and the result of a call."""
+    result_words = {word for value in values if isinstance(value.value, str) for word in words(value.plain)}
+    return texts.given_to(actual).vocabulary | result_words
 
 
-#: Among so few values any is evidence; among many, a number must have more digits than chance matches have.
+#: In a result with at most this many values, any value is evidence.
 FEW_VALUES: Final = 3
+#: In a result with more values than this, a number needs more digits to rule out a match by chance.
 _MANY_VALUES: Final = 50
 _SMALL: Final = 10
 _LARGE: Final = 100
 _EVIDENCE_CHARACTERS: Final = 4
-_NAMES_ONE: Final = re.compile(r"(?:^|_)(?:id|number|code|key|ref)$|(?:Id|ID|Number|Code|Key|Ref)$")
+_IDENTIFYING_KEY: Final = re.compile(r"(?:^|_)(?:id|number|code|key|ref)$|(?:Id|ID|Number|Code|Key|Ref)$")
 #: Values that occur regardless of the result of a call.
 _EMPTY: Final = frozenset(_WORDS["empty"].split())
 
@@ -421,24 +428,24 @@ def in_later_call(
     values: Sequence[ResultValue], actual: ActualCall, later: Sequence[ActualCall], texts: Texts
 ) -> Evidence | None:
     """Return a value of a result in the arguments of a later call, or None."""
-    is_evidence = [value for value in values if tells(value, max(len(values), FEW_VALUES + 1))]
+    candidates = [value for value in values if tells(value, max(len(values), FEW_VALUES + 1))]
     for call in later:
-        provided, known = texts.given_to(call), texts.brought_in(actual, call.turn_index)
-        for value in is_evidence:
-            index = _argument_with(value, call) if find_new(value, provided, known) is not None else None
-            if index is not None:
-                return _evidence(value, index[1], call.turn_index, call=call, argument=index[0])
-        same = _same_name(values, call, known)
-        if same is not None:
-            return same
+        arguments, known = texts.given_to(call), texts.brought_in(actual, call.turn_index)
+        for value in candidates:
+            argument_match = _argument_with(value, call) if find_new(value, arguments, known) is not None else None
+            if argument_match is not None:
+                return _evidence(value, argument_match[1], call.turn_index, call=call, argument=argument_match[0])
+        evidence = _repeated_identifier(values, call, known)
+        if evidence is not None:
+            return evidence
     return None
 
 
-def _same_name(values: Sequence[ResultValue], call: ActualCall, known: Sequence[ReadText]) -> Evidence | None:
-    """Return an id that an argument of its own name was given: there even a small number is no chance."""
-    provided = call.call.arguments or {}
+def _repeated_identifier(values: Sequence[ResultValue], call: ActualCall, known: Sequence[ReadText]) -> Evidence | None:
+    """Return an identifier that an argument of the same name repeats, where even a small number is not chance."""
+    arguments = call.call.arguments or {}
     for value in values:
-        argument = provided.get(value.key) if value.alone and _NAMES_ONE.search(value.key) else None
+        argument = arguments.get(value.key) if value.alone and _IDENTIFYING_KEY.search(value.key) else None
         if type(argument) is type(value.value) and argument == value.value and not _is_in(value, known):
             return _evidence(value, str(argument), call.turn_index, call=call, argument=value.key)
     return None
@@ -451,24 +458,24 @@ def in_answers(values: Sequence[ResultValue], actual: ActualCall, texts: Texts, 
         values: the values of the result.
         actual: the call.
         texts: the texts of the scope.
-        strong: look for numbers, dates, identifiers and phrases; else for names and single words.
+        strong: search for numbers, dates, identifiers and phrases; otherwise for names and single words.
     """
     few = len(values) <= FEW_VALUES
-    is_evidence = [value for value in values if is_strong(value) == strong and tells(value, len(values))]
-    for turn_index, answer in texts.answers_after(actual) if is_evidence else ():
+    candidates = [value for value in values if is_strong(value) == strong and tells(value, len(values))]
+    for turn_index, answer in texts.answers_after(actual) if candidates else ():
         known = texts.brought_in(actual, turn_index)
-        chance: Evidence | None = None
-        for value in is_evidence:
-            result = find_new(value, answer, known, few=few)
-            if result is None:
+        weak_evidence: Evidence | None = None
+        for value in candidates:
+            match = find_new(value, answer, known, few=few)
+            if match is None:
                 continue
-            evidence = _evidence(value, result, turn_index)
+            evidence = _evidence(value, match, turn_index)
             if few or not value.is_common or _says_key(answer, value):
                 return evidence
-            # One common word may be chance, two different ones are not.
-            if chance is not None and chance.value != value.value:
-                return chance
-            chance = evidence
+            # One common word may match by chance, two different ones do not.
+            if weak_evidence is not None and weak_evidence.value != value.value:
+                return weak_evidence
+            weak_evidence = evidence
     return None
 
 
@@ -477,17 +484,17 @@ def _says_key(answer: ReadText, value: ResultValue) -> bool:
     return name is not None and answer.span_of_words(name) is not None
 
 
-def _evidence(value: ResultValue, result: str, turn_index: int, **index: Any) -> Evidence:
-    return Evidence(key=value.key, value=value.value, matching_text=result, turn_index=turn_index, **index)
+def _evidence(value: ResultValue, matching_text: str, turn_index: int, **fields: Any) -> Evidence:
+    return Evidence(key=value.key, value=value.value, matching_text=matching_text, turn_index=turn_index, **fields)
 
 
 def find_new(value: ResultValue, stated: ReadText, known: Sequence[ReadText], *, few: bool = False) -> str | None:
-    """Return the words around the first occurrence of a value in a text, or None."""
+    """Return the words around the first occurrence of a value in a text, or None if it is absent or already known."""
     if value.is_prose:
         shared = (phrase for phrase in value.phrases if phrase in stated.phrases)
         return next((phrase for phrase in shared if not any(phrase in text.phrases for text in known)), None)
-    result = find(value, stated, few=few)
-    return None if result is None or _is_in(value, known) else result
+    match = find(value, stated, few=few)
+    return None if match is None or _is_in(value, known) else match
 
 
 def find(value: ResultValue, text: ReadText, *, few: bool) -> str | None:
@@ -509,20 +516,20 @@ def _is_in(value: ResultValue, known: Sequence[ReadText]) -> bool:
 
 
 def _find_number(number: Quantity, text: ReadText, *, few: bool) -> Quantity | None:
-    result = text.place_of_number(number)
-    for reading in other_units(number) if result is None else ():
-        result = result or text.place_of_number(reading, spelled=True)
-    # Of many numbers one rounds to any small one.
-    return result if result is None or few or not _is_small(result.value) else None
+    match = text.place_of_number(number)
+    for reading in other_units(number) if match is None else ():
+        match = match or text.place_of_number(reading, spelled=True)
+    # Among many numbers, one is likely to round to any small number.
+    return match if match is None or few or not _is_small(match.value) else None
 
 
 def is_strong(value: ResultValue) -> bool:
-    """Return whether an occurrence of a value can hardly be chance: a number, date, code or sentence, rather than a word."""
+    """Return whether a value hardly occurs by chance: a number, date, code or sentence, rather than a word."""
     return value.fact is not None or value.is_prose
 
 
 def tells(value: ResultValue, count: int) -> bool:
-    """Return whether a value is rare enough to prove anything, given how many values its result has."""
+    """Return whether a value is rare enough to be evidence, given the number of values in its result."""
     few = count <= FEW_VALUES
     fact = value.fact
     if isinstance(fact, Quantity):
@@ -539,15 +546,15 @@ def _is_small(number: float) -> bool:
 
 
 def _argument_with(value: ResultValue, call: ActualCall) -> tuple[str, str] | None:
-    """Return the argument that a value is in, and the words around it: a common word must be the whole of it."""
+    """Return the argument that contains a value, and the words around it; a common word must be the whole argument."""
     for name, argument in leaves(call.call.arguments or {}, limit=MAX_ARGUMENTS):
         text = str(argument)
         if value.is_common:
-            result = text if normalise(text) == value.plain else None
+            match = text if normalise(text) == value.plain else None
         else:
-            result = find_new(value, ReadText.of(text), ())
-        if result is not None:
-            return name, result
+            match = find_new(value, ReadText.of(text), ())
+        if match is not None:
+            return name, match
     return None
 
 
@@ -555,17 +562,17 @@ def use_of(actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> Use
     """Return whether the result of a call was used.
 
     It was used if one of its values is an argument of a later call or occurs in an answer after the call; values that
-    the user or the call itself introduced prove nothing. It was not used if the turn's answer states another value for
-    a key that the result contains once. Otherwise the use is unknown, which is no score.
+    the user or the call itself introduced are not evidence. It was not used if the turn's answer states another value
+    for a key that the result contains once. Otherwise the use is unknown and the score is None.
 
-    Evidence that can hardly be chance comes first: an argument of a later call, a number, date or code in an answer;
-    then a value that the answer states for a key of the result; then shared words and names.
+    Strong evidence takes precedence: an argument of a later call, or a number, date or code in an answer. Next is a
+    value that the answer states for a key of the result, and last are shared words and names.
 
     Args:
-        actual: a call that worked.
-        later: the calls after it that may prove the use. The caller omits calls that no expectation names: an
-        unexpected call cannot raise a score.
-        texts: the texts of its scope.
+        actual: a successful call.
+        later: the later calls that may prove the use. The caller omits calls that no expectation names, because an
+            unexpected call must not raise a score.
+        texts: the texts of the scope.
     """
     if actual.call.used_flag is not None:
         word = "used" if actual.call.used_flag else "unused"
@@ -580,14 +587,14 @@ def _inferred(actual: ActualCall, later: Sequence[ActualCall], texts: Texts) -> 
     argument = in_later_call(result.values, actual, later, texts)
     if argument is not None:
         return Use(score=1.0, how="argument", proof=argument)
-    text = in_answers(result.values, actual, texts, strong=True)
-    # Of a result that was read in part only, the rest may hold what the answer states.
-    stated = stated_otherwise(result.values, actual, texts) if text is None and result.complete else None
-    if stated is not None:
-        return stated
-    text = text or in_answers(result.values, actual, texts, strong=False)
-    if text is not None:
-        return Use(score=1.0, how="answer", proof=text)
+    evidence = in_answers(result.values, actual, texts, strong=True)
+    # If a result was read only in part, the unread part may contain what the answer states.
+    claimed_use = stated_otherwise(result.values, actual, texts) if evidence is None and result.complete else None
+    if claimed_use is not None:
+        return claimed_use
+    evidence = evidence or in_answers(result.values, actual, texts, strong=False)
+    if evidence is not None:
+        return Use(score=1.0, how="answer", proof=evidence)
     return Use(score=None, note="no sign of its result")
 
 
@@ -600,6 +607,6 @@ def evidence_of(
         uses: the use of each result.
         verdicts: a judge's verdicts on parameters.
     """
-    known = [use.record(actual) for actual, use in uses if use.score is not None]
-    results: dict[str, list[Mapping[str, Any]]] = {"utilization": [*known], "parameters": [*verdicts]}
-    return {name: records for name, records in results.items() if records}
+    use_records = [use.record(actual) for actual, use in uses if use.score is not None]
+    by_dimension: dict[str, list[Mapping[str, Any]]] = {"utilization": [*use_records], "parameters": [*verdicts]}
+    return {name: records for name, records in by_dimension.items() if records}

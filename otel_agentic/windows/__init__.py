@@ -1,4 +1,4 @@
-"""Scores become rates: groups of conversations, their summaries, and rolling windows by event time.
+"""Rates of scored conversations: groups, their summaries, and rolling windows by event time.
 
 Importing this package loads numpy and scipy.special (through `stats`).
 """

@@ -1,4 +1,4 @@
-"""Window contents and window points as columns: counts, estimates and tiers, each distinct content estimated once."""
+"""Window contents and window points as columns: counts, estimates and tiers, with distinct contents estimated once."""
 
 from __future__ import annotations
 
@@ -39,26 +39,27 @@ if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
     #: The tier claimed for a group at an end, ns.
     Claims = Mapping[tuple[GroupKey, int], Tier]
-    #: For cases: slot, group, attempts by weight and the correct ones, and how many cases have these numbers.
+    #: Columns of cases: slot, group, attempts and correct attempts by weight, and the number of cases with these
+    #: values.
     _Cases = tuple[IntArray, IntArray, IntArray, IntArray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Results:
-    """Scored conversations, one row each; one that is counted in several groups (by tag) has a row in each.
+    """Scored conversations, one row each; a conversation that counts in several groups (by tag) has a row in each.
 
-    Rows of one group that ended at the same moment are in event order (environment, conversation id): that decides which of them
+    Rows of one group with the same end are in order of environment and conversation id, which determines the rows that
     a count window contains.
 
     Attributes:
         groups: the groups.
         group: (rows,) index into `groups`.
-        case: (rows,) code of the case, 0 or more; rows with equal codes are attempts of one case. -1: without a case.
+        case: (rows,) code of the case, 0 or more; rows with equal codes are attempts of one case. -1: no case.
         ended_ns: (rows,) end of the conversation's last span, ns since the epoch.
         outcome: (rows,) 1 pass, 0 fail, -1 not evaluated.
         reasons: reasons of conversations that were not evaluated.
         reason: (rows,) index into `reasons`, -1 for evaluated ones.
-        dimensions: (rows, 4) tool dimension scores in the order of `DIMENSIONS`, NaN if they do not apply.
+        dimensions: (rows, 4) tool dimension scores in the order of `DIMENSIONS`, NaN where not applicable.
         weight: (rows,) 1 / sampling ratio at the time of scoring; 1 if all are evaluated.
     """
 
@@ -75,23 +76,24 @@ class Results:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tallies:
-    """The counts of each window point, one row each; a group's window without a conversation has no point.
+    """The counts of each window point, one row each; a window without conversations has no point.
 
-    Neighbouring points often have the same content: estimates are computed once for each distinct content.
+    Neighbouring points often have the same content, so estimates are computed once for each distinct content.
 
     Attributes:
         groups: the groups.
         group: (points,) index into `groups`.
-        windows: the windows' names, such as "24h" or "n200".
+        windows: the names of the windows, such as "24h" or "n200".
         window: (points,) index into `windows`.
         end_ns: (points,) end of the window, inclusive, ns since the epoch.
         n: (points,) evaluated conversations.
-        c: (points,) correct ones among them.
-        content: (points,) index of the content of the window, which is a group of `attempts`.
+        c: (points,) correct conversations.
+        content: (points,) index of the content of the window: a group of `attempts`.
         attempts: the evaluated conversations of each distinct content, by kind of case.
         reasons: reasons of conversations that were not evaluated, sorted.
-        not_evaluated: (points, reasons) how many there are.
-        dimension_mean: (points, 4) weighted mean of each tool dimension over conversations to which it applies, NaN without any.
+        not_evaluated: (points, reasons) number of conversations that were not evaluated.
+        dimension_mean: (points, 4) weighted mean of each tool dimension over the conversations to which it applies, NaN
+            without conversations.
         dimension_n: (points, 4) the number of these conversations.
     """
 
@@ -122,9 +124,11 @@ class WindowTable:
     Attributes:
         tallies: the counts.
         k: the values of k, ascending.
-        estimates: by estimator name; the groups of each are the points. All requested ones, also without a point.
-        default_estimator: (points,) the headline estimator.
-        effective_n: (points,) the number of independent conversations to which the evaluated ones amount, NaN without any.
+        estimates: the estimates by estimator name, including requested estimators without a point; their groups are the
+            points.
+        default_estimator: (points,) name of the headline estimator.
+        effective_n: (points,) number of independent conversations that carry the same information as the evaluated
+            ones, NaN without evaluated conversations.
         tier: (points,) the tier claimed for the group at the end, from all of its conversations up to then.
         leaning: (points,) the tier that the estimates of the window lean to, or None if they are undefined.
     """
@@ -139,11 +143,11 @@ class WindowTable:
 
     @property
     def widths(self) -> Sequence[str]:
-        """The requested windows, also those without a point."""
+        """The requested windows, including those without a point."""
         return self.tallies.windows
 
     def points(self) -> list[WindowPoint]:
-        """Return the points one by one, in their order."""
+        """Return the points as objects, in order."""
         widths = {name: parse_window(name).width_ns for name in self.widths}
         tallies = self.tallies
         windows = [tallies.windows[window] for window in tallies.window.tolist()]
@@ -155,19 +159,19 @@ class WindowTable:
     def _summary(self, point: int) -> GroupSummary:
         tallies = self.tallies
         n, c = int(tallies.n[point]), int(tallies.c[point])
-        missing = {
+        not_evaluated = {
             reason: count
             for reason, count in zip(tallies.reasons, tallies.not_evaluated[point].tolist(), strict=True)
             if count
         }
-        everything = n + sum(missing.values())
+        total = n + sum(not_evaluated.values())
         return GroupSummary(
             key=tallies.groups[int(tallies.group[point])],
             n=n,
             c=c,
-            not_evaluated=missing,
-            coverage=n / everything if everything else None,
-            bounds=pass_rate_bounds(n, c, everything - n),
+            not_evaluated=not_evaluated,
+            coverage=n / total if total else None,
+            bounds=pass_rate_bounds(n, c, total - n),
             estimates={name: estimate.of(point) for name, estimate in self.estimates.items()},
             default_estimator=self.default_estimator[point],
             effective_n=float(self.effective_n[point]) if n else None,
@@ -187,16 +191,17 @@ class WindowTable:
         }
 
 
-_ROOM: Final = 2**62
+#: Maximum number of distinct values of a packed row: 62 bits fit an int64.
+_MAX_PACKED: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kinds:
-    """The kinds of cases in each content; counts by weight are whole numbers, so that sums are exact.
+    """The kinds of cases in each content; counts by weight are integers, so that sums are exact.
 
     Attributes:
         weights: (weights,) the distinct weights of attempts.
-        kinds: (kinds, 2 * weights) attempts at each weight, then the correct ones among them.
+        kinds: (kinds, 2 * weights) number of attempts at each weight, then of correct attempts at each weight.
         content: (rows,) index of the content.
         kind: (rows,) index into `kinds`.
         cases: (rows,) number of cases of that kind.
@@ -209,51 +214,56 @@ class Kinds:
     cases: IntArray
 
     def attempts(self, size: int) -> GroupedAttempts:
-        """Return the input of estimators, for `size` contents; with weights only if a content has several."""
+        """Return the input of estimators for `size` contents; it has weights only if a content has several."""
         order = np.lexsort((self.kind, self.content))
         content, kind, cases = self.content[order], self.kind[order], self.cases[order]
-        n_by, c_by = np.hsplit(self.kinds, 2)
-        n, c = n_by.sum(axis=1)[kind], c_by.sum(axis=1)[kind]
-        present = [np.bincount(content, weights=column[kind] * cases, minlength=size) > 0 for column in n_by.T]
+        n_by_weight, c_by_weight = np.hsplit(self.kinds, 2)
+        n, c = n_by_weight.sum(axis=1)[kind], c_by_weight.sum(axis=1)[kind]
+        present = [np.bincount(content, weights=column[kind] * cases, minlength=size) > 0 for column in n_by_weight.T]
         mixed = np.sum(present, axis=0) > 1 if present else np.zeros(size, dtype=bool)
         weights = None
         if mixed.any():
-            sums = np.stack((n_by @ self.weights, c_by @ self.weights, n_by @ self.weights**2), axis=1)[kind]
+            sums = np.stack(
+                (n_by_weight @ self.weights, c_by_weight @ self.weights, n_by_weight @ self.weights**2), axis=1
+            )[kind]
             weights = np.where(mixed[content][:, None], sums, np.stack((n, c, n), axis=1))
         return GroupedAttempts(size=size, group=content, n=n, c=c, cases=cases, weights=weights)
 
 
 def unique_rows(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """Return the index of the first of each distinct row, in ascending order of rows, and the distinct row of each row.
+    """Return the index of the first occurrence of each distinct row, sorted by row, and for each row its distinct row.
 
-    >>> places, which = unique_rows([np.array([2, 1, 2]), np.array([0, 5, 0])])
-    >>> places.tolist(), which.tolist()
+    >>> first, inverse = unique_rows([np.array([2, 1, 2]), np.array([0, 5, 0])])
+    >>> first.tolist(), inverse.tolist()
     ([1, 0], [1, 0, 1])
     """
     packed = _packed(columns)
     if packed is not None:
-        _, first, which = np.unique(packed, return_index=True, return_inverse=True)
-        return first, which
+        _, first, inverse = np.unique(packed, return_index=True, return_inverse=True)
+        return first, inverse
     order = np.lexsort(tuple(reversed(columns)))
     is_new = np.zeros(len(order), dtype=bool)
     is_new[:1] = True
     for column in columns:
         is_new[1:] |= np.diff(column[order]) != 0
-    which = np.empty(len(order), dtype=np.int64)
-    which[order] = np.cumsum(is_new) - 1
-    return order[is_new], which
+    inverse = np.empty(len(order), dtype=np.int64)
+    inverse[order] = np.cumsum(is_new) - 1
+    return order[is_new], inverse
 
 
 def _packed(columns: Sequence[IntArray]) -> IntArray | None:
-    """Return one number per row that sorts as the rows do, or None if 62 bits are too few: one sort is faster than many."""
+    """Return one number per row that sorts as the rows do, or None if 62 bits are too few.
+
+    Sorting one column is faster than sorting several.
+    """
     packed = np.zeros(len(columns[0]), dtype=np.int64)
     if not len(packed):
         return packed
-    room = 1
+    distinct_values = 1
     for column in columns:
         low, high = int(column.min()), int(column.max())
-        room *= high - low + 1
-        if room > _ROOM:
+        distinct_values *= high - low + 1
+        if distinct_values > _MAX_PACKED:
             return None
         packed = packed * (high - low + 1) + (column - low)
     return packed
@@ -271,14 +281,14 @@ class Slot(NamedTuple):
 class Bands:
     """The counts of one query, and the windows that are sums of its bands.
 
-    Windows overlap, bands do not: a query counts each conversation once, in the band between two edges of windows.
+    Windows overlap, but bands do not: a query counts each conversation once, in the band between two edges of windows.
 
     Attributes:
         slots: the windows.
         group: (rows,) index of the group.
         band: (rows,) band.
         weight: (rows,) weight of the conversations.
-        reason: (rows,) index of the reason why they were not evaluated, -1 for evaluated ones.
+        reason: (rows,) index of the reason why conversations were not evaluated, -1 for evaluated ones.
         count: (rows,) number of conversations.
         dimension_sum: (rows, 4) sum of each tool dimension.
         dimension_n: (rows, 4) number of conversations in the sum.
@@ -286,8 +296,8 @@ class Bands:
         case_band: (case rows,) band.
         case_weight: (case rows,) weight of the conversations.
         case: (case rows,) code of the case, -1 for conversations without one.
-        passed: (case rows,) how many of its conversations passed.
-        failed: (case rows,) how many failed.
+        passed: (case rows,) number of its conversations that passed.
+        failed: (case rows,) number of its conversations that failed.
     """
 
     slots: Sequence[Slot]
@@ -321,9 +331,9 @@ class Counted:
     Attributes:
         groups: the groups, sorted by key.
         windows: the windows.
-        ends: their ends, ns, ascending.
-        reasons: reasons, sorted.
-        parts: the counts of each query; together they contain every window at every end once.
+        ends: the ends of the windows, ns, ascending.
+        reasons: reasons of conversations that were not evaluated, sorted.
+        parts: the counts of each query; together they contain every window at every end exactly once.
     """
 
     groups: Sequence[GroupKey]
@@ -333,14 +343,14 @@ class Counted:
     parts: Sequence[Bands]
 
     def tallies(self) -> Tallies:
-        """Return the tallies, points sorted by end, window and group."""
+        """Return the tallies, with points sorted by end, window and group."""
         size = len(self.groups)
         slots = len(self.ends) * len(self.windows)
-        missing, dimensions = self._held(slots)
+        not_evaluated, dimensions = self._slot_counts(slots)
         attempts = self._attempts(slots)
         evaluated = attempts.total(np.stack((attempts.n, attempts.c), axis=1))
-        points = np.flatnonzero(evaluated[:, 0] + missing.sum(axis=1) > 0)
-        used = np.flatnonzero(missing.any(axis=0))
+        points = np.flatnonzero(evaluated[:, 0] + not_evaluated.sum(axis=1) > 0)
+        occurring_reasons = np.flatnonzero(not_evaluated.any(axis=0))
         slot = points // max(1, size)
         return Tallies(
             groups=self.groups,
@@ -352,8 +362,8 @@ class Counted:
             c=evaluated[points, 1].astype(np.int64),
             content=np.arange(len(points)),
             attempts=_at(attempts, points),
-            reasons=[self.reasons[reason] for reason in used.tolist()],
-            not_evaluated=missing[np.ix_(points, used)].astype(np.int64),
+            reasons=[self.reasons[reason] for reason in occurring_reasons.tolist()],
+            not_evaluated=not_evaluated[np.ix_(points, occurring_reasons)].astype(np.int64),
             dimension_mean=np.divide(
                 dimensions[points, 0], dimensions[points, 1], out=np.full((len(points), 4), np.nan),
                 where=dimensions[points, 2] > 0,
@@ -361,10 +371,15 @@ class Counted:
             dimension_n=dimensions[points, 2].astype(np.int64),
         )  # fmt: skip
 
-    def _held(self, slots: int) -> tuple[FloatArray, FloatArray]:
-        """Return, by slot and group, the not evaluated by reason, and weighted sum, weight and number of each dimension."""
+    def _slot_counts(self, slots: int) -> tuple[FloatArray, FloatArray]:
+        """Return the counts of conversations that were not evaluated, and the sums of the tool dimensions.
+
+        Returns:
+            (slots * groups, reasons) counts by reason, and (slots * groups, 3, 4) the weighted sum, the weight and the
+            number of conversations of each dimension.
+        """
         size, reasons = len(self.groups), len(self.reasons)
-        missing, dimensions = np.zeros((slots, size, reasons)), np.zeros((slots, size, 12))
+        not_evaluated, dimensions = np.zeros((slots, size, reasons)), np.zeros((slots, size, 12))
         for part in self.parts:
             weight = part.weight[:, None]
             values: FloatArray = np.hstack((part.dimension_sum * weight, part.dimension_n * weight, part.dimension_n))
@@ -372,48 +387,50 @@ class Counted:
             dimensions[numbers] = part.summed(part.group, part.band, size, values)
             by_reason: FloatArray = np.where(part.reason[:, None] == np.arange(reasons), part.count[:, None], 0.0)
             if reasons:
-                missing[numbers] = part.summed(part.group, part.band, size, by_reason)
-        return missing.reshape(slots * size, reasons), dimensions.reshape(slots * size, 3, 4)
+                not_evaluated[numbers] = part.summed(part.group, part.band, size, by_reason)
+        return not_evaluated.reshape(slots * size, reasons), dimensions.reshape(slots * size, 3, 4)
 
     def _attempts(self, slots: int) -> GroupedAttempts:
-        """Return the evaluated conversations by slot and group."""
+        """Return the evaluated conversations of each slot and group."""
         weights = np.unique(np.concatenate([[], *(part.case_weight for part in self.parts)]))
         if not len(weights):
             weights = np.ones(1)
-        parts = [cases for part in self.parts for cases in (_named(part, weights), _alone(part, weights))]
+        parts = [
+            cases for part in self.parts for cases in (_cases_with_id(part, weights), _cases_without_id(part, weights))
+        ]
         slot = np.concatenate([part[0] for part in parts])
         group = np.concatenate([part[1] for part in parts])
         values = np.concatenate([part[2] for part in parts])
         cases = np.concatenate([part[3] for part in parts])
         content = slot * len(self.groups) + group
-        first, which = unique_rows([content, *values.T])
+        first, inverse = unique_rows([content, *values.T])
         kinds = Kinds(
             weights=weights,
             kinds=values[first],
             content=content[first],
             kind=np.arange(len(first)),
-            cases=np.bincount(which, weights=cases, minlength=len(first)).astype(np.int64),
+            cases=np.bincount(inverse, weights=cases, minlength=len(first)).astype(np.int64),
         )
         return kinds.attempts(slots * len(self.groups))
 
 
-def _named(part: Bands, weights: FloatArray) -> _Cases:
-    """Return the cases with a name: each is one case in each window."""
+def _cases_with_id(part: Bands, weights: FloatArray) -> _Cases:
+    """Return the conversations with a case, whose attempts in a window are summed."""
     rows = np.flatnonzero(part.case >= 0)
-    first, which = unique_rows([part.case_group[rows], part.case[rows]])
-    held = part.summed(which, part.case_band[rows], len(first), _by_weight(part, rows, weights)).astype(np.int64)
-    slot, pair = np.nonzero(held[..., : len(weights)].any(axis=2))
+    first, inverse = unique_rows([part.case_group[rows], part.case[rows]])
+    sums = part.summed(inverse, part.case_band[rows], len(first), _by_weight(part, rows, weights)).astype(np.int64)
+    slot, pair = np.nonzero(sums[..., : len(weights)].any(axis=2))
     group = part.case_group[rows][first]
     numbers = np.array([slot.number for slot in part.slots], dtype=np.int64)
-    return numbers[slot], group[pair], held[slot, pair], np.ones(len(pair), dtype=np.int64)
+    return numbers[slot], group[pair], sums[slot, pair], np.ones(len(pair), dtype=np.int64)
 
 
-def _alone(part: Bands, weights: FloatArray) -> _Cases:
-    """Return the conversations without a case: each is a case of one attempt."""
+def _cases_without_id(part: Bands, weights: FloatArray) -> _Cases:
+    """Return the conversations without a case, each of which is a case of one attempt."""
     rows = np.flatnonzero(part.case < 0)
     size = int(part.case_group.max(initial=-1)) + 1
-    held = part.summed(part.case_group[rows], part.case_band[rows], size, _by_weight(part, rows, weights))
-    attempts, correct = np.split(held, 2, axis=2)
+    sums = part.summed(part.case_group[rows], part.case_band[rows], size, _by_weight(part, rows, weights))
+    attempts, correct = np.split(sums, 2, axis=2)
     slot, group, kind = np.nonzero(np.concatenate((attempts - correct, correct), axis=2))
     cases = np.concatenate((attempts - correct, correct), axis=2)[slot, group, kind].astype(np.int64)
     identity = np.eye(len(weights), dtype=np.int64)
@@ -423,14 +440,14 @@ def _alone(part: Bands, weights: FloatArray) -> _Cases:
 
 
 def _by_weight(part: Bands, rows: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the attempts at each weight, then the correct ones, of some case rows."""
+    """Return the number of attempts at each weight, then of correct attempts, for case rows."""
     weight = np.searchsorted(weights, part.case_weight[rows])[:, None] == np.arange(len(weights))
     attempts = (part.passed + part.failed)[rows, None]
     return np.hstack((weight * attempts, weight * part.passed[rows, None])).astype(np.float64)
 
 
 def _at(attempts: GroupedAttempts, indices: IntArray) -> GroupedAttempts:
-    """Return the counts of some groups, which include all groups with counts, numbered consecutively."""
+    """Return the counts of the selected groups, renumbered; every group with counts must be selected."""
     return GroupedAttempts(
         size=len(indices),
         group=np.searchsorted(indices, attempts.group),
@@ -449,26 +466,26 @@ def window_table(
     k: Sequence[int],
     claims: Claims | None = None,
 ) -> WindowTable:
-    """Return the points of some counts, with estimates and tiers; each distinct content is estimated once.
+    """Return window points with estimates and tiers; each distinct content is estimated once.
 
-    The leaning of a window is based on the headline estimator: the configured one, or if it is not among `estimators` the mode's
-    pooled one, else the first.
+    The leaning of a window is based on the headline estimator: the configured one; if it is not among `estimators`, the
+    pooled one of the mode; else the first.
 
     Args:
         tallies: the counts.
         estimators: the estimators, each name once.
         settings: mode, prior, level, tier rule and default estimator.
         k: the k of pass@k and pass^k, ascending.
-        claims: the tiers claimed for groups at ends, from all of their conversations up to these; without one the evidence is
-            insufficient.
+        claims: the tiers claimed for groups at ends, from all conversations up to the end; a missing claim means
+            `insufficient_evidence`.
     """
     content, attempts = tallies.content, tallies.attempts
     if attempts.size == 0:
-        nothing = {estimator.name: _nothing(estimator.name, settings, k) for estimator in estimators}
+        no_estimates = {estimator.name: _no_estimates(estimator.name, settings, k) for estimator in estimators}
         return WindowTable(
             tallies=tallies,
             k=tuple(k),
-            estimates=nothing,
+            estimates=no_estimates,
             default_estimator=[],
             effective_n=np.zeros(0),
             tier=[],
@@ -482,7 +499,8 @@ def window_table(
         tallies=tallies,
         k=tuple(k),
         estimates={
-            estimator.name: _points_at(estimate_groups(estimator, attempts, k), content) for estimator in estimators
+            estimator.name: _estimates_of_points(estimate_groups(estimator, attempts, k), content)
+            for estimator in estimators
         },
         default_estimator=[headline] * len(indices),
         effective_n=pooled_samples(attempts).n[content],
@@ -491,8 +509,8 @@ def window_table(
     )
 
 
-def _points_at(estimates: GroupedEstimates, content: IntArray) -> GroupedEstimates:
-    """Return the estimates of the points, from those of their contents."""
+def _estimates_of_points(estimates: GroupedEstimates, content: IntArray) -> GroupedEstimates:
+    """Return the estimates of points, given the estimates of contents and the content of each point."""
     left_out = estimates.cases_left_out
     return replace(
         estimates,
@@ -503,7 +521,7 @@ def _points_at(estimates: GroupedEstimates, content: IntArray) -> GroupedEstimat
     )
 
 
-def _nothing(name: str, settings: StatsSettings, k: Sequence[int]) -> GroupedEstimates:
+def _no_estimates(name: str, settings: StatsSettings, k: Sequence[int]) -> GroupedEstimates:
     empty = np.zeros((0, len(k), 3))
     return GroupedEstimates(
         estimator=name, level=settings.level, k=tuple(k), interval_methods=[], pass_at_k=empty, pass_pow_k=empty

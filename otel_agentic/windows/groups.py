@@ -48,7 +48,7 @@ def scored_conversation(conversation: Conversation, case: Case | None, score: Co
         case: its case, or None.
         score: its score.
     """
-    named = {*_expected_tools(case), *(fault.tool_name for tools in score.tools for fault in tools.faults)}
+    tool_names = {*_expected_tools(case), *(fault.tool_name for tools in score.tools for fault in tools.faults)}
     return ScoredConversation(
         environment=conversation.environment,
         conversation_id=str(conversation.conversation_id),
@@ -63,7 +63,7 @@ def scored_conversation(conversation: Conversation, case: Case | None, score: Co
         outcome=score.outcome,
         reason=score.reason,
         dimensions=mean_dimensions(score.tools),
-        tools=tuple(sorted(named)),
+        tools=tuple(sorted(tool_names)),
         known_failure=score.known_failure,
         pass_probability=score.pass_probability,
     )
@@ -82,14 +82,14 @@ GROUP_BYS: tuple[GroupBy, ...] = get_args(GroupBy)
 def group_by(
     scored: Iterable[ScoredConversation], by: Sequence[GroupBy] = ("agent",)
 ) -> dict[GroupKey, list[ScoredConversation]]:
-    """Return the conversations of each group, groups sorted by key, conversations in the order passed.
+    """Return the conversations of each group; groups are sorted by key, conversations are in the order passed.
 
-    The key contains the values to group by, and None elsewhere; the default is one group per agent. A conversation counts once in
-    each of its tags (or tools), and in no group without any. A conversation without an agent, version or case is in the group with
-    None, so that unmatched conversations stay visible.
+    The key contains the values to group by, and None elsewhere; the default is one group per agent. When grouped by tag
+    (or tool), a conversation counts once for each of its tags, and in no group if it has none. A conversation without
+    an agent, version or case is in the group with None, so that unmatched conversations stay visible.
 
     Raises:
-        UsageError: it cannot be grouped by one of the keys; names those allowed.
+        UsageError: a key is unknown; the message lists the allowed keys.
     """
     for name in by:
         if name not in GROUP_BYS:
@@ -102,7 +102,7 @@ def group_by(
 
 
 def group_by_subject(scored: Iterable[ScoredConversation]) -> dict[GroupKey, list[ScoredConversation]]:
-    """Return the conversations by full subject key (agent, version, environment, service): the groups of windows."""
+    """Return the conversations by full subject key (agent, version, environment, service), as in windows."""
     groups: dict[GroupKey, list[ScoredConversation]] = {}
     for conversation in scored:
         groups.setdefault(subject_key(conversation), []).append(conversation)
@@ -150,18 +150,19 @@ def summarise(
 ) -> GroupSummary:
     """Return the summary of one group.
 
-    Conversations that were not evaluated leave n and lower the coverage; they never count as fails. The tier is based on the
-    headline estimator: the configured one, or if it is not among `estimators` the mode's pooled one, else the first.
+    Conversations that were not evaluated do not count in n and lower the coverage; they never count as fails. The tier
+    is based on the headline estimator: the configured one; if it is not among `estimators`, the pooled one of the mode;
+    else the first.
 
     Args:
         key: the subject of the group; copied into the summary.
-        scored: its conversations, each once.
+        scored: the conversations of the group, each once.
         estimators: the estimators, each name once.
         settings: mode, prior, level, tier rule and default estimator.
         k: the k of pass@k and pass^k, each 1 or more.
 
     Raises:
-        UsageError: a k is not allowed; names it.
+        UsageError: a k is not allowed; the message names it.
     """
     return summarise_all({key: scored}, estimators=estimators, settings=settings, k=k)[0]
 
@@ -174,18 +175,18 @@ def summarise_all(
     k: Sequence[int],
     basis: Mapping[GroupKey, ClaimBasis] | None = None,
 ) -> list[GroupSummary]:
-    """Return the summary of each group, in their order; all are estimated at once. See `summarise`.
+    """Return the summary of each group, in order; all groups are estimated at once. See `summarise`.
 
     Args:
-        groups: the conversations of each.
+        groups: the conversations of each group.
         estimators: see `summarise`.
         settings: see `summarise`.
         k: see `summarise`.
-        basis: the evidence for the tier of each group, if its conversations are not all since the agent version's first; None: its
-            conversations.
+        basis: the evidence for the tier of each group, needed if `groups` does not contain all conversations since the
+            first of the agent version; None: the conversations in `groups`.
 
     Raises:
-        UsageError: a k is not allowed; names it.
+        UsageError: a k is not allowed; the message names it.
     """
     chosen_k = validate_k(k)
     if not groups:
@@ -202,7 +203,7 @@ def summarise_all(
         estimator=headline_estimator,
         withheld=[evidence.withheld for evidence in bases],
     )
-    worth = pooled_samples(grouped).n
+    effective_sizes = pooled_samples(grouped).n
     traffic = TrafficEstimator(level=settings.level).estimate_groups(grouped, chosen_k)
     return [
         _summary(
@@ -210,7 +211,7 @@ def summarise_all(
             {name: estimate.of(index) for name, estimate in estimates.items()},
             (claims[index], bases[index]),
             headline,
-            None if isnan(worth[index]) else float(worth[index]),
+            None if isnan(effective_sizes[index]) else float(effective_sizes[index]),
         )
         for index, (key, scored) in enumerate(groups.items())
     ]
@@ -219,32 +220,32 @@ def summarise_all(
 def _summary(
     group: tuple[GroupKey, Sequence[ScoredConversation], Attempts, Estimates],
     estimates: Mapping[str, Estimates],
-    claimed: tuple[TierClaim, ClaimBasis],
+    claim_and_basis: tuple[TierClaim, ClaimBasis],
     default: str,
     effective_n: float | None,
 ) -> GroupSummary:
     key, scored, attempts, this_traffic = group
-    claim, basis = claimed
-    repeatable = len(attempts.cases) > 1 and any(row.case_id is not None for row in scored)
+    claim, basis = claim_and_basis
+    has_targets = len(attempts.cases) > 1 and any(row.case_id is not None for row in scored)
     n, c = attempts.n, attempts.c
-    known = sum(row.outcome == "not_evaluated" and row.known_failure is not None for row in scored)
+    known_failures = sum(row.outcome == "not_evaluated" and row.known_failure is not None for row in scored)
     return GroupSummary(
         key=key,
         n=n,
         c=c,
         not_evaluated=_not_evaluated(scored),
         coverage=n / len(scored) if scored else None,
-        bounds=pass_rate_bounds(n, c, len(scored) - n, known),
+        bounds=pass_rate_bounds(n, c, len(scored) - n, known_failures),
         estimates=estimates,
         default_estimator=default,
         effective_n=effective_n,
-        targets=targets_of(attempts, this_traffic, estimates) if repeatable else None,
+        targets=targets_of(attempts, this_traffic, estimates) if has_targets else None,
         tool_dimensions=_dimension_means(scored),
         tier=claim.tier,
         leaning=claim.leaning,
         needed=claim.needed,
         tier_evidence=claim.evidence,
-        known_failures=known,
+        known_failures=known_failures,
         tier_basis=basis,
     )
 
@@ -252,7 +253,7 @@ def _summary(
 def attempts_of(scored: Iterable[ScoredConversation]) -> Attempts:
     """Return the evaluated conversations as attempts of their cases, see `ScoredConversation.case_key`.
 
-    Weights that are all equal carry no information, and are omitted.
+    Weights are omitted if they are all equal, because they then carry no information.
     """
     evaluated = [conversation for conversation in scored if conversation.outcome != "not_evaluated"]
     unequal = len({conversation.weight for conversation in evaluated}) > 1
@@ -272,15 +273,15 @@ def _not_evaluated(scored: Iterable[ScoredConversation]) -> dict[str, int]:
 def _dimension_means(scored: Sequence[ScoredConversation]) -> dict[Dimension, DimensionMean]:
     means: dict[Dimension, DimensionMean] = {}
     for dimension in DIMENSIONS:
-        applies = [conversation for conversation in scored if dimension in conversation.dimensions]
-        if applies:
-            total = sum(row.weight * row.dimensions[dimension] for row in applies)
-            mean = total / sum(row.weight for row in applies)
-            means[dimension] = DimensionMean(mean=min(1.0, max(0.0, mean)), n=len(applies))
+        members = [conversation for conversation in scored if dimension in conversation.dimensions]
+        if members:
+            total = sum(row.weight * row.dimensions[dimension] for row in members)
+            mean = total / sum(row.weight for row in members)
+            means[dimension] = DimensionMean(mean=min(1.0, max(0.0, mean)), n=len(members))
     return means
 
 
-#: The representation of outcomes in columns.
+#: The code of each outcome in columns.
 OUTCOME_CODES: Final[dict[Outcome, int]] = {"pass": 1, "fail": 0, "not_evaluated": -1}
 
 
@@ -288,8 +289,8 @@ def results_of(scored: Iterable[ScoredConversation], tags: Sequence[str] = ()) -
     """Return the columns of scored conversations, in event order, groups sorted by key.
 
     Args:
-        scored: conversations in any order, each once.
-        tags: case tags, names or globs, that form separate groups in addition to the total.
+        scored: the conversations, in any order, each once.
+        tags: case tags (names or globs) that form separate groups in addition to the total.
     """
     ordered = sorted(scored, key=lambda row: (row.ended_ns, row.environment, row.conversation_id))
     rows = [(key, row) for row in ordered for key in _keys_with_tags(row, tags)]

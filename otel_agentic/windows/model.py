@@ -1,6 +1,6 @@
 """Groups, scored conversations and window points, the evidence of a tier claim, and rolling windows by event time.
 
-A rolling window has a name, ends, and a span of time that it reaches back.
+A rolling window has a name, a series of ends, and either a width in time or a number of conversations.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ _SECOND_NS: Final = 1_000_000_000
 UNIT_NS: Final = {"s": _SECOND_NS, "m": 60 * _SECOND_NS, "h": 3_600 * _SECOND_NS, "d": 86_400 * _SECOND_NS}
 _WIDTH: Final = re.compile(r"([0-9]{1,9})([smhd])")
 _COUNT: Final = re.compile(r"n([1-9][0-9]{0,8})")
-#: How long a count window continues after its newest conversation if no time window is requested.
+#: How long a count window is reported after its newest conversation ended, if no time window is requested.
 _STALE_NS: Final = 7 * UNIT_NS["d"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A kind of rolling window: of one width, or of a number of conversations.
+    """A kind of rolling window: a time window, or a count window of the newest conversations.
 
     Attributes:
-        name: such as "24h" or "n200", as in tables and metrics.
-        width_ns: a conversation that ended in `(end - width_ns, end]` is in it; None for a count window.
-        newest: the number of conversations in a count window, the last that ended at or before its end; None for a time.
+        name: the name in tables and metrics, such as "24h" or "n200".
+        width_ns: width of a time window, ns; it contains conversations that ended in `(end - width_ns, end]`. None for
+            a count window.
+        newest: number of conversations in a count window, the last that ended at or before its end. None for a time
+            window.
     """
 
     name: str
@@ -50,7 +52,7 @@ def parse_window(text: str) -> Window:
     """Return the window with a name such as "90s", "15m", "24h", "7d" or "n200".
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the name is not a valid width or count.
 
     >>> parse_window("1h").width_ns, parse_window("n200").newest
     (3600000000000, 200)
@@ -64,10 +66,10 @@ def parse_window(text: str) -> Window:
 
 
 def parse_windows(names: Iterable[str]) -> tuple[Window, ...]:
-    """Return the windows with some names, each once, in the order passed.
+    """Return the windows with these names, in order and without duplicates.
 
     Raises:
-        ConfigError: one cannot be read.
+        ConfigError: a name is invalid.
     """
     return tuple(parse_window(name) for name in dict.fromkeys(names))
 
@@ -76,7 +78,7 @@ def parse_width(text: str) -> int:
     """Return the nanoseconds of a width such as "90s", "15m", "24h" or "7d".
 
     Raises:
-        ConfigError: it is not a whole number above 0 with one of these units.
+        ConfigError: the width is not a positive whole number with one of these units.
 
     >>> parse_width("15m")
     900000000000
@@ -91,10 +93,10 @@ def parse_width(text: str) -> int:
 
 
 def widest_ns(windows: Iterable[Window]) -> int:
-    """Return the width of the widest time window, ns; 7 days without any.
+    """Return the width of the widest time window, ns; 7 days without any time window.
 
-    A count window has a point as long as its newest conversation is no older than that: otherwise the last 200 conversations of an
-    agent that no longer exists would be reported for ever.
+    A count window has a point only while its newest conversation is no older than this. Otherwise the last 200
+    conversations of an agent that no longer exists would be reported forever.
     """
     return max((window.width_ns for window in windows if window.width_ns is not None), default=_STALE_NS)
 
@@ -105,10 +107,10 @@ def most_newest(windows: Iterable[Window]) -> int:
 
 
 def current_end(now_ns: int, step_ns: int) -> int:
-    """Return the end of the window that is being filled now: the smallest multiple of the step that is not before now.
+    """Return the end of the window that is being filled now: the smallest multiple of the step at or after now.
 
     Raises:
-        ConfigError: the step is not above 0.
+        ConfigError: the step is not positive.
 
     >>> current_end(61, 60), current_end(60, 60)
     (120, 60)
@@ -117,13 +119,14 @@ def current_end(now_ns: int, step_ns: int) -> int:
 
 
 def window_ends(first_ns: int, last_ns: int, step_ns: int, origin_ns: int = 0) -> range:
-    """Return the window ends that cover the times from first to last, ascending; none when last is before first.
+    """Return the window ends that cover the times from first to last, ascending; empty if last is before first.
 
     Ends are whole multiples of the step counted from the origin (the epoch, or `--since`). The first end is the
-    earliest not before `first_ns`, the last one the earliest not before `last_ns`: each time is in some window.
+    earliest at or after `first_ns` and the last end the earliest at or after `last_ns`, so that each time is in a
+    window.
 
     Raises:
-        ConfigError: the step is not above 0.
+        ConfigError: the step is not positive.
 
     >>> list(window_ends(61, 200, 60)), list(window_ends(61, 200, 60, origin_ns=61))
     ([120, 180, 240], [61, 121, 181, 241])
@@ -139,26 +142,27 @@ def _end_at_or_after(time_ns: int, step_ns: int, origin_ns: int) -> int:
     return origin_ns - (origin_ns - time_ns) // step_ns * step_ns
 
 
-#: Keys of a group that counts of removed conversations have; their use of tools is not stored.
-_KEPT_KEYS: Final = ("agent", "agent_version", "environment", "service", "dataset", "case")
+#: Keys of a group that are stored with the counts of removed conversations; their tools are not stored.
+_STORED_KEYS: Final = ("agent", "agent_version", "environment", "service", "dataset", "case")
+#: Why no tier is claimed for a tool if conversations were removed.
 _REMOVED: Final = (
     "conversations that used it were removed by retention, so that not all since the version's first are known"
 )
 
 
-#: A pass rate that the judge shifts by more than this, as estimated, supports no tier.
+#: No tier is claimed if unsure verdicts of the judge shift the pass rate by more than this, as estimated.
 MAX_PASS_SHIFT: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedByProbability:
-    """Conversations whose answers a calibrated judge decided; those with an unsure answer are not evaluated.
+    """Conversations whose answers a calibrated judge decided; a conversation with an unsure answer is not evaluated.
 
     Attributes:
-        n: all of these conversations.
+        n: number of these conversations.
         probability: sum of their probabilities of passing.
-        evaluated: how many passed or failed.
-        passed: how many passed.
+        evaluated: number of conversations that passed or failed.
+        passed: number of conversations that passed.
     """
 
     n: int
@@ -168,10 +172,10 @@ class JudgedByProbability:
 
     @property
     def shift(self) -> float | None:
-        """By how much the pass rate is estimated to exceed that of all conversations, or None if none is evaluated.
+        """Estimated excess of the pass rate over that of all conversations, or None if no conversation is evaluated.
 
-        A conversation leaves the rate with its first unsure answer, even if something else failed, and passes if all answers are
-        likely right: both shift the rate, more so for longer conversations.
+        A conversation with an unsure answer does not count in the rate, even if another part failed, and a conversation
+        passes if all its answers are probably correct. Both shift the rate, the more so the longer conversations are.
 
         >>> JudgedByProbability(n=2, probability=1.5, evaluated=1, passed=1).shift
         0.25
@@ -180,7 +184,7 @@ class JudgedByProbability:
 
     @property
     def withheld(self) -> str | None:
-        """Why the rate supports no tier, or None if it may.
+        """The reason why the rate supports no tier, or None if it may support one.
 
         >>> JudgedByProbability(n=2, probability=1.5, evaluated=1, passed=1).withheld
         "the judge's doubt shifts the pass rate by an estimated +.25 (limit .05); label conversations or use an LLM judge"
@@ -192,7 +196,7 @@ class JudgedByProbability:
 
 
 def judged_by_probability(scored: Iterable[ScoredConversation]) -> JudgedByProbability:
-    """Return the conversations with answers that a calibrated judge decided."""
+    """Return the counts of conversations whose answers a calibrated judge decided."""
     members = [(row.pass_probability, row.outcome) for row in scored if row.pass_probability is not None]
     return JudgedByProbability(
         n=len(members),
@@ -210,9 +214,9 @@ class RemovedAttempts:
         key: agent, version, environment, service, and dataset and case if there is one.
         tags: tags of the case.
         n: number of conversations.
-        c: number of correct ones.
-        first_ns: end of the first of them.
-        last_ns: end of the last.
+        c: number of correct conversations.
+        first_ns: end of the first conversation, ns.
+        last_ns: end of the last conversation, ns.
     """
 
     key: GroupKey
@@ -223,9 +227,9 @@ class RemovedAttempts:
     last_ns: int
 
     def is_of(self, group: GroupKey) -> bool:
-        """Return whether they belong to a group, comparing everything but tools."""
-        keys = ((getattr(group, name), getattr(self.key, name)) for name in _KEPT_KEYS)
-        return all(expected is None or expected == own for expected, own in keys) and (
+        """Return whether the conversations belong to a group, comparing all keys except tools."""
+        keys = ((getattr(group, name), getattr(self.key, name)) for name in _STORED_KEYS)
+        return all(group_value is None or group_value == value for group_value, value in keys) and (
             group.tag is None or group.tag in self.tags
         )
 
@@ -235,11 +239,11 @@ class ClaimBasis:
     """The conversations that the tier of a group is based on.
 
     Attributes:
-        attempts: the evaluated ones, by case, each with weight 1.
-        since_ns: end of the first of them, None without any.
-        agent_version: their version, or None if it is unknown.
-        versions: number of versions in the group: of several, only the newest counts.
-        withheld: why no tier may be claimed, or None if one may.
+        attempts: the evaluated conversations, by case, each with weight 1.
+        since_ns: end of the first conversation, ns; None without conversations.
+        agent_version: the version of the conversations, or None if it is unknown.
+        versions: number of versions in the group, of which only the newest counts.
+        withheld: the reason why no tier may be claimed, or None if a tier may be claimed.
     """
 
     attempts: Attempts
@@ -260,25 +264,25 @@ def claim_basis(
 
     Args:
         group: the group.
-        scored: all its conversations, in any order.
-        removed: counts of conversations that were removed, of any group.
-        since_ns: count from this time on; None: from the version's first conversation.
+        scored: all conversations of the group, in any order.
+        removed: counts of removed conversations, of any group.
+        since_ns: only conversations that ended at or after this time count, ns; None: all of the version.
     """
     members = [row for row in scored if since_ns is None or row.ended_ns >= since_ns]
-    lost = [
+    removed_of_group = [
         attempts
         for attempts in removed
         if attempts.is_of(group) and (since_ns is None or attempts.first_ns >= since_ns)
     ]
-    first: dict[str | None, int] = {}
+    first_ended_ns: dict[str | None, int] = {}
     for version, ended_ns in [
         *((row.agent_version, row.ended_ns) for row in members),
-        *((attempts.key.agent_version, attempts.first_ns) for attempts in lost),
+        *((attempts.key.agent_version, attempts.first_ns) for attempts in removed_of_group),
     ]:
-        first[version] = min(ended_ns, first.get(version, ended_ns))
-    if not first:
+        first_ended_ns[version] = min(ended_ns, first_ended_ns.get(version, ended_ns))
+    if not first_ended_ns:
         return ClaimBasis(attempts=Attempts())
-    newest = max(first, key=lambda version: (first[version], version or ""))
+    newest = max(first_ended_ns, key=lambda version: (first_ended_ns[version], version or ""))
     counts: Counter[CaseKey] = Counter()
     correct: Counter[CaseKey] = Counter()
     times = []
@@ -287,8 +291,8 @@ def claim_basis(
             counts[row.case_key] += 1
             correct[row.case_key] += row.outcome == "pass"
             times.append(row.ended_ns)
-    own = [attempts for attempts in lost if attempts.key.agent_version == newest]
-    for index, attempts in enumerate(own):
+    removed_of_newest = [attempts for attempts in removed_of_group if attempts.key.agent_version == newest]
+    for index, attempts in enumerate(removed_of_newest):
         times.append(attempts.first_ns)
         for case, n, c in _cases(attempts, index):
             counts[case] += n
@@ -299,13 +303,13 @@ def claim_basis(
         attempts=Attempts(cases=tuple(cases)),
         since_ns=min(times, default=None),
         agent_version=newest,
-        versions=len(first),
-        withheld=_REMOVED if own and group.tool is not None else by_probability.withheld,
+        versions=len(first_ended_ns),
+        withheld=_REMOVED if removed_of_newest and group.tool is not None else by_probability.withheld,
     )
 
 
 def _cases(removed: RemovedAttempts, index: int) -> list[tuple[CaseKey, int, int]]:
-    """Return case, attempts and correct ones; conversations without a case are each a case of their own."""
+    """Return (case, attempts, correct attempts); each conversation without a case is a case of its own."""
     if removed.key.case is not None:
         return [((removed.key.dataset or "", removed.key.case), removed.n, removed.c)]
     return [(("", f"removed {index} {number}"), 1, int(number < removed.c)) for number in range(removed.n)]
@@ -315,8 +319,8 @@ def _cases(removed: RemovedAttempts, index: int) -> list[tuple[CaseKey, int, int
 class GroupKey:
     """The subject of a rate; a key that does not apply to the grouping is None.
 
-    The same key is used in the `windows` table, in JSON and in metric attributes. `dataset` is set together with a case. Sort keys
-    by `sort_key`: plain comparison fails if one has None and the other a text.
+    The same key is used in the `windows` table, in JSON and in metric attributes. `dataset` is set together with
+    `case`. Sort keys by `sort_key`, because a plain comparison of None with a text fails.
     """
 
     agent: str | None = None
@@ -329,24 +333,25 @@ class GroupKey:
     tool: str | None = None
 
     def sort_key(self) -> tuple[tuple[bool, str], ...]:
-        """Return the sort key: field by field, None before any text.
+        """Return the sort key, which compares field by field and places None before any text.
 
         >>> sorted([GroupKey(agent="b"), GroupKey(), GroupKey(agent="a")], key=GroupKey.sort_key)[0].agent is None
         True
         """
-        parts = [getattr(self, field.name) for field in fields(self)]
-        return tuple((part is not None, part or "") for part in parts)
+        values = [getattr(self, field.name) for field in fields(self)]
+        return tuple((value is not None, value or "") for value in values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredConversation:
-    """One closed conversation with its newest score: the row of which groups and windows consist.
+    """One closed conversation with its newest score: a row of groups and windows.
 
-    `ended_ns` is its window time: its last span's end, or earlier if the sender's clock was ahead (`clock_ahead`). `dataset` and
-    `case_id` are both None without a case. `dimensions` are the tool dimension scores of its expectations (the mean of each), without
-    those that do not apply. `tools` are the names of tools in its expectations or faults. `weight` is 1 / the share of conversations
-    evaluated when it was scored. `known_failure` is why one that is `not_evaluated: judge_unsure` fails nevertheless, or None if
-    nothing failed. `pass_probability` is the probability of passing, by a calibrated judge; None without such a judge.
+    `ended_ns` is its window time: the end of its last span, or earlier if the sender's clock was ahead (`clock_ahead`).
+    `dataset` and `case_id` are both None without a case. `dimensions` are the tool dimension scores, each the mean over
+    the expectations to which the dimension applies. `tools` are the names of tools in its expectations or faults.
+    `weight` is 1 / the share of conversations that were evaluated when it was scored. `known_failure` is the reason why
+    an outcome of `not_evaluated: judge_unsure` fails regardless of the judge, or None if nothing failed.
+    `pass_probability` is the probability of a pass according to a calibrated judge; None without such a judge.
     """
 
     environment: str
@@ -370,9 +375,10 @@ class ScoredConversation:
 
     @property
     def case_key(self) -> CaseKey:
-        """The identity of its case, the same for every attempt: dataset and case id.
+        """The identity of the case, the same for every attempt: dataset and case id.
 
-        A conversation without a case is a case of its own. No case file can name a dataset "", so this cannot clash with real cases.
+        A conversation without a case is a case of its own, in the dataset "". No case file can name a dataset "", so it
+        cannot clash with real cases.
         """
         if self.case_id is None:
             return ("", repr((self.environment, self.conversation_id)))
@@ -391,14 +397,17 @@ class DimensionMean:
 class GroupSummary:
     """All figures of one group, over all time or one window.
 
-    `n` evaluated, `c` correct, `coverage` = evaluated / all (None without conversations), `bounds` on the pass rate given the not
-    evaluated (None without conversations), of which `known_failures` fail nevertheless (0 in a window, which does not count them).
-    `needed`: how many more conversations at the observed rate would settle the tier (0 if it is settled), or None if unknown or above
-    100,000. `leaning`, to which the window's estimates lean, is set with `insufficient_evidence` only, and always in a window.
-    `default_estimator` is the headline one. `effective_n` is the number of independent conversations to which the evaluated ones amount
-    (attempts of one case may be correlated), None without any: it widens intervals only. `targets` are the rates of this traffic and
-    of a new case: None with fewer than two cases, without named cases, and in a window. `tier_evidence` and `tier_basis` are the basis
-    of the tier, None in a window: there the tier is that of all conversations of the version up to its end.
+    `n` is the number of evaluated conversations, `c` the number of correct ones, and `coverage` = evaluated / all (None
+    without conversations). `bounds` are the bounds on the pass rate given the conversations that were not evaluated
+    (None without conversations); `known_failures` of these fail regardless of the judge (0 in a window, which does not
+    count them). `needed` is the number of further conversations at the observed rate that would settle the tier (0 if
+    it is settled), or None if unknown or above 100,000. `leaning` is the tier to which the estimates lean; it is set
+    only for the tier `insufficient_evidence`, and always in a window. `default_estimator` is the name of the headline
+    estimator. `effective_n` is the number of independent conversations that carry the same information (attempts of one
+    case may be correlated), None without conversations; it only widens intervals. `targets` are the rates of this
+    traffic and of a new case; None with fewer than two cases, without named cases, and in a window. `tier_evidence` and
+    `tier_basis` are the basis of the tier; None in a window, whose tier is that of all conversations of the version up
+    to its end.
     """
 
     key: GroupKey
@@ -424,7 +433,7 @@ class GroupSummary:
 class WindowPoint:
     """A group's summary over the event-time window `(end_ns - width_ns, end_ns]`, or over its newest conversations.
 
-    `width_ns` is None for a count window: `window` contains the count.
+    `width_ns` is None for a count window, whose name `window` contains the count.
     """
 
     window: str
@@ -444,9 +453,10 @@ def mean_dimensions(scores: Sequence[ToolScore]) -> dict[Dimension, float]:
 
 
 def pass_rate_bounds(n: int, c: int, not_evaluated: int, known_failures: int = 0) -> tuple[float, float] | None:
-    """Return the pass rate if all that were not evaluated had failed, and had passed; None without conversations.
+    """Return the lower and upper bound of the pass rate; None without conversations.
 
-    Of the not evaluated, `known_failures` fail however the judge would have decided: they cannot have passed.
+    The lower bound assumes that all conversations that were not evaluated failed, the upper bound that they passed
+    except `known_failures` of them, which fail regardless of the judge's decision.
 
     >>> pass_rate_bounds(8, 6, 2), pass_rate_bounds(8, 6, 2, known_failures=1)
     ((0.6, 0.8), (0.6, 0.7))

@@ -1,4 +1,4 @@
-"""Objectives, checked against the conversations of a group one after the other, in event order."""
+"""Objectives, monitored sequentially over the conversations of a group in event order."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     Hashes = npt.NDArray[np.uint64]
 
 
-#: The case number of a conversation without a case: all of these count as one case.
+#: The case number of conversations without a case, which together count as one case.
 NO_CASE: Final = -1
 HOUR_NS: Final = 3_600_000_000_000
-#: The keys by which conversations are grouped into blocks; the first known one is used.
-_VISITORS: Final[dict[Block, tuple[str, ...]]] = {
+#: The columns that identify the visitor of a block, in order of preference.
+_VISITOR_COLUMNS: Final[dict[Block, tuple[str, ...]]] = {
     "auto": ("user", "session"),
     "user": ("user",),
     "session": ("session",),
@@ -51,9 +51,9 @@ class ObjectivePoint:
 
     Attributes:
         key: agent, version, environment and service.
-        objective: its label, such as "pass^3>=0.7".
+        objective: label of the objective, such as "pass^3>=0.7".
         k: the k of pass^k.
-        e_value: evidence that the objective is broken, finite, above 0; 1 is neutral.
+        e_value: evidence that the objective is broken: finite and positive; 1 is neutral.
     """
 
     key: GroupKey
@@ -68,11 +68,11 @@ class Finals:
 
     Attributes:
         ended_ns: (rows,) end of the conversation's last event, ns since the epoch.
-        correct: (rows,) whether it passed.
-        case: (rows,) number of its case, `NO_CASE` without one.
-        user: (rows,) hash of its user, 0 without one; empty: no user is known.
-        session: (rows,) hash of its session, likewise.
-        digest: hash of the rows, different for other rows.
+        correct: (rows,) whether the conversation passed.
+        case: (rows,) number of the case, `NO_CASE` without one.
+        user: (rows,) hash of the user, 0 without one; empty: no user is known.
+        session: (rows,) hash of the session, 0 without one; empty: no session is known.
+        digest: hash that identifies the content of the rows.
     """
 
     ended_ns: IntArray
@@ -93,55 +93,55 @@ class Finals:
         return cls(ended_ns=np.zeros(0, np.int64), correct=np.zeros(0, np.bool_), case=np.zeros(0, np.int64))
 
     def and_then(self, later: Finals) -> Finals:
-        """Return these and some more that ended at or after them."""
+        """Return these conversations followed by later ones, which ended at or after them."""
         return _finals({name: np.concatenate((getattr(self, name), getattr(later, name))) for name in _COLUMNS})
 
     def where(self, rows: BoolArray) -> Finals:
-        """Return some of them."""
+        """Return the selected rows."""
         return _finals({name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def blocks(self, block: Block) -> tuple[IntArray, IntArray]:
-        """Return the number of the block of each, and when that block is closed, inclusive, ns.
+        """Return the block number of each conversation, and the last time at which that block is open, ns.
 
-        A run of a user, or of a session, ends after an hour without a conversation of that user; an hour is one of the clock. Unknown
-        users count by the hour.
+        A block of a user or session is a run of conversations, which ends after an hour without a conversation of that
+        user or session. Conversations of unknown users are grouped by the hour of the clock.
         """
-        run = np.zeros(self.correct.size, np.bool_)
-        who = np.zeros(self.correct.size, np.uint64)
-        for name in _VISITORS[block]:
-            known = (getattr(self, name) != 0) & ~run
-            # Equal hashes of a user and of a session do not denote the same visitor.
-            who[known] = getattr(self, name)[known] << np.uint64(1) | np.uint64(name == "user")
-            run |= known
+        has_visitor = np.zeros(self.correct.size, np.bool_)
+        visitor = np.zeros(self.correct.size, np.uint64)
+        for name in _VISITOR_COLUMNS[block]:
+            newly_known = (getattr(self, name) != 0) & ~has_visitor
+            # The lowest bit distinguishes users from sessions: equal hashes of both are not the same visitor.
+            visitor[newly_known] = getattr(self, name)[newly_known] << np.uint64(1) | np.uint64(name == "user")
+            has_visitor |= newly_known
         hour = self.ended_ns // HOUR_NS
         number, closes = hour.copy(), (hour + 1) * HOUR_NS - 1
-        if run.any():
-            of_runs = runs(who[run], self.ended_ns[run], HOUR_NS)
-            last = np.zeros(int(of_runs.max()) + 1, np.int64)
-            np.maximum.at(last, of_runs, self.ended_ns[run])
-            number[run], closes[run] = -1 - of_runs, last[of_runs] + HOUR_NS
+        if has_visitor.any():
+            run_number = runs(visitor[has_visitor], self.ended_ns[has_visitor], HOUR_NS)
+            last_ended_ns = np.zeros(int(run_number.max()) + 1, np.int64)
+            np.maximum.at(last_ended_ns, run_number, self.ended_ns[has_visitor])
+            number[has_visitor], closes[has_visitor] = -1 - run_number, last_ended_ns[run_number] + HOUR_NS
         return number, closes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Monitor:
-    """The state of one objective of one group after all conversations so far, from which it continues.
+    """The state of one objective of one group after all conversations so far, which `then` continues.
 
     Attributes:
         key: the group.
-        objective: the promised objective.
+        objective: the objective.
         detector: the configuration of the change detector.
         evidence: the e-process.
         cases: numbers of the cases, in the order in which they joined the e-process; empty if it is pooled.
-        values: the values of the change detector.
-        block: what counts once.
-        waiting: conversations of blocks that are not closed yet.
-        n: evaluated conversations in blocks that closed.
-        c: correct ones among them.
-        blocks: the number of these blocks.
-        alarmed_ns: end of the conversation at which the e-value first reached 1 / alpha; None while it has not.
-        changed_ns: end of the conversation at which the change detector last raised an alarm; None before the first.
-        changes: how many alarms that detector has raised.
+        values: the state of the change detector.
+        block: the unit that counts as one observation.
+        waiting: conversations of blocks that are still open.
+        n: number of evaluated conversations in closed blocks.
+        c: number of correct conversations among them.
+        blocks: number of closed blocks.
+        alarmed_ns: end of the conversation at which the e-value first reached 1 / alpha; None if it has not.
+        changed_ns: end of the conversation at which the change detector last raised an alarm; None if it has not.
+        changes: number of alarms of the change detector.
     """
 
     key: GroupKey
@@ -161,16 +161,16 @@ class Monitor:
 
     @classmethod
     def of(cls, key: GroupKey, objective: Objective, block: Block = "none") -> Monitor:
-        """Return the monitor of a group before its first conversation; by cases, each conversation counts."""
+        """Return the monitor of a group before its first conversation; by case, `block` has no effect."""
         p0 = promised_rate(objective.k, objective.target)
         detector = ChangeDetector.of(p0, objective.target_run_length)
-        chosen: Block = "none" if objective.method == "per_case" else block
+        effective_block: Block = "none" if objective.method == "per_case" else block
         return cls(
             key=key,
             objective=objective,
             detector=detector,
-            evidence=Evidence.none() if chosen == "none" else BlockEvidence.none(p0),
-            block=chosen,
+            evidence=Evidence.none() if effective_block == "none" else BlockEvidence.none(p0),
+            block=effective_block,
             cases=np.zeros(0, np.int64),
             values=detector.start(),
         )
@@ -182,7 +182,7 @@ class Monitor:
 
     @property
     def e_value(self) -> float:
-        """The current e-value, within 1e-300 and 1e300."""
+        """The current e-value, clipped to [1e-300, 1e300]."""
         return e_value(self.evidence.log_e)
 
     @property
@@ -192,44 +192,45 @@ class Monitor:
 
     @property
     def point(self) -> ObjectivePoint:
-        """The e-value as a gauge."""
+        """The current e-value as the value of a gauge."""
         return ObjectivePoint(key=self.key, objective=self.objective.label, k=self.objective.k, e_value=self.e_value)
 
     def then(self, finals: Finals, until_ns: int | None = None) -> Monitor:
-        """Return the monitor after more conversations, all of which ended at or after the earlier ones.
+        """Return the monitor after further conversations, which must have ended at or after the earlier ones.
 
         Args:
             finals: the conversations.
-            until_ns: no later one ended at or before this time: blocks that close by then count; None: all are closed.
+            until_ns: the time up to which conversations are complete, ns: blocks that close by then count. None: all
+                blocks are closed.
         """
         if isinstance(self.evidence, BlockEvidence):
             return self._then_blocks(self.evidence, self.waiting.and_then(finals), until_ns)
         if not finals.correct.size:
             return self
-        cases, joined = (
-            _joined(self.cases, finals.case)
+        cases, case_index = (
+            _join_cases(self.cases, finals.case)
             if self.objective.method == "per_case"
             else (self.cases, np.zeros_like(finals.case))
         )
-        evidence, path = self.evidence.then(joined, finals.correct, self.p0)
-        counted = _Counted(
+        evidence, path = self.evidence.then(case_index, finals.correct, self.p0)
+        counted = _ClosedBlocks(
             means=finals.correct.astype(np.float64),
             last_ns=finals.ended_ns,
             n=np.ones(finals.correct.size, np.int64),
             c=finals.correct.astype(np.int64),
         )
-        return replace(self._looked(counted, path), evidence=evidence, cases=cases)
+        return replace(self._after_blocks(counted, path), evidence=evidence, cases=cases)
 
     def _then_blocks(self, evidence: BlockEvidence, finals: Finals, until_ns: int | None) -> Monitor:
         number, closes = finals.blocks(self.block)
         closed = np.ones_like(finals.correct) if until_ns is None else closes <= until_ns
         if not closed.any():
             return replace(self, waiting=finals)
-        counted = _Counted.of(number[closed], closes[closed], finals.where(closed))
-        after, path = evidence.then(counted.means, self.p0)
-        return replace(self._looked(counted, path), evidence=after, waiting=finals.where(~closed))
+        counted = _ClosedBlocks.of(number[closed], closes[closed], finals.where(closed))
+        new_evidence, path = evidence.then(counted.means, self.p0)
+        return replace(self._after_blocks(counted, path), evidence=new_evidence, waiting=finals.where(~closed))
 
-    def _looked(self, counted: _Counted, path: FloatArray) -> Monitor:
+    def _after_blocks(self, counted: _ClosedBlocks, path: FloatArray) -> Monitor:
         """Return the monitor after counting blocks, with the alarms that they raised."""
         values, changes = self.detector.watch(self.values, counted.means)
         alarm = int(first_alarm(path, self.objective.alpha))
@@ -246,8 +247,8 @@ class Monitor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Counted:
-    """Closed blocks, in the order in which they closed: mean outcome, end of the last, conversations, correct ones."""
+class _ClosedBlocks:
+    """Closed blocks in order of closing: mean outcome, end of the last conversation, conversations, correct ones."""
 
     means: FloatArray
     last_ns: IntArray
@@ -255,12 +256,12 @@ class _Counted:
     c: IntArray
 
     @classmethod
-    def of(cls, number: IntArray, closes: IntArray, finals: Finals) -> _Counted:
-        """Return blocks by the time when they close; of those that close together, the one that began first comes first."""
-        _, first, which = np.unique(number, return_index=True, return_inverse=True)
-        n, c = np.bincount(which), np.bincount(which, weights=finals.correct).astype(np.int64)
+    def of(cls, number: IntArray, closes: IntArray, finals: Finals) -> _ClosedBlocks:
+        """Return the blocks sorted by closing time; blocks that close together are sorted by start."""
+        _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
+        n, c = np.bincount(inverse), np.bincount(inverse, weights=finals.correct).astype(np.int64)
         last = np.zeros(n.size, np.int64)
-        np.maximum.at(last, which, finals.ended_ns)
+        np.maximum.at(last, inverse, finals.ended_ns)
         order = np.lexsort((first, closes[first]))
         return cls(means=(c / n)[order], last_ns=last[order], n=n[order], c=c[order])
 
@@ -270,7 +271,7 @@ def _finals(columns: Mapping[str, Any]) -> Finals:
 
 
 def objectives_of(agent: str | None, objectives: Iterable[Objective]) -> list[Objective]:
-    """Return the objectives that apply to an agent; to an agent without a name only those of every agent.
+    """Return the objectives that apply to an agent; only objectives for every agent apply to an agent without a name.
 
     >>> from otel_agentic.config import Objective
     >>> every, support = Objective(target=0.9), Objective(agent="support-*", k=3, target=0.7)
@@ -280,8 +281,8 @@ def objectives_of(agent: str | None, objectives: Iterable[Objective]) -> list[Ob
     return [objective for objective in objectives if fnmatchcase(agent or "", objective.agent)]
 
 
-def _joined(known: IntArray, case: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the numbers of all cases in the order in which they joined, and the index of each row's case among them."""
+def _join_cases(known: IntArray, case: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the numbers of all cases in the order in which they joined, and for each row the index of its case."""
     numbers, first = np.unique(case, return_index=True)
     new = numbers[np.argsort(first)]
     cases = np.concatenate((known, new[~np.isin(new, known)]))

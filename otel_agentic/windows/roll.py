@@ -1,4 +1,4 @@
-"""Rolling windows at many ends, counted without reading any conversation twice."""
+"""Rolling windows at many ends, counted in a single pass over the conversations."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     BoolArray = npt.NDArray[np.bool_]
 
 
+#: Default maximum of groups x windows x ends that are counted at once.
 _CELLS: Final = 100_000
 
 
@@ -35,23 +36,23 @@ def roll(
     claims: Claims | None = None,
     cells: int = _CELLS,
 ) -> WindowTable:
-    """Return a point for each group, window and end whose window holds a conversation, sorted by end, window, group.
+    """Return a point for each group, window and end whose window has a conversation, sorted by end, window and group.
 
-    An empty window has no point, so that a series without conversations stops. A count window has one as long as its newest
-    conversation is no older than the widest time window among `widths`, or than 7 days without any.
+    An empty window has no point, so that a series without conversations ends. A count window has a point while its
+    newest conversation is no older than the widest time window among `widths`, or than 7 days without any.
 
     Args:
-        results: the conversations; for windows at the first end all that they reach back to.
-        widths: such as "1h", "24h" and "n200", as they are named in metrics.
+        results: the conversations, including all that the windows at the first end reach back to.
+        widths: names of windows, such as "1h", "24h" and "n200".
         ends: window ends, nanoseconds UTC, ascending.
         estimators: the estimators, each name once.
         settings: mode, prior, level, tier rule and default estimator.
         k: the k of pass@k and pass^k.
         claims: the tiers claimed for groups at ends, see `window_table`.
-        cells: groups x windows x ends that are counted at once: limits the memory.
+        cells: maximum of groups x windows x ends that are counted at once; it limits the memory.
 
     Raises:
-        ConfigError: a width cannot be read.
+        ConfigError: a width is invalid.
         UsageError: a k is not allowed.
     """
     windows = parse_windows(widths)
@@ -59,7 +60,7 @@ def roll(
     ordered = Ordered.of(results)
     size = max(1, cells // max(1, len(results.groups) * len(windows)))
     parts = [tally(ordered, windows, part) for part in _chunks(sorted(set(ends)), size)]
-    tallies = _joined(parts) if parts else tally(ordered, windows, [])
+    tallies = _concatenated(parts) if parts else tally(ordered, windows, [])
     return window_table(tallies, estimators=estimators, settings=settings, k=chosen_k, claims=claims)
 
 
@@ -68,12 +69,12 @@ def _chunks(ends: Sequence[int], size: int) -> Iterator[Sequence[int]]:
         yield ends[start : start + size]
 
 
-def _joined(parts: Sequence[Tallies]) -> Tallies:
-    """Merge the tallies of several ranges of ends, ascending."""
+def _concatenated(parts: Sequence[Tallies]) -> Tallies:
+    """Return the tallies of several ranges of ends, in ascending order, as one."""
     if len(parts) == 1:
         return parts[0]
     reasons = sorted({reason for part in parts for reason in part.reasons})
-    before = np.cumsum([0, *(part.attempts.size for part in parts)])
+    offsets = np.cumsum([0, *(part.attempts.size for part in parts)])
     return replace(
         parts[0],
         group=np.concatenate([part.group for part in parts]),
@@ -81,8 +82,8 @@ def _joined(parts: Sequence[Tallies]) -> Tallies:
         end_ns=np.concatenate([part.end_ns for part in parts]),
         n=np.concatenate([part.n for part in parts]),
         c=np.concatenate([part.c for part in parts]),
-        content=np.concatenate([part.content + start for part, start in zip(parts, before[:-1], strict=True)]),
-        attempts=_joined_attempts([part.attempts for part in parts]),
+        content=np.concatenate([part.content + offset for part, offset in zip(parts, offsets[:-1], strict=True)]),
+        attempts=_concatenated_attempts([part.attempts for part in parts]),
         reasons=reasons,
         not_evaluated=np.concatenate([_by_reason(part, reasons) for part in parts]),
         dimension_mean=np.concatenate([part.dimension_mean for part in parts]),
@@ -90,16 +91,16 @@ def _joined(parts: Sequence[Tallies]) -> Tallies:
     )
 
 
-def _joined_attempts(parts: Sequence[GroupedAttempts]) -> GroupedAttempts:
-    before = np.cumsum([0, *(part.size for part in parts)])
-    weighted = any(part.weights is not None for part in parts)
+def _concatenated_attempts(parts: Sequence[GroupedAttempts]) -> GroupedAttempts:
+    offsets = np.cumsum([0, *(part.size for part in parts)])
+    has_weights = any(part.weights is not None for part in parts)
     return GroupedAttempts(
-        size=int(before[-1]),
-        group=np.concatenate([part.group + start for part, start in zip(parts, before[:-1], strict=True)]),
+        size=int(offsets[-1]),
+        group=np.concatenate([part.group + offset for part, offset in zip(parts, offsets[:-1], strict=True)]),
         n=np.concatenate([part.n for part in parts]),
         c=np.concatenate([part.c for part in parts]),
         cases=np.concatenate([part.cases for part in parts]),
-        weights=np.concatenate([_weights(part) for part in parts]) if weighted else None,
+        weights=np.concatenate([_weights(part) for part in parts]) if has_weights else None,
     )
 
 
@@ -119,11 +120,11 @@ class Ordered:
 
     Attributes:
         results: the results as passed.
-        row: (rows,) index of each in `results`.
+        row: (rows,) index of each row in `results`.
         group: (rows,) index of the group, ascending.
-        ended_ns: (rows,) end, ascending within a group.
+        ended_ns: (rows,) end of the conversation, ns, ascending within a group.
         outcome: (rows,) 1 pass, 0 fail, -1 not evaluated.
-        case: (rows,) code of the case within all groups; -1 for a case that is evaluated only once.
+        case: (rows,) code of the case, unique across groups; -1 for a case with only one evaluated attempt.
         weights: (weights,) the distinct weights, ascending.
         weight: (rows,) index into `weights`.
     """
@@ -139,7 +140,7 @@ class Ordered:
 
     @classmethod
     def of(cls, results: Results) -> Ordered:
-        """Return results in event order; those of one moment stay in the order passed."""
+        """Return results in event order; results with the same end stay in the order passed."""
         row = np.lexsort((results.ended_ns, results.group))
         weights, weight = np.unique(results.weight, return_inverse=True)
         if not len(weights):
@@ -157,28 +158,28 @@ class Ordered:
         )
 
     def first_ends(self, ends: IntArray) -> IntArray:
-        """Return the index of the first end that is not before each conversation's: from there on it may be in a window."""
+        """Return for each conversation the index of the first window end at or after its own end."""
         return np.searchsorted(ends, self.ended_ns, side="left")
 
     def beyond_ends(self, window: Window, ends: IntArray) -> IntArray:
-        """Return the index of the first end whose window each conversation has left."""
+        """Return for each conversation the index of the first later end whose window no longer contains it."""
         if window.width_ns is not None:
             return np.searchsorted(ends - window.width_ns, self.ended_ns, side="left")
-        assert window.newest is not None  # noqa: S101 — a window has a width or a number
+        assert window.newest is not None  # noqa: S101 — a window has a width or a number of conversations
         first = self.first_ends(ends)
-        pushed_out_by = np.arange(len(first)) + window.newest
-        group_beyond = np.searchsorted(self.group, self.group, side="right")
-        stays = pushed_out_by >= group_beyond
-        return np.where(stays, len(ends), first[np.minimum(pushed_out_by, len(first) - 1)])
+        successor = np.arange(len(first)) + window.newest
+        group_stop = np.searchsorted(self.group, self.group, side="right")
+        is_among_newest = successor >= group_stop
+        return np.where(is_among_newest, len(ends), first[np.minimum(successor, len(first) - 1)])
 
 
 def _repeated(group: IntArray, case: IntArray, *, evaluated: npt.NDArray[np.bool_]) -> IntArray:
-    """Return codes of (group, case) for cases with several evaluated attempts, -1 for the others."""
+    """Return a code for each (group, case) with several evaluated attempts, -1 for all other rows."""
     codes = np.full(len(group), -1, dtype=np.int64)
-    named = np.flatnonzero(evaluated & (case >= 0))
-    distinct, which = unique_rows([group[named], case[named]])
-    several = np.bincount(which, minlength=len(distinct)) > 1
-    codes[named] = np.where(several[which], which, -1)
+    evaluated_rows = np.flatnonzero(evaluated & (case >= 0))
+    distinct, row_codes = unique_rows([group[evaluated_rows], case[evaluated_rows]])
+    is_repeated = np.bincount(row_codes, minlength=len(distinct)) > 1
+    codes[evaluated_rows] = np.where(is_repeated[row_codes], row_codes, -1)
     return codes
 
 
@@ -186,9 +187,9 @@ class Runs(NamedTuple):
     """Values that hold at the ends `first <= end < beyond`, by index of the end.
 
     Attributes:
-        key: (runs, keys) whose values they are.
-        first: (runs,) first end.
-        beyond: (runs,) the end after the last one.
+        key: (runs, keys) the key of each run.
+        first: (runs,) index of the first end.
+        beyond: (runs,) index after the last end.
         values: (runs, columns) the values.
     """
 
@@ -201,62 +202,67 @@ class Runs(NamedTuple):
 def running(
     indices: IntArray, first: IntArray, beyond: IntArray, shape: tuple[int, int], weights: FloatArray | None = None
 ) -> npt.NDArray[np.float64]:
-    """Return the sum, at each index and end, of the items that count from `first` to before `beyond`.
+    """Return, at each index and end, the sum of the items that count there: those with `first <= end < beyond`.
 
     Args:
         indices: (items,) index of each item.
-        first: (items,) first end at which it counts.
+        first: (items,) first end at which the item counts.
         beyond: (items,) the end after the last one.
         shape: number of indices and ends.
-        weights: (items,) how much each counts; None: 1.
+        weights: (items,) weight of each item; None: 1.
 
     >>> running(np.array([0, 0]), np.array([0, 1]), np.array([2, 3]), (1, 3)).tolist()
     [[1.0, 2.0, 1.0]]
     """
     size, ends = shape
     flat = indices * (ends + 1)
-    enter = np.bincount(flat + first, weights=weights, minlength=size * (ends + 1))
-    leave = np.bincount(flat + beyond, weights=weights, minlength=size * (ends + 1))
-    return np.asarray(np.cumsum((enter - leave).reshape(size, ends + 1), axis=1)[:, :ends], dtype=np.float64)
+    added = np.bincount(flat + first, weights=weights, minlength=size * (ends + 1))
+    removed = np.bincount(flat + beyond, weights=weights, minlength=size * (ends + 1))
+    return np.asarray(np.cumsum((added - removed).reshape(size, ends + 1), axis=1)[:, :ends], dtype=np.float64)
 
 
 def runs_of(keys: Sequence[IntArray], first: IntArray, beyond: IntArray, values: IntArray, ends: int) -> Runs:
-    """Return, by key, the sums of the items that count, as runs between changes; where all are 0 there is no run.
+    """Return the sums of the items that count, by key, as runs of constant values; runs of zeros are omitted.
 
     Args:
         keys: columns that form the key of each item.
-        first: (items,) first end at which an item counts.
+        first: (items,) first end at which the item counts.
         beyond: (items,) the end after the last one, at most `ends`.
-        values: (items, columns) how much it counts.
+        values: (items, columns) values of the item.
         ends: number of ends.
     """
-    at = np.concatenate((first, beyond))
-    twice = [np.concatenate((key, key)) for key in keys]
-    order = np.lexsort((at, *reversed(twice)))
-    at, sorted_keys = at[order], np.stack([key[order] for key in twice], axis=1)
-    total = np.cumsum(np.concatenate((values, -values))[order], axis=0)  # each key's changes sum up to 0
+    change_end = np.concatenate((first, beyond))
+    change_keys = [np.concatenate((key, key)) for key in keys]
+    order = np.lexsort((change_end, *reversed(change_keys)))
+    change_end, sorted_keys = change_end[order], np.stack([key[order] for key in change_keys], axis=1)
+    running_sum = np.cumsum(np.concatenate((values, -values))[order], axis=0)  # the changes of each key sum to 0
     same_key = np.all(sorted_keys[1:] == sorted_keys[:-1], axis=1)
-    last = np.ones(len(at), dtype=bool)  # of several changes of a key at one end, the last one is the result
-    last[:-1] = ~(same_key & (at[1:] == at[:-1]))
-    key, begin, held = sorted_keys[last], at[last], total[last]
-    beyond_run = np.concatenate((begin[1:], [ends]))  # the last change of a key sets it to 0, and is dropped
-    some = np.any(held != 0, axis=1) & (begin < ends)
-    return Runs(key=key[some], first=begin[some], beyond=np.minimum(beyond_run, ends)[some], values=held[some])
+    is_last = np.ones(len(change_end), dtype=bool)  # if a key has several changes at one end, the last sum is valid
+    is_last[:-1] = ~(same_key & (change_end[1:] == change_end[:-1]))
+    key, run_first, run_values = sorted_keys[is_last], change_end[is_last], running_sum[is_last]
+    run_beyond = np.concatenate((run_first[1:], [ends]))  # the last change of a key sets it to 0 and is dropped
+    selected = np.any(run_values != 0, axis=1) & (run_first < ends)
+    return Runs(
+        key=key[selected],
+        first=run_first[selected],
+        beyond=np.minimum(run_beyond, ends)[selected],
+        values=run_values[selected],
+    )
 
 
-#: The number of tool dimensions: see `DIMENSIONS`.
+#: The number of tool dimensions, see `DIMENSIONS`.
 _DIMENSIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Stays:
-    """How long each conversation is in each window: at the ends `first <= end < beyond`, by index of the end.
+    """The ends at which each window contains each conversation: `first <= end < beyond`, by index of the end.
 
     Attributes:
-        index: (stays,) `window * groups + group`: where it is counted.
-        item: (stays,) its index in event order.
-        first: (stays,) first end.
-        beyond: (stays,) the end after the last one.
+        index: (stays,) `window * groups + group`, under which the conversation is counted.
+        item: (stays,) index of the conversation in event order.
+        first: (stays,) index of the first end.
+        beyond: (stays,) index after the last end.
         shape: number of indices and ends.
     """
 
@@ -275,28 +281,28 @@ class _Stays:
         groups = len(ordered.results.groups)
         index = np.tile(ordered.group, len(windows)) + np.repeat(np.arange(len(windows)) * groups, size)
         first = np.tile(first, len(windows))
-        some = first < beyond
+        nonempty = first < beyond
         return cls(
-            index=index[some],
-            item=item[some],
-            first=first[some],
-            beyond=beyond[some],
+            index=index[nonempty],
+            item=item[nonempty],
+            first=first[nonempty],
+            beyond=beyond[nonempty],
             shape=(groups * len(windows), len(ends)),
         )
 
-    def running(self, some: BoolArray | None = None, weights: FloatArray | None = None) -> FloatArray:
-        """Return the count at each index and end of some conversations, or the sum of their weights."""
-        chosen = np.ones(len(self.index), dtype=bool) if some is None else some
+    def running(self, selection: BoolArray | None = None, weights: FloatArray | None = None) -> FloatArray:
+        """Return the number of the selected stays at each index and end, or the sum of their weights."""
+        selected = np.ones(len(self.index), dtype=bool) if selection is None else selection
         return running(
-            self.index[chosen],
-            self.first[chosen],
-            self.beyond[chosen],
+            self.index[selected],
+            self.first[selected],
+            self.beyond[selected],
             self.shape,
-            None if weights is None else weights[chosen],
+            None if weights is None else weights[selected],
         )
 
     def changes(self) -> BoolArray:
-        """Return at which indices and ends the content differs from that at the previous end; it does at the first end."""
+        """Return whether the content at each index and end differs from the previous end; True at the first end."""
         indices, ends = self.shape
         changed = np.zeros((indices, ends + 1), dtype=bool)
         changed[self.index, self.first] = True
@@ -306,24 +312,24 @@ class _Stays:
 
 
 def tally(ordered: Ordered, windows: Sequence[Window], ends_ns: Sequence[int]) -> Tallies:
-    """Return the content of each group's windows at some ends; an empty window has no point.
+    """Return the content of each group's windows at these ends; an empty window has no point.
 
-    Memory is bounded by groups x windows x ends, and by the kinds of cases of all distinct contents.
+    Memory is bounded by groups x windows x ends, and by the kinds of cases in all distinct contents.
 
     Args:
         ordered: the conversations.
         windows: the windows.
-        ends_ns: their ends, ascending, each once.
+        ends_ns: the ends of the windows, ascending, each once.
     """
     ends = np.asarray(ends_ns, dtype=np.int64)
     stays = _Stays.of(ordered, windows, ends)
-    present = (stays.running() > 0) & _alive(ordered, windows, ends)
-    numbers = (np.cumsum(stays.changes()) - 1).reshape(stays.shape)
+    present = (stays.running() > 0) & _may_have_point(ordered, windows, ends)
+    content_numbers = (np.cumsum(stays.changes()) - 1).reshape(stays.shape)
     end, index = np.nonzero(present.T)
-    used, content = np.unique(numbers[index, end], return_inverse=True)
-    attempts = _kinds(ordered, stays, numbers, used).attempts(len(used))
+    used_numbers, content = np.unique(content_numbers[index, end], return_inverse=True)
+    attempts = _kinds(ordered, stays, content_numbers, used_numbers).attempts(len(used_numbers))
     outcome = ordered.outcome[stays.item]
-    reasons, missing = _not_evaluated(ordered, stays, (index, end))
+    reasons, not_evaluated = _not_evaluated(ordered, stays, (index, end))
     dimension_mean, dimension_n = _dimensions(ordered, stays, (index, end))
     return Tallies(
         groups=ordered.results.groups,
@@ -336,14 +342,14 @@ def tally(ordered: Ordered, windows: Sequence[Window], ends_ns: Sequence[int]) -
         content=content.astype(np.int64),
         attempts=attempts,
         reasons=reasons,
-        not_evaluated=missing,
+        not_evaluated=not_evaluated,
         dimension_mean=dimension_mean,
         dimension_n=dimension_n,
     )
 
 
-def _alive(ordered: Ordered, windows: Sequence[Window], ends: IntArray) -> BoolArray:
-    """Return at which indices and ends a window may have a point; a count window ends some time after its last, see `widest_ns`."""
+def _may_have_point(ordered: Ordered, windows: Sequence[Window], ends: IntArray) -> BoolArray:
+    """Return whether a window may have a point at each index and end; count windows expire, see `widest_ns`."""
     groups = len(ordered.results.groups)
     first = ordered.first_ends(ends)
     beyond = np.searchsorted(ends - widest_ns(windows), ordered.ended_ns, side="left")
@@ -354,52 +360,58 @@ def _alive(ordered: Ordered, windows: Sequence[Window], ends: IntArray) -> BoolA
 
 
 def _kinds(ordered: Ordered, stays: _Stays, numbers: IntArray, used: IntArray) -> Kinds:
-    """Return the kinds of cases of the contents in use, numbered as in `used`."""
-    held = _cases(ordered, stays)
+    """Return the kinds of cases of the contents in use, numbered by their index in `used`."""
+    cases = _cases(ordered, stays)
     ends = stays.shape[1]
-    first_of_kind, kind = unique_rows(list(held.values.T))
-    counted = runs_of((held.key[:, 0], kind), held.first, held.beyond, np.ones((len(kind), 1), dtype=np.int64), ends)
-    begin = numbers[counted.key[:, 0], counted.first]
-    length = numbers[counted.key[:, 0], counted.beyond - 1] - begin + 1
-    row = np.repeat(np.arange(len(length)), length)
-    number = begin[row] + np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length)
-    at = np.minimum(np.searchsorted(used, number), max(0, len(used) - 1))
-    selected = used[at] == number if len(used) else np.zeros(len(row), dtype=bool)
+    first_of_kind, kind = unique_rows(list(cases.values.T))
+    kind_runs = runs_of(
+        (cases.key[:, 0], kind), cases.first, cases.beyond, np.ones((len(kind), 1), dtype=np.int64), ends
+    )
+    first_number = numbers[kind_runs.key[:, 0], kind_runs.first]
+    run_length = numbers[kind_runs.key[:, 0], kind_runs.beyond - 1] - first_number + 1
+    run = np.repeat(np.arange(len(run_length)), run_length)
+    content_number = first_number[run] + np.arange(len(run)) - np.repeat(np.cumsum(run_length) - run_length, run_length)
+    content = np.minimum(np.searchsorted(used, content_number), max(0, len(used) - 1))
+    selected = used[content] == content_number if len(used) else np.zeros(len(run), dtype=bool)
     return Kinds(
         weights=ordered.weights,
-        kinds=held.values[first_of_kind],
-        content=at[selected],
-        kind=counted.key[row[selected], 1],
-        cases=counted.values[row[selected], 0],
+        kinds=cases.values[first_of_kind],
+        content=content[selected],
+        kind=kind_runs.key[run[selected], 1],
+        cases=kind_runs.values[run[selected], 0],
     )
 
 
 def _cases(ordered: Ordered, stays: _Stays) -> Runs:
-    """Return, by index and case, the evaluated attempts at each weight, then the correct ones, as runs."""
+    """Return, by index and case, runs of the number of evaluated attempts at each weight, then of correct attempts."""
     evaluated = np.flatnonzero(ordered.outcome[stays.item] >= 0)
     item = stays.item[evaluated]
-    sizes = len(ordered.weights)
-    values = np.zeros((len(item), 2 * sizes), dtype=np.int64)
+    n_weights = len(ordered.weights)
+    values = np.zeros((len(item), 2 * n_weights), dtype=np.int64)
     values[np.arange(len(item)), ordered.weight[item]] = 1
-    values[np.arange(len(item)), sizes + ordered.weight[item]] = ordered.outcome[item]
+    values[np.arange(len(item)), n_weights + ordered.weight[item]] = ordered.outcome[item]
     first, beyond, index = stays.first[evaluated], stays.beyond[evaluated], stays.index[evaluated]
-    alone = ordered.case[item] < 0
-    several = ~alone
+    is_single = ordered.case[item] < 0
+    is_repeated = ~is_single
     repeated = runs_of(
-        (index[several], ordered.case[item[several]]), first[several], beyond[several], values[several], stays.shape[1]
+        (index[is_repeated], ordered.case[item[is_repeated]]),
+        first[is_repeated],
+        beyond[is_repeated],
+        values[is_repeated],
+        stays.shape[1],
     )
     return Runs(
-        key=np.concatenate((np.stack((index[alone], np.full(alone.sum(), -1)), axis=1), repeated.key)),
-        first=np.concatenate((first[alone], repeated.first)),
-        beyond=np.concatenate((beyond[alone], repeated.beyond)),
-        values=np.concatenate((values[alone], repeated.values)),
+        key=np.concatenate((np.stack((index[is_single], np.full(is_single.sum(), -1)), axis=1), repeated.key)),
+        first=np.concatenate((first[is_single], repeated.first)),
+        beyond=np.concatenate((beyond[is_single], repeated.beyond)),
+        values=np.concatenate((values[is_single], repeated.values)),
     )
 
 
 def _not_evaluated(
     ordered: Ordered, stays: _Stays, points: tuple[IntArray, IntArray]
 ) -> tuple[Sequence[str], IntArray]:
-    """Return the reasons of conversations not evaluated, sorted, and how often each point has each."""
+    """Return the reasons of conversations that were not evaluated, sorted, and their counts at each point."""
     reason = ordered.results.reason[ordered.row][stays.item]
     occurring = sorted(np.unique(reason[reason >= 0]).tolist(), key=lambda code: ordered.results.reasons[code])
     counts = [_integers(stays.running(reason == code)[points]) for code in occurring]
@@ -414,12 +426,14 @@ def _dimensions(ordered: Ordered, stays: _Stays, points: tuple[IntArray, IntArra
     values = ordered.results.dimensions[ordered.row][stays.item]
     weight = ordered.weights[ordered.weight[stays.item]]
     for dimension in range(_DIMENSIONS):
-        applies = ~np.isnan(values[:, dimension])
-        if applies.any():
-            counts[:, dimension] = _integers(stays.running(applies)[points])
-            total = stays.running(applies, weight * values[:, dimension])[points]
-            there = counts[:, dimension] > 0
-            means[there, dimension] = (total[there] / stays.running(applies, weight)[points][there]).clip(0.0, 1.0)
+        applicable = ~np.isnan(values[:, dimension])
+        if applicable.any():
+            counts[:, dimension] = _integers(stays.running(applicable)[points])
+            total = stays.running(applicable, weight * values[:, dimension])[points]
+            nonempty = counts[:, dimension] > 0
+            means[nonempty, dimension] = (total[nonempty] / stays.running(applicable, weight)[points][nonempty]).clip(
+                0.0, 1.0
+            )
     return means, counts
 
 

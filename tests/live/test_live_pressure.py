@@ -137,7 +137,7 @@ def test_rest_ends_at_a_stop() -> None:
 
 
 def test_traces_too_many_to_remember_are_found_in_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembling, "_MAX_REMEMBERED", 3)
+    monkeypatch.setattr(assembling, "_MAX_ARRIVED", 3)
     timers = ConversationSettings(turn_idle_s=0.001, idle_s=0.001, idle_without_id_s=0.001)
     settings = Settings(store=StoreSettings(db=tmp_path / "many.duckdb"), conversations=timers)
     with Engine(settings, create=True) as engine:
