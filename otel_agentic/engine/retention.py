@@ -176,7 +176,7 @@ class HourlyExport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalCounts:
-    """Counts of removed items, or of those that a dry run would remove; `before_ns` is the cutoff."""
+    """Counts of removed items, or those that a dry run would remove, which counts no results; `before_ns` is the cutoff."""
 
     before_ns: int
     conversations: int = 0

@@ -61,7 +61,6 @@ _MAX_ARRIVED: Final = 50_000
 _MAX_TICK_S: Final = 0.5
 #: With timers shorter than this, seconds, arrivals are processed as soon as they are stored.
 _SHORT_S: Final = 0.02
-_NS_PER_S: Final = 1_000_000_000
 
 
 @dataclass(slots=True, kw_only=True)

@@ -162,7 +162,7 @@ def describe(error: Exception, path: Path) -> StoreBusyError | StoreUnusableErro
             f"{path} is held by {holder}: DuckDB lets one process at a time open a file. "
             "If this is a running collector, use --server URL; otherwise stop that process"
         )
-    first_line = text.splitlines()[0]
+    first_line = next(iter(text.splitlines()), type(error).__name__)
     if "not a valid DuckDB database" in text:
         return StoreUnusableError(f"{path} is not a DuckDB file; give another --db")
     if is_disk_full(error):

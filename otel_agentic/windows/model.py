@@ -16,8 +16,6 @@ from otel_agentic.scoring.scope import DIMENSIONS
 from otel_agentic.stats.model import Attempts, CaseCount, CaseKey, Estimates, Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from otel_agentic.scoring.model import ToolScore
     from otel_agentic.scoring.scope import Dimension, FailReason, NotEvaluatedReason, Outcome
     from otel_agentic.stats.hierarchical import Targets
