@@ -1,7 +1,7 @@
-"""Admission of requests, and the answers to senders: the same on HTTP and gRPC.
+"""Admission of requests, and the responses to senders, the same for HTTP and gRPC.
 
-The bytes and requests in progress are bounded, which is checked before a body is read. Answers have the same messages and
-codes on both transports, which also share credentials and TLS.
+The bytes and requests in progress are bounded; the bounds are checked before a body is read. Responses have the same
+messages and codes on both transports, which also share credentials and TLS.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from otel_agentic.spans import CountsRefusals, Receipt, Sink, SpanBatch, Submits
 if TYPE_CHECKING:
     from otel_agentic.config import AdminSettings, ReceiveSettings
 
-#: Seconds after which a refused sender should retry: a full queue drains within one. The time is random, so that senders that
-#: were refused together do not retry together.
+#: Seconds after which a refused sender should retry: a full queue drains within one second. The time is randomized, so
+#: that senders that were refused together do not retry together.
 _SOONEST_S: Final = 1
 _SPREAD_S: Final = 2
 
@@ -53,7 +53,7 @@ class RefusedError(Exception):
 
 
 def unauthorized(*, known: bool) -> RefusedError:
-    """Return the refusal of a sender without the right token; `known` is whether it sent a token of another role."""
+    """Return the refusal of a sender without a valid token; `known` is whether it sent a token of another role."""
     if known:
         return RefusedError(403, "PERMISSION_DENIED", "this token may not send spans: send the one of receive.token")
     return RefusedError(
@@ -85,27 +85,30 @@ def _code_of(error: Exception) -> str:
 
 
 def retry_after_s(error: BaseException | None = None) -> int:
-    """Return how long a refused sender is asked to wait, whole seconds."""
-    return _soonest_s(error) + random.randint(0, _SPREAD_S)  # noqa: S311 — spreads senders, keeps no secret
+    """Return the whole seconds that a refused sender is asked to wait."""
+    return _soonest_s(error) + random.randint(0, _SPREAD_S)  # noqa: S311 — spreads retries; not a secret
 
 
 def _soonest_s(error: BaseException | None) -> int:
-    """Return the shortest wait. Exporters retry about five times, which should outlast the reopening of a store."""
+    """Return the shortest wait, seconds.
+
+    The five or so retries of an exporter should outlast the reopening of a store.
+    """
     return _SOONEST_S + (1 if isinstance(error, StoreError) else 0)
 
 
 def status_of(error: BaseException) -> status_pb2.Status:
     """Return the `google.rpc.Status` of an error, with `RetryInfo` if the same request may be sent again.
 
-    An unforeseen error is logged here, and its text is not sent.
+    An unexpected error is logged here, and its text is not sent.
     """
     if isinstance(error, RefusedError):
         return new_status(error.grpc, str(error))
     codes = codes_of(error)
     if codes is UNFORESEEN:
         _logger.error("unforeseen error while receiving; the sender was asked to try again", exc_info=error)
-    foreseen = isinstance(error, OtelAgenticError)
-    status = new_status(codes.grpc, str(error) if foreseen else "unforeseen error, nothing was accepted: try again")
+    is_known = isinstance(error, OtelAgenticError)
+    status = new_status(codes.grpc, str(error) if is_known else "unforeseen error, nothing was accepted: try again")
     if codes.grpc == "UNAVAILABLE":
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.seconds = _soonest_s(error)
@@ -124,20 +127,20 @@ def new_status(code: str, message: str) -> status_pb2.Status:
 def rejection_message(receipt: Receipt, batch: SpanBatch) -> str:
     """Return the rejected items with reasons, as the `error_message` of a partial success; empty if nothing was rejected.
 
-    Reasons of ignored items are left out: these were understood, but are not stored.
+    Reasons of ignored items are omitted: these items are valid, but are not stored.
     """
     if not receipt.rejected:
         return ""
     reasons = [(reason, count) for reason, count in receipt.reasons.items() if reason not in batch.ignored]
-    named = "; ".join(f"{count} x {reason}" for reason, count in reasons[:_MOST_REASONS])
-    return named or f"{receipt.rejected} rejected"
+    reason_texts = "; ".join(f"{count} x {reason}" for reason, count in reasons[:_MOST_REASONS])
+    return reason_texts or f"{receipt.rejected} rejected"
 
 
 def credentials_of(receive: ReceiveSettings, admin: AdminSettings | None) -> Credentials:
-    """Return the known tokens: those of senders, and those of the admin address, which have roles of their own.
+    """Return the known tokens: those of senders, and those of the admin address, which have other roles.
 
     Raises:
-        ConfigError: a token or a file of them cannot be used; names the setting.
+        ConfigError: a token or a file of tokens cannot be used; names the setting.
     """
     senders = Tokens("receive.token", receive.token, receive.token_file)
     if admin is None:
@@ -167,7 +170,7 @@ def require_protected(
     """Check that listening on the address is allowed.
 
     Raises:
-        UsageError: anyone in the network could send; names the settings to change.
+        UsageError: anyone in the network could send spans; names the settings to change.
     """
     require_allowed(
         address,
@@ -179,16 +182,16 @@ def require_protected(
     )
 
 
-#: Requests of the largest allowed size that fit in memory at once.
+#: The number of requests of the largest allowed size that the memory budget admits at once.
 LARGEST_AT_ONCE: Final = 4
 
 
 class HeldTooMuchError(OverloadedError):
-    """The running requests hold too many bytes; the store may have room."""
+    """The running requests hold too many bytes; the store itself may still accept batches."""
 
 
 class MemoryBudget:
-    """A bound on the bytes of all running requests together; thread-safe."""
+    """A bound on the total bytes of all running requests; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self._lock = threading.Lock()
@@ -197,11 +200,11 @@ class MemoryBudget:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes held now."""
+        """The number of bytes that are reserved now."""
         return self._held
 
     def take(self, count: int) -> None:
-        """Reserve `count` bytes more.
+        """Reserve `count` more bytes.
 
         Raises:
             HeldTooMuchError: the bound is reached; nothing is reserved.
@@ -211,7 +214,7 @@ class MemoryBudget:
             self._held += count
 
     def require(self, count: int) -> None:
-        """Check that `count` bytes more could be reserved now.
+        """Check that `count` more bytes could be reserved now.
 
         Raises:
             HeldTooMuchError: they could not.
@@ -226,7 +229,10 @@ class MemoryBudget:
 
 
 class Holding:
-    """The bytes that one request reserves; they are released at the end of the `with` block, or of work that outlasts it."""
+    """The bytes reserved by one request.
+
+    Released at the end of the `with` block, or of a job that outlasts the block.
+    """
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
@@ -234,16 +240,16 @@ class Holding:
         self._job: Future[Any] | None = None
 
     def add(self, count: int) -> None:
-        """Reserve `count` bytes more.
+        """Reserve `count` more bytes.
 
         Raises:
-            HeldTooMuchError: the bound over all requests is reached.
+            HeldTooMuchError: the bound on all requests together is reached.
         """
         self._budget.take(count)
         self._count += count
 
     def hold_until(self, job: Future[Any]) -> None:
-        """Release when the job is done, not before: a sender that disconnects ends the block, but not the thread."""
+        """Release the bytes only when the job is done: a sender that disconnects ends the block, but not the thread."""
         self._job = job
 
     def __enter__(self) -> Self:
@@ -253,25 +259,25 @@ class Holding:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._job is None:
-            self._let_go()
+            self._release()
         else:
-            self._job.add_done_callback(lambda _: self._let_go())
+            self._job.add_done_callback(lambda _: self._release())
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._budget.give(self._count)
 
 
-#: For each request that is handled one more may wait, with its body already read.
+#: For each request that is being handled, one more may wait with its body already read.
 _WAITING_RATIO: Final = 2
-#: For this time a sink that was full is treated as still full, because decoding a request only to be refused would take CPU
-#: time that the sink needs. A full queue lasts far longer.
+#: The time for which a full sink is still treated as full, because decoding a request that is then refused would take
+#: CPU time from the sink. A queue stays full far longer.
 _FULL_FOR_S: Final = 0.05
 
 
 #: An uncompressed request of up to this size is decoded on the event loop, which is faster than a change of threads.
 SMALL_BYTES: Final = 8 * 1024
-#: The number of larger requests that are decoded at once in the process. Decoding takes many times a request's size in memory,
-#: and it holds the interpreter lock, so more at once would not be faster.
+#: The number of larger requests that the process decodes at once. Decoding takes many times a request's size in memory,
+#: and holds the interpreter lock, so that more concurrency would not be faster.
 _DECODING: Final = threading.BoundedSemaphore(2)
 
 
@@ -281,7 +287,10 @@ def decoding(size: int) -> AbstractContextManager[object]:
 
 
 class Admission:
-    """The running requests of one collector, and their bounds. For one event loop; completions are counted on other threads."""
+    """The running requests of one collector, and their bounds.
+
+    Used on one event loop; other threads count completions.
+    """
 
     def __init__(self, settings: ReceiveSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._memory = MemoryBudget(LARGEST_AT_ONCE * settings.max_request_bytes)
@@ -295,7 +304,7 @@ class Admission:
         """Check that a request of this compressed size would be admitted.
 
         Raises:
-            OverloadedError: it would not; names the exceeded bound.
+            OverloadedError: it would not be admitted; names the exceeded bound.
         """
         self._require_room()
         self._memory.require(expected_bytes)
@@ -314,9 +323,10 @@ class Admission:
         The waiting task may be cancelled (the sender disconnected); the work and its reserved bytes count until it is done.
 
         Args:
-            executor: the executor on which it begins; None runs it immediately, which is faster than a change of threads.
+            executor: the executor that runs `begin`; None runs it immediately, which is faster than a change of
+                threads.
             begin: decodes the request and submits it to the sink.
-            holding: the bytes that it reserves.
+            holding: the bytes that the request reserves.
 
         Raises:
             OverloadedError: the largest allowed number of requests is running.
@@ -350,7 +360,7 @@ class Admission:
 def _submit(
     executor: Executor | None, begin: Callable[[], tuple[SpanBatch, Future[Receipt]]]
 ) -> tuple[Future[tuple[SpanBatch, Receipt]], Callable[[], object]]:
-    """Return the future result of `begin` and its receipt, and a function that cancels it if it has not begun."""
+    """Return the future result of `begin` with its receipt, and a function that cancels an unstarted `begin`."""
     result: Future[tuple[SpanBatch, Receipt]] = Future()
     result.set_running_or_notify_cancel()
 
@@ -370,7 +380,7 @@ def _submit(
     except RuntimeError:  # it was shut down in the meantime
         result.set_exception(_stopping())
         return result, lambda: False
-    turn.add_done_callback(partial(_end_unbegun, result))
+    turn.add_done_callback(partial(_cancel_pending, result))
     return result, turn.cancel
 
 
@@ -382,7 +392,7 @@ def _end(result: Future[tuple[SpanBatch, Receipt]], batch: SpanBatch, receipt: F
         result.set_exception(error)
 
 
-def _end_unbegun(result: Future[tuple[SpanBatch, Receipt]], turn: Future[None]) -> None:
+def _cancel_pending(result: Future[tuple[SpanBatch, Receipt]], turn: Future[None]) -> None:
     if turn.cancelled():
         result.set_exception(_stopping())
 
@@ -393,11 +403,11 @@ def _stopping() -> OverloadedError:
 
 T = TypeVar("T")
 
-#: A reception that takes longer is a long one; surplus long ones are ended at this interval.
+#: A reception that takes longer than this counts as long; surplus long receptions are ended at this interval.
 _LONG_S: Final = 0.05
 #: The largest number of long receptions: as many messages of the largest allowed size can be in memory.
 _MOST_LONG: Final = 16
-#: A sender that completed a message before is not interrupted for this time.
+#: The time for which a reception from a sender that completed a message before is not interrupted.
 _UNDISTURBED_S: Final = 5.0
 _REMEMBERED_PEERS: Final = 10_000
 
@@ -414,21 +424,21 @@ class _Reception:
         self.fate: Exception | None = None
 
     def end(self, fate: Exception) -> None:
-        """End the waiting of the task with an error."""
+        """Cancel the waiting task with an error."""
         self.fate = fate
         self.task.cancel()
 
 
 class Receptions:
-    """The messages that gRPC is receiving. For one event loop.
+    """The messages that gRPC is receiving. Used on one event loop.
 
-    gRPC keeps a whole message in memory before we see a byte of it, so the number of long receptions is bounded. Short
-    ones need no bound: the network limits how much data arrives in such a short time. Receptions of large messages are
-    long, and so are those of messages that hardly arrive at all.
+    gRPC keeps a whole message in memory before this module receives a byte of it, so the number of long receptions is
+    bounded. Short receptions need no bound: the network limits how much data arrives in such a short time. Receptions
+    of large messages are long, and so are those of messages that arrive very slowly.
     """
 
     def __init__(self, timeout_s: float, most_long: int = _MOST_LONG) -> None:
-        """Create an empty set; each reception may take `timeout_s` seconds."""
+        """Create without receptions; each reception may take `timeout_s` seconds."""
         self._timeout_s = timeout_s
         self._most_long = most_long
         self._open: dict[_Reception, None] = {}  # oldest first
@@ -439,31 +449,32 @@ class Receptions:
         """Return the message read from a peer.
 
         Raises:
-            OverloadedError: it was one of too many long receptions; peers that never completed a message are ended first.
+            OverloadedError: there were too many long receptions; those of peers that never completed a message end
+                first.
             TimeoutError: the message took too long.
         """
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None  # noqa: S101 — a coroutine runs in a task
-        mine = _Reception(peer, loop.time(), task)
-        self._open[mine] = None
+        reception = _Reception(peer, loop.time(), task)
+        self._open[reception] = None
         if not self._looking:
             self._looking = True
-            loop.call_later(_LONG_S, self._look, loop)
+            loop.call_later(_LONG_S, self._end_surplus, loop)
         try:
             message = await read()
         except asyncio.CancelledError:
-            if mine.fate is None or task.uncancel() > 0:  # the caller disconnected, or we are stopping
+            if reception.fate is None or task.uncancel() > 0:  # the caller disconnected, or we are stopping
                 raise
-            raise mine.fate from None
+            raise reception.fate from None
         finally:
-            self._open.pop(mine, None)
+            self._open.pop(reception, None)
         self._remember(peer)
         return message
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _end_surplus(self, loop: asyncio.AbstractEventLoop) -> None:
         now_s = loop.time()
         long = [reception for reception in self._open if now_s - reception.since_s >= _LONG_S]
-        for reception in self._least_missed(long, now_s)[: max(0, len(long) - self._most_long)]:
+        for reception in self._by_priority(long, now_s)[: max(0, len(long) - self._most_long)]:
             self._open.pop(reception)
             reception.end(OverloadedError("this request arrived slowly, like many others: try again"))
         for reception in [reception for reception in self._open if now_s - reception.since_s >= self._timeout_s]:
@@ -471,14 +482,18 @@ class Receptions:
             reception.end(TimeoutError())
         self._looking = bool(self._open)
         if self._looking:
-            loop.call_later(_LONG_S, self._look, loop)
+            loop.call_later(_LONG_S, self._end_surplus, loop)
 
-    def _least_missed(self, long: list[_Reception], now_s: float) -> list[_Reception]:
-        """Return long receptions in the order of ending: unknown peers, oldest first; peers past their time; the newest."""
-        unknown = [reception for reception in long if reception.peer not in self._proven]
-        known = [reception for reception in long if reception.peer in self._proven]
-        had_time = [reception for reception in known if now_s - reception.since_s >= _UNDISTURBED_S]
-        return [*unknown, *had_time, *reversed(known[len(had_time) :])]
+    def _by_priority(self, long: list[_Reception], now_s: float) -> list[_Reception]:
+        """Return long receptions in the order in which they are ended.
+
+        Those of unknown peers come first, the oldest first, then those of known peers past their protected time, then
+        the newest ones.
+        """
+        from_unknown_peers = [reception for reception in long if reception.peer not in self._proven]
+        from_known_peers = [reception for reception in long if reception.peer in self._proven]
+        unprotected = [reception for reception in from_known_peers if now_s - reception.since_s >= _UNDISTURBED_S]
+        return [*from_unknown_peers, *unprotected, *reversed(from_known_peers[len(unprotected) :])]
 
     def _remember(self, peer: str) -> None:
         self._proven[peer] = None

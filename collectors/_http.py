@@ -2,8 +2,8 @@
 
 Untrusted compressed bytes are decompressed only here, in bounded pieces.
 
-One small class per encoding. Each accepts bytes as they arrive and yields pieces of a bounded size, so that the caller can stop
-at a limit; several consecutive members (gzip) or frames (zstd) are one text.
+There is one small class per encoding. Each accepts bytes as they arrive and yields pieces of a bounded size, so that
+the caller can stop at a limit; consecutive members (gzip) or frames (zstd) are concatenated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ZLIB_CHECK: Final = 31
 
 _PIECE_BYTES: Final = 256 * 1024
 _GZIP_SLICE_BYTES: Final = 16 * 1024
-#: zstd produces at most 128 KiB from any 4 bytes: a slice of this length yields at most 8 MiB.
+#: zstd produces at most 128 KiB from any 4 bytes, so a slice of this length yields at most 8 MiB.
 _ZSTD_SLICE_BYTES: Final = 256
 #: RFC 9659 allows a zstd content coding a window of at most 8 MiB.
 _ZSTD_WINDOW_BYTES: Final = 8 * 1024 * 1024
@@ -69,7 +69,7 @@ class Identity:
     """Bytes that are not compressed."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the bytes as they are."""
+        """Yield the bytes unchanged."""
         yield data
 
     def finish(self) -> None:
@@ -77,7 +77,7 @@ class Identity:
 
 
 class Gunzip:
-    """gzip, of one or several members."""
+    """gzip with one or more members."""
 
     _name = "gzip"
     _window_bits = 16 + zlib.MAX_WBITS
@@ -89,13 +89,13 @@ class Gunzip:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield pieces of at most 256 KiB."""
-        # In slices, because zlib copies its remaining input for every piece and every member.
+        # Feed slices, because zlib copies its remaining input for every piece and every member.
         for start in range(0, len(data), _GZIP_SLICE_BYTES):
-            rest = data[start : start + _GZIP_SLICE_BYTES]
-            while rest := self._without_padding(rest):
+            remaining = data[start : start + _GZIP_SLICE_BYTES]
+            while remaining := self._without_padding(remaining):
                 self._begun = True
-                yield from self._pieces(rest)
-                rest = self._next_member()
+                yield from self._pieces(remaining)
+                remaining = self._next_member()
 
     def finish(self) -> None:
         """Check that the last member is complete."""
@@ -115,36 +115,36 @@ class Gunzip:
                 return
 
     def _without_padding(self, data: bytes) -> bytes:
-        # Zeros after a member are legal: tapes had blocks of a fixed size.
+        # Zeros after a member are valid padding: tapes had blocks of a fixed size.
         return data.lstrip(b"\0") if self._members and not self._begun else data
 
     def _next_member(self) -> bytes:
         if not self._member.eof:
             return b""
-        rest = self._member.unused_data
+        remaining = self._member.unused_data
         self._member = zlib.decompressobj(self._window_bits)
         self._begun = False
         self._members += 1
-        return rest
+        return remaining
 
     def _damaged(self, error: zlib.error) -> DecodeError:
-        where = (
+        location = (
             f"{self._members} complete {self._name} member(s) are followed by other data"
             if self._members
             else f"not {self._name}"
         )
-        return DecodeError(f"{where}: {error}")
+        return DecodeError(f"{location}: {error}")
 
 
 class Undeflate(Gunzip):
-    """deflate of HTTP and gRPC, which is the format of zlib."""
+    """deflate as in HTTP and gRPC, which is the zlib format."""
 
     _name = "deflate"
     _window_bits = zlib.MAX_WBITS
 
 
 class Unzstd:
-    """zstd, of one or several frames."""
+    """zstd with one or more frames."""
 
     def __init__(self, max_window_bytes: int = _ZSTD_WINDOW_BYTES) -> None:
         self._context = zstandard.ZstdDecompressor(max_window_size=max_window_bytes)
@@ -154,29 +154,29 @@ class Unzstd:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield pieces of at most 8 MiB."""
         for start in range(0, len(data), _ZSTD_SLICE_BYTES):
-            rest = data[start : start + _ZSTD_SLICE_BYTES]
-            while rest:
+            remaining = data[start : start + _ZSTD_SLICE_BYTES]
+            while remaining:
                 self._begun = True
                 try:
-                    piece = self._frame.decompress(rest)
+                    piece = self._frame.decompress(remaining)
                 except zstandard.ZstdError as error:
                     raise DecodeError(f"not zstd, or damaged: {error}") from error
                 if piece:
                     yield piece
-                rest = self._rest()
+                remaining = self._next_frame()
 
     def finish(self) -> None:
         """Check that the last frame is complete."""
         if self._begun:
             raise DecodeError("truncated zstd: the bytes end inside a frame; send the complete request again")
 
-    def _rest(self) -> bytes:
+    def _next_frame(self) -> bytes:
         if not self._frame.eof:
             return b""
-        rest = self._frame.unused_data
+        remaining = self._frame.unused_data
         self._frame = self._context.decompressobj()
         self._begun = False
-        return rest
+        return remaining
 
 
 def inflater(encoding: Encoding) -> Inflater:
@@ -191,9 +191,9 @@ def inflater(encoding: Encoding) -> Inflater:
 
 
 def encoding_of(data: bytes) -> Encoding:
-    """Return the compression of an OTLP message in protobuf, by its first bytes.
+    """Return the compression of an OTLP message in protobuf, recognised by its first bytes.
 
-    No such message begins like one of the three formats: its only field is 1.
+    No uncompressed message begins like one of the three formats, since its only field is number 1.
     """
     if data.startswith(GZIP_MAGIC):
         return "gzip"
@@ -205,22 +205,22 @@ def encoding_of(data: bytes) -> Encoding:
 
 
 def inflate(data: bytes, encoding: Encoding, max_bytes: int, hold: Callable[[int], None]) -> bytes:
-    """Return the bytes of a complete body, at most `max_bytes`; `hold` is called with the size of every piece in advance.
+    """Return the decompressed body, at most `max_bytes`; `hold` is called in advance with the size of each piece.
 
     Raises:
         DecodeError: the bytes are damaged or truncated.
-        TooLargeError: there is more than `max_bytes`, measured after decompression.
+        TooLargeError: the body is larger than `max_bytes` after decompression.
     """
     if encoding == "identity":
         return data
-    # Not a list of pieces: with members of two bytes each it would take twenty times the size of its content.
-    opened, output = inflater(encoding), io.BytesIO()
-    for piece in opened.feed(data):
+    # Not a list of pieces: if each member contained two bytes, it would take twenty times the size of its content.
+    decompressor, output = inflater(encoding), io.BytesIO()
+    for piece in decompressor.feed(data):
         if output.tell() + len(piece) > max_bytes:
             raise too_large(max_bytes)
         hold(len(piece))
         output.write(piece)
-    opened.finish()
+    decompressor.finish()
     return output.getvalue()
 
 
@@ -249,11 +249,11 @@ class Wire(Protocol):
         ...
 
     def success(self, signal: Signal, rejected: int, message: str) -> bytes:
-        """Return the body of a success, a partial one if something was rejected."""
+        """Return the body of a success response, a partial success if items were rejected."""
         ...
 
     def failure(self, status: Status) -> bytes:
-        """Return the body of an error."""
+        """Return the body of an error response."""
         ...
 
 
@@ -272,8 +272,8 @@ class ProtobufWire:
 
     def failure(self, status: Status) -> bytes:
         """Return the `google.rpc.Status`."""
-        encoded: bytes = status.SerializeToString()
-        return encoded
+        body: bytes = status.SerializeToString()
+        return body
 
 
 class JsonWire:
@@ -282,13 +282,13 @@ class JsonWire:
     content_type = "application/json"
 
     def decode(self, signal: Signal, data: bytes, limits: Limits) -> SpanBatch:
-        """Return the content of a request; no bytes are an empty request, as in protobuf."""
+        """Return the content of a request; an empty body is an empty request, as in protobuf."""
         if not data:
             return decode_traces(data, limits)
         return decode_traces_json(data, limits) if signal == "traces" else decode_logs_json(data, limits)
 
     def success(self, signal: Signal, rejected: int, message: str) -> bytes:
-        """Return the response as OTLP/JSON: 64-bit integers are text there."""
+        """Return the response as OTLP/JSON, in which 64-bit integers are strings."""
         if not rejected:
             return b"{}"
         field = "rejectedSpans" if signal == "traces" else "rejectedLogRecords"
@@ -300,7 +300,7 @@ class JsonWire:
 
 
 def success_message(signal: Signal, rejected: int, message: str) -> bytes:
-    """Return the protobuf response of an export, a partial success if something was rejected."""
+    """Return the protobuf response of an export, a partial success if items were rejected."""
     if signal == "traces":
         traces = ExportTraceServiceResponse()
         if rejected:
@@ -314,7 +314,7 @@ def success_message(signal: Signal, rejected: int, message: str) -> bytes:
     return logs.SerializeToString()
 
 
-#: By content type; errors about an unknown type are sent in JSON, which people can read.
+#: Wire formats by content type; errors about an unknown type are sent in JSON, which is human-readable.
 WIRES: Final[dict[str, Wire]] = {wire.content_type: wire for wire in (ProtobufWire(), JsonWire())}
 FALLBACK_WIRE: Final[Wire] = WIRES["application/json"]
 
@@ -347,7 +347,10 @@ class Head:
 
     @classmethod
     def of(cls, scope: Mapping[str, Any]) -> Head:
-        """Return the head of an ASGI scope. Superfluous slashes in the path are ignored, because base URLs end in one."""
+        """Return the head of an ASGI scope.
+
+        Redundant slashes in the path are ignored, because base URLs may end in one.
+        """
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             if name in _NAMES:
@@ -359,12 +362,12 @@ class Head:
 
     @property
     def content_type(self) -> str:
-        """The content type without its parameters."""
+        """The media type of the content, without parameters."""
         return self._joined(b"content-type").partition(";")[0].strip().lower()
 
     @property
     def answer_wire(self) -> Wire:
-        """The encoding of the response: that of the request if it is supported."""
+        """The wire format of the response: that of the request if it is supported."""
         return WIRES.get(self.content_type, FALLBACK_WIRE)
 
     @property
@@ -374,7 +377,7 @@ class Head:
 
     @property
     def length(self) -> int | None:
-        """The length of the body, None without a Content-Length."""
+        """The declared length of the body; None without a Content-Length."""
         length = self.headers.get(b"content-length")
         return int(length[0]) if length else None
 
@@ -403,7 +406,7 @@ class Head:
         if self.method != "POST":
             raise RefusedError(405, "UNIMPLEMENTED", f"{self.method} {self.path}: send by POST", allow="POST")
         if b"transfer-encoding" in self.headers and b"content-length" in self.headers:
-            # A proxy in front may have used the other header, and treated the body as a second request.
+            # A proxy in front may have used the other header, and parsed the body as a second request.
             raise RefusedError(
                 400,
                 "INVALID_ARGUMENT",
@@ -411,23 +414,23 @@ class Head:
                 connection="close",
             )
         if self.version == "1.0" and b"content-length" not in self.headers:
-            # A body that ends with the connection would be read as empty, and acknowledged.
+            # A body that is delimited by the end of the connection would be read as empty, and acknowledged.
             raise RefusedError(
                 411, "INVALID_ARGUMENT", "a request of HTTP/1.0 needs a Content-Length", connection="close"
             )
         return signal
 
     def wire(self) -> Wire:
-        """Return the encoding of the message.
+        """Return the wire format of the message.
 
         Raises:
             RefusedError: it is not supported.
         """
-        sent = self.content_type
-        if sent not in WIRES:
-            message = f"content type {sent or 'unset'!r} is not supported: send {' or '.join(WIRES)}"
+        content_type = self.content_type
+        if content_type not in WIRES:
+            message = f"content type {content_type or 'unset'!r} is not supported: send {' or '.join(WIRES)}"
             raise RefusedError(415, "INVALID_ARGUMENT", message)
-        return WIRES[sent]
+        return WIRES[content_type]
 
     def encoding(self) -> Encoding:
         """Return the content encoding of the body.
@@ -435,19 +438,19 @@ class Head:
         Raises:
             RefusedError: it is not supported.
         """
-        sent = self._joined(b"content-encoding").strip().lower() or "identity"
+        coding = self._joined(b"content-encoding").strip().lower() or "identity"
         for encoding in ENCODINGS:
-            if sent == encoding:
+            if coding == encoding:
                 return encoding
         allowed = ", ".join(ENCODINGS)
-        message = f"content encoding {sent!r} is not supported: send {allowed}"
+        message = f"content encoding {coding!r} is not supported: send {allowed}"
         raise RefusedError(415, "INVALID_ARGUMENT", message, accept_encoding=allowed)
 
     def require_no_web_page(self) -> None:
-        """Check that no foreign web page sent this request: a page in a browser can reach this machine's own ports.
+        """Check that no foreign web page sent this request, since a browser can reach the ports of its machine.
 
         Raises:
-            RefusedError: a page from a host other than this machine sent it.
+            RefusedError: a page from another host than this machine sent it.
         """
         for origin in self.headers.get(b"origin", ()):
             if not _is_local(origin.decode("latin-1")):
@@ -456,7 +459,7 @@ class Head:
                 )
 
     def _joined(self, name: bytes) -> str:
-        """Return all values of a header as one value."""
+        """Return all values of a header joined into one."""
         return b", ".join(self.headers.get(name, ())).decode("latin-1")
 
 

@@ -30,14 +30,14 @@ _FILE_WINDOW_BYTES: Final = 128 * 1024 * 1024
 
 
 class InflatedFile(io.RawIOBase):
-    """A file that is decompressed by its first bytes: gzip, zstd or no compression."""
+    """A file that is decompressed on reading; its first bytes decide between gzip, zstd and no compression."""
 
     def __init__(self, raw: BinaryIO) -> None:
         super().__init__()
         self._raw = raw
         self._pieces = self._inflate()
         self._ahead = b""
-        self._at = 0  # the bytes of `_ahead` before it were returned: removing them would copy the rest each time
+        self._at = 0  # the position in `_ahead` of the next byte: removing returned bytes would copy the rest each time
         self.bytes_read = 0  # of the file itself, for progress
 
     def readable(self) -> bool:
@@ -83,9 +83,9 @@ class InflatedFile(io.RawIOBase):
 
 
 def read_line(source: BinaryIO, max_bytes: int) -> bytes | None:
-    """Return the next line with its end, or the empty bytes at the end of the file.
+    """Return the next line with its line end, or empty bytes at the end of the file.
 
-    A line longer than `max_bytes` is skipped without storing it: None.
+    A line longer than `max_bytes` is skipped without storing it; the result is None.
     """
     line = source.readline(max_bytes + 1)
     if len(line) <= max_bytes or line.endswith(b"\n"):
@@ -96,7 +96,7 @@ def read_line(source: BinaryIO, max_bytes: int) -> bytes | None:
 
 
 def read_varint(source: BinaryIO) -> int | None:
-    """Return the length before a delimited message, None at the end of the file, -1 if it is not a varint."""
+    """Return the length prefix of a delimited message; None at the end of the file, -1 if it is not a varint."""
     value = 0
     for shift in range(0, 64, 7):
         byte = source.read(1)
@@ -119,19 +119,19 @@ Kind = Literal["lines", "document", "protobuf", "other text"]
 MALFORMED_LINE: Final = "malformed line"
 MALFORMED_MESSAGE: Final = "malformed message"
 LINE_TOO_LARGE: Final = "line beyond max_request_bytes"
-#: A line or message whose content would take too much memory although it is small.
+#: A small line or message whose content would take too much memory.
 TOO_MANY_ITEMS: Final = "line or message beyond max_items"
 DAMAGED_REST: Final = "damaged rest of a file"
-#: Another file in a directory: a note, an index, a picture.
+#: A file in a directory that is not OTLP: a note, an index, a picture.
 NOT_OTLP_FILE: Final = "file in a directory that is not OTLP"
 
 _SAMPLE_BYTES: Final = 64 * 1024
-#: A file of zeros is a file of empty messages: a gigabyte of them is a megabyte of gzip, and hours of work.
+#: A file of zeros is a file of empty messages: a gigabyte of them takes hours to read, and is a megabyte of gzip.
 _MOST_EMPTY: Final = 1000
 _BOM: Final = b"\xef\xbb\xbf"
 #: Bytes that JSON text never contains unescaped, and that are common in protobuf's tags, lengths and ids.
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-#: A line that leaves a container open, followed by one that does not begin a new request.
+#: Matches a line that leaves a container open, followed by one that does not begin a new request.
 _OPEN_LINE: Final = re.compile(rb"[^\n]*[{\[,:][ \t\r]*\n\s*[^\s{]")
 
 
@@ -146,7 +146,7 @@ class Item:
 
 
 def read_items(opened: InflatedFile, *, label: str, named: bool, limits: Limits) -> Iterator[Item]:
-    """Yield the items of the file; damage is an item with a problem, and reading continues if possible.
+    """Yield the items of the file; a damaged part is an item with a problem, and reading continues if possible.
 
     Args:
         opened: the file, decompressed while it is read.
@@ -280,7 +280,7 @@ STDIN: Final = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
-    """A file to read. `named` is False for one inside a directory: it may be of any kind, or not OTLP."""
+    """A file to read. `named` is False for a file found in a directory, which may be of any kind, or not OTLP."""
 
     path: str
     named: bool
@@ -290,8 +290,8 @@ class InputFile:
 def find_files(paths: Iterable[str | os.PathLike[str]]) -> list[InputFile]:
     """Return the files that the paths name; directories are walked in sorted order.
 
-    Hidden entries and links to directories are left out of a walk. `-` is standard input, of unknown size.
-    Other kinds of files (pipes, devices) are refused, because reading one could block for ever.
+    A walk skips hidden entries and links to directories. `-` is standard input, of unknown size.
+    Other kinds of files (pipes, devices) are refused, because reading one could block forever.
 
     Raises:
         BadInputError: a path does not exist, or is neither a regular file nor a directory; names it.
@@ -421,7 +421,7 @@ class FileReader:
             return
         with raw as source:
             opened = InflatedFile(source)
-            for item in _grouped(read_items(opened, label=_label(file), named=file.named, limits=self._limits)):
+            for item in _group_items(read_items(opened, label=_label(file), named=file.named, limits=self._limits)):
                 yield _chunk(file, item, opened.bytes_read)
 
     def _open(self, file: InputFile) -> AbstractContextManager[BinaryIO]:
@@ -430,25 +430,25 @@ class FileReader:
         return open_regular(file.path)
 
 
-def _grouped(items: Iterator[Item]) -> Iterator[Item]:
+def _group_items(items: Iterator[Item]) -> Iterator[Item]:
     """Yield consecutive items without a problem as one item."""
-    waiting: list[Item] = []
+    pending: list[Item] = []
     records = size_bytes = 0
     for item in items:
         if item.problem is None:
-            waiting.append(item)
+            pending.append(item)
             records += len(item.batch.spans) + len(item.batch.logs)
             size_bytes += item.size_bytes
-        if waiting and (item.problem is not None or records >= _CHUNK_RECORDS or size_bytes >= _CHUNK_BYTES):
-            yield _merged(waiting)
-            waiting, records, size_bytes = [], 0, 0
+        if pending and (item.problem is not None or records >= _CHUNK_RECORDS or size_bytes >= _CHUNK_BYTES):
+            yield _merge_items(pending)
+            pending, records, size_bytes = [], 0, 0
         if item.problem is not None:
             yield item
-    if waiting:
-        yield _merged(waiting)
+    if pending:
+        yield _merge_items(pending)
 
 
-def _merged(items: list[Item]) -> Item:
+def _merge_items(items: list[Item]) -> Item:
     return Item(line=items[0].line, batch=merge_batches(item.batch for item in items))
 
 

@@ -48,7 +48,7 @@ class SpanReader:
         tally = Tally()
         resources: dict[int, Resource] = {}
         scopes: dict[int, Scope] = {}
-        decoded = []
+        spans_read = []
         for raw in spans:
             sdk_scope = raw.instrumentation_scope
             if sdk_scope is not None and sdk_scope.name == OWN_SCOPE:
@@ -58,8 +58,8 @@ class SpanReader:
             resource = resources.get(id(raw.resource)) or self._resource(raw.resource, tally)
             scope = scopes.get(id(sdk_scope)) or self._scope(sdk_scope, tally)
             resources[id(raw.resource)], scopes[id(sdk_scope)] = resource, scope
-            decoded.append(self._span(raw, resource, scope, tally))
-        return tally.batch(spans=[span for span in decoded if span is not None])
+            spans_read.append(self._span(raw, resource, scope, tally))
+        return tally.batch(spans=[span for span in spans_read if span is not None])
 
     def _span(self, raw: ReadableSpan, resource: Resource, scope: Scope, tally: Tally) -> Span | None:
         trace_id, span_id = _ids(raw.context)
@@ -130,13 +130,13 @@ def _ids(context: SpanContext | None) -> tuple[str, str]:
     return id_of_text(trace_id, TRACE_ID_HEX), id_of_text(span_id, SPAN_ID_HEX)
 
 
-#: Instrumentations record nothing if this key is set: the sink's own work must not create spans.
+#: Instrumentations record nothing while this key is set, so that the sink's own work creates no spans.
 _SUPPRESS: Final = otel_context._SUPPRESS_INSTRUMENTATION_KEY  # noqa: SLF001 — the key has no public name
 
 _BATCH_SPANS: Final = 512
 _BATCH_WAIT_S: Final = 0.2
 _QUEUE_SPANS: Final = 8_192
-#: How long the end of a span may wait for room in the queue before the span is dropped and counted.
+#: The longest time that the end of a span waits for room in the queue before the span is dropped and counted.
 _ROOM_WAIT_S: Final = 0.1
 _RETRY_WAITS_S: Final = (0.1, 0.2, 0.4, 0.8, 1.6)
 _SHUTDOWN_S: Final = 30.0
@@ -145,10 +145,10 @@ _logger = logging.getLogger(__name__)
 
 
 class AgenticSpanProcessor(SpanProcessor):
-    """Passes the finished spans of this process to a sink, in batches from a separate thread.
+    """Passes the finished spans of this process to a sink, in batches on a separate thread.
 
-    Nothing is dropped silently: if the queue is full, the end of a span waits for 100 ms; then the span is counted in `dropped`
-    and the first one is logged. The same applies to a batch that the sink refuses in all attempts.
+    Nothing is dropped silently: if the queue is full, the end of a span waits for 100 ms; then the span is counted in
+    `dropped`, and the first drop is logged. The same applies to a batch that the sink refuses in all attempts.
 
     Args:
         sink: the destination of batches, for example the pipeline.
@@ -203,16 +203,16 @@ class AgenticSpanProcessor(SpanProcessor):
                 self._changed.notify_all()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Return True once the sink acknowledged every span that ended before; False if not in time, or one was dropped."""
+        """Return whether the sink acknowledged in time every span that ended before; False if one was dropped."""
         with self._changed:
-            goal, dropped = self._queued, self._dropped
+            goal, dropped_before = self._queued, self._dropped
             self._flushing += 1
             self._changed.notify_all()
             try:
-                done = self._changed.wait_for(lambda: self._done >= goal, timeout_millis / 1000)
+                is_delivered = self._changed.wait_for(lambda: self._done >= goal, timeout_millis / 1000)
             finally:
                 self._flushing -= 1
-            return done and self._dropped == dropped
+            return is_delivered and self._dropped == dropped_before
 
     def shutdown(self) -> None:
         """Deliver the queued spans, for at most 30 s, and end the thread. Spans that end later are dropped and counted."""
@@ -240,7 +240,7 @@ class AgenticSpanProcessor(SpanProcessor):
                 self._changed.notify_all()
 
     def _next_batch(self) -> list[ReadableSpan]:
-        """Return up to 512 spans, when there are that many, after 200 ms, or for a flush; an empty list at the end."""
+        """Wait for 512 spans, 200 ms or a flush, and return up to 512 spans; an empty list at shutdown."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._stopping)
             self._changed.wait_for(self._is_due, _BATCH_WAIT_S)

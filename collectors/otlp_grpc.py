@@ -1,6 +1,6 @@
 """OTLP over gRPC: `TraceService/Export` and `LogsService/Export`.
 
-A request is handled from its metadata to its response, never with UNKNOWN or INTERNAL.
+This module handles a request from its metadata to its response, and never responds with UNKNOWN or INTERNAL.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ _STATUS_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class ExportServices(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpcio ships no types
-    """Finds the method of a request: ours, or one whose response names the supported methods.
+    """Finds the handler of a request: one of this module, or one whose response names the supported methods.
 
-    The methods are served as request streams, which look the same on the wire: gRPC then calls before the message is received,
-    not after. A request that is refused because of its metadata, or overload, is refused without receiving it.
+    The methods are served as request streams, which are identical on the wire, because gRPC then calls the handler
+    before the message is received, not after. A request is thus refused because of its metadata, or of overload,
+    without receiving it.
     """
 
     def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor, credentials: Credentials) -> None:
@@ -71,16 +72,16 @@ def _handler(work: Callable[[Any], Awaitable[bytes]]) -> Any:
     async def handle(_: Any, context: Any) -> bytes:
         return await work(context)
 
-    # No deserializer: gRPC's own would answer undecodable bytes with INTERNAL.
+    # No deserializer: gRPC would respond to undecodable bytes with INTERNAL.
     return grpc.stream_unary_rpc_method_handler(handle)
 
 
 class _Exporter:
-    """Receives, decodes, delivers and answers export requests."""
+    """Receives, decodes, delivers and responds to export requests."""
 
     def __init__(self, sink: Sink, settings: ReceiveSettings, executor: Executor, credentials: Credentials) -> None:
         self._sink = sink
-        self._at_once = isinstance(sink, Submits)  # any other may keep the event loop waiting
+        self._at_once = isinstance(sink, Submits)  # any other sink may block the event loop
         self._limits = Limits.from_settings(settings)
         self._executor = executor
         self._credentials = credentials
@@ -90,7 +91,7 @@ class _Exporter:
         self._body_timeout_s = settings.body_timeout_s
 
     async def export(self, signal: Signal, context: Any) -> bytes:
-        """Return the response message, or the empty bytes with an error status on the context."""
+        """Return the response message, or empty bytes after setting an error status on the context."""
         try:
             return await self._export(signal, context)
         except Exception as error:  # noqa: BLE001 — every error has a status; UNKNOWN would make exporters drop the batch
@@ -152,13 +153,13 @@ def _fail(context: Any, error: Exception) -> bytes:
 
 
 _MS: Final = 1000
-_MOST: Final = 2**31 - 2  # gRPC accepts 32-bit numbers, and aborts the process at the largest
+_MOST: Final = 2**31 - 2  # gRPC accepts 32-bit numbers, and aborts the process if given the largest one
 _START_TIMEOUT_S: Final = 10.0
 _STOP_MARGIN_S: Final = 5.0
 _MOST_METADATA_BYTES: Final = 16 * 1024
-#: The shortest interval of pings from senders, also between requests; more frequent pings are treated as an attack.
+#: The shortest permitted interval of pings from senders, even between requests; more frequent pings count as an attack.
 _LEAST_PING_INTERVAL_S: Final = 10
-#: A peer that vanished without closing the connection is noticed after the sum of both.
+#: A peer that vanished without closing the connection is detected after the sum of both.
 _OWN_PING_INTERVAL_S: Final = 60
 _OWN_PING_TIMEOUT_S: Final = 20
 
@@ -204,7 +205,7 @@ class OtlpGrpcCollector:
         return f"{'http' if self._tls is None else 'https'}://{self._address}"
 
     def start(self, sink: Sink) -> None:
-        """Begin to listen; returns when requests are answered.
+        """Start listening; return when requests are answered.
 
         Raises:
             UsageError: the address is in use, is not allowed without a token, or the collector is already running.
@@ -220,7 +221,7 @@ class OtlpGrpcCollector:
         self._thread = thread
 
     def stop(self, grace_s: float) -> None:
-        """Refuse new requests, finish the running ones within `grace_s` seconds, release the address."""
+        """Refuse new requests, finish the running ones within `grace_s` seconds, and release the address."""
         if self._thread is None or self._loop is None or self._stopping is None:
             return
         self._grace_s = grace_s
@@ -255,7 +256,7 @@ class OtlpGrpcCollector:
 def _options(settings: ReceiveSettings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", min(settings.max_request_bytes, _MOST)),  # as sent, still compressed
-        ("grpc.per_message_decompression", 0),  # ours is bounded, and counted
+        ("grpc.per_message_decompression", 0),  # `inflate` decompresses, with bounds and a memory count
         ("grpc.max_concurrent_streams", min(settings.max_concurrent_requests, _MOST)),  # of one connection
         ("grpc.max_allowed_incoming_connections", min(affordable(settings.max_connections), _MOST)),
         ("grpc.max_connection_idle_ms", int(settings.idle_timeout_s * _MS)),
@@ -272,7 +273,7 @@ def _options(settings: ReceiveSettings) -> list[tuple[str, int]]:
 
 
 def _add_port(server: Any, address: Address, tls: ServerTls | None) -> int:
-    # Binding the port ourselves first gives the operating system's reason; gRPC's own error has none.
+    # Bind the port here first, because the error of the operating system has a reason, and that of gRPC has none.
     with listen(address) as probe:
         free = str(Address(host=address.host, port=probe.getsockname()[1]))
     try:

@@ -1,6 +1,6 @@
 """OTLP over HTTP: `POST /v1/traces` and `/v1/logs`, protobuf and JSON, gzip, zstd, deflate or plain.
 
-A request is handled from its head to its response, never with a 500.
+This module handles a request from its head to its response, and never responds with 500.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ if TYPE_CHECKING:
 
 _HTTP_TIMEOUT: Final = 408
 _HTTP_UNAVAILABLE: Final = 503
-#: A refused body of up to this size is read to its end and discarded, and the connection stays open.
+#: A refused body of up to this size is read completely and discarded, so that the connection stays open.
 _WORTH_READING_BYTES: Final = 1024 * 1024
-#: A longer body is read for this time: a client that is disconnected while it sends never sees the response.
+#: A longer body is read for this time, because a client that is disconnected while it sends never sees the response.
 _LINGER_S: Final = 5.0
 
 
@@ -103,7 +103,7 @@ class ExportApp:
         self._refused = refusals_of(sink, "otlp_http")
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Respond to one request."""
         head = Head.of(scope)
         body = _Body(receive)
         try:
@@ -111,7 +111,8 @@ class ExportApp:
         except _SenderGoneError:
             return
         except asyncio.CancelledError:
-            # Stopping, and the grace period is over. uvicorn would respond with 500, for which exporters drop the batch.
+            # The collector stops, and the grace period is over. uvicorn would respond with 500, and exporters drop the
+            # batch.
             answer = self._failed(OverloadedError("the collector is stopping: try again"), head)
         except Exception as error:  # noqa: BLE001 — a 500 makes exporters drop the batch, so every error is mapped
             answer = self._failed(error, head)
@@ -163,10 +164,10 @@ class _Body:
         self.is_over = False
 
     async def read(self, max_bytes: int, holding: Holding) -> bytes:
-        """Return the body as sent (still compressed), bounded regardless of its declared length.
+        """Return the body as sent (still compressed), at most `max_bytes` regardless of its declared length.
 
         Raises:
-            TooLargeError: it is longer.
+            TooLargeError: the body is longer.
             OverloadedError: all requests together hold too many bytes.
         """
         first = await self.next()
@@ -186,9 +187,9 @@ class _Body:
 
     async def discard(self, max_bytes: int) -> None:
         """Read and discard the rest, at most about `max_bytes`."""
-        discarded = 0
-        while not self.is_over and discarded <= max_bytes:
-            discarded += len(await self.next())
+        discarded_bytes = 0
+        while not self.is_over and discarded_bytes <= max_bytes:
+            discarded_bytes += len(await self.next())
 
     async def next(self) -> bytes:
         """Return the next part of the body."""
@@ -244,7 +245,7 @@ def refusal(status: int, message: str, content_type: str) -> tuple[str, bytes]:
     return wire.content_type, wire.failure(new_status(code, message))
 
 
-#: uvicorn reads a head up to this size; we refuse it at half of it, with our own message.
+#: uvicorn reads a head up to this size; this project refuses it from half of this size, with its own message.
 _UVICORN_HEAD_BYTES: Final = 128 * 1024
 _START_TIMEOUT_S: Final = 10.0
 _START_POLL_S: Final = 0.005
@@ -293,7 +294,7 @@ class OtlpHttpCollector:
         return f"{'http' if self._tls is None else 'https'}://{self._address}"
 
     def start(self, sink: Sink) -> None:
-        """Begin to listen; returns when requests are answered.
+        """Start listening; return when requests are answered.
 
         Raises:
             UsageError: the address is in use, is not allowed without a token, or the collector is already running.
@@ -310,7 +311,7 @@ class OtlpHttpCollector:
         self._await_start()
 
     def stop(self, grace_s: float) -> None:
-        """Refuse new connections, finish the running requests within `grace_s` seconds, release the address."""
+        """Refuse new connections, finish the running requests within `grace_s` seconds, and release the address."""
         if self._server is None or self._thread is None or self._executor is None:
             return
         self._server.config.timeout_graceful_shutdown = math.ceil(grace_s)
@@ -336,7 +337,7 @@ class OtlpHttpCollector:
             loop="asyncio",
             ws="none",
             lifespan="off",
-            log_config=None,  # logging belongs to the process that runs us
+            log_config=None,  # the process that runs the collector configures logging
             access_log=False,
             proxy_headers=False,
             server_header=False,

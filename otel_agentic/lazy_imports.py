@@ -1,4 +1,4 @@
-"""Packages that import each of their public names when it is first used (PEP 562), so that importing the package is fast."""
+"""Packages that import each of their public names on first use (PEP 562), so that importing the package is fast."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lazy_imports(package: str, names: Mapping[str, str]) -> tuple[list[str], Cal
     >>> names
     ['MAX_ORDERS', 'Order', 'Tax', 'tax_of']
     """
-    modules = {name: f"{package}.{module}" for module, listed in names.items() for name in listed.split()}
+    modules = {name: f"{package}.{module}" for module, module_names in names.items() for name in module_names.split()}
 
     def attribute(name: str) -> Any:
         if name not in modules:

@@ -49,12 +49,12 @@ def find(group: Group) -> dict[str, Plugin]:
     plugins: dict[str, Plugin] = {}
     for point in entry_points(group=f"otel_agentic.{group}"):
         plugin = _plugin_of(group, point)
-        other = plugins.get(plugin.name)
-        if other is not None and other.value == plugin.value and other.distribution == plugin.distribution:
+        existing = plugins.get(plugin.name)
+        if existing is not None and existing.value == plugin.value and existing.distribution == plugin.distribution:
             continue  # the same distribution twice on sys.path (an editable install and a wheel)
-        if other is not None:
+        if existing is not None:
             raise PluginError(
-                f"{group} plug-in {plugin.name!r} is offered by {other.distribution} and by {plugin.distribution}; "
+                f"{group} plug-in {plugin.name!r} is offered by {existing.distribution} and by {plugin.distribution}; "
                 "uninstall one of them"
             )
         plugins[plugin.name] = plugin

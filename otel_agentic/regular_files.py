@@ -1,4 +1,4 @@
-"""Opens files that a user names without waiting: named pipes, devices and sockets are refused."""
+"""Opens files that a user names, without ever blocking: named pipes, devices and sockets are refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_regular(path: str | os.PathLike[str], size: int = -1) -> bytes:
     """Return the content of a regular file, at most `size` bytes of it if given.
 
     Raises:
-        OSError: as `open_regular`.
+        OSError: see `open_regular`.
     """
     with open_regular(path) as file:
         return file.read(size)
@@ -52,7 +52,7 @@ def require_regular(mode: int, name: str) -> None:
     """Check that a file's mode is that of a regular file.
 
     Raises:
-        OSError: it is not.
+        OSError: it is not a regular file.
     """
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)

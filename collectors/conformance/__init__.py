@@ -1,7 +1,7 @@
-"""A conformance kit for OTLP receivers: ours and any other.
+"""A conformance test kit for OTLP receivers, both those of this project and any other.
 
-`python -m collectors.conformance http://127.0.0.1:4318 --grpc 127.0.0.1:4317` runs it. Each check is a `Check` that speaks
-to the receiver as a sender would and looks at nothing but answers; see docs/conformance.md.
+`python -m collectors.conformance http://127.0.0.1:4318 --grpc 127.0.0.1:4317` runs it. Each `Check` sends requests to
+the receiver as a sender would, and examines only the responses; see docs/conformance.md.
 """
 
 from collectors.conformance._check import Check, Fault, Severity, Skip, Verdict

@@ -1,4 +1,4 @@
-"""Checks, the expectations that turn an answer into a fault, and the conditions under which a check does not apply."""
+"""Checks, expectations that return a fault if a response violates them, and conditions for skipping a check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REJECTED: Final[Mapping[Signal, str]] = {"traces": "rejectedSpans", "logs": "re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
-    """The content of a response message; `partial` is whether its `partial_success` was set at all."""
+    """The content of a response message; `partial` is whether its `partial_success` field was set."""
 
     rejected: int = 0
     message: str = ""
@@ -60,7 +60,7 @@ def read_json(body: bytes, signal: Signal) -> Success | str:
 
 
 def read_status(answer: Answer) -> Status | str:
-    """Return the `google.rpc.Status` in an error's body, or the reason why it is missing."""
+    """Return the `google.rpc.Status` in the body of an error response, or the reason why it is missing."""
     try:
         if answer.type == PROTOBUF:
             return Status.FromString(answer.body)
@@ -102,7 +102,7 @@ Verdict: TypeAlias = Fault | Skip | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that must hold of an OTLP receiver.
+    """One requirement on an OTLP receiver.
 
     `id` begins with the transport. `holds` is the sentence that must be true, `spec` its source, `fix` the action to take if it is
     not. A check that `waits` spends its time on a timeout of the receiver and runs in parallel with the others.
@@ -118,7 +118,7 @@ class Check:
 
     @property
     def transport(self) -> Transport:
-        """The transport it speaks."""
+        """The transport that the check uses."""
         return "grpc" if self.id.startswith("grpc.") else "http"
 
 
@@ -133,16 +133,16 @@ def catalog() -> Mapping[str, Mapping[str, Any]]:
 
 
 def check(name: str) -> Callable[[Callable[[Receiver], Verdict]], Check]:
-    """Return a decorator that turns a function into the check of that id in `checks.toml`."""
+    """Return a decorator that turns a function into the check with that id in `checks.toml`."""
     return lambda run: Check(**catalog()[name], run=run)
 
 
 _OK: Final = 200
-#: OTLP requires 400; in checks about something else, the other code for bad data is accepted, too.
+#: OTLP requires 400; checks of other requirements also accept the other status code for bad data.
 _REFUSALS: Final = frozenset({400, 422})
 _CLIENT_ERRORS: Final = range(400, 500)
 _TOO_MANY: Final = 429
-#: A bound on the size is obligatory, the status 413 is recommended (see http.size.beyond).
+#: A limit on the size is required, the status 413 is recommended (see http.size.beyond).
 TOO_LARGE: Final = (413, 400, 422)
 #: The status codes for which exporters retry: the table "Retryable Response Codes".
 RETRYABLE: Final = frozenset({429, 502, 503, 504})
@@ -154,12 +154,12 @@ _CRASHES: Final = frozenset({"UNKNOWN", "INTERNAL"})
 
 
 def fault(answer: Answer | Call, expected: str) -> Fault:
-    """Return the fault of an answer."""
+    """Return the fault of a response that differs from the expected one."""
     return Fault(sent=answer.sent, actual=answer.summary, expected=expected)
 
 
 def success_of(answer: Answer | Call, signal: Signal = "traces") -> Success | Fault:
-    """Return the content of a success, or the fault if it is not a success."""
+    """Return the content of a successful response, or the fault of any other response."""
     if isinstance(answer, Call):
         if answer.code != "OK":
             return fault(answer, "OK")
@@ -182,7 +182,7 @@ def accepted(answer: Answer | Call, signal: Signal = "traces") -> Fault | None:
 
 
 def rejected(answer: Answer | Call, count: int, signal: Signal = "traces") -> Fault | None:
-    """Expect a partial success that rejects `count`."""
+    """Expect a partial success that rejects `count` items."""
     success = success_of(answer, signal)
     if isinstance(success, Fault):
         return success
@@ -190,13 +190,13 @@ def rejected(answer: Answer | Call, count: int, signal: Signal = "traces") -> Fa
 
 
 def rejected_or_refused(answer: Answer | Call, count: int, signal: Signal = "traces") -> Fault | None:
-    """Expect a partial success that rejects `count`, or that the whole request is refused as bad data."""
+    """Expect a partial success that rejects `count` items, or that the whole request is refused as bad data."""
     if is_refused(answer):
         return None
     success = success_of(answer, signal)
     if isinstance(success, Fault) or success.rejected != count:
-        bad = "INVALID_ARGUMENT" if isinstance(answer, Call) else "HTTP 400"
-        return fault(answer, f"a partial success with {count} rejected, or {bad}")
+        expected_status = "INVALID_ARGUMENT" if isinstance(answer, Call) else "HTTP 400"
+        return fault(answer, f"a partial success with {count} rejected, or {expected_status}")
     return None
 
 
@@ -216,7 +216,7 @@ def code_in(call: Call, codes: Collection[str]) -> Fault | None:
 
 
 def survived(answer: Answer | Call) -> Fault | None:
-    """Expect that the request was accepted or permanently refused: no crash, and no retryable status, which never ends."""
+    """Expect that the request was accepted or permanently refused: no crash, and no status that is retried endlessly."""
     if isinstance(answer, Call):
         if answer.code in _CRASHES | RETRYABLE_CODES:
             return fault(answer, "OK or INVALID_ARGUMENT: neither a crash nor a retryable code")
@@ -234,12 +234,12 @@ def explained(answer: Answer) -> Fault | None:
 
 
 def typed(answer: Answer, content_type: str) -> Fault | None:
-    """Expect the answer in a content type."""
+    """Expect a response of the content type."""
     return None if answer.type == content_type else fault(answer, f"content type {content_type}")
 
 
 def not_to_be_retried(call: Call) -> Fault | None:
-    """Expect an error that no exporter retries: a code that is not retryable, and no RetryInfo."""
+    """Expect an error that exporters do not retry: a code that is not retryable, and no RetryInfo."""
     if call.code in RETRYABLE_CODES or call.code == "OK":
         return fault(call, "an error that is not retryable")
     details = call.status.details if call.status else ()
@@ -259,7 +259,7 @@ def no_json(receiver: Receiver) -> Skip | None:
 
 
 def no_logs(receiver: Receiver, kind: str = PROTOBUF) -> Skip | None:
-    """Skip where no logs are received: no signal is obligatory."""
+    """Skip if logs are not supported: no signal is mandatory."""
     return None if receiver.reads(kind, "logs") else Skip(reason=f"the receiver takes no logs as {kind} at /v1/logs")
 
 
@@ -269,7 +269,7 @@ def no_such_service(call: Call) -> Skip | None:
 
 
 def no_token(receiver: Receiver) -> Skip | None:
-    """Skip where no token was given, so none can be left out."""
+    """Skip if no token is configured, since then none can be omitted."""
     return None if receiver.target.token is not None else Skip(reason="no token was given (--token)")
 
 

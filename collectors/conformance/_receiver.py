@@ -1,4 +1,4 @@
-"""The receiver under test, as checks use it: HTTP clients, raw connections and gRPC channels, and the answers they return."""
+"""The receiver under test as checks use it: HTTP clients, raw connections and gRPC channels, and their responses."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ class Call:
 
 
 def printable(body: bytes) -> str:
-    """Return a body as text that is safe for terminals, cut to a length."""
+    """Return a body as text of limited length that is safe for terminals."""
     if not body:
         return "an empty body"
-    rest = f" and {len(body) - _SHOWN_BYTES} bytes more" if len(body) > _SHOWN_BYTES else ""
-    return ascii(body[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")) + rest
+    suffix = f" and {len(body) - _SHOWN_BYTES} bytes more" if len(body) > _SHOWN_BYTES else ""
+    return ascii(body[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")) + suffix
 
 
-#: The largest response that is read: a response message contains a count and a sentence.
+#: The largest response that is read, bytes: a response message contains only a count and a sentence.
 _MOST_BYTES: Final = 1024 * 1024
 
 
@@ -117,7 +117,7 @@ class Clients:
         self._all: list[httpx.Client] = []
 
     def get(self) -> httpx.Client:
-        """Return the client of this thread; it opens a connection for each request, and adds no headers."""
+        """Return the client of this thread, which opens a connection for each request and adds no headers."""
         client: httpx.Client | None = getattr(self._own, "client", None)
         if client is None:
             client = self._own.client = httpx.Client(
@@ -139,7 +139,7 @@ class Clients:
 
 
 def body_of(answer: httpx.Response, deadline_s: float) -> bytes | None:
-    """Return the body of a response; None if it exceeds the deadline or the largest size."""
+    """Return the body of a response; None if it exceeds the deadline or the size limit."""
     body = bytearray()
     for part in answer.iter_bytes():
         body += part
@@ -153,7 +153,7 @@ _CLOSED: Final = "closed the connection without an answer"
 
 
 class Wire:
-    """One raw connection, for bytes that an HTTP client would never send; `answer` reads the next response from it."""
+    """A raw connection, for bytes that an HTTP client would never send; `answer` reads the next response from it."""
 
     def __init__(self, host: str, port: int, *, tls: ssl.SSLContext | None, timeout_s: float) -> None:
         """Connect.
@@ -161,13 +161,13 @@ class Wire:
         Raises:
             OSError: the connection failed.
         """
-        plain = socket.create_connection((host, port), timeout=timeout_s)
-        self._socket = tls.wrap_socket(plain, server_hostname=host) if tls else plain
+        tcp_socket = socket.create_connection((host, port), timeout=timeout_s)
+        self._socket = tls.wrap_socket(tcp_socket, server_hostname=host) if tls else tcp_socket
         self._timeout_s = timeout_s
-        self._rest = b""
+        self._unread = b""
 
     def send(self, data: bytes) -> None:
-        """Write until all is written, an early response arrives, or the receiver disconnects."""
+        """Write until all bytes are written, an early response arrives, or the receiver disconnects."""
         try:
             for start in range(0, len(data), _PIECE_BYTES):
                 if start and self.has_answer():
@@ -179,7 +179,7 @@ class Wire:
     def has_answer(self, wait_s: float = 0.0) -> bool:
         """Return whether a response, or the end of the connection, arrives within `wait_s` seconds."""
         deadline = time.monotonic() + wait_s
-        while not self._rest:
+        while not self._unread:
             left_s = max(deadline - time.monotonic(), 0.0)
             if not select.select([self._socket], [], [], left_s)[0]:
                 return False
@@ -190,7 +190,7 @@ class Wire:
     def _received(self) -> bool:
         self._socket.setblocking(False)
         try:
-            self._rest = self._socket.recv(_PIECE_BYTES)
+            self._unread = self._socket.recv(_PIECE_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError):
             return False  # only a TLS message
         except OSError:
@@ -200,7 +200,10 @@ class Wire:
         return True
 
     def trickle(self, data: bytes) -> bool:
-        """Write byte by byte, a hundred in the time limit; return whether the receiver responded or disconnected meanwhile."""
+        """Write byte by byte, a hundred bytes per time limit.
+
+        Return whether the receiver responded or disconnected meanwhile.
+        """
         for start in range(len(data)):
             if self.has_answer(self._timeout_s / 100):
                 return True
@@ -213,11 +216,11 @@ class Wire:
     def answer(self, sent: str) -> Answer:
         """Return the next response, or one with an `error`."""
         parser = h11.Connection(h11.CLIENT)
-        # h11 reads only responses to requests that it knows.
+        # h11 only parses responses to requests that it has seen.
         parser.send(h11.Request(method="POST", target="/", headers=[("host", "receiver")]))
         parser.send(h11.EndOfMessage())
-        if self._rest:  # for h11, no bytes would mean the end
-            parser.receive_data(self._rest)
+        if self._unread:  # h11 interprets empty bytes as the end of the connection
+            parser.receive_data(self._unread)
         try:
             return self._read(parser, sent)
         except TimeoutError:
@@ -245,7 +248,7 @@ class Wire:
 
     def _read(self, parser: h11.Connection, sent: str) -> Answer:
         deadline = time.monotonic() + self._timeout_s
-        informed: list[int] = []
+        interim_statuses: list[int] = []
         response: h11.Response | None = None
         body = bytearray()
         while True:
@@ -254,17 +257,17 @@ class Wire:
                 self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
                 data = self._socket.recv(_PIECE_BYTES)
                 if not data and response is None:
-                    return Answer(sent=sent, error=_CLOSED, informed=tuple(informed))
+                    return Answer(sent=sent, error=_CLOSED, informed=tuple(interim_statuses))
                 parser.receive_data(data)
             elif isinstance(event, h11.InformationalResponse):
-                informed.append(event.status_code)
+                interim_statuses.append(event.status_code)
             elif isinstance(event, h11.Response):
                 response = event
             elif isinstance(event, h11.Data):
                 body += event.data
             elif isinstance(event, h11.EndOfMessage) and response is not None:
-                self._rest = parser.trailing_data[0]
-                return _answer(sent, response, bytes(body), tuple(informed))
+                self._unread = parser.trailing_data[0]
+                return _answer(sent, response, bytes(body), tuple(interim_statuses))
 
     def __enter__(self) -> Self:
         return self
@@ -276,14 +279,14 @@ class Wire:
 
 
 def chunked(body: bytes, size: int) -> list[bytes]:
-    """Return a body in chunks of at most `size` bytes, the last one empty."""
+    """Return a body as chunks of at most `size` bytes, followed by the empty last chunk."""
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
     return [*(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces), b"0\r\n\r\n"]
 
 
-def _answer(sent: str, response: h11.Response, body: bytes, informed: tuple[int, ...]) -> Answer:
+def _answer(sent: str, response: h11.Response, body: bytes, interim_statuses: tuple[int, ...]) -> Answer:
     headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in response.headers}
-    return Answer(sent=sent, status=response.status_code, headers=headers, body=body, informed=informed)
+    return Answer(sent=sent, status=response.status_code, headers=headers, body=body, informed=interim_statuses)
 
 
 _PORTS: Final = {"http": 80, "https": 443}
@@ -386,7 +389,7 @@ _NO_SUCH: Final = frozenset({404, 405, 415, 501})
 
 
 class Receiver:
-    """Speaks to one target; use it as a context manager. Thread-safe."""
+    """Sends requests to one target; use it as a context manager. Thread-safe."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -408,8 +411,8 @@ class Receiver:
                 self.wire().close()
             except OSError as error:
                 raise BackendError(f"no connection to {self.target.url}: {error}; is the receiver running?") from error
-            plain = _plain(PROTOBUF, "traces")
-            if self.post(plain, sent="one span", patient=False).unanswered:
+            request_body = _plain(PROTOBUF, "traces")
+            if self.post(request_body, sent="one span", patient=False).unanswered:
                 raise BackendError(f"{self.target.url} accepts connections, but did not respond to one span {limit}")
         if self.target.grpc is not None:
             try:
@@ -422,7 +425,10 @@ class Receiver:
                 raise BackendError(f"{self.target.grpc} uses gRPC, but did not respond to one span {limit}")
 
     def reads(self, kind: str, signal: Signal) -> bool:
-        """Return whether the receiver accepts a content type for a signal at all; requested once."""
+        """Return whether the receiver accepts a content type for a signal.
+
+        The result of the first request is cached.
+        """
         with self._lock:
             if (kind, signal) not in self._read:
                 content = _plain(kind, signal)
@@ -441,19 +447,19 @@ class Receiver:
         headers: Mapping[str, str] | None = None,
         patient: bool = True,
     ) -> Answer:
-        """Return the answer to a POST of `content`; `headers` win over those that are usual.
+        """Return the response to a POST of `content`; `headers` override the usual headers.
 
-        Where the receiver answers 429 or 503 a patient sender tries again for a while, as exporters do.
+        If the receiver responds with 429 or 503, the request is retried for `patience_s` if `patient`, as exporters do.
         """
         fields = self.headers(kind, encoding) if headers is None else headers
 
         def send() -> Answer:
             return self.request("POST", f"/v1/{signal}", content, fields, sent=sent)
 
-        return self._patiently(send, lambda answer: answer.status in _BUSY) if patient else send()
+        return self._retry_while_busy(send, lambda answer: answer.status in _BUSY) if patient else send()
 
     def request(self, method: str, path: str, content: bytes, headers: Mapping[str, str], *, sent: str) -> Answer:
-        """Return the answer to any request below the URL."""
+        """Return the response to any request below the URL."""
         url = f"{(self.target.url or '').rstrip('/')}{path}"
         try:
             pairs = [(key.encode(), value.encode("latin-1")) for key, value in headers.items()]
@@ -486,7 +492,7 @@ class Receiver:
         return Wire(host, port, tls=self._tls, timeout_s=self.target.timeout_s)
 
     def head(self, *, path: str = "/v1/traces", headers: Mapping[str, str] | None = None, **more: str) -> bytes:
-        """Return the bytes of a request head; underscores in the names of `more` are sent as hyphens."""
+        """Return the bytes of a request head; `more` are headers, in whose names underscores become hyphens."""
         host, port = self.target.http_address
         fields = self.headers() if headers is None else dict(headers)
         fields |= {key.replace("_", "-"): value for key, value in more.items()}
@@ -495,7 +501,7 @@ class Receiver:
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
     def valid_request(self) -> bytes:
-        """Return the bytes of a good request: one span in protobuf."""
+        """Return the bytes of a valid request: one span in protobuf."""
         body = _requests.traces().SerializeToString()
         return self.head(content_length=str(len(body))) + body
 
@@ -506,7 +512,7 @@ class Receiver:
         return self._channel
 
     def new_channel(self) -> Any:
-        """Return a gRPC channel with a connection of its own.
+        """Return a gRPC channel with its own connection.
 
         Raises:
             UsageError: a certificate or key cannot be read.
@@ -536,7 +542,7 @@ class Receiver:
         compression: Any = None,
         timeout_s: float | None = None,
     ) -> Call:
-        """Return the answer to a unary call, tried again for a while where the receiver answers UNAVAILABLE."""
+        """Return the response to a unary call, which is retried for `patience_s` on UNAVAILABLE."""
         pairs = tuple((self.metadata() if metadata is None else metadata).items())
         limit_s = self.target.timeout_s if timeout_s is None else timeout_s
 
@@ -544,14 +550,14 @@ class Receiver:
             stub = self.channel.unary_unary(method or METHODS[signal])
             return finished(stub.future(data, timeout=limit_s, metadata=pairs, compression=compression), sent)
 
-        return self._patiently(send, lambda call: call.code == "UNAVAILABLE")
+        return self._retry_while_busy(send, lambda call: call.code == "UNAVAILABLE")
 
     def metadata(self) -> dict[str, str | bytes]:
         """Return the usual metadata of a call."""
         return {**{key.lower(): value for key, value in self.target.headers.items()}, **self.target.authorization}
 
-    def _patiently(self, send: Callable[[], _AnswerT], is_busy: Callable[[_AnswerT], bool]) -> _AnswerT:
-        """Return the first answer that is not `is_busy`, or the last one when patience ends."""
+    def _retry_while_busy(self, send: Callable[[], _AnswerT], is_busy: Callable[[_AnswerT], bool]) -> _AnswerT:
+        """Return the first response for which `is_busy` is false, or the last one once `patience_s` has passed."""
         deadline = time.monotonic() + self.target.patience_s
         wait_s = _FIRST_WAIT_S
         while is_busy(answer := send()) and time.monotonic() + wait_s < deadline:
@@ -560,7 +566,7 @@ class Receiver:
         return answer
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._clients.close()
         if self._channel is not None:
             self._channel.close()
@@ -575,9 +581,9 @@ class Receiver:
 
 
 def finished(begun: Any, sent: str) -> Call:
-    """Return the answer to a call that was begun, once it is there."""
+    """Wait for a call that was begun, and return its response."""
     code = begun.code().name
-    trailers = {item.key: item.value for item in begun.trailing_metadata() or ()}
+    trailers = {entry.key: entry.value for entry in begun.trailing_metadata() or ()}
     body = begun.result() if code == "OK" else b""
     return Call(sent=sent, code=code, details=begun.details() or "", body=body, trailers=trailers)
 

@@ -1,6 +1,6 @@
-"""Requests to send: ordinary ones, and legal but rare, wrong and hostile ones.
+"""Requests to send: ordinary, unusual but valid, invalid, and malicious ones.
 
-Ids are new each time, so that no receiver takes a request for a copy of an earlier one.
+Ids are new each time, so that no receiver treats a request as a duplicate of an earlier one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def traces(count: int = 1, *, name: str = NAME) -> ExportTraceServiceRequest:
 
 
 def only_span(request: ExportTraceServiceRequest) -> Span:
-    """Return the first span of a request, to be changed."""
+    """Return the first span of a request, for modification."""
     return request.resource_spans[0].scope_spans[0].spans[0]
 
 
@@ -92,7 +92,7 @@ def traces_document(spans: Sequence[dict[str, Any]], **block: Any) -> dict[str, 
 
 
 def traces_json(*spans: dict[str, Any]) -> bytes:
-    """Return the bytes of a traces request in OTLP/JSON; one plain span where none is given."""
+    """Return the bytes of a traces request in OTLP/JSON, with one ordinary span if none is given."""
     return json.dumps(traces_document(spans or (span(),))).encode()
 
 
@@ -111,7 +111,7 @@ def logs_json(**changes: Any) -> bytes:
 
 
 def zipped(data: bytes) -> bytes:
-    """Return the bytes in gzip, the same for the same bytes."""
+    """Return the bytes compressed with gzip, deterministically."""
     return gzip.compress(data, mtime=0)
 
 
@@ -151,12 +151,12 @@ def _fill(span: Span) -> None:
 
 
 def unknown_field() -> bytes:
-    """Return a request with field 999, which no version has yet."""
+    """Return a request with field 999, which no version of OTLP defines."""
     return traces().SerializeToString() + _FUTURE + _varint(6) + b"future"
 
 
 def padded(size: int) -> bytes:
-    """Return a request of at least `size` bytes that can be decoded, nearly all of it in an unknown field of zeros."""
+    """Return a decodable request of at least `size` bytes, nearly all of which are zeros in an unknown field."""
     return traces().SerializeToString() + _FUTURE + _varint(size) + bytes(size)
 
 
@@ -176,7 +176,7 @@ def not_finite() -> bytes:
 
 
 def odd_times() -> bytes:
-    """Return spans with times that no clock shows."""
+    """Return spans with implausible times."""
     request = traces(4)
     times = ((0, 0), (_LAST_NS, _LAST_NS), (_LAST_NS, 0), (2_000, 1_000))
     for span, (start, end) in zip(request.resource_spans[0].scope_spans[0].spans, times, strict=True):
@@ -186,7 +186,7 @@ def odd_times() -> bytes:
 
 
 def odd_text() -> bytes:
-    """Return spans with names and keys that break tables and terminals."""
+    """Return spans with names and keys that could break tables and terminals."""
     request = traces(4)
     spans = request.resource_spans[0].scope_spans[0].spans
     for span, name in zip(spans, ("a\0b", "", "x" * 1_000_000, "\x1b[2J\r\n"), strict=True):
@@ -198,7 +198,7 @@ def odd_text() -> bytes:
 
 
 def many_attributes(count: int) -> bytes:
-    """Return a span with so many attributes."""
+    """Return a span with `count` attributes."""
     request = traces()
     for number in range(count):
         only_span(request).attributes.add(key=f"key.{number}").value.int_value = number
@@ -206,7 +206,7 @@ def many_attributes(count: int) -> bytes:
 
 
 def deep(levels: int) -> bytes:
-    """Return a span with an attribute of lists in lists, written by hand: protobuf itself refuses to build it."""
+    """Return a span with an attribute of nested lists, encoded by hand because protobuf refuses to build it."""
     value = AnyValue(string_value="bottom").SerializeToString()
     for _ in range(levels):
         value = _field(5, _field(1, value))  # AnyValue.array_value, ArrayValue.values
@@ -216,7 +216,7 @@ def deep(levels: int) -> bytes:
 
 
 def not_utf8() -> bytes:
-    """Return a span whose name is Latin-1."""
+    """Return a span whose name is encoded in Latin-1."""
     return traces(name="MARK").SerializeToString().replace(b"MARK", b"Gr\xfc\xdf")
 
 
@@ -228,7 +228,7 @@ def with_trace_id(trace_id: bytes) -> bytes:
 
 
 def half_good() -> bytes:
-    """Return a good span and one without ids."""
+    """Return a request with a valid span and one without ids."""
     request = traces(2)
     only_span(request).trace_id = only_span(request).span_id = b""
     return request.SerializeToString()

@@ -61,8 +61,8 @@ def select(checks: Iterable[Check], *, only: Sequence[str] = (), skip: Sequence[
     for glob in (*only, *skip):
         if not any(fnmatchcase(check.id, glob) for check in available):
             raise UsageError(f"no check is called {glob!r}; --list shows them all")
-    chosen = [check for check in available if not only or any(fnmatchcase(check.id, glob) for glob in only)]
-    return tuple(check for check in chosen if not any(fnmatchcase(check.id, glob) for glob in skip))
+    selected_checks = [check for check in available if not only or any(fnmatchcase(check.id, glob) for glob in only)]
+    return tuple(check for check in selected_checks if not any(fnmatchcase(check.id, glob) for glob in skip))
 
 
 def run(
@@ -70,8 +70,8 @@ def run(
 ) -> list[Outcome]:
     """Return the outcome of each check, in their order; `progress` is called with each outcome.
 
-    Checks that wait for a timeout of the receiver run in parallel with the others, which run one after another: a check that
-    sends a hundred requests would disturb another one.
+    Checks that wait for a timeout of the receiver run in parallel with the others. The others run one after another,
+    since a check that sends a hundred requests would affect them.
     """
 
     def run_one(check: Check) -> Outcome:
@@ -79,11 +79,14 @@ def run(
         progress(outcome)
         return outcome
 
-    waiting = [check for check in checks if check.waits]
-    with ThreadPoolExecutor(max(len(waiting), 1)) as pool:
-        begun = {check.id: pool.submit(run_one, check) for check in waiting}
-        done = {check.id: run_one(check) for check in checks if not check.waits}
-        return [done[check.id] if check.id in done else begun[check.id].result() for check in checks]
+    timeout_checks = [check for check in checks if check.waits]
+    with ThreadPoolExecutor(max(len(timeout_checks), 1)) as pool:
+        begun = {check.id: pool.submit(run_one, check) for check in timeout_checks}
+        outcomes_by_check = {check.id: run_one(check) for check in checks if not check.waits}
+        return [
+            outcomes_by_check[check.id] if check.id in outcomes_by_check else begun[check.id].result()
+            for check in checks
+        ]
 
 
 def run_check(receiver: Receiver, check: Check) -> Outcome:
@@ -115,17 +118,17 @@ _FAULT_FIELDS: Final = {"sent": "sent", "got": "actual", "expected": "expected"}
 def listing(checks: Sequence[Check], form: Format) -> str:
     """Return the list of checks; for junit, which has only results, as a table."""
     if form == "json":
-        return _json([_described(check) for check in checks])
+        return _json([_check_fields(check) for check in checks])
     table = _columns("check", "severity", "what must hold", "where it is written")
     for check in checks:
         table.add_row(*map(Text, (check.id, check.severity, check.holds, check.spec)))
-    return _printed(table)
+    return _render(table)
 
 
 def report(outcomes: Sequence[Outcome], form: Format) -> str:
     """Return the results of a run."""
     if form == "json":
-        return _json({"summary": summary(outcomes), "checks": [_described_outcome(outcome) for outcome in outcomes]})
+        return _json({"summary": summary(outcomes), "checks": [_outcome_fields(outcome) for outcome in outcomes]})
     return _junit(outcomes) if form == "junit" else _table(outcomes)
 
 
@@ -139,8 +142,8 @@ def summary_line(outcomes: Sequence[Outcome]) -> str:
     """Return the counts in one line, with the severities of failed checks."""
     counts = summary(outcomes)
     failed = Counter(outcome.check.severity for outcome in outcomes if outcome.result == "fail")
-    of = f" ({', '.join(f'{count} {severity}' for severity, count in failed.items())})" if failed else ""
-    return f"{counts['passed']} passed, {counts['failed']} failed{of}, {counts['skipped']} skipped"
+    severities = f" ({', '.join(f'{count} {severity}' for severity, count in failed.items())})" if failed else ""
+    return f"{counts['passed']} passed, {counts['failed']} failed{severities}, {counts['skipped']} skipped"
 
 
 def _table(outcomes: Sequence[Outcome]) -> str:
@@ -149,11 +152,11 @@ def _table(outcomes: Sequence[Outcome]) -> str:
         result = Text(outcome.result, style=_STYLES[outcome.result])
         text = outcome.reason if outcome.result == "skip" else outcome.check.holds
         table.add_row(Text(outcome.check.id), Text(outcome.check.severity), result, Text(text))
-    failed = [_explained(outcome) for outcome in outcomes if outcome.result == "fail"]
-    return _printed(table) + "\n" + "".join(failed) + summary_line(outcomes) + "\n"
+    failed = [_explanation(outcome) for outcome in outcomes if outcome.result == "fail"]
+    return _render(table) + "\n" + "".join(failed) + summary_line(outcomes) + "\n"
 
 
-def _explained(outcome: Outcome) -> str:
+def _explanation(outcome: Outcome) -> str:
     check, verdict = outcome.check, outcome.verdict
     lines = [f"{check.severity} {check.id}: {check.holds}"]
     lines += [f"  {name:9} {getattr(verdict, attribute)}" for name, attribute in _FAULT_FIELDS.items()]
@@ -169,22 +172,22 @@ def _columns(first: str, *more: str) -> Table:
     return table
 
 
-def _printed(table: Table) -> str:
+def _render(table: Table) -> str:
     # In colour if the terminal supports it: rich checks the environment and standard output.
     console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
-    with console.capture() as captured:
+    with console.capture() as capture:
         console.print(table)
-    return captured.get()
+    return capture.get()
 
 
-def _described(check: Check) -> dict[str, Any]:
+def _check_fields(check: Check) -> dict[str, Any]:
     return {"id": check.id, "severity": check.severity, "holds": check.holds, "spec": check.spec, "fix": check.fix}
 
 
-def _described_outcome(outcome: Outcome) -> dict[str, Any]:
+def _outcome_fields(outcome: Outcome) -> dict[str, Any]:
     fault = {name: getattr(outcome.verdict, attribute, None) for name, attribute in _FAULT_FIELDS.items()}
     result = {"result": outcome.result, "reason": outcome.reason or None, **fault}
-    return {**_described(outcome.check), **result, "duration_s": round(outcome.duration_s, 3)}
+    return {**_check_fields(outcome.check), **result, "duration_s": round(outcome.duration_s, 3)}
 
 
 def _json(content: object) -> str:
@@ -204,9 +207,9 @@ def _junit(outcomes: Sequence[Outcome]) -> str:
             failure.text = f"{outcome.reason}; to do: {outcome.check.fix}; see {outcome.check.spec}"
         elif outcome.result == "skip":
             ET.SubElement(case, "skipped", message=outcome.reason)
-    written = io.BytesIO()
-    ET.ElementTree(suite).write(written, encoding="utf-8", xml_declaration=True)
-    return written.getvalue().decode() + "\n"
+    buffer = io.BytesIO()
+    ET.ElementTree(suite).write(buffer, encoding="utf-8", xml_declaration=True)
+    return buffer.getvalue().decode() + "\n"
 
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -283,11 +286,13 @@ def _progress(total: int) -> Callable[[Outcome], None]:
     """Return a function that prints the progress on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         return lambda _outcome: None
-    done: list[str] = []
+    finished_checks: list[str] = []
 
     def report_progress(outcome: Outcome) -> None:
-        done.append(outcome.check.id)
-        click.echo(f"\r\x1b[K{len(done)}/{total} {outcome.check.id}", nl=len(done) == total, err=True)
+        finished_checks.append(outcome.check.id)
+        click.echo(
+            f"\r\x1b[K{len(finished_checks)}/{total} {outcome.check.id}", nl=len(finished_checks) == total, err=True
+        )
 
     return report_progress
 

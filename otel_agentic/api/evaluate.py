@@ -56,27 +56,27 @@ def chosen_for(
     metrics: Sequence[str] | None,
     provided: Sequence[EvaluatorLike] | EvaluatorLike,
 ) -> Chosen:
-    """Return the evaluators of the named metrics, and all provided ones.
+    """Return the evaluators of the named metrics, and all evaluators in `provided`.
 
     Raises:
         UsageError: a name is unknown or ambiguous, a file cannot be loaded, or a metric needs an LLM judge and none is set.
         PluginError: an evaluator does not load or breaks the contract.
     """
     evaluators: list[Any] = list(provided) if isinstance(provided, (list, tuple)) else [provided]
-    selected = chosen(settings, metrics, [_evaluator(item, settings) for item in evaluators])
-    return require_judge(selected, judge)
+    selection = chosen(settings, metrics, [_evaluator(evaluator, settings) for evaluator in evaluators])
+    return require_judge(selection, judge)
 
 
-def _evaluator(provided: EvaluatorLike, settings: EvaluatorSettings) -> Any:
-    """Return the evaluator that a name, class or function describes; its contract is checked later, with all others."""
-    if isinstance(provided, str):
-        (selected,) = of_files([provided], settings)
-        return selected
-    if isinstance(provided, type) or not callable(provided) or hasattr(provided, "metrics"):
-        return provided
+def _evaluator(description: EvaluatorLike, settings: EvaluatorSettings) -> Any:
+    """Return the evaluator for a name, class or function; its contract is checked later, with all others."""
+    if isinstance(description, str):
+        (evaluator_object,) = of_files([description], settings)
+        return evaluator_object
+    if isinstance(description, type) or not callable(description) or hasattr(description, "metrics"):
+        return description
     from otel_agentic.evaluators.custom import evaluator  # noqa: PLC0415 — few callers pass functions
 
-    return evaluator()(provided)
+    return evaluator()(description)
 
 
 def with_metrics(
@@ -92,20 +92,25 @@ def with_metrics(
     """Return the scored conversations with their metric scores, and messages about skipped metrics and failures."""
     # The order in which the judge's budget is spent.
     order = sorted(range(len(attempts)), key=lambda index: position_of(attempts[index].conversation.key))
-    ordered = [attempts[index] for index in order]
-    subjects = [subject_of(attempt.conversation, attempt.match, attempt.score, settings) for attempt in ordered]
-    scores_of: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
+    ordered_attempts = [attempts[index] for index in order]
+    subjects = [
+        subject_of(attempt.conversation, attempt.match, attempt.score, settings) for attempt in ordered_attempts
+    ]
+    scores_by_attempt: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
     faults: Counter[str] = Counter()
     for ran in run_evaluators(selected.evaluators, subjects, _ask(judge, cache, budget, tally)):
-        scores_of[order[ran.subject_index]][ran.evaluator.name] = ran.scores
+        scores_by_attempt[order[ran.subject_index]][ran.evaluator.name] = ran.scores
         faults.update(ran.faults)
     names = [evaluator.name for evaluator in selected.evaluators]
-    scored = [
+    attempts_with_metrics = [
         replace(attempt, evaluator_scores={name: scores[name] for name in names if name in scores})
-        for attempt, scores in zip(attempts, scores_of, strict=True)
+        for attempt, scores in zip(attempts, scores_by_attempt, strict=True)
     ]
     notes = [unasked_note(selected.unasked)] if selected.unasked else []
-    return scored, (*notes, *(f"{fault} (conversations: {count:,})" for fault, count in faults.most_common()))
+    return attempts_with_metrics, (
+        *notes,
+        *(f"{fault} (conversations: {count:,})" for fault, count in faults.most_common()),
+    )
 
 
 def _ask(judge: Judge, cache: JudgeCache | None, budget: Budget, tally: Tally) -> Ask | None:
@@ -146,9 +151,9 @@ def evaluate(
             the conversations' documents of another tool.
         labels: verdicts by conversation id (true, "pass", a reward), or the path of a labels CSV.
         judge: decides whether an answer is correct: a name ("exact", "langchain:openai:gpt-5-mini"), a LangChain chat
-            model, a `Judge`, or a function from a `Question` to a score in [0, 1]. None for that of the settings.
+            model, a `Judge`, or a function from a `Question` to a score in [0, 1]. None for the judge of the settings.
         k: the k of pass@k and pass^k.
-        estimator: the name of the headline estimator. None for the pooled one of the mode.
+        estimator: the name of the headline estimator. None for the pooled estimator of the mode.
         turn_rule: what decides a turn: its answer, its tools, or both.
         answer_threshold: answer score at which a turn passes, in [0, 1].
         tool_threshold: tool score at which tools are correct, in [0, 1].
@@ -221,14 +226,14 @@ def _matched(
 
     Everything is redacted, under a key used for this call only.
     """
-    redacting = CountingRedactor(settings.redaction)
-    known = [redacted_case(case, redacting) for case in (inputs.cases if cases is None else read_cases(cases))]
-    verdicts = redacted_labels(read_labels(labels, settings.scoring), redacting)
-    if not known and not verdicts:
+    redactor = CountingRedactor(settings.redaction)
+    redacted_cases = [redacted_case(case, redactor) for case in (inputs.cases if cases is None else read_cases(cases))]
+    verdicts = redacted_labels(read_labels(labels, settings.scoring), redactor)
+    if not redacted_cases and not verdicts:
         raise UsageError("no ground truth; pass cases, or labels by conversation id")
-    index = CaseIndex(known, settings.matching)
+    index = CaseIndex(redacted_cases, settings.matching)
     matched = []
-    for conversation in map(redacting.record, inputs.conversations):
+    for conversation in map(redactor.record, inputs.conversations):
         label = verdicts.get(str(conversation.conversation_id))
         match = index.match(conversation, label)
         matched.append(MatchedConversation(conversation=conversation, match=match, label=label))
@@ -263,22 +268,22 @@ def _scores(
 
 
 def _settings(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
-    """Return the settings with the arguments that are not None in their place.
+    """Return the settings, overridden by the arguments that are not None.
 
     Raises:
         UsageError: an argument is invalid; the message names it.
     """
-    changed: dict[str, Any] = {}
+    updates: dict[str, Any] = {}
     for name, arguments in sections.items():
         section: BaseModel = getattr(settings, name)
-        provided = {key: value for key, value in arguments.items() if value is not None}
+        values = {key: value for key, value in arguments.items() if value is not None}
         try:
-            changed[name] = type(section).model_validate({**section.model_dump(), **provided})
+            updates[name] = type(section).model_validate({**section.model_dump(), **values})
         except ValidationError as error:
             detail = error.errors(include_url=False)[0]
             argument, *_ = detail["loc"]
             raise UsageError(f"{argument}: found {detail['input']!r}; {detail['msg']}") from error
-    return settings.model_copy(update=changed)
+    return settings.model_copy(update=updates)
 
 
 def _names(metrics: str | Sequence[str] | None) -> Sequence[str] | None:

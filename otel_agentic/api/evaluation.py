@@ -76,7 +76,7 @@ class Rates:
     def of_groups(
         self, by: GroupBy | Sequence[GroupBy], k: int | Sequence[int] | None, estimator: str | None
     ) -> list[GroupSummary]:
-        """Return the summary of each group, sorted by key. See `of_all`.
+        """Return the summary of each group, sorted by key; see `of_all`.
 
         Raises:
             UsageError: a k or a group is invalid.
@@ -96,8 +96,8 @@ class Rates:
         return summarise(key, members, estimators=self._estimators(estimator), settings=settings, k=ks)
 
     def _estimators(self, name: str | None) -> list[Estimator]:
-        chosen = [plugins.get("estimators", name)] if name else list(plugins.find("estimators").values())
-        return [plugin.load().from_settings(self.settings) for plugin in chosen]
+        estimators = [plugins.get("estimators", name)] if name else list(plugins.find("estimators").values())
+        return [plugin.load().from_settings(self.settings) for plugin in estimators]
 
 
 def chosen_k(k: object) -> tuple[int, ...]:
@@ -121,15 +121,15 @@ def headline_estimates(summary: GroupSummary) -> Estimates:
 
 
 def by_role(summary: GroupSummary, settings: StatsSettings) -> dict[str, Estimates]:
-    """Return the displayed estimates of a group: pooled, per case, and the headline estimator's if it is a third one."""
-    pooled = pooled_estimator(settings)
-    roles = {pooled: "pooled", PerCaseEstimator.name: "per case"}
+    """Return the displayed estimates of a group: pooled, per case, and the headline estimator if it is neither."""
+    pooled_name = pooled_estimator(settings)
+    roles = {pooled_name: "pooled", PerCaseEstimator.name: "per case"}
     return {roles.get(name, name): summary.estimates[name] for name in shown_estimators(settings)}
 
 
-#: The number of kinds of faults, warnings and problems that are listed; `failing_tools` and `faults` have all.
+#: The number of kinds of faults, warnings and problems that are listed; `failing_tools` and `faults` return all.
 _LISTED: Final = 5
-#: The characters of a message that are printed.
+#: The largest number of characters printed of a message.
 _MAX_CHARACTERS: Final = 300
 
 
@@ -141,15 +141,15 @@ def as_text(evaluation: Evaluation) -> str:
 def as_html(evaluation: Evaluation) -> str:
     """Return an evaluation as HTML for a notebook; untrusted text is escaped."""
     groups = _groups(evaluation)
-    named = len(groups) > 1
+    with_names = len(groups) > 1
     rates = [
         f"{rate}, {role}" for role in by_role(groups[0], evaluation.settings.stats) for rate in ("pass@k", "pass^k")
     ]
-    head = ["agent"] * named + ["correct", "coverage", "tier", "k", *rates]
+    head = ["agent"] * with_names + ["correct", "coverage", "tier", "k", *rates]
     body = [
         _cells(row)
         for group in groups
-        for row in _html_rows(group, by_role(group, evaluation.settings.stats), named=named)
+        for row in _html_rows(group, by_role(group, evaluation.settings.stats), with_names=with_names)
     ]
     lines = [*_headline(evaluation), *_details(evaluation)]
     table = f"<table><thead>{_cells(head, 'th')}</thead><tbody>{''.join(body)}</tbody></table>"
@@ -170,8 +170,8 @@ def _rates(evaluation: Evaluation) -> Iterator[str]:
             yield f"{group.key.agent or 'no agent'}: {group.c:,} of {group.n:,} correct"
         for role, estimates in by_role(group, evaluation.settings.stats).items():
             yield f"  {role}: {estimates.estimator}, {estimates.level:.0%} intervals ({estimates.interval_method})"
-            for k, at in estimates.pass_at_k.items():
-                yield f"    pass@{k} {_interval(at)}   pass^{k} {_interval(estimates.pass_pow_k[k])}"
+            for k, estimate in estimates.pass_at_k.items():
+                yield f"    pass@{k} {_interval(estimate)}   pass^{k} {_interval(estimates.pass_pow_k[k])}"
         yield f"  tier {_tier(group)}"
 
 
@@ -212,7 +212,7 @@ def _subject(row: FailingTool) -> str:
 
 
 def unused_labels(names: Sequence[str]) -> Iterator[str]:
-    """Yield a warning about labels that match no conversation, with the first of them."""
+    """Yield a warning about labels that match no conversation, with the first few of them."""
     if names:
         more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
         ids = ", ".join(repr(name) for name in names[:_LISTED])
@@ -220,15 +220,15 @@ def unused_labels(names: Sequence[str]) -> Iterator[str]:
 
 
 def _judge(evaluation: Evaluation) -> Iterator[str]:
-    """Yield the calls and cost of a judge that calls a model, and its failures."""
+    """Yield the calls, cost and failures of a judge that calls a model."""
     use = evaluation.judge_use
     questions = use.verdicts + use.failed + use.refused + use.cached
     if not questions:
         return
-    cached = f", {use.cached:,} of them from the cache" if use.cached else ""
+    cache_note = f", {use.cached:,} of them from the cache" if use.cached else ""
     spent = f"; {plural(use.calls, 'call')}, {plural(use.input_tokens + use.output_tokens, 'token')}"
     cost = "" if use.cost_usd is None else f", ${use.cost_usd:,.4f}"
-    yield f"judge {evaluation.judge_name}: {plural(questions, 'question')}{cached}{spent}{cost}"
+    yield f"judge {evaluation.judge_name}: {plural(questions, 'question')}{cache_note}{spent}{cost}"
     if use.failed and use.failure is not None:
         yield f"judge {evaluation.judge_name}: last failure: {_cut(use.failure)}"
     if use.failed or use.refused:
@@ -273,9 +273,9 @@ def _tier(group: GroupSummary) -> str:
     return f"{group.tier}{leaning}{needed}{f' (by {basis})' if basis else ''}"
 
 
-def _html_rows(group: GroupSummary, estimates: Mapping[str, Estimates], *, named: bool) -> Iterator[list[str]]:
+def _html_rows(group: GroupSummary, estimates: Mapping[str, Estimates], *, with_names: bool) -> Iterator[list[str]]:
     coverage = "no data" if group.coverage is None else f"{group.coverage:.0%}"
-    first = [group.key.agent or "no agent"] * named + [f"{group.c:,}/{group.n:,}", coverage, group.tier]
+    first = [group.key.agent or "no agent"] * with_names + [f"{group.c:,}/{group.n:,}", coverage, group.tier]
     for number, k in enumerate(estimates["pooled"].pass_at_k):
         start = first if number == 0 else [""] * len(first)
         rates = (rate for role in estimates.values() for rate in (role.pass_at_k[k], role.pass_pow_k[k]))
@@ -297,7 +297,7 @@ class Evaluation:
         cases: the cases that the conversations were compared with.
         settings: everything that determined the scores and the rates.
         judge_name: the judge of the answers.
-        judge_version: its version; another version may return other verdicts.
+        judge_version: the version of the judge; another version may return other verdicts.
         judge_use: calls, tokens, cost and failures of a judge that calls a model.
         unused_labels: conversation ids of labels that match no conversation.
         problems: input that could not be read, one sentence each.
@@ -354,17 +354,23 @@ class Evaluation:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The pass rate if every conversation that was not evaluated had failed, and had passed; None without conversations."""
+        """The pass rates if all conversations that were not evaluated had failed, or passed.
+
+        None without conversations.
+        """
         return self.overall.bounds
 
     @property
     def targets(self) -> Targets | None:
-        """The expected rates of further traffic like this and of a new case; None with fewer than two cases."""
+        """The expected rates for more traffic of the same kind and for a new case; None with fewer than two cases."""
         return self.overall.targets
 
     @property
     def tier(self) -> Tier:
-        """The deployment tier that the intervals support; `overall` has the tier it leans to and the evidence still needed."""
+        """The deployment tier that the intervals support.
+
+        `overall` contains the leaning and the evidence still needed.
+        """
         return self.overall.tier
 
     @property
@@ -455,7 +461,7 @@ class Evaluation:
         return self.rates.of_groups(by, k, estimator)
 
     def failing_tools(self) -> list[FailingTool]:
-        """Return the kinds of faults of each tool with an example, those that failed most conversations first."""
+        """Return the kinds of faults of each tool with an example; those that failed most conversations come first."""
         return failing_tools(self.attempts)
 
     def table(self, table: TableName = "conversations") -> list[Row]:

@@ -1,6 +1,6 @@
-"""Scored conversations as tables of plain values, with tool faults; as pandas and Arrow tables where these are installed.
+"""Scored conversations as tables of plain values, with tool faults; as pandas and Arrow tables if these are installed.
 
-Tool faults have the rows and columns that `v_tool_faults` and `tools failing` give for a store; a test compares them.
+Tool faults have the same rows and columns as `v_tool_faults` and `tools failing` of a store; a test compares them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from otel_agentic.scoring import ConversationScore, ToolFault
     from otel_agentic.truth.match import Match
 
-#: Sorts faults without a turn or call before the others.
+#: The sort key of a missing turn or call, which comes before all others.
 _NONE: Final = -1
 
 
@@ -53,11 +53,11 @@ class ScoredAttempt:
 class FailingTool:
     """One way in which a tool fails: how often, since when, and an example.
 
-    In `failed` of the `conversations` the tools failed and the agent did not recover. `tried` counts missing calls next to
-    an error of the same tool: the agent may have tried to call it. `share` is the share of all faults of the agent, version
-    and environment. `rate` is faults per call that can have the fault (`calls`), or None if calls are not counted. Times
-    are nanoseconds since the epoch. `example_conversation` is the newest conversation with the fault; `expected` and
-    `actual` are its values, for wrong parameters.
+    `failed` counts the `conversations` in which the tools failed and the agent did not recover. `tried` counts missing
+    calls next to an error of the same tool: the agent may have tried to call it. `share` is the share of all faults of
+    the agent, version and environment. `rate` is faults per call that can have the fault (`calls`), or None if calls
+    are not counted. Times are nanoseconds since the epoch. `example_conversation` is the newest conversation with the
+    fault; `expected` and `actual` are its values, for wrong parameters.
     """
 
     agent: str | None
@@ -125,7 +125,7 @@ def fault_rows(conversation: Conversation, score: ConversationScore) -> Iterator
 
 
 def failing_tools(attempts: Iterable[ScoredAttempt]) -> list[FailingTool]:
-    """Return the kinds of faults of each tool, those that failed most conversations first."""
+    """Return the kinds of faults of each tool; those that failed most conversations come first."""
     attempts = list(attempts)
     groups: dict[tuple[Any, ...], list[_FaultInConversation]] = defaultdict(list)
     for attempt in attempts:
@@ -144,9 +144,9 @@ def failing_tools(attempts: Iterable[ScoredAttempt]) -> list[FailingTool]:
 def _row(members: list[_FaultInConversation], total: int, counts: Mapping[Any, Counter[str]]) -> FailingTool:
     agent, version, environment = members[0].subject
     tool, fault, parameter = members[0].kind
-    # Sorted by explanation first, so that equally new faults give the same example in every run.
+    # Sort by explanation first, so that of equally new faults every run returns the same example.
     newest = max(sorted(members, key=lambda member: member.fault.explanation), key=lambda member: member.newness)
-    ended = [member.conversation.ended_ns for member in members]
+    end_times = [member.conversation.ended_ns for member in members]
     calls = _calls(fault, counts.get((members[0].subject, tool), Counter()))
     return FailingTool(
         agent=agent,
@@ -163,8 +163,8 @@ def _row(members: list[_FaultInConversation], total: int, counts: Mapping[Any, C
         share=len(members) / total,
         calls=calls,
         rate=len(members) / calls if calls else None,
-        first_seen_ns=min(ended),
-        last_seen_ns=max(ended),
+        first_seen_ns=min(end_times),
+        last_seen_ns=max(end_times),
         example_conversation=str(newest.conversation.conversation_id),
         example=newest.fault.explanation,
         **_values(newest.fault),
@@ -304,7 +304,7 @@ def _conversation_key(attempt: ScoredAttempt) -> Row:
     return {"environment": attempt.conversation.environment, "conversation_id": attempt.score.conversation_id}
 
 
-def _named(dimensions: Mapping[Dimension, float | None] | Mapping[Dimension, float]) -> Row:
+def _dimension_values(dimensions: Mapping[Dimension, float | None] | Mapping[Dimension, float]) -> Row:
     return {str(name): value for name, value in dimensions.items()}
 
 
@@ -324,7 +324,7 @@ def _conversation(attempt: ScoredAttempt) -> Iterator[Row]:
         "ended_at": conversation.ended_ns or None,
         "turn_count": len(conversation.turns),
         "call_count": sum(len(turn.calls) for turn in conversation.turns),
-        **_named(scored_conversation(conversation, attempt.match.case, attempt.score).dimensions),
+        **_dimension_values(scored_conversation(conversation, attempt.match.case, attempt.score).dimensions),
         "missing_outputs": list(attempt.score.missing_outputs),
     }
 
@@ -349,7 +349,7 @@ def _tools(attempt: ScoredAttempt) -> Iterator[Row]:
         yield {
             **_attributes(score, _TOOLS),
             **_conversation_key(attempt),
-            **_named(score.dimensions),
+            **_dimension_values(score.dimensions),
             "evidence": dict(score.evidence) or None,
         }
 

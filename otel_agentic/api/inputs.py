@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from otel_agentic.config import ScoringSettings, Settings
     from otel_agentic.truth.formats import Document
 
-    #: One conversation, spans of conversations, or a file of these.
+    #: One conversation, spans of conversations, or a file that contains either.
     ConversationLike: TypeAlias = (
         "Conversation | Mapping[str, Any] | str | os.PathLike[str] | Span | LogRecord | SpanBatch | FinishedSpan"
     )
 
     CaseLike = Case | Mapping[str, Any] | str | os.PathLike[str]
-    #: A verdict, a reward, or a case id with or without one of these.
+    #: A verdict, a reward, or a case id with or without a verdict or reward.
     LabelLike = bool | float | str | Label | Mapping[str, Any] | None
 
 _LogKey = tuple[str, str, int, str, str]
@@ -52,7 +52,7 @@ _LogKey = tuple[str, str, int, str, str]
 
 @dataclass(slots=True, kw_only=True)
 class SpanBuffer:
-    """Spans and log records without duplicates: of equal ids the first is kept, as in a store.
+    """Spans and log records without duplicates: the first one with an id is kept, as in a store.
 
     `problems` are sentences about input that could not be read or rebuilt.
     """
@@ -90,12 +90,12 @@ class SpanBuffer:
         """
         reader = Reader.from_settings(settings.conversations, settings.dialects)
         segments = read_segments(self._spans.values(), self._logs.values(), reader)
-        for linked in link_segments(segments, settings.conversations):
+        for segment_group in link_segments(segments, settings.conversations):
             try:
-                yield assemble(linked, settings.conversations, closed_by="end_of_input")
+                yield assemble(segment_group, settings.conversations, closed_by="end_of_input")
             except Exception as error:  # noqa: BLE001 — reported; an unexpected error must not hide the other conversations
                 self.problems.append(
-                    f"conversation {linked.conversation_id!r} cannot be rebuilt ({type(error).__name__}: {error}); "
+                    f"conversation {segment_group.conversation_id!r} cannot be rebuilt ({type(error).__name__}: {error}); "
                     "please report it"
                 )
 
@@ -129,7 +129,7 @@ class _Record(BaseModel):
 
 
 class CallRecord(_Record):
-    """A tool call; without a `step` it follows the one before it."""
+    """A tool call; without a `step`, it follows the previous call."""
 
     name: Annotated[str, Field(min_length=1)]
     kind: CallKind = "tool"
@@ -277,8 +277,8 @@ def _sentence(detail: ErrorDetails) -> str:
         return "missing; it is required here"
     if detail["type"] == "extra_forbidden":
         return f"unknown field, found {value}; allowed: {', '.join(_allowed_at(detail['loc']))}"
-    allowed = _ALLOWED.get(detail["type"]) or detail["msg"].removeprefix("Input should be ")
-    return f"found {value}; allowed: {allowed}"
+    allowed_values = _ALLOWED.get(detail["type"]) or detail["msg"].removeprefix("Input should be ")
+    return f"found {value}; allowed: {allowed_values}"
 
 
 def _allowed_at(path: Sequence[str | int]) -> list[str]:
@@ -296,7 +296,7 @@ class FinishedSpan(Protocol):
         ...
 
     def get_span_context(self) -> Any:
-        """Return its ids."""
+        """Return the span context with its ids."""
         ...
 
 
@@ -330,15 +330,15 @@ def read_conversations(conversations: ConversationLike | Iterable[ConversationLi
     is_single = isinstance(
         conversations, str | os.PathLike | Mapping | Conversation | Span | LogRecord | SpanBatch
     ) or not isinstance(conversations, Iterable)
-    items = cast("Iterable[ConversationLike]", [conversations] if is_single else conversations)
-    for index, item in enumerate(items):
-        reader.add(item, "conversations" if is_single else f"conversations[{index}]")
+    inputs = cast("Iterable[ConversationLike]", [conversations] if is_single else conversations)
+    for index, conversation in enumerate(inputs):
+        reader.add(conversation, "conversations" if is_single else f"conversations[{index}]")
     return reader.inputs()
 
 
 @dataclass(slots=True, kw_only=True)
 class _InputReader:
-    """Sorts items by type, and reads them at the end: records of other tools, and spans, are read together."""
+    """Groups inputs by type and reads them at the end, because records of other tools, and spans, are read together."""
 
     settings: Settings
     conversations: list[Conversation] = field(default_factory=list)
@@ -386,7 +386,7 @@ class _InputReader:
             self.conversations += [conversation_of(record, f"{path}:{line}") for line, record in records]
 
     def inputs(self) -> Inputs:
-        """Return the content of all items."""
+        """Return the content of all inputs."""
         if self.finished:
             self.spans.add(_batch_of(self.finished, Limits.from_settings(self.settings.receive)))
         if self.foreign:
@@ -394,9 +394,9 @@ class _InputReader:
             self.documents.append(read_document("conversations", text))
         require(self.documents)
         rebuilt = tuple(self.spans.conversations(self.settings))
-        documented = chain.from_iterable(document.conversations for document in self.documents)
+        from_documents = chain.from_iterable(document.conversations for document in self.documents)
         return Inputs(
-            conversations=tuple(_distinct([*self.conversations, *documented, *rebuilt])),
+            conversations=tuple(_distinct([*self.conversations, *from_documents, *rebuilt])),
             cases=tuple(chain.from_iterable(document.cases for document in self.documents)),
             problems=tuple(self.spans.problems),
         )
@@ -429,7 +429,7 @@ def _exported_records(path: Path) -> Sequence[tuple[int, Mapping[str, Any]]] | N
 
 
 def _exported_document(content: bytes) -> Sequence[tuple[int, Mapping[str, Any]]] | None:
-    """Return the records of a JSON document that is a conversation or a list of them, with their numbers."""
+    """Return the numbered records of a JSON document that is a conversation or a list of conversations, else None."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -472,9 +472,9 @@ def _distinct(conversations: Iterable[Conversation]) -> Iterator[Conversation]:
     Raises:
         BadInputError: two different conversations have the same id.
     """
-    known: dict[tuple[str, str], Conversation] = {}
+    conversations_by_key: dict[tuple[str, str], Conversation] = {}
     for conversation in conversations:
-        first = known.setdefault(conversation.key, conversation)
+        first = conversations_by_key.setdefault(conversation.key, conversation)
         if first is conversation:
             yield conversation
         elif first != conversation:
@@ -499,31 +499,31 @@ def read_cases(cases: CaseLike | Iterable[CaseLike] | None) -> list[Case]:
     """
     if cases is None:
         return []
-    items = (
+    inputs = (
         [cases] if isinstance(cases, Case | Mapping | str | os.PathLike) or not isinstance(cases, Iterable) else cases
     )
     objects: list[Case] = []
     records: list[Mapping[str, Any]] = []
     documents = []
-    for index, item in enumerate(items):
-        match item:
+    for index, case_input in enumerate(inputs):
+        match case_input:
             case Case():
-                objects.append(item)
+                objects.append(case_input)
             case Mapping():
-                records.append(item)
+                records.append(case_input)
             case str() | os.PathLike():
-                documents.append(read_file(Path(item)))
+                documents.append(read_file(Path(case_input)))
             case _:
-                raise UsageError(f"cases[{index}]: a {type(item).__name__}; allowed: {_CASES}")
+                raise UsageError(f"cases[{index}]: a {type(case_input).__name__}; allowed: {_CASES}")
     if records:
         documents.append(read_document("cases", "".join(map(_line, records))))
     return [*objects, *(case for document in require(documents) for case in document.cases)]
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    completed = {"dataset": "default", **record} if "case_id" in record else dict(record)
+    complete_record = {"dataset": "default", **record} if "case_id" in record else dict(record)
     try:
-        return f"{orjson.dumps(completed).decode()}\n"
+        return f"{orjson.dumps(complete_record).decode()}\n"
     except TypeError as error:
         raise CaseError(f"cases: {record.get('case_id', 'a record')!r} is not JSON: {error}") from error
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from otel_agentic.truth import Case
     from otel_agentic.truth.formats.files import Attempt
 
-#: The metrics that are computed by default: those that users of such datasets know.
+#: The metrics that are computed by default: those that users of such datasets expect.
 DEFAULT: Final = ("ragas",)
 #: Maximum number of problems in a message.
 _MOST_PROBLEMS: Final = 1000
@@ -124,42 +124,42 @@ def evaluate_rows(
     rows = read_rows_files(paths)
     judge = judge_named(settings.scoring.judge, settings.judge)
     try:
-        return _evaluated(rows, judge, settings, names, progress)
+        return _evaluate(rows, judge, settings, names, progress)
     finally:
         getattr(judge, "close", lambda: None)()
 
 
-def _evaluated(
+def _evaluate(
     rows: Sequence[Attempt],
     judge: Judge,
     settings: Settings,
     names: Sequence[str] | None,
     progress: Callable[[int, int], None],
 ) -> RowsEvaluated:
-    selected, unasked = _chosen(settings, names, judge)
-    redacting = CountingRedactor(settings.redaction)
-    clean = [_redacted(row, redacting) for row in rows]
+    selected, skipped_metrics = _chosen(settings, names, judge)
+    redactor = CountingRedactor(settings.redaction)
+    redacted_rows = [_redacted(row, redactor) for row in rows]
     budget, tally, metrics = RunBudget(settings.judge), Tally(), MetricTally()
-    scores: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in clean]
+    scores: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in redacted_rows]
     done = 0
-    for run in _run(clean, selected, AskingJudge(judge, budget=budget), tally, settings.scoring):
-        metrics.add([_measured(run, clean[run.subject_index])])
+    for run in _run(redacted_rows, selected, AskingJudge(judge, budget=budget), tally, settings.scoring):
+        metrics.add([_measured(run, redacted_rows[run.subject_index])])
         metrics.faults.update(run.faults)
         scores[run.subject_index][run.evaluator.name] = run.scores
         done += len(scores[run.subject_index]) == len(selected.evaluators)
-        progress(done, len(clean))
+        progress(done, len(redacted_rows))
     return RowsEvaluated(
         rows=tuple(
             RowScores(row=row, scores=_requested(selected, by_evaluator))
-            for row, by_evaluator in zip(clean, scores, strict=True)
+            for row, by_evaluator in zip(redacted_rows, scores, strict=True)
         ),
         names=selected.metrics,
-        unasked=unasked,
+        unasked=skipped_metrics,
         metrics=metrics,
         judge=judge,
         judge_use=tally,
         used_up=budget.used_up,
-        left_out=Counter(name for row in clean for name in row.left_out),
+        left_out=Counter(name for row in redacted_rows for name in row.left_out),
     )
 
 
@@ -167,16 +167,16 @@ def _chosen(settings: Settings, names: Sequence[str] | None, judge: Judge) -> tu
     """Return the selected evaluators, and the metrics that are skipped because the judge calls no model."""
     selected = chosen(settings.evaluators, (*DEFAULT, *settings.evaluators.files) if names is None else names)
     if names is None and "rubric" not in kinds_of(judge):
-        plain = [evaluator for evaluator in selected.evaluators if not asks(evaluator)]
-        computed = frozenset(metric.name for evaluator in plain for metric in evaluator.metrics)
-        return chosen_of(plain, computed), tuple(sorted(selected.metrics - computed))
-    rest = require_judge(selected, judge)
-    return rest, tuple(sorted(rest.unasked))
+        without_model = [evaluator for evaluator in selected.evaluators if not asks(evaluator)]
+        computed_metrics = frozenset(metric.name for evaluator in without_model for metric in evaluator.metrics)
+        return chosen_of(without_model, computed_metrics), tuple(sorted(selected.metrics - computed_metrics))
+    answerable = require_judge(selected, judge)
+    return answerable, tuple(sorted(answerable.unasked))
 
 
-def _redacted(row: Attempt, redacting: CountingRedactor) -> Attempt:
-    conversation = None if row.conversation is None else redacting.record(row.conversation)
-    return replace(row, case=redacted_case(row.case, redacting), conversation=conversation)
+def _redacted(row: Attempt, redactor: CountingRedactor) -> Attempt:
+    conversation = None if row.conversation is None else redactor.record(row.conversation)
+    return replace(row, case=redacted_case(row.case, redactor), conversation=conversation)
 
 
 def _run(
@@ -203,12 +203,17 @@ def _subjects(
     tally: Tally,
     settings: ScoringSettings,
 ) -> list[Subject]:
-    """Return the subjects of evaluators; core scores are computed only if an evaluator needs them, as they may cost calls."""
-    matched = [MatchedConversation(conversation=conversation, match=_match(row)) for row, conversation in pairs]
-    scores: list[ConversationScore | None] = [None] * len(matched)
+    """Return the subjects of evaluators.
+
+    Core scores, which may need calls of the judge, are computed only if required.
+    """
+    matched_conversations = [
+        MatchedConversation(conversation=conversation, match=_match(row)) for row, conversation in pairs
+    ]
+    scores: list[ConversationScore | None] = [None] * len(matched_conversations)
     if any("score" in evaluator.needs for evaluator in selected.evaluators):
         score = partial(score_conversations, settings=settings)
-        for index, result in score_asking(matched, judge, score, tally=tally):
+        for index, result in score_asking(matched_conversations, judge, score, tally=tally):
             scores[index] = result
     return [
         Subject(
@@ -265,11 +270,11 @@ def rows_json(result: RowsEvaluated) -> dict[str, Any]:
     }
 
 
-def _row_json(scored: RowScores) -> dict[str, Any]:
+def _row_json(row_scores: RowScores) -> dict[str, Any]:
     return {
-        "file": scored.row.file,
-        "line": scored.row.line,
-        "row": scored.row.name,
+        "file": row_scores.row.file,
+        "line": row_scores.row.line,
+        "row": row_scores.row.name,
         "scores": [
             {
                 "name": score.name,
@@ -281,7 +286,7 @@ def _row_json(scored: RowScores) -> dict[str, Any]:
                 "position": score.position,
                 "details": dict(score.details),
             }
-            for score in scored.scores
+            for score in row_scores.scores
         ],
     }
 
@@ -300,7 +305,7 @@ class StoredRows:
 
 
 def store_rows(engine: Engine, rows: Sequence[Attempt]) -> StoredRows:
-    """Store rows, each as a conversation of environment `rows` with its case; storing the same rows again changes nothing.
+    """Store each row as a conversation of environment `rows` with its case; repeating this changes nothing.
 
     Conversations and cases are named by dataset and row, such as `airline/row-3`. The time of a conversation is when it was
     first stored, because rows contain no time.
@@ -308,35 +313,37 @@ def store_rows(engine: Engine, rows: Sequence[Attempt]) -> StoredRows:
     Raises:
         CaseError: rows of two files have the same name; lists all of them with file and line. Nothing is stored.
     """
-    _require_apart(rows)
+    _require_distinct(rows)
     by_dataset: dict[str, dict[str, Case]] = {}
     conversations: list[Conversation] = []
-    redacting, now_ns = engine.store.redacting, engine.store.clock()
+    redactor, now_ns = engine.store.redacting, engine.store.clock()
     for row in rows:
         case = row.case.model_copy(update={"case_id": f"{row.case.dataset}/{row.case.case_id}"})
         by_dataset.setdefault(case.dataset, {})[case.case_id] = case
         if row.conversation is not None:
-            conversations.append(_as_stored(redacting.record(row.conversation), case, _name_of(row), now_ns))
+            conversations.append(_as_stored(redactor.record(row.conversation), case, _name_of(row), now_ns))
     engine.runner.remember(
         [TruthFile(name=name, text=native_lines(list(cases.values()))) for name, cases in by_dataset.items()], []
     )
-    fresh: list[Conversation] = []
+    new_conversations: list[Conversation] = []
 
     def write(con: Connection) -> None:
-        fresh[:] = _changed(con, conversations)
+        new_conversations[:] = _changed(con, conversations)
         save_conversations(
-            con, [Built(conversation=conversation, ambiguous_link=False) for conversation in fresh], now_ns
+            con, [Built(conversation=conversation, ambiguous_link=False) for conversation in new_conversations], now_ns
         )
 
     engine.store.write(write)
-    return StoredRows(stored=len(conversations), new=len(fresh), without_agent=len(rows) - len(conversations))
+    return StoredRows(
+        stored=len(conversations), new=len(new_conversations), without_agent=len(rows) - len(conversations)
+    )
 
 
-def _require_apart(rows: Sequence[Attempt]) -> None:
-    known: dict[str, Attempt] = {}
+def _require_distinct(rows: Sequence[Attempt]) -> None:
+    rows_by_name: dict[str, Attempt] = {}
     problems: list[str] = []
     for row in rows:
-        first = known.setdefault(_name_of(row), row)
+        first = rows_by_name.setdefault(_name_of(row), row)
         if first is not row:
             problems.append(
                 f"{row.file}:{row.line}: row {_name_of(row)!r} already exists at {first.file}:{first.line}; rename one of the "
@@ -351,13 +358,13 @@ def _name_of(row: Attempt) -> str:
 
 
 def _as_stored(conversation: Conversation, case: Case, name: str, now_ns: int) -> Conversation:
-    moved = replace(
+    stored_conversation = replace(
         conversation,
         environment=ENVIRONMENT,
         conversation_id=ConversationId(name),
         case_id=case.case_id,
     )
-    return _at(moved, now_ns)
+    return _at(stored_conversation, now_ns)
 
 
 def _at(conversation: Conversation, time_ns: int) -> Conversation:
@@ -370,16 +377,19 @@ def _changed(con: Connection, conversations: Iterable[Conversation]) -> list[Con
     by_key = {
         (conversation.environment, str(conversation.conversation_id)): conversation for conversation in conversations
     }
-    known = {
+    stored_revisions = {
         (conversation.environment, str(conversation.conversation_id)): conversation
         for conversation in load_conversations(con, by_key)
     }
     revisions = current_revisions(con, by_key)
-    changed: list[Conversation] = []
+    changed_conversations: list[Conversation] = []
     for key, conversation in by_key.items():
         current = revisions.get(key)
         if current is None:
-            changed.append(conversation)
-        elif key not in known or content_hash(_at(conversation, known[key].started_ns)) != current.content_hash:
-            changed.append(replace(conversation, revision=current.revision + 1))
-    return changed
+            changed_conversations.append(conversation)
+        elif (
+            key not in stored_revisions
+            or content_hash(_at(conversation, stored_revisions[key].started_ns)) != current.content_hash
+        ):
+            changed_conversations.append(replace(conversation, revision=current.revision + 1))
+    return changed_conversations

@@ -84,9 +84,9 @@ def cli(*, debug: bool) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 ok, 1 gate failed, 2 usage, 3 bad input, 4 store busy, 5 backend unreachable."""
-    words, debug = _without_debug(sys.argv[1:] if arguments is None else arguments)
+    remaining_arguments, debug = _without_debug(sys.argv[1:] if arguments is None else arguments)
     try:
-        result: Any = cli.main(args=words, prog_name="otel-agentic", standalone_mode=False)
+        result: Any = cli.main(args=remaining_arguments, prog_name="otel-agentic", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
@@ -100,8 +100,8 @@ def main(arguments: list[str] | None = None) -> None:
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
     """Return the arguments without `--debug`, and whether it was present; arguments after `--` are not options."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    others = [argument for argument in arguments[:end] if argument != "--debug"]
-    return [*others, *arguments[end:]], len(others) < end
+    remaining_arguments = [argument for argument in arguments[:end] if argument != "--debug"]
+    return [*remaining_arguments, *arguments[end:]], len(remaining_arguments) < end
 
 
 def _failed(error: Exception, *, debug: bool) -> int:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from otel_agentic.config import Settings
     from otel_agentic.results.store import Ingested
 
-#: An item of the stream of the command `backfill`.
+#: A message in the stream of the command `backfill`.
 _ITEM: Final[Any] = BackfillStep | BackfillText | BackfillEnd
 
 
@@ -82,8 +82,8 @@ def target_of(
     require_paths(paths)
     refuse_live(settings, " and run backfill without PATHS")
     with TemporaryDirectory() as folder:
-        chosen = _copied(settings, Path(folder)) if dry_run else settings
-        yield from _ingested(paths, chosen, progress, workers)
+        store_settings = _copied(settings, Path(folder)) if dry_run else settings
+        yield from _ingested(paths, store_settings, progress, workers)
 
 
 def _ingested(
@@ -95,12 +95,12 @@ def _ingested(
     from otel_agentic.engine.parallel import open_workers, rebuilder_over  # noqa: PLC0415
 
     with Engine(settings, create=True) as engine, open_workers(settings, workers) as pool:
-        ingested = ingest_files(engine, paths, progress, rebuilder_over(engine, pool)).summary
+        summary = ingest_files(engine, paths, progress, rebuilder_over(engine, pool)).summary
         if pool is not None:
-            ingested = replace(ingested, problems=[*ingested.problems, *pool.problems])
+            summary = replace(summary, problems=[*summary.problems, *pool.problems])
     client = LocalClient(settings, lambda *_: None)
     try:
-        yield client, ingested
+        yield client, summary
     finally:
         client.close()
 
@@ -125,31 +125,31 @@ def written(out: Path | None, *, enabled: bool) -> Iterator[Callable[[str], obje
         enabled: whether any text will be written; if not, `out` is not touched.
 
     Raises:
-        BadInputError: the file cannot be written. This is checked on entering; a full disk is reported later.
+        BadInputError: the file cannot be written. This is checked on entry; a full disk is reported later.
     """
     if out is None or not enabled:
         yield print_text
         return
-    unfinished = out.with_name(f"{out.name}.partial")
+    temporary_path = out.with_name(f"{out.name}.partial")
     characters = 0
     with _write_errors(out):
-        file = unfinished.open("w", encoding="utf-8", newline="")
+        file = temporary_path.open("w", encoding="utf-8", newline="")
     try:
         with file:
 
-            def write(piece: str) -> None:
+            def write(text: str) -> None:
                 nonlocal characters
                 with _write_errors(out):
-                    characters += file.write(piece)
+                    characters += file.write(text)
 
             yield write
             with _write_errors(out):
                 file.flush()
         if characters:
             with _write_errors(out):
-                unfinished.replace(out)
+                temporary_path.replace(out)
     finally:
-        unfinished.unlink(missing_ok=True)
+        temporary_path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -188,25 +188,25 @@ NOTHING: Final = "nothing to backfill: no closed conversations; read files with 
 
 def print_done(done: BackfillResult, out: Path | None, emit: str) -> None:
     """Print the result of a backfill; to standard error if the metrics were written to standard output."""
-    to = console(stderr=emit == "openmetrics" and out is None)
-    _print_ingested(to, done.ingested)
+    out_console = console(stderr=emit == "openmetrics" and out is None)
+    _print_ingested(out_console, done.ingested)
     if not done.windows.ends:
-        say(to, NOTHING)
+        say(out_console, NOTHING)
         return
     for line in scoring_lines(done.scoring):
-        say(to, line)
-    _print_some(to, "warning", done.scoring.warnings)
-    _print_some(to, "problem", done.problems)
+        say(out_console, line)
+    _print_some(out_console, "warning", done.scoring.warnings)
+    _print_some(out_console, "problem", done.problems)
     for line in advice(done.scoring.reasons):
-        say(to, line)
+        say(out_console, line)
     for line in window_lines(done):
-        say(to, line)
+        say(out_console, line)
     for line in emit_lines(done.emit, out):
-        say(to, line)
-    _print_some(to, "warning", lost_events(done.emit))
-    _print_some(to, "note", done.notes)
+        say(out_console, line)
+    _print_some(out_console, "warning", lost_events(done.emit))
+    _print_some(out_console, "note", done.notes)
     if done.stopped:
-        say(to, "stopped: results so far are kept; run the same command to continue", style="bold")
+        say(out_console, "stopped: results so far are kept; run the same command to continue", style="bold")
 
 
 def scoring_lines(scoring: BackfillScoring) -> Iterator[str]:
@@ -228,12 +228,14 @@ def window_lines(done: BackfillResult) -> Iterator[str]:
     yield ends_line(windows)
     if done.resumed_after:
         yield f"resumed after {moment(done.resumed_after)}, where an earlier run was stopped"
-    changed = windows.rows_changed
+    changed_rows = windows.rows_changed
     if not windows.number:
         yield "no windows computed yet"
         return
     yield (
-        f"{plural(changed, 'row')} of table windows added or updated" if changed else "no rows of table windows changed"
+        f"{plural(changed_rows, 'row')} of table windows added or updated"
+        if changed_rows
+        else "no rows of table windows changed"
     )
 
 
@@ -276,29 +278,29 @@ def lost_events(emit: Emitted) -> list[str]:
 
 def print_estimate(done: BackfillDryRun) -> None:
     """Print the estimate of a dry run."""
-    to = console()
-    say(to, "dry run: nothing is scored, computed, sent or written", style="bold")
-    _print_ingested(to, done.ingested)
+    out_console = console()
+    say(out_console, "dry run: nothing is scored, computed, sent or written", style="bold")
+    _print_ingested(out_console, done.ingested)
     if not done.windows.ends:
-        say(to, NOTHING)
+        say(out_console, NOTHING)
         return
     conversations, windows = done.conversations, done.windows
-    scored = conversations.in_windows - conversations.to_score
+    already_scored = conversations.in_windows - conversations.to_score
     say(
-        to,
+        out_console,
         f"{plural(done.spans, 'span')} in the store; {plural(conversations.in_windows, 'conversation')} in these windows:",
     )
-    left = (
+    sampling_note = (
         f", {conversations.left_out_by_sampling:,} of them excluded by sampling"
         if conversations.left_out_by_sampling
         else ""
     )
-    say(to, f"  {conversations.to_score:,} to score{left}, {scored:,} already scored")
-    say(to, ends_line(windows))
-    say(to, f"  {plural(windows.points, 'window')} with conversations, {plural(windows.rows, 'row')}")
+    say(out_console, f"  {conversations.to_score:,} to score{sampling_note}, {already_scored:,} already scored")
+    say(out_console, ends_line(windows))
+    say(out_console, f"  {plural(windows.points, 'window')} with conversations, {plural(windows.rows, 'row')}")
     for line in judge_lines(done.judge) if done.judge is not None else ():
-        say(to, line)
-    _print_some(to, "note", done.notes)
+        say(out_console, line)
+    _print_some(out_console, "note", done.notes)
 
 
 def judge_lines(judge: JudgeQuestions) -> Iterator[str]:
@@ -311,8 +313,8 @@ def judge_lines(judge: JudgeQuestions) -> Iterator[str]:
     if not judge.asks_a_model:
         yield f"judge {judge.judge}: calls no model, no cost"
         return
-    known = f", {judge.cached:,} of them cached" if judge.cached else ""
-    yield f"judge {judge.judge}: {plural(judge.questions, 'question')}{known}: {plural(judge.calls, 'call')}{_cost(judge)}"
+    cache_note = f", {judge.cached:,} of them cached" if judge.cached else ""
+    yield f"judge {judge.judge}: {plural(judge.questions, 'question')}{cache_note}: {plural(judge.calls, 'call')}{_cost(judge)}"
     if judge.calls:
         yield "  this assumes one call per question; retries, votes and canaries are extra"
     if judge.over:
@@ -326,22 +328,22 @@ def _cost(judge: JudgeQuestions) -> str:
     return f"{tokens}; set judge.input_price_usd and judge.output_price_usd to see the cost" if judge.calls else tokens
 
 
-def _print_ingested(to: Console, ingested: Ingested | None) -> None:
+def _print_ingested(out_console: Console, ingested: Ingested | None) -> None:
     if ingested is None:
         return
     spans = ingested.spans
     say(
-        to,
+        out_console,
         f"{spans.stored:,} spans and log records read, {spans.duplicate:,} duplicate, {spans.rejected:,} rejected; "
         f"{plural(ingested.conversations, 'conversation')} new or changed",
     )
 
 
-def _print_some(to: Console, what: str, lines: list[str]) -> None:
+def _print_some(out_console: Console, noun: str, lines: list[str]) -> None:
     for line in lines[:_MAX_PRINTED]:
-        say(to, f"{what}: {line}", style=None if what == "note" else "yellow")
+        say(out_console, f"{noun}: {line}", style=None if noun == "note" else "yellow")
     if len(lines) > _MAX_PRINTED:
-        say(to, f"… and {len(lines) - _MAX_PRINTED:,} more")
+        say(out_console, f"… and {len(lines) - _MAX_PRINTED:,} more")
 
 
 @click.command()
@@ -524,12 +526,12 @@ def _consume(
     stream: Iterable[BackfillStep | BackfillText | BackfillEnd], write: Callable[[str], object], progress: Progress
 ) -> BackfillResult | BackfillDryRun:
     """Consume the stream of a backfill: show progress, write text, and return the result."""
-    for item in stream:
-        match item:
+    for message in stream:
+        match message:
             case BackfillStep():
-                progress(item.stage, item.done, item.total)
+                progress(message.stage, message.done, message.total)
             case BackfillText():
-                write(item.text)
+                write(message.text)
             case BackfillEnd():
-                return item.result
+                return message.result
     raise BackendError("the backfill ended without a result")

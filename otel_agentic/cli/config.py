@@ -48,6 +48,6 @@ def _rows(settings: Iterable[SettingDescription]) -> Iterator[tuple[str, str, st
         yield f"[{section}]", "", ""
         for setting in members:
             origin = _ORIGINS.get(setting.source)
-            meaning = f"{setting.description} ({origin})" if origin else setting.description
+            description = f"{setting.description} ({origin})" if origin else setting.description
             value = "not set" if setting.value == "None" else setting.value
-            yield f"  {setting.name.partition('.')[2]}", value, meaning
+            yield f"  {setting.name.partition('.')[2]}", value, description

@@ -59,12 +59,12 @@ _COLUMNS: Final = (
 
 def print_metrics(out: Console, metrics: Sequence[MetricScoreRow]) -> None:
     """Print the scores of a conversation, its turns and calls, and how many metrics had nothing to score."""
-    scored = [metric for metric in metrics if metric.reason is None]
-    if scored:
+    scores = [metric for metric in metrics if metric.reason is None]
+    if scores:
         click.echo()
-        rows = [_cells(metric) for metric in scored]
-        failing = any(metric.severity for metric in scored)
-        indices = [index for index, column in enumerate(_COLUMNS) if failing or column.name != _FAILURE]
+        rows = [_cells(metric) for metric in scores]
+        has_failures = any(metric.severity for metric in scores)
+        indices = [index for index, column in enumerate(_COLUMNS) if has_failures or column.name != _FAILURE]
         print_table(out, [_COLUMNS[index] for index in indices], [[row[index] for index in indices] for row in rows])
     reasons = Counter(metric.reason for metric in metrics if metric.reason is not None)
     if reasons:
@@ -91,9 +91,9 @@ def _subject(metric: MetricScoreRow) -> str:
     """
     turn, position = metric.turn_index, metric.position
     part = "the conversation" if turn is None else f"turn {turn + 1}"
-    where = part if position is None else f"{part}, call {position + 1}"
-    named = " ".join(short(name, _NAME) for name in (metric.tool_name, metric.parameter) if name)
-    return f"{where}: {named}" if named else where
+    location = part if position is None else f"{part}, call {position + 1}"
+    names = " ".join(short(name, _NAME) for name in (metric.tool_name, metric.parameter) if name)
+    return f"{location}: {names}" if names else location
 
 
 def _score(metric: MetricScoreRow) -> str:
@@ -147,9 +147,9 @@ def _warnings(score: ConversationScore) -> Iterator[str]:
     """Yield the reasons to doubt the outcome."""
     if score.warning:
         yield score.warning
-    own, recorded = score.computed_outcome, score.outcome
-    if score.outcome_source != "computed" and own in {"pass", "fail"} and own != recorded:
-        yield f"the recorded verdict is {recorded}, but turns and tools result in {own}"
+    computed, recorded = score.computed_outcome, score.outcome
+    if score.outcome_source != "computed" and computed in {"pass", "fail"} and computed != recorded:
+        yield f"the recorded verdict is {recorded}, but turns and tools result in {computed}"
     if score.known_failure and recorded == "not_evaluated":
         yield f"known to fail because of {score.known_failure}: it counts in the bounds of the pass rate, not in the rate"
     elif score.partial:
@@ -166,22 +166,22 @@ def _aligned(case: JsonObject, score: ConversationScore | None) -> dict[int, Jso
 def _print_turn(out: Console, turn: ShownTurn, expected: JsonObject | None) -> None:
     rows = _turn_rows(turn, expected or {})
     columns = [Column(name=f"turn {turn.index + 1}", unfolded=True), *text("actual", "expected")]
-    # Without annotations the third column would be empty.
+    # Without a case, the third column would be empty.
     print_table(out, columns if expected else columns[:2], rows if expected else [row[:2] for row in rows])
 
 
 def _turn_rows(turn: ShownTurn, expected: JsonObject) -> list[list[str]]:
     calls = (expected.get("tools") or {}).get("calls") or []
     rows = [["query", short(turn.query, _QUERY), _text(expected.get("query"), _QUERY)]]
-    paired, unpaired = _side_by_side(turn.tools, calls)
-    rows += [[_kind(call), _actual(call), _expected(paired[index])] for index, call in enumerate(turn.tools)]
-    rows += [["call", "", _expected(record)] for record in unpaired]
+    expected_by_index, unpaired_calls = _side_by_side(turn.tools, calls)
+    rows += [[_kind(call), _actual(call), _expected(expected_by_index[index])] for index, call in enumerate(turn.tools)]
+    rows += [["call", "", _expected(record)] for record in unpaired_calls]
     if turn.error:
         rows.append(["error", short(turn.error, _ANSWER), ""])
-    accepted = expected.get("answer")
-    first, *others = accepted if isinstance(accepted, list) else [accepted]
+    accepted_answers = expected.get("answer")
+    first, *alternatives = accepted_answers if isinstance(accepted_answers, list) else [accepted_answers]
     rows.append(["answer", short(turn.answer, _ANSWER), _text(first, _ANSWER)])
-    rows += [["", "", f"or: {_text(other, _ANSWER)}"] for other in others]
+    rows += [["", "", f"or: {_text(alternative, _ANSWER)}"] for alternative in alternatives]
     if expected.get("not_answer"):
         rows.append(["", "", f"never: {_text(expected['not_answer'], _ANSWER)}"])
     return rows
@@ -190,24 +190,24 @@ def _turn_rows(turn: ShownTurn, expected: JsonObject) -> list[list[str]]:
 def _side_by_side(
     actual: list[ShownCall], expected: list[JsonObject]
 ) -> tuple[dict[int, JsonObject | None], list[JsonObject]]:
-    """Return the expected call next to each actual call, by index, and the expected calls without one.
+    """Return the expected call for each actual call, by index, and the expected calls without an actual call.
 
     This is for display only: an expected call is shown next to a call of the same tool, preferably one that succeeded and
     has the same arguments.
     """
-    paired: dict[int, JsonObject | None] = dict.fromkeys(range(len(actual)))
-    unpaired = []
+    expected_by_index: dict[int, JsonObject | None] = dict.fromkeys(range(len(actual)))
+    unpaired_calls = []
     for record in expected:
         candidates = [
             (_fit(call, record), -index)
             for index, call in enumerate(actual)
-            if call.name == record["tool_name"] and paired[index] is None
+            if call.name == record["tool_name"] and expected_by_index[index] is None
         ]
         if candidates:
-            paired[-max(candidates)[1]] = record
+            expected_by_index[-max(candidates)[1]] = record
         else:
-            unpaired.append(record)
-    return paired, unpaired
+            unpaired_calls.append(record)
+    return expected_by_index, unpaired_calls
 
 
 def _fit(call: ShownCall, record: JsonObject) -> tuple[bool, bool]:
@@ -243,10 +243,10 @@ def _print_expected(out: Console, case: JsonObject, score: ConversationScore) ->
         click.echo()
         rows = [(_expected(record), _result(score, index, record)) for index, record in enumerate(calls)]
         columns = text("expected in any turn", "result")
-        # The faults may belong to an alternative, or to the calls of a turn. Then they are only listed below.
-        others = tools.get("alternatives") or any(turn.get("tools") for turn in case.get("turns") or [])
-        alone = 1 if others else 2
-        print_table(out, columns[:alone], [row[:alone] for row in rows])
+        # The faults may belong to an alternative, or to the calls of a turn, so they are only listed below.
+        has_other_calls = tools.get("alternatives") or any(turn.get("tools") for turn in case.get("turns") or [])
+        column_count = 1 if has_other_calls else 2
+        print_table(out, columns[:column_count], [row[:column_count] for row in rows])
     if case.get("outputs"):
         missing = score.missing_outputs or []
         click.echo()
@@ -276,8 +276,8 @@ def _print_faults(out: Console, score: ConversationScore) -> None:
         click.echo()
         columns = [Column(name="fault", least=16), Column(name="tool", least=16), Column(name="what", least=30)]
         print_table(out, columns, [(fault.fault, fault.tool_name, fault.explanation) for fault in faults])
-    scored = [tools for tools in score.tool_scores if tools.overall is not None]
-    if not scored:
+    scored_tools = [tools for tools in score.tool_scores if tools.overall is not None]
+    if not scored_tools:
         return
     click.echo()
     columns = [*text("tools of"), *(Column(name=name, right=True) for name in (*_DIMENSIONS, "overall"))]
@@ -286,7 +286,7 @@ def _print_faults(out: Console, score: ConversationScore) -> None:
             "the conversation" if tools.turn_index is None else f"turn {tools.turn_index + 1}",
             *(ratio(getattr(tools, name)) for name in (*_DIMENSIONS, "overall")),
         )
-        for tools in scored
+        for tools in scored_tools
     ]
     print_table(out, columns, rows)
 
@@ -408,7 +408,7 @@ def _print(rows: list[ConversationRow], limit: int) -> None:
     if not rows:
         say(out, "no conversations in this selection")
         return
-    names, same = differing_and_shared(rows, _SUBJECT)
+    names, shared = differing_and_shared(rows, _SUBJECT)
     columns = [
         Column(name="conversation", unfolded=True),
         *text(*(name.replace("agent_", "") for name in names)),
@@ -428,7 +428,7 @@ def _print(rows: list[ConversationRow], limit: int) -> None:
         )
         for row in rows
     ]
-    subject = " ".join(str(value) for value in same.values())
+    subject = " ".join(str(value) for value in shared.values())
     print_table(out, columns, cells, f"Conversations of {subject}" if subject else "Conversations")
     if len(rows) == limit:
         say(out, f"(the newest {plural(limit, 'conversation')}; --limit shows more)", style="dim")

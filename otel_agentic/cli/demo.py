@@ -22,8 +22,12 @@ def demo(ctx: click.Context, keep: Path | None) -> None:
 
 def _program() -> str:
     """Return the command that starts this command line from the same shell."""
-    called = Path(sys.argv[0])
-    if called.name == "__main__.py":
+    program_path = Path(sys.argv[0])
+    if program_path.name == "__main__.py":
         return shlex.join([sys.executable, "-m", "otel_agentic.cli"])
-    executable = shutil.which(called.name)
-    return called.name if executable is not None and Path(executable).samefile(called) else shlex.quote(sys.argv[0])
+    executable = shutil.which(program_path.name)
+    return (
+        program_path.name
+        if executable is not None and Path(executable).samefile(program_path)
+        else shlex.quote(sys.argv[0])
+    )

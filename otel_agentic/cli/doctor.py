@@ -48,14 +48,14 @@ _STYLES: Final = {"agent_run": "bold", "model_call": "cyan", "tool_call": "green
 _QUERY: Final = 200
 _ANSWER: Final = 300
 _ARGUMENTS: Final = 160
-#: The number of reasons listed for one scope and dialect.
+#: The largest number of reasons listed for one scope and dialect.
 _MOST_REASONS: Final = 2
-#: Characters of arguments in the tree; the turns below it show more.
+#: The largest number of characters of arguments in the tree; the turns below it show more.
 _HINT: Final = 80
 
 
 def scopes_of(traces: Iterable[TraceReading]) -> list[ScopeReading]:
-    """Return the counts of events by scope and dialect, with the reasons for the dialect."""
+    """Return the counts of events by scope and dialect, with the reasons for choosing the dialect."""
     events: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     reasons: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for trace in traces:
@@ -75,9 +75,9 @@ def scopes_of(traces: Iterable[TraceReading]) -> list[ScopeReading]:
 
 def _reasons(counts: Counter[str]) -> str:
     """Return the most frequent reasons."""
-    named = [reason for reason, _ in counts.most_common(_MOST_REASONS)]
-    more = len(counts) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more else "")
+    reasons = [reason for reason, _ in counts.most_common(_MOST_REASONS)]
+    more = len(counts) - len(reasons)
+    return ", ".join(reasons) + (f" and {more} more" if more else "")
 
 
 def print_scopes(out: Console, rows: Sequence[ScopeReading]) -> None:
@@ -120,15 +120,15 @@ def _tree(trace: TraceReading) -> Tree:
     main = Counter(span.dialect for span in trace.spans if span.event != "ignored").most_common(1)
     branches: dict[str | None, tuple[Tree, str | None]] = {None: (Tree(head), None)}
     for span in trace.spans:
-        above, inherited_id = branches[span.parent_span_id]
+        parent_branch, inherited_id = branches[span.parent_span_id]
         own_id = span.conversation_id or inherited_id
         line = _line(span, main[0][0] if main else None, own_id if own_id != inherited_id else None)
-        branches[span.span_id] = (above.add(line), own_id)
+        branches[span.span_id] = (parent_branch.add(line), own_id)
     return branches[None][0]
 
 
 def _line(span: SpanReading, main_dialect: str | None, new_id: str | None) -> Text:
-    """Return the line of a span; it repeats nothing that the lines above already show."""
+    """Return the line of a span, without what the lines above it already show."""
     line = Text(short(span.name), style=_STYLES[span.event])
     line.append(f" — {_meaning(span)}", style="not bold")
     if new_id is not None:
@@ -143,12 +143,12 @@ def _line(span: SpanReading, main_dialect: str | None, new_id: str | None) -> Te
 def _meaning(span: SpanReading) -> str:
     match span:
         case AgentRunReading() if span.counts:
-            content = _content(span, span.query, span.answer, nothing="no content of its own")
+            content = _content(span, span.query, span.answer, placeholder="no content of its own")
             return f"agent run of {short(span.agent)}, {content}"
         case AgentRunReading():
             return "possible agent run, but a span above or below it is the agent run"
         case ModelCallReading():
-            return f"model call, {_content(span, None, None, nothing='content not captured')}"
+            return f"model call, {_content(span, None, None, placeholder='content not captured')}"
         case ToolCallReading():
             return f"tool call {short(span.tool)} {_arguments(span.arguments, _HINT)} -> {_outcome(span)}"
         case PlanReading():
@@ -159,11 +159,13 @@ def _meaning(span: SpanReading) -> str:
     raise AssertionError(span.event)  # there are no other kinds
 
 
-def _content(span: AgentRunReading | ModelCallReading, query: str | None, answer: str | None, *, nothing: str) -> str:
+def _content(
+    span: AgentRunReading | ModelCallReading, query: str | None, answer: str | None, *, placeholder: str
+) -> str:
     """Return how much input and output an agent run or a model call recorded."""
     sides = {"in": _side("in", span.messages_in, query), "out": _side("out", span.messages_out, answer)}
     if not any(sides.values()):
-        return nothing
+        return placeholder
     return ", ".join(description or f"nothing {side} captured" for side, description in sides.items())
 
 
@@ -187,8 +189,8 @@ def _outcome(span: ToolCallReading) -> str:
 
 def _print_conversation(out: Console, conversation: ConversationReading) -> None:
     environment = f" in {printable(conversation.environment)}" if conversation.environment else ""
-    named = f"conversation {short(conversation.conversation_id)}{environment}"
-    hang(out, f"{named}, id from {short(conversation.id_from, _QUERY)}", style="bold", indent="")
+    title = f"conversation {short(conversation.conversation_id)}{environment}"
+    hang(out, f"{title}, id from {short(conversation.id_from, _QUERY)}", style="bold", indent="")
     for turn in conversation.turns:
         columns = [Column(name=f"turn {turn.index + 1}", unfolded=True), Column(name="", least=30)]
         print_table(out, columns, _turn_rows(turn))
@@ -234,7 +236,7 @@ def print_rest(out: Console, more: int, total: int) -> None:
 def print_live(out: Console, live: LiveStore | UnreadableStore, collector: CollectorState) -> None:
     """Print the state of a running collector and of its store."""
     _print_health(out, collector)
-    _print_waiting(out, collector)
+    _print_pending(out, collector)
     if isinstance(live, UnreadableStore):
         _print_problems(out, _problems(collector))
         return
@@ -254,8 +256,8 @@ def print_live(out: Console, live: LiveStore | UnreadableStore, collector: Colle
     click.echo()
     problems = _problems(collector)
     if live.ambiguous_links:
-        alone = plural(live.ambiguous_links, "conversation")
-        problems.append(f"{alone} without an id whose history matches two others equally: not linked")
+        ambiguous_conversations = plural(live.ambiguous_links, "conversation")
+        problems.append(f"{ambiguous_conversations} without an id whose history matches two others equally: not linked")
     _print_problems(out, [*problems, *(safe(clock.note) for clock in live.wrong_clocks)])
 
 
@@ -266,8 +268,8 @@ def _print_health(out: Console, state: CollectorState) -> None:
     if not state.ready:
         hang(out, safe(state.why_not))
     addresses = (("OTLP/HTTP", state.http), ("OTLP/gRPC", state.grpc), ("admin", state.admin))
-    listening = [f"{title} {address}" for title, address in addresses if address]
-    hang(out, f"{safe(state.db)}; {', '.join(listening)}", indent="")
+    endpoints = [f"{title} {address}" for title, address in addresses if address]
+    hang(out, f"{safe(state.db)}; {', '.join(endpoints)}", indent="")
     counts = state.received
     hang(
         out,
@@ -276,18 +278,18 @@ def _print_health(out: Console, state: CollectorState) -> None:
         indent="",
     )
     if state.altered:
-        altered = ", ".join(f"{count:,} x {reason}" for reason, count in sorted(state.altered.items()))
-        hang(out, f"repaired, truncated or redacted in received data: {altered}", indent="")
+        altered_parts = ", ".join(f"{count:,} x {reason}" for reason, count in sorted(state.altered.items()))
+        hang(out, f"repaired, truncated or redacted in received data: {altered_parts}", indent="")
 
 
-def _print_waiting(out: Console, state: CollectorState) -> None:
+def _print_pending(out: Console, state: CollectorState) -> None:
     counts = {
         "to write": plural(state.queued_spans, "span"),
         "to read": plural(state.backlog.read, "trace"),
         "to rebuild": plural(state.backlog.rebuild, "conversation"),
         "to score": plural(state.backlog.score, "conversation"),
     }
-    details = ", ".join(f"{count} {what}" for what, count in counts.items() if not count.startswith("0 ")) or "nothing"
+    details = ", ".join(f"{count} {noun}" for noun, count in counts.items() if not count.startswith("0 ")) or "nothing"
     share = state.background_share
     slow = f"; rebuilding and scoring yield to incoming spans: they get {percent(share)} of the time"
     hang(out, f"waiting: {details}{slow if share < 1 else ''}", indent="")
@@ -334,8 +336,8 @@ def _problems(state: CollectorState) -> list[str]:
 def _judge_problems(judge: BreakerState) -> Iterator[str]:
     times = f"opened {plural(judge.opened, 'time')}"
     if judge.state != "closed":
-        when = f"in {judge.retry_in_s:.0f} s" if judge.state == "open" else "now"
-        message = f"the judge failed {plural(judge.failures, 'time')} in a row and is not called: next try {when}"
+        retry_time = f"in {judge.retry_in_s:.0f} s" if judge.state == "open" else "now"
+        message = f"the judge failed {plural(judge.failures, 'time')} in a row and is not called: next try {retry_time}"
         yield f"{message}, and conversations wait for it (circuit breaker {times} since the start)"
     elif judge.opened:
         yield f"the circuit breaker of the judge {times}; it is closed now"
@@ -403,17 +405,19 @@ def _show_files(
     from otel_agentic.reports.conversations import by_framework, of_conversations  # noqa: PLC0415 — not needed for --help
     from otel_agentic.reports.doctor import read_traces, trace_reading  # noqa: PLC0415 — same
 
-    inspected = read_traces(settings, paths)
-    chosen = [name for name in inspected.traces if trace_id is None or name.startswith(trace_id.lower())]
-    if trace_id is not None and not chosen:
-        raise BadInputError(f"no trace {trace_id!r} in these files; they hold {plural(len(inspected.traces), 'trace')}")
-    traces = [trace_reading(inspected, name) for name in chosen]
+    traces_read = read_traces(settings, paths)
+    selected_traces = [name for name in traces_read.traces if trace_id is None or name.startswith(trace_id.lower())]
+    if trace_id is not None and not selected_traces:
+        raise BadInputError(
+            f"no trace {trace_id!r} in these files; they hold {plural(len(traces_read.traces), 'trace')}"
+        )
+    traces = [trace_reading(traces_read, name) for name in selected_traces]
     reading = FilesReading(
         traces=traces,
         scopes=scopes_of(traces),
-        coverage=by_framework(of_conversations(entry.conversation for entry in inspected.conversations)),
-        wrong_clocks=inspected.wrong_clocks(time.time_ns()),
-        problems=list(inspected.problems),
+        coverage=by_framework(of_conversations(entry.conversation for entry in traces_read.conversations)),
+        wrong_clocks=traces_read.wrong_clocks(time.time_ns()),
+        problems=list(traces_read.problems),
     )
     if output == "json":
         print_json(replace(reading, traces=traces[:limit]))
@@ -445,16 +449,16 @@ def _ask_collector(target: Target, output: str) -> None:
     from otel_agentic.net.server_file import find_live_server  # noqa: PLC0415 — not needed for --help
 
     settings = target.settings()
-    held = settings.store.db
-    running = target.server is not None or find_live_server(held) is not None
-    if not running and target.db is None:
-        db, server = _found_elsewhere(settings)
+    db_path = settings.store.db
+    is_running = target.server is not None or find_live_server(db_path) is not None
+    if not is_running and target.db is None:
+        db, server = _find_other_collector(settings)
         target = replace(target, db=db, server=server)
-        running = True
-    live = _live_state(target) if running else None
+        is_running = True
+    live = _live_state(target) if is_running else None
     if live is None or live.collector is None:  # it died and left its server file, so the store itself answered
         raise BackendError(
-            f"no collector holds {held}; `otel-agentic serve --db {held}` starts one; --db or --server selects another"
+            f"no collector holds {db_path}; `otel-agentic serve --db {db_path}` starts one; --db or --server selects another"
         )
     if output == "json":
         print_json(live)
@@ -462,8 +466,8 @@ def _ask_collector(target: Target, output: str) -> None:
         print_live(console(), live, live.collector)
 
 
-def _found_elsewhere(settings: Settings) -> tuple[Path | None, str | None]:
-    """Return the file or URL of a running collector that holds another file than the configured one; print it to stderr.
+def _find_other_collector(settings: Settings) -> tuple[Path | None, str | None]:
+    """Return the file or URL of a running collector with another file than the configured one, and print it to stderr.
 
     Raises:
         BackendError: no collector is running.
@@ -472,21 +476,21 @@ def _found_elsewhere(settings: Settings) -> tuple[Path | None, str | None]:
     from otel_agentic.commands.client import answering_at  # noqa: PLC0415 — not needed for --help
     from otel_agentic.net.server_file import held_in  # noqa: PLC0415 — same
 
-    held, address, folder = settings.store.db, settings.admin.address, Path.cwd()
+    configured_path, address, folder = settings.store.db, settings.admin.address, Path.cwd()
     if (url := answering_at(settings.admin)) is not None:
-        say(console(stderr=True), f"no collector holds {held}; asking the one at {url}")
+        say(console(stderr=True), f"no collector holds {configured_path}; asking the one at {url}")
         return None, url
     match held_in(folder):
         case [db]:
             say(
                 console(stderr=True),
-                f"no collector holds {held} or answers at {address}; asking the one that holds {db}",
+                f"no collector holds {configured_path} or answers at {address}; asking the one that holds {db}",
             )
             return db, None
         case []:
             raise BackendError(
-                f"no collector holds {held}, answers at {address}, or holds a database in {folder}; "
-                f"`otel-agentic serve --db {held}` starts one; --db or --server selects another"
+                f"no collector holds {configured_path}, answers at {address}, or holds a database in {folder}; "
+                f"`otel-agentic serve --db {configured_path}` starts one; --db or --server selects another"
             )
         case several:
             raise UsageError(

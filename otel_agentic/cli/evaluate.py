@@ -64,11 +64,11 @@ def metrics_of(metrics: str | None, evaluators: Sequence[str]) -> list[str] | No
 
 
 def own_files(config_file: Path | None, evaluators: Sequence[str]) -> dict[str, Section]:
-    """Return settings that add evaluator files to the configured ones."""
+    """Return settings that add the given evaluator files to the configured ones."""
     if not evaluators:
         return {}
-    known = settings_of(config_file).evaluators.files
-    return {"evaluators": {"files": tuple(dict.fromkeys((*known, *evaluators)))}}
+    configured_files = settings_of(config_file).evaluators.files
+    return {"evaluators": {"files": tuple(dict.fromkeys((*configured_files, *evaluators)))}}
 
 
 def require_no_files(client: Client, evaluators: Sequence[str]) -> None:
@@ -97,10 +97,10 @@ def print_metric_notes(out: Console, done: EvaluatorCounts) -> None:
     """Print the results of the evaluators in this run: one line per metric, then the errors of evaluators."""
     if not done.conversations:
         return
-    late = f", {done.caught_up:,} of them scored earlier" if done.caught_up else ""
+    earlier_note = f", {done.caught_up:,} of them scored earlier" if done.caught_up else ""
     if done.metrics:
         click.echo()
-        print_metrics(out, done.metrics, f"Metrics: {plural(done.conversations, 'conversation')}{late}")
+        print_metrics(out, done.metrics, f"Metrics: {plural(done.conversations, 'conversation')}{earlier_note}")
     for fault, count in done.faults.items():
         say(out, f"warning: {fault} ({plural(count, 'conversation')}); it counts as not evaluated", style="yellow")
 
@@ -118,7 +118,7 @@ def print_metrics(out: Console, metrics: Sequence[MetricCounts], title: str) -> 
 
 
 def _without_score(metrics: Sequence[MetricCounts]) -> dict[str, list[str]]:
-    """Return the metrics without any score, by reasons."""
+    """Return the metrics without any score, grouped by their reasons."""
     names: dict[str, list[str]] = {}
     for metric in metrics:
         if not metric.n:
@@ -177,24 +177,24 @@ def evaluate_row_files(context: click.Context) -> int:
     from otel_agentic.api.rows import evaluate_rows, rows_json  # noqa: PLC0415 — not needed for --help
 
     params = context.params
-    unsupported = [
+    unsupported_options = [
         f"--{name.replace('_', '-')}"
         for name in _OF_STORES
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
-    if unsupported:
+    if unsupported_options:
         raise UsageError(
-            f"--rows with {', '.join(unsupported)}: rows contain their own references, and all rows are evaluated; omit "
-            f"{unsupported[0]}, or keep the rows in a store with --db FILE"
+            f"--rows with {', '.join(unsupported_options)}: rows contain their own references, and all rows are evaluated; omit "
+            f"{unsupported_options[0]}, or keep the rows in a store with --db FILE"
         )
     own = own_files(params["config_file"], params["evaluators"])
     settings = settings_of(params["config_file"], None, scoring=present(judge=params["judge"]), **own)
     names = metrics_of(params["metrics"], params["evaluators"])
     with progress_bar(quiet=params["quiet"]) as bar:
-        evaluated = evaluate_rows(
+        rows_evaluated = evaluate_rows(
             params["rows"], settings, names, progress=lambda done, total: bar("rows", done, total)
         )
-    payload = rows_json(evaluated)
+    payload = rows_json(rows_evaluated)
     if params["output"] == "json":
         print_json(payload)
     elif not params["quiet"]:
@@ -223,20 +223,26 @@ def keep_rows(settings: Settings, files: Sequence[Path], *, quiet: bool) -> None
 
     rows = read_rows_files(files)
     with Engine(settings, create=True) as engine:
-        stored = store_rows(engine, rows)
+        stored_rows = store_rows(engine, rows)
     if not quiet:
-        skipped = f"; {plural(stored.without_agent, 'row')} without agent data skipped" if stored.without_agent else ""
+        skipped_note = (
+            f"; {plural(stored_rows.without_agent, 'row')} without agent data skipped"
+            if stored_rows.without_agent
+            else ""
+        )
         say(
             console(),
-            f"{plural(stored.stored, 'row')} stored as conversations, {stored.new:,} of them new or changed{skipped}",
+            f"{plural(stored_rows.stored, 'row')} stored as conversations, {stored_rows.new:,} of them new or changed{skipped_note}",
         )
 
 
 def _print_rows(evaluation: RowsEvaluation) -> None:
     out = console()
     files = Counter(row.file for row in evaluation.rows)
-    of = ", ".join(f"{name} ({count:,})" for name, count in files.items()) if len(files) > 1 else next(iter(files))
-    print_metrics(out, evaluation.metrics, f"{plural(len(evaluation.rows), 'row')} of {of}")
+    file_names = (
+        ", ".join(f"{name} ({count:,})" for name, count in files.items()) if len(files) > 1 else next(iter(files))
+    )
+    print_metrics(out, evaluation.metrics, f"{plural(len(evaluation.rows), 'row')} of {file_names}")
     for line in (*_reasons(evaluation.rows), *metric_advice(evaluation.metrics)):
         say(out, line)
     _print_notes(out, evaluation)
@@ -249,8 +255,8 @@ def _reasons(rows: Sequence[EvaluatedRow]) -> Iterator[str]:
         for score in row.scores:
             if score.reason is not None:
                 location = f"{row.file}:{row.line}"
-                known = examples.setdefault((score.name, score.reason), [location, score.explanation])
-                del known[2:]
+                example = examples.setdefault((score.name, score.reason), [location, score.explanation])
+                del example[2:]
     by_text: dict[tuple[str, str, str], list[str]] = {}
     for (name, reason), (location, explanation) in examples.items():
         by_text.setdefault((reason, location, explanation), []).append(name)
@@ -275,9 +281,9 @@ def _print_notes(out: Console, evaluation: RowsEvaluation) -> None:
         say(out, line)
 
 
-#: Warnings printed one by one.
+#: The largest number of warnings that are printed.
 _WARNINGS: Final = 10
-#: What a run without progress may be waiting for, with a judge that calls a model and without.
+#: The possible causes of a run without progress, with a judge that calls a model and without one.
 _WAITING_FOR_JUDGE: Final = (
     "conversations are being scored; judge {judge} may be slow or not responding (a call times out after "
     "judge.timeout_s, a verdict fails after judge.tries calls, a run waits judge.outage_wait_s in total for the judge)"
@@ -420,8 +426,8 @@ def _print_result(done: EvaluationRun) -> None:
         if not done.evaluators.conversations:
             return
     if done.unchanged:
-        again = plural(done.unchanged, "conversation")
-        say(out, f"{again} asked about again: the judge still has no verdict")
+        unchanged = plural(done.unchanged, "conversation")
+        say(out, f"{unchanged} asked about again: the judge still has no verdict")
     print_metric_notes(out, done.evaluators)
     for line in judge_notes(done.judge):
         say(out, line)
@@ -448,12 +454,12 @@ def _print_evaluation(out: Console, done: EvaluationRun) -> None:
 
 def _print_outcomes(out: Console, done: EvaluationRun) -> None:
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(done.outcomes.items()))
-    covered = f"; coverage {percent(done.coverage)}" if done.n < done.scored else ""
-    say(out, f"{plural(done.scored, 'conversation')} scored: {counts}{covered}", style="bold")
+    coverage_note = f"; coverage {percent(done.coverage)}" if done.n < done.scored else ""
+    say(out, f"{plural(done.scored, 'conversation')} scored: {counts}{coverage_note}", style="bold")
     for reason, count in sorted(done.reasons.items()):
         say(out, f"  {count:,} x {reason}")
-    again = done.asked_again - done.unchanged
-    if again:
-        say(out, f"{again:,} of them had no verdict: the judge had failed, or was not asked")
-    if done.restated > again:
-        say(out, f"{done.restated - again:,} of them had an earlier score, which is kept as superseded")
+    asked_again = done.asked_again - done.unchanged
+    if asked_again:
+        say(out, f"{asked_again:,} of them had no verdict: the judge had failed, or was not asked")
+    if done.restated > asked_again:
+        say(out, f"{done.restated - asked_again:,} of them had an earlier score, which is kept as superseded")

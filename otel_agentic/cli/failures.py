@@ -49,7 +49,7 @@ def print_groups(out: Console, report: FailureReport, *, severity: str) -> None:
     """Print groups as a table, followed by the totals."""
     groups = report.groups
     if not groups:
-        say(out, _why_none(report, severity))
+        say(out, _empty_reason(report, severity))
         return
     agents = {", ".join(group.agents) for group in groups}
     several = len(agents) > 1
@@ -66,8 +66,8 @@ def print_groups(out: Console, report: FailureReport, *, severity: str) -> None:
 def print_group(out: Console, group: FailureGroup) -> None:
     """Print a group: its counts, versions, times, and newest failures."""
     say(out, f"{group.severity}: {short(group.title, _TEXT)}", style="bold")
-    often = f"{plural(group.count, 'failure')} in {plural(group.conversations, 'conversation')}"
-    say(out, f"{often}, {percent(group.share)} of all failures listed")
+    counts = f"{plural(group.count, 'failure')} in {plural(group.conversations, 'conversation')}"
+    say(out, f"{counts}, {percent(group.share)} of all failures listed")
     first, last = (moment(time, _SECONDS) for time in (group.first_seen, group.last_seen))
     say(out, f"first seen {first} UTC, last seen {last} UTC")
     if any(version.agent_version for version in group.agent_versions):
@@ -76,12 +76,12 @@ def print_group(out: Console, group: FailureGroup) -> None:
         say(out, f"merged from: {_cause(cause)}")
     click.echo()
     example = group.example
-    say(out, f"for example: {_where(example)}", style="bold")
+    say(out, f"for example: {_subject(example)}", style="bold")
     say(out, short(example.explanation, _EXAMPLE))
     click.echo()
     newest = group.failures[:_MAX_LISTED]
     rows = [
-        (moment(failure.ended_at), failure.conversation_id, _turn(failure), _explained(failure)) for failure in newest
+        (moment(failure.ended_at), failure.conversation_id, _turn(failure), _explanation(failure)) for failure in newest
     ]
     columns = [Column(name="ended", unfolded=True, spare=1), Column(name="conversation", unfolded=True)]
     print_table(out, [*columns, Column(name="turn", right=True), *text("what happened")], rows)
@@ -121,33 +121,37 @@ def _cells(number: int, group: FailureGroup, *, several: bool) -> tuple[object, 
 
 
 def _counts_of(report: FailureReport) -> str:
-    counted = [f"{number:,} {severity}" for severity, number in report.by_severity.items() if number]
+    severity_counts = [f"{number:,} {severity}" for severity, number in report.by_severity.items() if number]
     counts = f"{plural(report.failures, 'failure')} in {plural(report.failing_conversations, 'conversation')}"
-    counts = f"{counts}: {', '.join(counted)}"
-    hidden = report.group_count - len(report.groups)
-    if hidden:
-        counts += f"; {plural(hidden, 'more group')}, --limit lists them"
+    counts = f"{counts}: {', '.join(severity_counts)}"
+    hidden_groups = report.group_count - len(report.groups)
+    if hidden_groups:
+        counts += f"; {plural(hidden_groups, 'more group')}, --limit lists them"
     return counts + _unjudged(report)
 
 
-def _why_none(report: FailureReport, severity: str) -> str:
+def _empty_reason(report: FailureReport, severity: str) -> str:
     """Return the reason why no failure is listed."""
     if not report.conversations:
         return "no failures: no closed conversations in this selection"
     if not report.scored:
         return f"no failures: none of {plural(report.conversations, 'closed conversation')} is scored; run evaluate"
-    what = "failures" if severity == "low" else f"failures of severity {severity} or worse"
-    return f"no {what} in {_scored(report)}{_unjudged(report)}"
+    noun = "failures" if severity == "low" else f"failures of severity {severity} or worse"
+    return f"no {noun} in {_scored(report)}{_unjudged(report)}"
 
 
 def _scored(report: FailureReport) -> str:
-    """Return the number of scored conversations; those not evaluated neither failed nor passed.
+    """Return the number of scored conversations as text; those not evaluated have neither failed nor passed.
 
-    If the judge is unsure, a conversation may still be known to fail for another reason. Its failures are listed.
+    If the judge is unsure about a conversation, it may still fail for another reason. Its failures are listed.
     """
-    scored = plural(report.scored, "scored conversation")
-    known = f", {report.known_failures:,} of them known to fail" if report.known_failures else ""
-    return f"{scored} ({report.not_evaluated:,} not evaluated{known})" if report.not_evaluated else scored
+    conversations = plural(report.scored, "scored conversation")
+    failed_note = f", {report.known_failures:,} of them known to fail" if report.known_failures else ""
+    return (
+        f"{conversations} ({report.not_evaluated:,} not evaluated{failed_note})"
+        if report.not_evaluated
+        else conversations
+    )
 
 
 def _unjudged(report: FailureReport) -> str:
@@ -156,18 +160,20 @@ def _unjudged(report: FailureReport) -> str:
     return f"; {plural(report.judge_errors, 'score')} could not be judged (not a failure of the agent)"
 
 
-def _explained(failure: FailureRecord) -> str:
+def _explanation(failure: FailureRecord) -> str:
     explanation = short(failure.explanation, _TEXT)
     if failure.value is None or failure.label is not None:
         return explanation
     return f"{failure.value:g}: {explanation}" if explanation else f"{failure.value:g}"
 
 
-def _where(failure: FailureRecord) -> str:
+def _subject(failure: FailureRecord) -> str:
     names = (failure.agent, failure.agent_version, failure.environment)
-    whose = " ".join(safe(name) for name in names if name)
+    tool_and_parameter = " ".join(safe(name) for name in names if name)
     turn = "" if failure.turn_index is None else f", turn {failure.turn_index + 1}"
-    return f"conversation {safe(failure.conversation_id)}{turn}" + (f" of {whose}" if whose else "")
+    return f"conversation {safe(failure.conversation_id)}{turn}" + (
+        f" of {tool_and_parameter}" if tool_and_parameter else ""
+    )
 
 
 def _location(failure: FailureRecord) -> str:
@@ -187,8 +193,8 @@ def _versions(group: FailureGroup) -> str:
 
 
 def _cause(cause: Cause) -> str:
-    where = " ".join(safe(name) for name in (cause.tool_name, cause.parameter) if name)
-    return " ".join(part for part in (cause.metric, cause.label or "below its threshold", where) if part)
+    tool_and_parameter = " ".join(safe(name) for name in (cause.tool_name, cause.parameter) if name)
+    return " ".join(part for part in (cause.metric, cause.label or "below its threshold", tool_and_parameter) if part)
 
 
 _SEVERITIES: Final = ("low", "medium", "high", "critical")

@@ -44,7 +44,7 @@ def by_k(texts: Sequence[str], flag: str) -> dict[str, float]:
 
 
 def thresholds_of(texts: Sequence[str]) -> dict[str, float | dict[str, float]]:
-    """Return limits of metrics: a number if the metric defines its direction, else `min` and `max`.
+    """Return the limits of metrics: a number if the metric defines the direction, else `min` and `max`.
 
     Raises:
         UsageError: a value is not METRIC=V, METRIC>=V or METRIC<=V.
@@ -64,8 +64,8 @@ def thresholds_of(texts: Sequence[str]) -> dict[str, float | dict[str, float]]:
         if sign == "=":
             limits[name] = value
         else:
-            before = limits.get(name)
-            limits[name] = {**(before if isinstance(before, dict) else {}), _ENDS[sign]: value}
+            previous = limits.get(name)
+            limits[name] = {**(previous if isinstance(previous, dict) else {}), _ENDS[sign]: value}
     return limits
 
 
@@ -121,7 +121,7 @@ def _number(text: str) -> float | None:
 
 
 def _parsed(parse: Callable[[Sequence[str]], object]) -> Callable[..., object]:
-    """Return the callback of an option that replaces its texts by what they mean."""
+    """Return the callback of an option that replaces its texts by the parsed value."""
     return lambda _context, _option, texts: parse(texts)
 
 
@@ -264,7 +264,7 @@ def gate(
             baseline=content,
             measure=save_baseline,
         )
-        saved = write_baseline(client, save_baseline, result.measured) if result.passed else None
-    outcome = GateOutcome(result=result, saved_baseline=saved, requested_baseline=save_baseline)
+        baseline_name = write_baseline(client, save_baseline, result.measured) if result.passed else None
+    outcome = GateOutcome(result=result, saved_baseline=baseline_name, requested_baseline=save_baseline)
     write_outcome(outcome, output, out, {"junit": junit, "markdown": markdown, "json": json_out})
     return 0 if result.passed else _FAILED

@@ -46,7 +46,7 @@ _MEANING: Final = {
     "sensitivity": "share of human passes scored as a pass",
     "specificity": "share of human failures scored as a fail",
 }
-#: The number of thresholds printed; JSON has all.
+#: The largest number of thresholds printed; JSON contains all.
 _THRESHOLDS: Final = 12
 _TEXT: Final = 160
 _TEXTS: Final = {
@@ -59,7 +59,7 @@ _TEXTS: Final = {
 
 def print_target(out: Console, target: str, calibration: TargetCalibration) -> None:
     """Print the agreement of the judge with human labels on turns, or on conversations."""
-    rows = [(name, interval(getattr(calibration, name)), meaning) for name, meaning in _MEANING.items()]
+    rows = [(name, interval(getattr(calibration, name)), description) for name, description in _MEANING.items()]
     columns = [
         *fixed("", f"{calibration.level:.0%} interval"),
         *text("meaning"),
@@ -130,13 +130,13 @@ def _notes(target: str, calibration: TargetCalibration) -> Iterator[str]:
             f"{calibration.threshold:g}; it is chosen and measured on the same labels, so expect less agreement on others"
         )
     if calibration.n and calibration.curve_n < calibration.n:
-        left = calibration.n - calibration.curve_n
-        yield f"{plural(left, target)} not decided by answers: excluded from the thresholds"
+        excluded = calibration.n - calibration.curve_n
+        yield f"{plural(excluded, target)} not decided by answers: excluded from the thresholds"
 
 
 def _print_curve(out: Console, calibration: TargetCalibration) -> None:
     best = calibration.best_threshold
-    chosen = _thinned(calibration.curve, None if best is None else best.threshold)
+    points = _thinned(calibration.curve, None if best is None else best.threshold)
     rows = [
         (
             f"{point.threshold:g}",
@@ -146,7 +146,7 @@ def _print_curve(out: Console, calibration: TargetCalibration) -> None:
             ratio(point.youden),
             "best" if best is not None and point.threshold == best.threshold else "",
         )
-        for point in chosen
+        for point in points
     ]
     columns = [
         Column(name=name, right=True) for name in ("threshold", "agreement", "sensitivity", "specificity", "Youden")
@@ -155,7 +155,7 @@ def _print_curve(out: Console, calibration: TargetCalibration) -> None:
 
 
 def _thinned(curve: Sequence[CurvePoint], best: float | None) -> list[CurvePoint]:
-    """Return a readable number of points of a curve, evenly spaced, including the best."""
+    """Return a readable number of points of a curve, evenly spaced, including the one with the best threshold."""
     if len(curve) <= _THRESHOLDS:
         return list(curve)
     indices = {round(step * (len(curve) - 1) / (_THRESHOLDS - 1)) for step in range(_THRESHOLDS)}
@@ -281,8 +281,8 @@ def cache(
     with target.open() as client:
         if clear:
             own_name = name.partition(":")[0] if name else None  # the model follows the colon
-            cleared = client.get(Cleared, "judge_clear", judge=own_name, before_ns=time_ns(before, "--before"))
-            print_result(cleared, output, _print_cleared)
+            result = client.get(Cleared, "judge_clear", judge=own_name, before_ns=time_ns(before, "--before"))
+            print_result(result, output, _print_cleared)
             return
         contents = client.get(JudgeCache, "judge_cache")
     print_result(contents, output, _print_cache)
@@ -295,16 +295,16 @@ def _print_calibration(calibration: Calibration) -> None:
         return
     use = calibration.judge
     model = f" ({use.model})" if use.model else ""
-    decided, unsure = (
+    deciders, unsure = (
         sum(getattr(decider, name) for decider in _deciders(calibration) if decider.judge is not None)
         for name in ("n", "unsure")
     )
     say(
         out,
         f"Judge {use.name}{model}, version {use.version}: compared with {plural(calibration.labels, 'label')}, decided "
-        f"{decided:,}, unsure about {unsure:,}",
+        f"{deciders:,}, unsure about {unsure:,}",
     )
-    if not decided:
+    if not deciders:
         without = any(decider.n for decider in _deciders(calibration))
         why = "tool calls, outputs and missing turns did, so these numbers do not measure a judge"
         say(out, f"no judge decided any of them{f': {why}' if without else ''}", style="yellow")
@@ -334,8 +334,8 @@ def _deciders(calibration: Calibration) -> list[Decider]:
     ]
 
 
-def _print_cleared(cleared: Cleared) -> None:
-    say(console(), f"{plural(cleared.cleared, 'verdict')} deleted")
+def _print_cleared(result: Cleared) -> None:
+    say(console(), f"{plural(result.cleared, 'verdict')} deleted")
 
 
 def _print_cache(cache: JudgeCache) -> None:
@@ -369,7 +369,7 @@ def _budget(budget: BudgetUse) -> list[str]:
         ("max_tokens", budget.tokens, budget.max_tokens),
         ("max_cost_usd", budget.cost_usd, budget.max_cost_usd),
     )
-    uses = [f"{used:,.6g} of {limit:,} (judge.{name})" for name, used, limit in limits if limit is not None]
+    uses = [f"{spent:,.6g} of {limit:,} (judge.{name})" for name, spent, limit in limits if limit is not None]
     window = budget.window
     if not uses:
         return [

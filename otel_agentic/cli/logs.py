@@ -29,17 +29,19 @@ _SHOWS_ERRORS: Final = "asyncio"
 
 
 def log_to(stream: TextIO, settings: LogSettings) -> None:
-    """Log our records at the configured level and above, and records of libraries at WARNING and above."""
+    """Log records of this project from the configured level, and records of libraries from WARNING."""
     handler = logging.StreamHandler(stream)
-    debugging = settings.level == "debug"
-    handler.setFormatter(JsonLines(debugging=debugging) if settings.format == "json" else Lines(debugging=debugging))
+    is_debug = settings.level == "debug"
+    handler.setFormatter(JsonLines(debugging=is_debug) if settings.format == "json" else Lines(debugging=is_debug))
     level = logging.getLevelNamesMapping()[settings.level.upper()]
-    for earlier in [known for known in logging.root.handlers if isinstance(known.formatter, (Lines, JsonLines))]:
+    for earlier in [
+        candidate for candidate in logging.root.handlers if isinstance(candidate.formatter, (Lines, JsonLines))
+    ]:
         logging.root.removeHandler(earlier)
     logging.root.addHandler(handler)
     logging.root.setLevel(max(level, _FOREIGN_LEVEL))
-    for own in _OWN:
-        logging.getLogger(own).setLevel(level)
+    for own_logger in _OWN:
+        logging.getLogger(own_logger).setLevel(level)
 
 
 def log_to_stderr(settings: LogSettings) -> None:
@@ -48,9 +50,9 @@ def log_to_stderr(settings: LogSettings) -> None:
     threading.excepthook = _thread_ended
 
 
-def _thread_ended(ended: threading.ExceptHookArgs) -> None:
-    if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
-        error = (ended.exc_type, ended.exc_value, ended.exc_traceback)
+def _thread_ended(arguments: threading.ExceptHookArgs) -> None:
+    if arguments.exc_value is not None and not isinstance(arguments.exc_value, SystemExit):
+        error = (arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
         logging.getLogger("otel_agentic").error("an exception ended a thread", exc_info=error)
 
 
@@ -64,19 +66,22 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines."""
         # Another handler may have cached its text of the exception in the record: ignore it, and restore it afterwards.
-        cached, record.exc_text = record.exc_text, None
+        cached_text, record.exc_text = record.exc_text, None
         try:
             return printable(super().format(record))
         finally:
-            record.exc_text = cached
+            record.exc_text = cached_text
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 — the name in logging.Formatter
-        """Return the line itself."""
+        """Return the line without the exception."""
         record.message = _message(record, debugging=self._debugging)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 — the name in logging.Formatter
-        """Return the class and stack locations of an exception; its text only if it is ours, or when debugging."""
+        """Return the class and stack locations of an exception.
+
+        The text is included only if this project raised the exception, or when debugging.
+        """
         if self._debugging or ei[1] is None:
             return super().formatException(ei)
         return "\n".join(line for error in _chain(ei[1]) for line in (_describe(error), *_locations(error)))

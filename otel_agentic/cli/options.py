@@ -27,10 +27,10 @@ def require_paths(paths: Sequence[str]) -> None:
     Raises:
         BadInputError: paths are missing; names all of them.
     """
-    missing = [path for path in paths if path != "-" and not Path(path).exists()]
-    if missing:
+    missing_paths = [path for path in paths if path != "-" and not Path(path).exists()]
+    if missing_paths:
         hint = "give an existing file, a directory, or - for standard input"
-        raise BadInputError("\n".join(f"{path}: no such file; {hint}" for path in missing))
+        raise BadInputError("\n".join(f"{path}: no such file; {hint}" for path in missing_paths))
 
 
 def refuse_live(settings: Settings, then: str) -> None:
@@ -62,7 +62,7 @@ def refuse_second(settings: Settings) -> None:
     from otel_agentic.net.server_file import find_live_server  # noqa: PLC0415 — not needed for --help
 
     live = find_live_server(settings.store.db)
-    if live is not None and live.pid != os.getpid():  # in a container the previous collector had the same id
+    if live is not None and live.pid != os.getpid():  # in a container, the previous collector had the same process id
         raise StoreBusyError(
             f"{settings.store.db} is held by process {live.pid}, a collector at {live.admin}: a file can have only one "
             "collector; stop that one, or give another --db"
@@ -100,7 +100,7 @@ judge_option = click.option("--judge", metavar="NAME", help=JUDGE_HELP)
 
 
 def output_option(*formats: str, note: str = "") -> Callable[[F], F]:
-    """Return the option `--format` with these formats, the first of which is the default.
+    """Return the option `--format` with these formats; the first one is the default.
 
     Args:
         formats: the names.
@@ -162,7 +162,7 @@ def target_options(command: F) -> F:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The conversations that a command considers, as text."""
+    """The options that select conversations, as text."""
 
     since: str | None
     until: str | None
@@ -171,7 +171,7 @@ class Selection:
 
     @property
     def arguments(self) -> Section:
-        """The arguments of a command of `otel_agentic.commands`; None for options that are not given.
+        """The arguments for a command of `otel_agentic.commands`; None for options that are not given.
 
         Raises:
             UsageError: a time cannot be read.

@@ -83,17 +83,17 @@ def reporting_waits(
         quiet: print nothing.
         first_s: seconds without progress until the first message; the total wait doubles from message to message.
     """
-    progressed, done = threading.Event(), threading.Event()
+    progress_event, done_event = threading.Event(), threading.Event()
 
     def step(stage: str, count: int, total: int | None) -> None:
-        progressed.set()
+        progress_event.set()
         progress(stage, count, total)
 
     def watch() -> None:
         waited_s, next_s = 0.0, first_s
-        while not done.wait(next_s):
-            if progressed.is_set():
-                progressed.clear()
+        while not done_event.wait(next_s):
+            if progress_event.is_set():
+                progress_event.clear()
                 waited_s, next_s = 0.0, first_s
                 continue
             waited_s += next_s
@@ -106,6 +106,6 @@ def reporting_waits(
     try:
         yield step
     finally:
-        done.set()
+        done_event.set()
         if not quiet:
             watcher.join()

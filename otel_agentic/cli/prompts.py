@@ -43,11 +43,11 @@ def show(metric: str | None, files: tuple[str, ...], full: bool, config_file: Pa
 
     Prompts do not contain the judged content. The model receives it before the prompt, as JSON between unpredictable marks.
     """
-    selected = _prompts(settings_of(config_file), metric, files)
+    selected_prompts = _prompts(settings_of(config_file), metric, files)
     if output == "json":
-        print_json([_prompt_result(prompt, full=full) for prompt in selected])
+        print_json([_prompt_result(prompt, full=full) for prompt in selected_prompts])
         return
-    for prompt in selected:
+    for prompt in selected_prompts:
         _show(prompt, full=full)
     if not full:
         _show_around()
@@ -59,13 +59,13 @@ def _prompts(settings: Settings, name: str | None, files: tuple[str, ...]) -> li
     from otel_agentic.evaluators.registry import all_evaluators, of_files  # noqa: PLC0415 — the same
     from otel_agentic.judges.prompts import KINDS, prompt_texts  # noqa: PLC0415 — the same
 
-    own = prompt_texts(settings.judge.prompt)
+    file_prompts = prompt_texts(settings.judge.prompt)
     if name in KINDS:
-        return [prompt for prompt in built_in_prompts(own) if prompt.name == name]
+        return [prompt for prompt in built_in_prompts(file_prompts) if prompt.name == name]
     evaluators = all_evaluators(settings.evaluators, of_files(files, settings.evaluators))
     if name is not None:
-        return prompts_named(name, evaluators, own)
-    return [*built_in_prompts(own), *prompts_of(evaluators, own), merge_prompt(own)]
+        return prompts_named(name, evaluators, file_prompts)
+    return [*built_in_prompts(file_prompts), *prompts_of(evaluators, file_prompts), merge_prompt(file_prompts)]
 
 
 def _prompt_result(prompt: Prompted, *, full: bool) -> JudgePrompt:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.commands import Client
 
-#: The number of characters of a value, and of rows, in a table.
+#: The largest number of characters of a value, and of rows, in a table.
 _LONGEST_VALUE: Final = 400
 _MOST_ROWS: Final = 1000
 _NUMBERS: Final = frozenset(
@@ -36,14 +36,16 @@ class _SqlCommand(click.Command):
     """A command whose SQL may begin with a comment: `-- …` is not an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, with such SQL moved behind `--`, where click looks for no options."""
+        """Parse the arguments after moving such SQL behind `--`, where click expects no options."""
         sql = [] if "--" in args else [argument for argument in args if _begins_with_comment(argument)]
         options = [argument for argument in args if argument not in sql]
         return super().parse_args(ctx, [*options, "--", *sql] if sql else args)
 
 
 def _begins_with_comment(argument: str) -> bool:
-    r"""Return whether an argument is SQL after a comment: no option has a line break, or a space after its dashes.
+    r"""Return whether an argument is SQL that begins with a comment.
+
+    No option contains a line break, or a space after its dashes.
 
     >>> [_begins_with_comment(each) for each in ("-- all\nSELECT 1", "--all\nSELECT 1", "--db", "--db=my file")]
     [True, True, False, False]

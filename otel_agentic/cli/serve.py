@@ -120,8 +120,8 @@ def _run(settings: Settings, truth: dict[str, list[tuple[str, str]]], extra: tup
         say(settings, "stopping: writing accepted spans")
     finally:
         gc.unfreeze()
-        ended = live.stop()
-    if not ended:  # a thread is still inside DuckDB or a judge: a normal exit of Python would abort the process
+        all_stopped = live.stop()
+    if not all_stopped:  # a thread is still inside DuckDB or a judge: a normal exit of Python would abort the process
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -123,18 +123,18 @@ def receive_backup(target: Path, pieces: Iterable[BackupPiece], progress: Progre
     from otel_agentic.store.durability import replacing  # noqa: PLC0415 — same
     from otel_agentic.store.maintenance.backup import verify  # noqa: PLC0415 — only this command needs it
 
-    digest, sent = hashlib.sha256(), None
+    digest, sent_digest = hashlib.sha256(), None
     try:
         with replacing(target) as file:
             for piece in pieces:
                 progress("backing up", piece.done, piece.total)
                 if piece.data is None:
-                    sent = piece.sha256
+                    sent_digest = piece.sha256
                     continue
                 data = b64decode(piece.data)
                 digest.update(data)
                 file.write(data)
-            if digest.hexdigest() != sent:
+            if digest.hexdigest() != sent_digest:
                 raise BackendError(f"{target}: the backup was received incompletely; nothing was written, try again")
             file.flush()
             backup = verify(Path(file.name))
@@ -142,7 +142,7 @@ def receive_backup(target: Path, pieces: Iterable[BackupPiece], progress: Progre
         raise BadInputError(
             f"{target}: cannot be written: {error.strerror}; free space, or give another path"
         ) from error
-    return StoreCopy(file=str(target), bytes=target.stat().st_size, tables=backup.rows, sha256=sent)
+    return StoreCopy(file=str(target), bytes=target.stat().st_size, tables=backup.rows, sha256=sent_digest)
 
 
 def find_files(folder: Path) -> dict[str, list[Path]]:
@@ -177,14 +177,14 @@ def send(client: Client, files: Mapping[str, list[Path]], progress: Progress) ->
     tables: dict[str, ImportedRows] = {}
     done = 0
     for table in ORDER:
-        rows = new = 0
+        rows = new_rows = 0
         for path in files.get(table, ()):
-            sent = _send_file(client, upload, table, path)
-            rows, new, done = rows + sent.rows, new + sent.new, done + 1
+            imported_rows = _send_file(client, upload, table, path)
+            rows, new_rows, done = rows + imported_rows.rows, new_rows + imported_rows.new, done + 1
             progress("importing", done, total)
         if table in files:
-            new += client.get(ImportedRows, "store_import_table", upload=upload, table=table).new
-            tables[table] = ImportedRows(rows=rows, new=new)
+            new_rows += client.get(ImportedRows, "store_import_table", upload=upload, table=table).new
+            tables[table] = ImportedRows(rows=rows, new=new_rows)
     rebuilt = client.call("store_import_end", upload=upload)["rebuilt_traces"]
     left_out = sorted(files.keys() - set(ORDER))
     return ImportedStore(tables=tables, files=total, rebuilt_traces=rebuilt, tables_left_out=left_out)
@@ -268,13 +268,13 @@ def export_(
     truth.
     """
     require_empty(folder)
-    chosen = {"since_ns": time_ns(since, "--since"), "until_ns": time_ns(until, "--until")}
+    time_range = {"since_ns": time_ns(since, "--since"), "until_ns": time_ns(until, "--until")}
     # A local store is exported through FOLDER itself; a collector has its own folder.
     with (
         progress_bar(quiet=quiet) as progress,
         target.open(retention={"export_folder": folder.absolute()}) as client,
     ):
-        result = receive(folder, client.stream_of(FilePiece, "store_export", **chosen), progress)
+        result = receive(folder, client.stream_of(FilePiece, "store_export", **time_range), progress)
     print_result(result, output, print_exported, quiet=quiet)
 
 
@@ -343,9 +343,9 @@ def restore(
     target = settings_of(config_file, db).store.db
     if (live := find_live_server(target)) is not None:
         raise StoreBusyError(f"{target} is held by the collector with process id {live.pid}: stop it first")
-    restored = restore_backup(backup_file, target, overwrite=force)
+    restored_store = restore_backup(backup_file, target, overwrite=force)
     result = StoreCopy(
-        file=str(target), bytes=target.stat().st_size, tables=restored.rows, pending=list(restored.pending)
+        file=str(target), bytes=target.stat().st_size, tables=restored_store.rows, pending=list(restored_store.pending)
     )
     print_result(result, output, partial(print_copied, verb="restored"), quiet=quiet)
 

@@ -13,7 +13,7 @@ from otel_agentic.cli.render.text import NOTHING, interval, moment, plural
 from otel_agentic.results.evaluation import Suite, SuiteTrend, TrendPoint
 from otel_agentic.results.reports import Rate
 
-#: The number of cases named in a line.
+#: The largest number of cases named in a line.
 _NAMED: Final = 5
 _SUITES: Final = (
     Column(name="suite"),
@@ -143,7 +143,7 @@ def _cells(point: TrendPoint, *, several: bool) -> list[Any]:
 
 def _flips(point: TrendPoint, *, several: bool) -> Iterator[str]:
     """Yield a line for the cases that broke at a point, and one for those that were fixed."""
-    whose = f"{point.agent or 'unknown agent'} " if several else ""
+    agent_prefix = f"{point.agent or 'unknown agent'} " if several else ""
     for change in ("broke", "fixed"):
         flips = [flip for flip in point.flips if flip.change == change]
         cases = [
@@ -152,7 +152,7 @@ def _flips(point: TrendPoint, *, several: bool) -> Iterator[str]:
         ]
         more = f" and {len(flips) - _NAMED:,} more" if len(flips) > _NAMED else ""
         if flips:
-            yield f"{whose}{point.name or NOTHING}: {change}: {', '.join(cases)}{more}"
+            yield f"{agent_prefix}{point.name or NOTHING}: {change}: {', '.join(cases)}{more}"
 
 
 def _share(counts: list[int]) -> str:

@@ -44,7 +44,7 @@ def print_example(out: Console, row: FailingTool) -> None:
     example = row.example
     effect = f"(affects {row.dimension})" if row.dimension else "(affects no dimension by itself)"
     say(out, " ".join(filter(None, (row.tool, row.fault, row.parameter, effect))), style="bold")
-    say(out, _often(row))
+    say(out, _frequency(row))
     say(out, _when(row))
     if row.wrong_values and row.faults > 1:
         click.echo()
@@ -59,18 +59,22 @@ def print_example(out: Console, row: FailingTool) -> None:
         _print_newest(out, example)
 
 
-def _often(row: FailingTool) -> str:
+def _frequency(row: FailingTool) -> str:
     message = plural(row.faults, "fault")
     if row.calls:
-        of = {"missing": "expected", "errored": "actual", "spurious": "actual", "forbidden": "actual"}
-        kind = of.get(row.fault, "matched")
+        noun_by_fault = {"missing": "expected", "errored": "actual", "spurious": "actual", "forbidden": "actual"}
+        kind = noun_by_fault.get(row.fault, "matched")
         message += f" in {plural(row.calls, f'{kind} call')} ({percent(row.rate)})"
-    failed = "failed, without a later successful call" if row.fault == "errored" else "failed with it"
-    message += f", in {plural(row.conversations, 'conversation')}; the tools of {row.failed:,} {failed}"
+    failure_text = "failed, without a later successful call" if row.fault == "errored" else "failed with it"
+    message += f", in {plural(row.conversations, 'conversation')}; the tools of {row.failed:,} {failure_text}"
     if row.tried:
         message += f"\n{row.tried:,} of the missing calls come with errors of the tool: see --fault errored"
-    expecting = row.expected_conversations
-    return message if expecting is None else f"{message}\n{plural(expecting, 'scored conversation')} expected the tool"
+    expected_conversations = row.expected_conversations
+    return (
+        message
+        if expected_conversations is None
+        else f"{message}\n{plural(expected_conversations, 'scored conversation')} expected the tool"
+    )
 
 
 def _when(row: FailingTool) -> str:
@@ -106,8 +110,8 @@ def _print_newest(out: Console, example: ToolFaultExample) -> None:
     say(out, f"newest: conversation {example.conversation_id}{turn}", style="bold")
     agent = " ".join(name for name in (example.agent, example.agent_version, example.environment) if name)
     case = f", case {example.case_id}" if example.case_id else ""
-    ended = moment(example.ended_at, _SECONDS)
-    say(out, f"{agent or 'unknown agent'}, ended {ended} UTC{case}: {example.outcome}")
+    end_time = moment(example.ended_at, _SECONDS)
+    say(out, f"{agent or 'unknown agent'}, ended {end_time} UTC{case}: {example.outcome}")
     if example.query:
         say(out, f"query: {short(example.query, _QUERY)}")
     _print_calls(out, example)
@@ -118,8 +122,8 @@ def _print_newest(out: Console, example: ToolFaultExample) -> None:
 
 def _print_calls(out: Console, example: ToolFaultExample) -> None:
     """Print the parameters of both calls, with differences marked, or of the only call."""
-    both = {"expected": example.expected_call, "actual": example.actual_call}
-    calls = {name: call for name, call in both.items() if call is not None}
+    calls_by_kind = {"expected": example.expected_call, "actual": example.actual_call}
+    calls = {name: call for name, call in calls_by_kind.items() if call is not None}
     keys = list(dict.fromkeys(key for call in calls.values() for key in call))
     if not calls:
         return
@@ -127,8 +131,8 @@ def _print_calls(out: Console, example: ToolFaultExample) -> None:
     columns = text(safe(example.tool), *calls, "")
     click.echo()
     if keys:
-        marked = any(row[-1] for row in rows)
-        print_table(out, columns if marked else columns[:-1], rows if marked else [row[:-1] for row in rows])
+        has_marks = any(row[-1] for row in rows)
+        print_table(out, columns if has_marks else columns[:-1], rows if has_marks else [row[:-1] for row in rows])
     else:
         say(out, f"{example.tool} {' and '.join(calls)} without parameters")
     click.echo()
@@ -141,11 +145,11 @@ def _value(call: JsonObject, key: str) -> str:
 def _mark(calls: Mapping[str, JsonObject], key: str, example: ToolFaultExample) -> str:
     if key == example.parameter:
         return "<-"
-    same = (
+    is_same = (
         len({key in call for call in calls.values()}) == 1
         and len({compact(call.get(key)) for call in calls.values()}) == 1
     )
-    return "" if same else "differs"
+    return "" if is_same else "differs"
 
 
 def describe_difference(expected: Any, actual: Any, limit: int) -> str:
@@ -253,13 +257,13 @@ def failing(
 def _print(out: Console, result: FailingTools, *, filtered: bool) -> None:
     rows = result.rows
     if not rows:
-        say(out, _why_none(result, filtered=filtered))
+        say(out, _empty_reason(result, filtered=filtered))
         return
-    names, same = differing_and_shared(rows, _SUBJECT)
+    names, shared = differing_and_shared(rows, _SUBJECT)
     versions = {version.agent_version for row in rows for version in row.versions}
     if len(versions) == 1 and "agent_version" not in names:
-        (same["agent_version"],) = versions
-    subject = " ".join(str(same[name]) for name in _SUBJECT if same.get(name))
+        (shared["agent_version"],) = versions
+    subject = " ".join(str(shared[name]) for name in _SUBJECT if shared.get(name))
     several = len(versions) > 1
     cells = [_cells(number, row, names, several=several) for number, row in enumerate(rows, 1)]
     title = f"Failing tools of {subject}" if subject else "Failing tools"
@@ -303,27 +307,27 @@ def _cells(number: int, row: FailingTool, names: Sequence[str], *, several: bool
 
 
 def _counts_of(result: FailingTools) -> str:
-    expecting = f"{result.with_tools:,} of {plural(result.scored, 'scored conversation')} expected tools"
-    unknown = result.unknown_tools
-    faults = f"{plural(result.faults, 'tool fault')}; {expecting}"
-    return f"{faults}; those of {unknown:,} could not be evaluated" if unknown else faults
+    conversations = f"{result.with_tools:,} of {plural(result.scored, 'scored conversation')} expected tools"
+    unknown_tools = result.unknown_tools
+    faults = f"{plural(result.faults, 'tool fault')}; {conversations}"
+    return f"{faults}; those of {unknown_tools:,} could not be evaluated" if unknown_tools else faults
 
 
-def _why_none(result: FailingTools, *, filtered: bool) -> str:
+def _empty_reason(result: FailingTools, *, filtered: bool) -> str:
     """Return the reason why no fault is listed."""
     if not result.conversations:
         return "no tool faults: no closed conversations in this selection"
     if not result.scored:
         return f"no tool faults: none of {plural(result.conversations, 'closed conversation')} is scored; run evaluate"
-    scored = plural(result.scored, "scored conversation")
+    conversations = plural(result.scored, "scored conversation")
     if not result.with_tools:
-        return f"no tool faults: none of {scored} has a case that expects tools"
+        return f"no tool faults: none of {conversations} has a case that expects tools"
     if filtered and result.faults:
         return f"no matching fault: the selection has {plural(result.faults, 'other tool fault')}"
     if result.failed_tools:
-        failed = f"{result.failed_tools:,} of {scored} failed because of their tools"
-        return f"{failed}, but evaluation {result.evaluation} does not record single faults"
-    return f"no tool faults: {result.with_tools:,} of {scored} expected tools, without a fault"
+        failures = f"{result.failed_tools:,} of {conversations} failed because of their tools"
+        return f"{failures}, but evaluation {result.evaluation} does not record single faults"
+    return f"no tool faults: {result.with_tools:,} of {conversations} expected tools, without a fault"
 
 
 def _example(row: FailingTool) -> str:
@@ -331,8 +335,8 @@ def _example(row: FailingTool) -> str:
     if row.parameter:
         return describe_difference(row.expected, row.actual, _VALUE_IN_TABLE)
     if row.fault == "missing":
-        tried = f"({row.tried:,} of {row.faults:,} after errors of it) " if row.tried else ""
-        return tried + _call(row.expected_call)
+        tried_note = f"({row.tried:,} of {row.faults:,} after errors of it) " if row.tried else ""
+        return tried_note + _call(row.expected_call)
     if row.fault in {"spurious", "forbidden"}:
         return _call(row.actual_call)
     if row.fault == "errored":

@@ -32,7 +32,7 @@ _FAILURE: Final = {"error", "message", "exit_code"}
 
 
 class Client(ABC):
-    """Runs commands by name; see `otel_agentic.commands`. An argument of None is left to the default of the command."""
+    """Runs commands by name; see `otel_agentic.commands`. An argument of None means the default of the command."""
 
     #: Whether a running collector runs the commands, with its own settings.
     is_remote: ClassVar[bool] = False
@@ -53,7 +53,7 @@ class Client(ABC):
         """Run a command and return its result as a type of `otel_agentic.results`.
 
         Raises:
-            BackendError: the result is of another shape, since the collector is of another version.
+            BackendError: the result has another shape, because the collector has another version.
         """
         return _typed(kind, name, self.call(name, **arguments))
 
@@ -87,7 +87,7 @@ class LocalClient(Client):
         self._settings = settings
         self._progress = progress
         self._engine: Engine | None = None
-        self._opened()
+        self._open_engine()
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value."""
@@ -95,7 +95,7 @@ class LocalClient(Client):
             return dict(self._query(**arguments))
         from otel_agentic.commands.registry import Commands  # noqa: PLC0415 — DuckDB is not needed to ask a server
 
-        return Commands(self._opened(), self._progress).call(name, _present(arguments))
+        return Commands(self._open_engine(), self._progress).call(name, _present(arguments))
 
     def stream(self, name: str, **arguments: Any) -> Generator[Any]:
         """Yield the JSON values of a command that streams."""
@@ -107,7 +107,7 @@ class LocalClient(Client):
             self._engine.close()
             self._engine = None
 
-    def _opened(self) -> Engine:
+    def _open_engine(self) -> Engine:
         from otel_agentic.engine.engine import Engine  # noqa: PLC0415 — DuckDB is not needed to ask a server
 
         if self._engine is None:
@@ -115,12 +115,12 @@ class LocalClient(Client):
         return self._engine
 
     def _query(self, *, sql: str, fresh: bool | None = None, evaluation: str | None = None) -> Any:  # noqa: ARG002 — the file itself is always current
-        """Run a query in its own process on the file itself, which this process closes first."""
+        """Run a query in a separate process on the file itself, which this process closes first."""
         from otel_agentic.store.connection import DEFAULT, require_evaluation  # noqa: PLC0415 — DuckDB, as above
         from otel_agentic.store.maintenance.export import export_folder_of  # noqa: PLC0415 — same
         from otel_agentic.store.queries.user_queries import UserQueries, limits_of  # noqa: PLC0415 — same
 
-        store, name = self._opened().store, evaluation or DEFAULT
+        store, name = self._open_engine().store, evaluation or DEFAULT
         with store.read() as con:
             require_evaluation(con, name)
         self.close()
@@ -141,7 +141,7 @@ class RemoteClient(Client):
 
     def __init__(self, url: str, token: str | None, tls: ssl.SSLContext | None = None) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        # A command may take long; only the connection itself is bounded.
+        # A command may take long, so only connecting has a timeout.
         timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S)
         self._url = url
         verify = True if tls is None else tls
@@ -149,12 +149,12 @@ class RemoteClient(Client):
 
     def call(self, name: str, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value."""
-        with self._reaching(), self._sent(name, arguments) as response:
+        with self._connection_errors(), self._request(name, arguments) as response:
             return orjson.loads(response.read())
 
     def stream(self, name: str, **arguments: Any) -> Generator[Any]:
         """Yield the JSON values of a command that streams."""
-        with self._reaching(), self._sent(name, arguments) as response:
+        with self._connection_errors(), self._request(name, arguments) as response:
             for line in response.iter_lines():
                 if line:
                     yield self._item(orjson.loads(line))
@@ -164,13 +164,13 @@ class RemoteClient(Client):
         self._http.close()
 
     def _item(self, item: Any) -> Any:
-        """Return an object of a stream; a failure midway is an object too, because the status has already been sent."""
+        """Return an object of a stream, or raise the error that it describes, which came after the status was sent."""
         if isinstance(item, dict) and item.keys() == _FAILURE:
             raise _error_of(item, self._url)
         return item
 
     @contextmanager
-    def _reaching(self) -> Iterator[None]:
+    def _connection_errors(self) -> Iterator[None]:
         try:
             yield
         except httpx.HTTPError as error:
@@ -178,7 +178,7 @@ class RemoteClient(Client):
                 f"no collector answers at {self._url}: {error}; check --server, or use --db on a file that none holds"
             ) from error
 
-    def _sent(self, name: str, arguments: dict[str, Any]) -> _Answer:
+    def _request(self, name: str, arguments: dict[str, Any]) -> _Answer:
         return _Answer(self._http, self._url, name, _present(arguments))
 
 
@@ -187,7 +187,7 @@ def _present(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Answer:
-    """One request, its answer checked when it is entered."""
+    """One request as a context manager; entering it sends the request and checks the response."""
 
     def __init__(self, http: httpx.Client, url: str, name: str, arguments: dict[str, Any]) -> None:
         self._url = url
@@ -210,7 +210,7 @@ class _Answer:
 
 
 def _error_in(response: httpx.Response, url: str) -> OtelAgenticError:
-    """Return the error that a collector answered with, of the class that it raised."""
+    """Return the error in the response of a collector, as an instance of the class that the collector raised."""
     try:
         payload = orjson.loads(response.read())
         if response.status_code == httpx.codes.UNAUTHORIZED:
@@ -236,7 +236,7 @@ def open_client(
     server: str | None,
     progress: Callable[[str, int, int | None], None] = lambda *_: None,
 ) -> Client:
-    """Return a client of a server, of the collector that has the store of the settings open, or of the store itself.
+    """Return a client of the server, else of the collector that holds the configured store, else of the store itself.
 
     Raises:
         StoreError: the file is missing or cannot be used.
@@ -247,27 +247,27 @@ def open_client(
     live = find_live_server(Path(settings.store.db))
     if live is not None:
         tls = _tls(settings.admin)
-        if _answers(_near(live.admin), tls):  # a dead process leaves its file behind, and its id is reused
-            return RemoteClient(_near(live.admin), _token(settings.admin), tls)
+        if _responds(_without_wildcard(live.admin), tls):  # a dead process leaves its file behind, and its id is reused
+            return RemoteClient(_without_wildcard(live.admin), _token(settings.admin), tls)
     return LocalClient(settings, progress)
 
 
 def answering_at(admin: AdminSettings) -> str | None:
-    """Return the URL of the admin address of the settings, None if nothing answers there."""
+    """Return the URL of the configured admin address, or None if nothing responds there."""
     scheme = "http" if admin.tls_cert_file is None else "https"
-    url = _near(f"{scheme}://{admin.address}")
-    return url if _answers(url, _tls(admin)) else None
+    url = _without_wildcard(f"{scheme}://{admin.address}")
+    return url if _responds(url, _tls(admin)) else None
 
 
-def _near(url: str) -> str:
-    """Return the URL with the loopback address for a wildcard one: no certificate is for the name 0.0.0.0."""
+def _without_wildcard(url: str) -> str:
+    """Return the URL with the loopback address instead of a wildcard, as no certificate is valid for 0.0.0.0."""
     parts = urlsplit(url)
     loopback = _LOOPBACK.get(parts.hostname or "")
     return url if loopback is None else f"{parts.scheme}://{loopback}:{parts.port}"
 
 
 def _token(admin: AdminSettings) -> str | None:
-    """Return the strongest token that the settings hold."""
+    """Return the configured token with the strongest role."""
     for name, secret, file in (
         ("admin.token", admin.token, admin.token_file),
         ("admin.query_token", admin.query_token, admin.query_token_file),
@@ -283,11 +283,12 @@ def _tls(admin: AdminSettings) -> ssl.SSLContext | None:
     return client_context("admin", admin.ca_file, admin.client_cert_file, admin.client_key_file)
 
 
-def _answers(url: str, tls: ssl.SSLContext | None) -> bool:
+def _responds(url: str, tls: ssl.SSLContext | None) -> bool:
     try:
         httpx.get(f"{url}/healthz", timeout=_CONNECT_TIMEOUT_S, trust_env=False, verify=True if tls is None else tls)
     except httpx.HTTPError as error:
-        # Over TLS, something that answers may still refuse us: the command reports that instead of opening the file.
+        # Over TLS, a server that responds may still refuse this client: the command reports that instead of opening the
+        # file.
         is_there = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) or "SSL" in str(error)
         return url.startswith("https://") and is_there
     return True

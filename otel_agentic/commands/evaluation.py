@@ -1,4 +1,4 @@
-"""Commands that evaluate: scoring, calibration of judges, and backfills of a range of the past."""
+"""Commands that evaluate: scoring, calibration of judges, and backfills of past time ranges."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def stop_on_interrupt(stop: threading.Event) -> Iterator[None]:
-    """Have the first SIGINT set `stop` while the block runs; a second one interrupts as usual.
+    """Set `stop` at the first SIGINT while the block runs; a second SIGINT interrupts as usual.
 
-    Only the main thread receives signals: elsewhere (a command on a running collector) nothing changes.
+    Only the main thread receives signals; on other threads (a command on a running collector) this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -49,17 +49,17 @@ def stop_on_interrupt(stop: threading.Event) -> Iterator[None]:
 
     def first(number: int, frame: FrameType | None) -> None:
         del number, frame
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
         _log.warning(
             "stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once"
         )
         stop.set()
 
-    before = signal.signal(signal.SIGINT, first)
+    previous_handler = signal.signal(signal.SIGINT, first)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
 
 
 @command("evaluate")
@@ -85,22 +85,22 @@ def evaluate(
     that are matched to a case with this tag are scored.
     """
     runner = context.engine.runner
-    chosen = runner.chosen if metrics is None else runner.choose(metrics)
+    metric_selection = runner.chosen if metrics is None else runner.choose(metrics)
     labels_given = [TruthFile(name=n, text=t) for n, t in labels]
-    fresh = runner.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
+    new_cases = runner.remember([TruthFile(name=n, text=t) for n, t in cases], labels_given)
     truth = runner.truth().named(evaluation)
     selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
-    selected = runner.select(truth, selection, again=force, chosen=chosen)
+    request = runner.select(truth, selection, again=force, chosen=metric_selection)
     if suite is not None:
         with context.engine.store.read() as con:
             require_suite(con, suite)
-        selected = of_suite(runner, truth, selected, suite)
+        request = of_suite(runner, truth, request, suite)
     done = 0
 
     def step(scored: Sequence[Scored], restated: AbstractSet[tuple[str, str]]) -> None:
         nonlocal done
         done += len(scored)
-        context.progress("scoring", done, len(selected.keys))
+        context.progress("scoring", done, len(request.keys))
         if evaluation == DEFAULT:
             context.on_scored(scored, restated)
 
@@ -110,23 +110,23 @@ def evaluate(
         nonlocal calls
         calls += sum(asks(measurement.evaluator) for measurement in some)
         if calls:  # what computes is done at once
-            total = len(chosen.judge_evaluators) * (len(selected.keys) + len(selected.lacking))
+            total = len(metric_selection.judge_evaluators) * (len(request.keys) + len(request.lacking))
             context.progress("asking for metrics", calls, total)
 
-    stopping = context.engine.stopping
-    with stop_on_interrupt(stopping):
-        summary = runner.evaluate(truth, selected, step, stopping.is_set, on_metrics=measured)
+    stop_event = context.engine.stopping
+    with stop_on_interrupt(stop_event):
+        summary = runner.evaluate(truth, request, step, stop_event.is_set, on_metrics=measured)
     return {
         "evaluation": evaluation,
         "evaluation_id": summary.evaluation_id,
         "cases": len(truth.index),
-        "new_case_versions": fresh,
+        "new_case_versions": new_cases,
         "labels": len(truth.labels),
         "scored": summary.scored,
         "restated": summary.restated,
-        "asked_again": len(selected.again),
+        "asked_again": len(request.again),
         "unchanged": summary.unchanged,
-        "stopped": stopping.is_set(),
+        "stopped": stop_event.is_set(),
         "n": summary.n,
         "coverage": summary.n / summary.scored if summary.scored else None,
         "outcomes": dict(summary.outcomes),
@@ -136,8 +136,11 @@ def evaluate(
         "compared": summary.compared,
         "disagreements": summary.disagreements,
         "warnings": [*sorted(summary.warnings), *unknown_labels(context.engine.store, labels_given)],
-        "judge": judge_json(context.engine.runner, summary.tally, [*selected.keys, *selected.lacking]),
-        "evaluators": {**summary.metrics.to_json(chosen.metrics), "left_out": list(chosen.unasked)},
+        "judge": judge_json(context.engine.runner, summary.tally, [*request.keys, *request.lacking]),
+        "evaluators": {
+            **summary.metrics.to_json(metric_selection.metrics),
+            "left_out": list(metric_selection.unasked),
+        },
     }
 
 
@@ -180,18 +183,18 @@ def judge_cache(context: Context) -> dict[str, Any]:
 def judge_clear(context: Context, *, judge: str | None = None, before_ns: int | None = None) -> Cleared:
     """Remove verdicts from the cache, those of one judge or before a time; the budget remains used."""
     counted_from_ns = context.engine.clock() - context.engine.runner.budget.width_ns
-    cleared = context.engine.store.write(
+    removed_count = context.engine.store.write(
         lambda con: clear_verdicts(con, judge=judge, before_ns=before_ns, counted_from_ns=counted_from_ns)
     )
-    return Cleared(cleared=cleared)
+    return Cleared(cleared=removed_count)
 
 
-#: Characters of a file that are sent at once.
+#: The number of characters of a file that are sent at once.
 _PIECE: Final = 256 * 1024
 _NS_PER_S: Final = 1_000_000_000
-#: How long to wait for the current part after the last client disconnected, seconds.
+#: The longest wait for the current part after the last client disconnected, seconds.
 _GRACE_S: Final = 10.0
-#: How long to wait for another backfill, seconds: one without a client ends soon.
+#: The longest wait for another backfill, seconds; a backfill without a client ends soon.
 _TURN_S: Final = 2.0
 
 #: The lock that a running collector holds while it scores and computes windows; None without a collector.
@@ -251,7 +254,7 @@ def _estimate(
 
 
 class _Listener(NamedTuple):
-    """Callbacks of the caller of a backfill: one receives its progress, one may stop it."""
+    """The callbacks of the caller of a backfill: one receives its progress, the other one can stop it."""
 
     progress: Progress
     stop: Callable[[], bool]
@@ -288,7 +291,7 @@ def _run(
 
 @contextmanager
 def _exclusively(context: Context) -> Iterator[None]:
-    """Admit one backfill at a time: two would write the same rows with different times of computation."""
+    """Admit one backfill at a time, because two would write the same rows with different computation times."""
     if not context.engine.backfill_lock.acquire(timeout=_TURN_S):
         raise OverloadedError("another backfill is running in this collector; try again when it is done")
     try:
@@ -318,28 +321,31 @@ def _pieces(path: Path) -> Iterator[Any]:
 
 
 def _in_background(work: Callable[[Progress, Callable[[], bool]], Iterator[Any]]) -> Iterator[Any]:
-    """Yield the progress of some work and what it yields; it runs on its own thread, because a step may take long."""
+    """Run `work` on a separate thread, because a step may take long.
+
+    Yield its progress and the objects that it yields.
+    """
     stop = threading.Event()
-    arrived: SimpleQueue[Any | BaseException | None] = SimpleQueue()
+    messages: SimpleQueue[Any | BaseException | None] = SimpleQueue()
 
     def run() -> None:
         try:
-            for item in work(
-                lambda stage, done, total: arrived.put(BackfillStep(stage=stage, done=done, total=total)), stop.is_set
+            for message in work(
+                lambda stage, done, total: messages.put(BackfillStep(stage=stage, done=done, total=total)), stop.is_set
             ):
-                arrived.put(item)
-            arrived.put(None)
+                messages.put(message)
+            messages.put(None)
         except BaseException as error:  # noqa: BLE001 — raised in the thread that listens
-            arrived.put(error)
+            messages.put(error)
 
     thread = threading.Thread(target=run, name="otel-agentic-backfill", daemon=True)
     thread.start()
     try:
         with stop_on_interrupt(stop):
-            while (item := arrived.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
+            while (message := messages.get()) is not None:
+                if isinstance(message, BaseException):
+                    raise message
+                yield message
     finally:
         stop.set()
         thread.join(_GRACE_S)

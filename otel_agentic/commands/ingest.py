@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine, Progress
     from otel_agentic.engine.rebuild import Rebuilder, RebuildResult
 
-#: Maximum number of problems listed; further ones are counted.
+#: The largest number of problems that are listed; further problems are counted.
 MAX_PROBLEMS = 100
 
 
@@ -32,7 +32,7 @@ class IngestResult:
     @property
     def summary(self) -> Ingested:
         """The counts of this result."""
-        receipt, saved = self.receipt, self.rebuilt.saved
+        receipt, saved_conversations = self.receipt, self.rebuilt.saved
         return Ingested(
             spans=SpanCounts(
                 stored=receipt.accepted,
@@ -42,10 +42,10 @@ class IngestResult:
             ),
             reasons=dict(receipt.reasons),
             altered=dict(receipt.altered),
-            conversations=len(saved),
-            revised=sum(item.revision > 1 for item in saved),
-            turns=sum(item.turn_count for item in saved),
-            tool_calls=sum(item.call_count for item in saved),
+            conversations=len(saved_conversations),
+            revised=sum(conversation.revision > 1 for conversation in saved_conversations),
+            turns=sum(conversation.turn_count for conversation in saved_conversations),
+            tool_calls=sum(conversation.call_count for conversation in saved_conversations),
             coverage=list(self.coverage),
             problems=list(self.problems),
         )
@@ -54,10 +54,10 @@ class IngestResult:
 def ingest_files(
     engine: Engine, paths: Sequence[str], progress: Progress, rebuilder: Rebuilder | None = None
 ) -> IngestResult:
-    """Read files into the store and rebuild the affected conversations; they close, because this is the end of the input.
+    """Read files into the store, and rebuild and close the affected conversations, since this is the end of the input.
 
     A part that cannot be read is listed in `problems` and counted as rejected; everything else is stored. Stored traces that
-    cannot be rebuilt are listed, too. None as `rebuilder` takes that of the engine.
+    cannot be rebuilt are also listed. None as `rebuilder` means that of the engine.
 
     Raises:
         BadInputError: a path does not exist or is not a file.
@@ -80,14 +80,14 @@ def ingest_files(
 
 
 def rebuild_pending(engine: Engine, progress: Progress, rebuilder: Rebuilder | None = None) -> RebuildResult:
-    """Rebuild and close everything that was not read yet, or that a killed process had read but not rebuilt."""
+    """Rebuild and close everything that has not been read yet, or that a killed process had read but not rebuilt."""
     rebuilder = rebuilder or engine.rebuilder
     unbuilt = rebuilder.unbuilt()
     pending = rebuilder.pending()
     step = _counter(progress, "linking", len(pending))
-    touched = unbuilt | rebuilder.read(pending, step)
-    step = _counter(progress, "rebuilding", len(touched.keys) + len(touched.loose_traces))
-    return rebuilder.rebuild(touched, lambda _: "end_of_input", step)
+    affected = unbuilt | rebuilder.read(pending, step)
+    step = _counter(progress, "rebuilding", len(affected.keys) + len(affected.loose_traces))
+    return rebuilder.rebuild(affected, lambda _: "end_of_input", step)
 
 
 def _counter(progress: Progress, stage: str, total: int) -> Callable[[int], None]:
@@ -102,7 +102,7 @@ def _counter(progress: Progress, stage: str, total: int) -> Callable[[int], None
 
 
 def _limited(problems: Iterable[str]) -> tuple[str, ...]:
-    listed = list(problems)
-    if len(listed) <= MAX_PROBLEMS:
-        return tuple(listed)
-    return (*listed[:MAX_PROBLEMS], f"… and {len(listed) - MAX_PROBLEMS} more")
+    problem_list = list(problems)
+    if len(problem_list) <= MAX_PROBLEMS:
+        return tuple(problem_list)
+    return (*problem_list[:MAX_PROBLEMS], f"… and {len(problem_list) - MAX_PROBLEMS} more")

@@ -1,4 +1,4 @@
-"""The registry of commands, and what each command works with."""
+"""The registry of commands, and the context of a command."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.evaluation.run import OnScored
 
-#: Receives progress: the stage, how much of it is done, and the total if it is known.
+#: A callback for progress: the stage, the amount that is done, and the total if it is known.
 Progress = Callable[[str, int, int | None], None]
-#: The role that a token needs to run a command: `query` for those that only read, else `admin`.
+#: The role of a token that may run a command: `query` for commands that only read, else `admin`.
 CommandRole = Literal["query", "admin"]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ _MODULES: Final = ("evaluation", "reports", "truth", "store")
 
 
 class Context:
-    """What a command works with."""
+    """The resources of a command."""
 
     def __init__(
         self,
@@ -41,14 +41,15 @@ class Context:
         is_disconnected: Callable[[], bool] = lambda: False,
         locks: tuple[AbstractContextManager[Any], AbstractContextManager[Any]] | None = None,
     ) -> None:
-        """Keep the resources.
+        """Store the resources.
 
         Args:
             engine: the opened store.
             progress: receives the progress of a long command.
-            scored: receives what an evaluation scored (a running collector emits it).
+            scored: receives the conversations that an evaluation scored (a running collector emits their scores).
             is_disconnected: returns whether the requester has disconnected; a query is then stopped.
-            locks: what a running collector holds while it scores, and while it computes windows; None without one.
+            locks: the locks that a running collector holds while it scores and while it computes windows; None without
+                one.
         """
         self.engine = engine
         self.progress = progress
@@ -112,15 +113,15 @@ class Command:
         return str(self.signature.return_annotation).startswith("Iterator[")
 
     def grouped(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments with those that are fields of a dataclass in an object with the name of its parameter."""
-        rest = dict(arguments)
+        """Return the arguments, with those that are fields of a dataclass parameter combined into one object."""
+        remaining = dict(arguments)
         groups = {
-            name: {part.name: rest.pop(part.name) for part in fields(kind) if part.name in rest}
+            name: {part.name: remaining.pop(part.name) for part in fields(kind) if part.name in remaining}
             for name, kind in self._dataclasses.items()
         }
-        if unknown := rest.keys() & groups.keys():
-            raise UsageError(f"command {self.name}, argument {min(unknown)}: Unexpected keyword argument")
-        return rest | groups
+        if unknown_names := remaining.keys() & groups.keys():
+            raise UsageError(f"command {self.name}, argument {min(unknown_names)}: Unexpected keyword argument")
+        return remaining | groups
 
     def run_trusted(self, context: Context, **arguments: Any) -> Any:
         """Run the command with arguments of the right types and return its result as a JSON value."""
@@ -130,10 +131,10 @@ class Command:
 
     @cached_property
     def _dataclasses(self) -> dict[str, Any]:
-        """The parameters whose type is a dataclass, with that type."""
-        known = self.function.__globals__
+        """The parameters whose type is a dataclass, with their types."""
+        module_globals = self.function.__globals__
         parameters = inspect.signature(self.function).parameters.values()
-        kinds = {parameter.name: known.get(parameter.annotation) for parameter in parameters}
+        kinds = {parameter.name: module_globals.get(parameter.annotation) for parameter in parameters}
         return {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
 
     @cached_property
@@ -150,9 +151,9 @@ class Command:
             return self._checked(context, **self.grouped(arguments))
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"] if part not in self._dataclasses)
+            location = ".".join(str(part) for part in first["loc"] if part not in self._dataclasses)
             raise UsageError(
-                f"command {self.name}, argument {where}: {first['msg']}, got {first.get('input')!r}"
+                f"command {self.name}, argument {location}: {first['msg']}, got {first.get('input')!r}"
             ) from error
 
 
@@ -160,7 +161,7 @@ _COMMANDS: Final[dict[str, Command]] = {}
 
 
 def command(name: str, *, role: CommandRole = "admin") -> Callable[[F], F]:
-    """Register a function as the command of a name."""
+    """Return a decorator that registers a function as a command."""
 
     def register(function: F) -> F:
         _COMMANDS[name] = Command(name=name, role=role, function=function)
@@ -183,7 +184,7 @@ class Commands(Context):
         """Run a command with untrusted arguments and return its typed result, or an iterator of them.
 
         Raises:
-            UsageError: there is no such command, or an argument is missing, unknown or of the wrong type.
+            UsageError: the command is unknown, or an argument is missing, unknown or of the wrong type.
         """
         commands = registered()
         if name not in commands:
@@ -202,7 +203,7 @@ class Commands(Context):
 
 
 def json_of(result: Any) -> Any:
-    """Return a result as a JSON value; of an iterator of results, an iterator of JSON values."""
+    """Return a result as a JSON value; for an iterator of results, an iterator of JSON values."""
     return _each_json(result) if inspect.isgenerator(result) else to_json(result)
 
 

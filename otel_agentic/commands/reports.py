@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 def report(
     context: Context, *, request: ReportRequest, metrics: list[str] | None = None, evaluation: str = DEFAULT
 ) -> Report:
-    """Return the reliability of each group, and where it is asked for two groups against each other."""
+    """Return the reliability of each group, and the comparison of two groups if it is requested."""
     return build_report(context.showing(evaluation), request, metrics)
 
 
@@ -64,7 +64,7 @@ def report_pictures(
     panels: Annotated[int, Field(ge=1, le=100)] = 12,
     evaluation: str = DEFAULT,
 ) -> Charts:
-    """Return curves over k, stored windows over time and the health of tools, of at most so many groups."""
+    """Return curves over k, stored windows over time and the health of tools, for at most `panels` groups."""
     return charts(context.showing(evaluation), request, panels)
 
 
@@ -79,14 +79,14 @@ def tools_failing(
     counted: bool = False,
     evaluation: str = DEFAULT,
 ) -> Any:
-    """Return which tool fails in which dimension: first what most conversations failed by.
+    """Return which tool fails in which dimension; rows by which most conversations failed come first.
 
-    With `counted`, the rows are under `rows`, next to counts: closed conversations, those that are scored, that expect
-    tools, that could not be evaluated, and their tool faults. With `show`, only the row with that number, and its newest
-    fault under `example`.
+    With `counted`, the rows are under `rows`, next to counts of closed conversations, of those that are scored, that
+    expect tools, that could not be evaluated, and of their tool faults. With `show`, return only the row with that
+    number, with its newest fault under `example`.
 
     Raises:
-        UsageError: there is no row of that number.
+        UsageError: there is no row with that number.
     """
     with context.showing(evaluation).store.read() as con:
         found_rows = failing_tools(con, selection, only, by_version=by == "version")
@@ -110,9 +110,9 @@ def failures(
     limit: Annotated[int, Field(ge=1)] | None = None,
     evaluation: str = DEFAULT,
 ) -> FailureReport:
-    """Return failures by cause, the worst first: those of a severity, or worse.
+    """Return failures of at least a severity by cause, the worst first.
 
-    `groups` has at most `limit` causes; the counts include all.
+    `groups` contains at most `limit` causes; the counts include all.
     """
     return _failures(context.showing(evaluation), selection, severity, limit, merge=False)
 
@@ -126,7 +126,10 @@ def failures_merged(
     limit: Annotated[int, Field(ge=1)] | None = None,
     evaluation: str = DEFAULT,
 ) -> FailureReport:
-    """Return the same after the judge merged groups with one cause; its calls count against the budget."""
+    """Return the same as `failures` after the judge merged groups with the same cause.
+
+    Its calls count against the budget.
+    """
     return _failures(context.showing(evaluation), selection, severity, limit, merge=True)
 
 
@@ -147,7 +150,7 @@ def suites(
     selection: Selection,
     evaluation: str = DEFAULT,
 ) -> list[Suite]:
-    """Return each tag of current cases: its cases, its drafts, its conversations, and how many of them are correct."""
+    """Return each tag of current cases with its number of cases, drafts, conversations and correct ones."""
     with context.showing(evaluation).store.read() as con:
         cases = load_cases(con)
         scored = scored_conversations(con, selection)
@@ -182,7 +185,7 @@ def suite_trend(
     selection: Selection,
     evaluation: str = DEFAULT,
 ) -> SuiteTrend:
-    """Return how the conversations of a suite did, point by point.
+    """Return the results of a suite's conversations, point by point.
 
     Raises:
         BadInputError: no current case has the tag.
@@ -220,8 +223,8 @@ def gate(
         conditions: as in the section `gate` of the settings; they are added to, or replace, those of the settings. A
             baseline in them is the name of a stored one.
         selection: the conversations.
-        estimator: of pass@k and pass^k; unless given, the configured one.
-        baseline: the content of a baseline file; it replaces the one that the conditions name.
+        estimator: the estimator of pass@k and pass^k; None means the configured one.
+        baseline: the content of a baseline file; it replaces the baseline that the conditions name.
         measure: also return the current rates and metrics as a baseline with this name.
         evaluation: the evaluation whose scores are checked.
 
@@ -232,14 +235,18 @@ def gate(
     """
     changes, settings = conditions or {}, context.engine.settings.gate
     merged_conditions = merged(settings, changes)
-    named = changes.get("baseline")
+    baseline_name = changes.get("baseline")
     # The client may run on another machine: the server opens no paths for it.
-    if isinstance(named, str) and is_file(named):
-        raise UsageError(f"baseline {named!r}: name one in the store, or send the content of the file as `baseline`")
-    compared = (
+    if isinstance(baseline_name, str) and is_file(baseline_name):
+        raise UsageError(
+            f"baseline {baseline_name!r}: name one in the store, or send the content of the file as `baseline`"
+        )
+    stored_baseline = (
         _baseline(context, merged_conditions.baseline) if baseline is None else read(baseline, "the baseline file")
     )
-    result = Gate.of(context.showing(evaluation), merged_conditions, selection, estimator, compared).result(measure)
+    result = Gate.of(context.showing(evaluation), merged_conditions, selection, estimator, stored_baseline).result(
+        measure
+    )
     is_configured = "min_n" in settings.model_fields_set | changes.keys()
     if measure is None and not is_configured and all(row.condition == "n" for row in result.rows):
         raise UsageError(
@@ -257,25 +264,25 @@ def gate_save_baseline(context: Context, *, baseline: dict[str, Any]) -> dict[st
         UsageError: the name is invalid.
         BadInputError: the value is not a baseline.
     """
-    checked = read(baseline, "the baseline")
-    name = require_name(checked.name)
-    definition = orjson.dumps(checked.model_dump(mode="json")).decode()
+    valid_baseline = read(baseline, "the baseline")
+    name = require_name(valid_baseline.name)
+    definition = orjson.dumps(valid_baseline.model_dump(mode="json")).decode()
 
     context.engine.store.write(
         lambda con: save_baseline(
             con,
             name,
             definition,
-            conversations=checked.conversations,
-            evaluations=checked.evaluations,
+            conversations=valid_baseline.conversations,
+            evaluations=valid_baseline.evaluations,
             now_ns=context.engine.store.clock(),
         )
     )
-    return {"name": name, "conversations": checked.conversations}
+    return {"name": name, "conversations": valid_baseline.conversations}
 
 
 def _baseline(context: Context, name: str | None) -> Baseline | None:
-    """Return the baseline that the conditions name: one in the store, or a file that our own settings name."""
+    """Return the baseline that the conditions name: one in the store, or a file that the server's own settings name."""
     if name is None:
         return None
     if not is_file(name):
@@ -340,7 +347,7 @@ def conversations_export(
     selection: Selection,
     evaluation: str = DEFAULT,
 ) -> Iterator[Any]:
-    """Yield every conversation, one object each."""
+    """Yield one object per conversation."""
     with context.showing(evaluation).store.read() as con:
         keys = browse.all_conversations(con, selection)
         outcomes = browse.outcomes_of(con)

@@ -1,4 +1,4 @@
-"""Commands about the store itself."""
+"""Commands on the store itself."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _PIECE: Final = 4 * 1024 * 1024
 
 @command("query", role="query")
 def query(context: Context, *, sql: str, fresh: bool = False, evaluation: str = DEFAULT) -> Mapping[str, Any]:
-    """Return the rows of one read-only SQL statement, run in a process of its own on a snapshot of the store.
+    """Return the rows of one read-only SQL statement, run in a separate process on a snapshot of the store.
 
     Args:
         context: the store and its resources.
         sql: the statement.
-        fresh: ask a snapshot that holds everything acknowledged until now, not the last one.
+        fresh: use a new snapshot, which contains everything acknowledged until now, instead of the last one.
         evaluation: name of the evaluation whose scores the views show.
     """
     store = context.engine.store
@@ -73,7 +73,7 @@ def live(context: Context) -> dict[str, Any]:
 
 @command("store_stats", role="query")
 def store_stats(context: Context) -> dict[str, Any]:
-    """Return rows and bytes by table, ages, open conversations, and what retention and export have done."""
+    """Return rows and bytes by table, ages, open conversations, and the state of retention and export."""
     engine = context.engine
     db, retention = engine.store.path, engine.settings.retention
     with engine.store.read() as con:
@@ -105,7 +105,7 @@ def store_stats(context: Context) -> dict[str, Any]:
 
 @command("store_vacuum")
 def store_vacuum(context: Context, *, keep: str | None = None, dry_run: bool = False) -> dict[str, Any]:
-    """Remove data older than `keep`, else than the setting; return counts, null if nothing is too old."""
+    """Remove data older than `keep`, by default the configured age; return counts, null if no data is too old."""
     engine = context.engine
     age = keep or engine.settings.retention.keep
     payload: dict[str, Any] = {"keep": age, "dry_run": dry_run, "removed": None}
@@ -113,14 +113,14 @@ def store_vacuum(context: Context, *, keep: str | None = None, dry_run: bool = F
         if not dry_run and not engine.uploads.is_active:  # imported rows belong to no conversation at first
             engine.store.write(drop_orphans)
         if age is not None:
-            removing = RetentionPass(
+            retention_pass = RetentionPass(
                 engine,
                 parse_width(age),
                 stop=engine.stopping.is_set,
                 progress=lambda done, total: context.progress("removing", done, total),
                 dry_run=dry_run,
             )
-            payload["removed"] = removing.run().to_json()
+            payload["removed"] = retention_pass.run().to_json()
     return payload
 
 
@@ -132,7 +132,7 @@ def store_export(context: Context, *, since_ns: int | None = None, until_ns: int
 
 @command("store_backup")
 def store_backup(context: Context) -> Iterator[Any]:
-    """Yield the store's file as of now, base64, in pieces; at the end its SHA-256."""
+    """Yield the store's current file in base64 pieces, and its SHA-256 at the end."""
     with context.engine.store.backup() as file:
         digest, done, total = hashlib.sha256(), 0, os.fstat(file.fileno()).st_size
         while data := file.read(_PIECE):
@@ -157,13 +157,13 @@ def store_import_piece(
     data: Annotated[str, Field(max_length=16 * 1024 * 1024)],
     last: bool,
 ) -> dict[str, Any]:
-    """Take a piece of a Parquet file of a table, base64."""
+    """Receive a base64 piece of a Parquet file of a table."""
     return context.engine.uploads.piece(upload, table, data, last=last)
 
 
 @command("store_import_table")
 def store_import_table(context: Context, *, upload: str, table: str) -> dict[str, Any]:
-    """Store received rows of a table."""
+    """Store the received rows of a table."""
     return context.engine.uploads.table(upload, table)
 
 
@@ -172,7 +172,7 @@ def store_import_end(context: Context, *, upload: str) -> dict[str, Any]:
     """End an import: rebuild the conversations, here or in the collector."""
     engine = context.engine
     engine.uploads.end(upload)
-    waiting = engine.rebuilder.pending()
+    pending = engine.rebuilder.pending()
     if not engine.collecting:
         rebuild_pending(engine, context.progress)
-    return {"rebuilt_traces": len(waiting)}
+    return {"rebuilt_traces": len(pending)}

@@ -1,4 +1,4 @@
-"""Commands about ground truth."""
+"""Commands on ground truth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from otel_agentic.truth.promote import DEFAULT_DATASET
 
 Limit = Annotated[int, Field(ge=1)]
 Only = Literal["unmatched", "ambiguous", "warning", "suggested", "text"]
-#: The first fields of a draft: those that help a person to edit it.
+#: The fields that come first in a draft, because they help a person to edit it.
 _FIRST: Final = ("case_id", "dataset", "reviewed", "notes", "promoted_from", "tags", "agent")
 
 
@@ -35,8 +35,8 @@ def truth_import(
     """Import cases (native JSON lines) and labels (CSV), each as (name, text); `evaluate` applies them."""
     with context.engine.store.read() as con:
         before = current_datasets(con)
-    files_of_labels = [TruthFile(name=name, text=text) for name, text in labels]
-    fresh = context.engine.runner.remember([TruthFile(name=name, text=text) for name, text in cases], files_of_labels)
+    label_files = [TruthFile(name=name, text=text) for name, text in labels]
+    new_cases = context.engine.runner.remember([TruthFile(name=name, text=text) for name, text in cases], label_files)
     with context.engine.store.read() as con:
         rows = list_cases(con)
         after = current_datasets(con)
@@ -46,11 +46,11 @@ def truth_import(
         for name, count in counts.items()
     ]
     return TruthImport(
-        new_case_versions=fresh,
+        new_case_versions=new_cases,
         cases=len(rows),
         labels=len(context.engine.runner.truth().labels),
         datasets=datasets,
-        warnings=list(unknown_labels(context.engine.store, files_of_labels)),
+        warnings=list(unknown_labels(context.engine.store, label_files)),
     )
 
 
@@ -78,15 +78,15 @@ def truth_export(context: Context, *, dataset: str | None = None) -> list[Any]:
     """
     with context.engine.store.read() as con:
         cases = load_cases(con)
-    selected = [case for case in cases if dataset is None or case.dataset == dataset]
-    if not selected:
+    selected_cases = [case for case in cases if dataset is None or case.dataset == dataset]
+    if not selected_cases:
         names = ", ".join(sorted({case.dataset for case in cases}))
         raise BadInputError(
             f"no case of dataset {dataset!r} is current; datasets: {names}"
             if names
             else "no current cases; `otel-agentic truth import FILE` imports some"
         )
-    return [record_of(case) for case in selected]
+    return [record_of(case) for case in selected_cases]
 
 
 @command("truth_matches", role="query")
@@ -115,7 +115,7 @@ def truth_clusters(
     only: Only = "unmatched",
     evaluation: str = DEFAULT,
 ) -> list[QueryCluster]:
-    """Return conversations by what they begin with, the largest cluster first."""
+    """Return clusters of conversations with similar first queries, the largest cluster first."""
     selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
     with context.showing(evaluation).store.read() as con:
         conversations = candidates(con, selection, kind=only)
@@ -150,9 +150,9 @@ def truth_promote(
     until_ns: int | None = None,
     agent: str | None = None,
 ) -> Promotion:
-    """Return drafts of cases made of conversations: of the named ones, else of failing and unmatched ones.
+    """Return drafts of cases made from conversations: from the named ones, else from failing and unmatched ones.
 
-    With tags, the drafts have them, and the current cases of the selected conversations are returned with them, too.
+    Tags are added to the drafts, and to the current cases of the selected conversations, which are then also returned.
     """
     if not dataset:
         raise UsageError("a dataset needs a name")
@@ -167,21 +167,21 @@ def truth_promote(
         tags=tuple(dict.fromkeys(tags)),
         selection=Selection(since_ns=since_ns, until_ns=until_ns, agent=agent),
     )
-    promoted = promote(context.engine, request, dataset)
+    promotion = promote(context.engine, request, dataset)
     return Promotion(
-        cases=[_record(case) for case in promoted.cases],
-        tagged=[_record(case) for case in promoted.tagged],
+        cases=[_record(case) for case in promotion.cases],
+        tagged=[_record(case) for case in promotion.tagged],
         left_out=[
             NotPromoted(
-                conversation_id=skipped.candidate.conversation_id,
-                environment=skipped.candidate.environment,
-                reason=skipped.reason,
-                case_id=skipped.case.case_id if skipped.case else None,
-                dataset=skipped.case.dataset if skipped.case else None,
+                conversation_id=not_promoted.candidate.conversation_id,
+                environment=not_promoted.candidate.environment,
+                reason=not_promoted.reason,
+                case_id=not_promoted.case.case_id if not_promoted.case else None,
+                dataset=not_promoted.case.dataset if not_promoted.case else None,
             )
-            for skipped in promoted.skipped
+            for not_promoted in promotion.skipped
         ],
-        unscored=promoted.unscored,
+        unscored=promotion.unscored,
     )
 
 

@@ -47,7 +47,7 @@ from otel_agentic.regular_files import open_regular, read_regular
 CONFIG_FILE_VARIABLE: Final = "OTEL_AGENTIC_CONFIG"
 DEFAULT_CONFIG_FILE: Final = "otel-agentic.toml"
 
-#: Renamed settings, and what to set instead.
+#: Renamed settings, and their replacements.
 _RENAMED: Final = {
     "scoring.fuzzy": 'set matching.text to "auto" (true) or "off" (false)',
     "scoring.fuzzy_threshold": "set matching.text_threshold, a probability",
@@ -117,7 +117,7 @@ def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> S
         model_config = SettingsConfigDict(**{**Settings.model_config, "toml_file": path})
 
     try:
-        loaded = _Loaded(**{name: section for name, section in flags.items() if section})  # type: ignore[arg-type]
+        settings = _Loaded(**{name: section for name, section in flags.items() if section})  # type: ignore[arg-type]
     except ValidationError as error:
         raise ConfigError(_message(error, path)) from None  # the cause would show secrets in a traceback
     except SettingsError as error:
@@ -125,7 +125,7 @@ def load_settings(config_file: Path | None = None, **flags: dict[str, Any]) -> S
             f"environment OTEL_AGENTIC_*: {error}: {error.__cause__}; write lists and tables as JSON, such as [1,3,5]"
         ) from None
     # Back to the plain class, so that equality and pickling do not depend on the path of the file.
-    return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
+    return Settings.model_construct(**{name: getattr(settings, name) for name in Settings.model_fields})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,18 +159,18 @@ def describe_settings(settings: Settings, config_file: Path | None = None) -> li
 
 def _source(section: str, name: str, file_values: dict[str, Any]) -> Literal["environment", "file", "default or flag"]:
     variables = {variable.upper() for variable in os.environ}
-    own = f"OTEL_AGENTIC_{section}__{name}".upper()
-    if any(variable == own or variable.startswith(own + "__") for variable in variables):
+    environment_name = f"OTEL_AGENTIC_{section}__{name}".upper()
+    if any(variable == environment_name or variable.startswith(environment_name + "__") for variable in variables):
         return "environment"
     return "file" if name in file_values.get(section, {}) else "default or flag"
 
 
 def _default_file() -> Path | None:
-    named = os.environ.get(CONFIG_FILE_VARIABLE)
-    if named:
-        return Path(named)
-    here = Path(DEFAULT_CONFIG_FILE)
-    return here if here.is_file() else None
+    configured_path = os.environ.get(CONFIG_FILE_VARIABLE)
+    if configured_path:
+        return Path(configured_path)
+    local_path = Path(DEFAULT_CONFIG_FILE)
+    return local_path if local_path.is_file() else None
 
 
 def _require_toml(path: Path) -> None:
@@ -185,25 +185,25 @@ def _require_toml(path: Path) -> None:
 
 def _message(error: ValidationError, path: Path | None) -> str:
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
+    location = ".".join(str(part) for part in first["loc"])
     source = f" (from flags, OTEL_AGENTIC_* or {path})" if path else " (from flags or OTEL_AGENTIC_*)"
-    if where in _RENAMED:
-        return f"setting {where} was replaced{source}; {_RENAMED[where]}"
+    if location in _RENAMED:
+        return f"setting {location} was replaced{source}; {_RENAMED[location]}"
     if first["type"] == "extra_forbidden":
-        return f"unknown setting {where}{source}; {_allowed_names(first['loc'][:-1])}"
+        return f"unknown setting {location}{source}; {_allowed_names(first['loc'][:-1])}"
     value = "a secret" if _SECRETS & set(first["loc"]) else _display(first.get("input"), str(first["loc"][-1:]))
-    return f"setting {where}: {first['msg']}, got {value}{source}"
+    return f"setting {location}: {first['msg']}, got {value}{source}"
 
 
 def _display(value: Any, name: str) -> str:
-    """Return an invalid value for a message, without secrets; of a table only its names."""
+    """Return an invalid value for a message, without secrets; for a table, only its names."""
     if isinstance(value, dict):
         return f"a table of {', '.join(map(str, value)) or 'nothing'}"
     return repr(masked(value, name))
 
 
 def _allowed_names(section: tuple[int | str, ...]) -> str:
-    """Return the allowed names in the section of an unknown one."""
+    """Return the allowed names in the section that contains an unknown name."""
     field = Settings.model_fields.get(str(section[0])) if section else None
     inner = field.annotation if field is not None else Settings
     names = inner.model_fields if isinstance(inner, type) and issubclass(inner, BaseModel) else {}

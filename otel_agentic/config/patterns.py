@@ -79,10 +79,10 @@ def refusal_of(pattern: str) -> str | None:
 
 def _why(pattern: str, reason: str) -> str:
     """Return RE2's message, and the unsupported constructs in the pattern."""
-    missing = dict.fromkeys(name for start, name in _UNSUPPORTED.items() if start in pattern)
+    unsupported = dict.fromkeys(name for start, name in _UNSUPPORTED.items() if start in pattern)
     return (
-        f"{reason[:_SHOWN_CHARACTERS]} (RE2 does not support {', '.join(missing)})"
-        if missing
+        f"{reason[:_SHOWN_CHARACTERS]} (RE2 does not support {', '.join(unsupported)})"
+        if unsupported
         else reason[:_SHOWN_CHARACTERS]
     )
 
@@ -93,7 +93,7 @@ def _encodable(text: str) -> str:
 
 
 def globs_overlap(first: str, other: str) -> bool:
-    """Return whether some name can match both globs; a class such as `[ab]` counts as any character.
+    """Return whether a name can match both globs; a class such as `[ab]` counts as any character.
 
     >>> globs_overlap("support-*", "*-eu"), globs_overlap("support-*", "sales"), globs_overlap("*", "sales")
     (True, False, True)
@@ -106,7 +106,7 @@ def globs_overlap(first: str, other: str) -> bool:
 
 
 def _reach(before: list[bool], part: str | None, other_parts: list[str]) -> list[bool]:
-    """Return which prefixes of the other glob match this one up to `part`; None: up to its start."""
+    """Return which prefixes of the other glob match this one up to `part`; None means up to its start."""
     if part is None:
         row = [True]
         for other_part in other_parts:
@@ -115,8 +115,8 @@ def _reach(before: list[bool], part: str | None, other_parts: list[str]) -> list
     row = [before[0] and part == "*"]
     for index, other_part in enumerate(other_parts):
         free = "*" in {part, other_part}
-        skipped = free and (before[index + 1] or row[index])
-        row.append(skipped or (before[index] and (free or _fits(part, other_part))))
+        skips = free and (before[index + 1] or row[index])
+        row.append(skips or (before[index] and (free or _fits(part, other_part))))
     return row
 
 

@@ -146,7 +146,7 @@ class Objective(Section):
 
     @property
     def label(self) -> str:
-        """The name, or one made of k and target."""
+        """The name, or by default a label made of k and target."""
         return self.name or f"pass^{self.k}>={self.target:g}"
 
 

@@ -162,7 +162,7 @@ _FLUSH_MILLIS: Final = 10_000
 class Outbox(SpanProcessor):
     """Passes finished spans on; spans selected by `is_late` wait for `release`.
 
-    This simulates a situation in production: a worker without a network connection for a while.
+    This simulates a worker in production that has no network connection for a while.
     """
 
     def __init__(self, onward: SpanProcessor, is_late: Callable[[ReadableSpan], bool]) -> None:
@@ -200,7 +200,7 @@ class Outbox(SpanProcessor):
         return self._onward.force_flush(timeout_millis)
 
     def shutdown(self) -> None:
-        """Shut the next processor down."""
+        """Shut down the next processor."""
         self._onward.shutdown()
 
 
@@ -223,15 +223,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--endpoint", required=True, help="http://host:port of OTLP/HTTP, or grpc://host:port of OTLP/gRPC"
     )
-    chosen = parser.parse_args(arguments)
-    script = conversations(chosen.agent, chosen.version)
+    options = parser.parse_args(arguments)
+    script = conversations(options.agent, options.version)
     outbox = Outbox(
-        BatchSpanProcessor(_exporter(chosen.endpoint), schedule_delay_millis=_EXPORT_DELAY_MILLIS), _lateness(script)
+        BatchSpanProcessor(_exporter(options.endpoint), schedule_delay_millis=_EXPORT_DELAY_MILLIS), _lateness(script)
     )
-    provider = TracerProvider(resource=_resource(chosen.agent, chosen.version))
+    provider = TracerProvider(resource=_resource(options.agent, options.version))
     provider.add_span_processor(outbox)
-    _instrument(chosen.agent, provider)
-    _converse(chosen.agent, script)
+    _instrument(options.agent, provider)
+    _converse(options.agent, script)
     outbox.force_flush()
     summary = {"conversations": len(script), "spans": outbox.passed, "held_back": outbox.held}
     sys.stdout.write(json.dumps(summary) + "\n")
@@ -265,7 +265,7 @@ def _instrument(agent: AgentName, provider: TracerProvider) -> None:
 
         OpenInference().instrument(tracer_provider=provider)
         return
-    # Read while the instrumentation is imported: without them it records no content.
+    # The instrumentation reads these on import; without them it records no content.
     os.environ["OTEL_SEMCONV_STABILITY_OPT_IN"] = "gen_ai_latest_experimental"
     os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "span_only"
     from opentelemetry.instrumentation.genai.langchain import LangChainInstrumentor as GenAI  # noqa: PLC0415 — same
@@ -303,11 +303,13 @@ def _return_errors(
 
 def _lateness(script: Sequence[ScriptedConversation]) -> Callable[[ReadableSpan], bool]:
     """Return a function that selects the spans to delay: the late tool spans of the script."""
-    late = {conversation.conversation_id: conversation.late_tool for conversation in script if conversation.late_tool}
+    late_tools = {
+        conversation.conversation_id: conversation.late_tool for conversation in script if conversation.late_tool
+    }
 
     def is_late(span: ReadableSpan) -> bool:
         attributes = span.attributes or {}
-        tool = late.get(str(attributes.get("session.id")))
+        tool = late_tools.get(str(attributes.get("session.id")))
         return tool is not None and attributes.get("tool.name") == tool
 
     return is_late

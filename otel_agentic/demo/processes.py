@@ -49,7 +49,7 @@ class Received:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def gauge(self, metric: str, selected: Mapping[str, str | int]) -> float | None:
-        """Return the last value of the gauge with (at least) some attributes, None if it was never received."""
+        """Return the last value of the gauge with (at least) these attributes, None if it was never received."""
         with self.lock:
             values = [
                 value
@@ -225,8 +225,8 @@ def _command(db: Path, cases: Path, emit: str) -> list[str]:
 
 def _environment() -> dict[str, str]:
     """Return the environment without the user's own settings, which are for another collector."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    return {**own, **_SHORT_TIMES}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    return {**environment, **_SHORT_TIMES}
 
 
 def _is_up(process: subprocess.Popen[bytes], db: Path, log: Path) -> bool:
@@ -292,7 +292,7 @@ class Service:
         return Sent(**json.loads(line))
 
     def finish(self) -> None:
-        """Let it send its delayed spans, and wait for its end.
+        """Let it send its delayed spans, and wait until it exits.
 
         Raises:
             BackendError: it fails.

@@ -107,7 +107,7 @@ def group_faults(rows: Sequence[Json]) -> tuple[Fault, ...]:
     for row in rows:
         name = tuple(str(row[key]) for key in ("agent", "tool", "dimension", "fault", "parameter"))
         rows_by_fault[name].append(row)
-    faults = [_fault(matching) for matching in rows_by_fault.values()]
+    faults = [_fault(fault_rows) for fault_rows in rows_by_fault.values()]
     return tuple(sorted(faults, key=lambda fault: (-fault.count, fault.tool, fault.parameter or "")))
 
 
@@ -175,7 +175,7 @@ _COLOURS: Final = {"ready": "green", "not_ready": "red", "insufficient_evidence"
 
 
 def show(out: Console, findings: Findings, received: Received, *, db: Path, program: str) -> None:
-    """Print everything, in the order of a reader's questions; `program` is the command as it is called in a shell."""
+    """Print all results, in the order of a reader's questions; `program` is the command as it is called in a shell."""
     _title(out, "How reliable is each agent?", "pooled unless marked, with 95 % intervals")
     out.print(reliability(findings.groups))
     out.print()
@@ -206,8 +206,8 @@ def reliability(groups: Sequence[Json]) -> Table:
     """Return the reliability table."""
     table = _table("agent", "right", "coverage", "pass@1", "pass^3", "pass^3, per case", right=("right", "coverage"))
     for group in groups:
-        pooled, per_case = group["pooled"], group["per_case"]
-        rates = (pooled["pass_at_k"]["1"], pooled["pass_pow_k"]["3"], per_case["pass_pow_k"]["3"])
+        pooled_estimates, per_case = group["pooled"], group["per_case"]
+        rates = (pooled_estimates["pass_at_k"]["1"], pooled_estimates["pass_pow_k"]["3"], per_case["pass_pow_k"]["3"])
         counts = (f"{group['c']}/{group['n']}", f"{group['coverage']:.0%}")
         table.add_row(_name(group), *counts, *map(_interval, rates))
     return table
@@ -229,8 +229,10 @@ def failing_tools(faults: Sequence[Fault]) -> Table:
     table = _table("tool", "dimension", "fault", "times", "in version", right=("times",))
     for fault in faults:
         versions = ", ".join(fault.versions)
-        where = f"[red]{versions} only[/]" if fault.versions == (NEW,) else versions
-        table.add_row(fault.tool, fault.dimension or "none", escape(_what(fault)), str(fault.count), where)
+        versions_text = f"[red]{versions} only[/]" if fault.versions == (NEW,) else versions
+        table.add_row(
+            fault.tool, fault.dimension or "none", escape(_fault_text(fault)), str(fault.count), versions_text
+        )
     return table
 
 
@@ -238,8 +240,8 @@ def metrics(groups: Sequence[Json]) -> Table:
     """Return other metrics of each agent: a mean, or the number of results with a label."""
     names = [_name(group) for group in groups]
     table = _table("mean, or count", *names, right=names)
-    for words, name, label in _METRICS:
-        table.add_row(words, *(_metric(group, name, label) for group in groups))
+    for caption, name, label in _METRICS:
+        table.add_row(caption, *(_metric(group, name, label) for group in groups))
     return table
 
 
@@ -250,7 +252,7 @@ def conversation(payload: Json) -> Iterator[str | Table]:
         case = expected[score["case_turn_index"]]
         yield f"[bold]user: {escape(turn['query'])}[/]"
         table = _table("", "expected", "actual")
-        for expected_call, actual_call in _paired(case["tools"]["calls"], turn["tools"]):
+        for expected_call, actual_call in _pair_calls(case["tools"]["calls"], turn["tools"]):
             table.add_row(
                 "call",
                 escape(expected_call),
@@ -274,8 +276,8 @@ def telemetry(findings: Findings, received: Received) -> list[str]:
     ours = {name: count for name, count in received.points.items() if name.startswith("agentic.")}
     points = f"{sum(ours.values()):,} points of {len(ours)} metrics, {received.events[EVENT]:,} {EVENT} events"
     subject = f'gen_ai.agent.name="{group["agent"]}", gen_ai.agent.version="{group["agent_version"]}"'
-    arrived = received.gauge(GAUGE, gauge_attributes(group))
-    gauge = f"{GAUGE}{{{subject}, agentic.k={GAUGE_K}}} = {arrived:.4f}, as pass^{GAUGE_K} in the table"
+    gauge_value = received.gauge(GAUGE, gauge_attributes(group))
+    gauge = f"{GAUGE}{{{subject}, agentic.k={GAUGE_K}}} = {gauge_value:.4f}, as pass^{GAUGE_K} in the table"
     return [points, escape(gauge)]
 
 
@@ -287,7 +289,7 @@ def revisions(findings: Findings) -> list[str]:
     ]
 
 
-def _what(fault: Fault) -> str:
+def _fault_text(fault: Fault) -> str:
     if fault.parameter is None:
         return {"missing": "missing: not called", "errored": "errored: then tried again"}.get(fault.kind, fault.kind)
     return f"{fault.parameter}: expected {_json(fault.expected)}, actual {_json(fault.actual)}"
@@ -300,7 +302,7 @@ def _metric(group: Json, name: str, label: str | None) -> str:
     return f"{result['mean']:.2f}" if label is None else f"{result['labels'].get(label, 0)} of {result['n']}"
 
 
-def _paired(expected: Sequence[Json], actual: Sequence[Json]) -> list[tuple[str, str]]:
+def _pair_calls(expected: Sequence[Json], actual: Sequence[Json]) -> list[tuple[str, str]]:
     expected_calls = [_call(call["tool_name"], call["parameters"]) for call in expected]
     actual_calls = [_call(call["name"], call["arguments"]) for call in actual]
     return list(zip_longest(expected_calls, actual_calls, fillvalue=""))

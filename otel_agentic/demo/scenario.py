@@ -22,7 +22,7 @@ WHERE conversation_id = 'lyon-family-1.0.0-2' AND revision > 1 AND outcome IS NO
 
 AgentName = Literal["trip-planner", "refund-desk"]
 
-#: Attempts of each version of the trip planner at each case.
+#: The number of attempts of each version of the trip planner at each case.
 ATTEMPTS: Final = 6
 
 
@@ -135,7 +135,7 @@ _TRIPS: Final = {
     "night-train-bicycle": _ROME,
 }
 
-# A fault: the index of the turn, and the turn as it happened instead.
+# A fault: the index of the turn, and the faulty turn that replaces it.
 _Slip = tuple[int, ScriptedTurn]
 _WRONG_SUM: Final[_Slip] = (
     1,
@@ -195,8 +195,8 @@ def _trip(case: str, version: str, attempt: int, slips: Sequence[_Slip]) -> Scri
         index, turn = slips[attempt]
         turns[index] = turn
     name = f"{case}-{version}-{attempt + 1}"
-    late = _LATE[1] if name == _LATE[0] else None
-    return ScriptedConversation(conversation_id=name, turns=tuple(turns), late_tool=late)
+    late_tool = _LATE[1] if name == _LATE[0] else None
+    return ScriptedConversation(conversation_id=name, turns=tuple(turns), late_tool=late_tool)
 
 
 def _unannotated(version: str) -> Iterator[ScriptedConversation]:

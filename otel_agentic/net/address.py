@@ -1,4 +1,4 @@
-"""Addresses: how they are written, which of them other machines can reach, and listening on them within the limit of open files."""
+"""Addresses: their notation, whether other machines can reach them, and listening within the limit of open files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from otel_agentic.errors import UsageError
 _log = logging.getLogger(__name__)
 _HIGHEST_PORT = 65_535
 _PORT: Final = re.compile(r":\d+$")
-#: Descriptors for the store, its log, queries, exports and everything else that the process opens.
+#: File descriptors reserved for the store, its log, queries, exports and everything else that the process opens.
 _RESERVED: Final = 48
-#: OTLP/HTTP, OTLP/gRPC and the admin port share the rest.
+#: The number of ports that share the other descriptors: OTLP/HTTP, OTLP/gRPC and the admin port.
 _PORTS: Final = 3
 #: Connections beyond the limit that a port may have while another one is being closed.
 _MOST_SURPLUS: Final = 64
@@ -45,7 +45,7 @@ class Address:
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the address.
 
-        Of host names only `localhost` counts: another name may resolve to any address, and this may change.
+        `localhost` is the only host name that counts: any other name may resolve to any address, and this may change.
         """
         return _is_loopback(self.host) or self.host == "localhost"
 
@@ -53,16 +53,16 @@ class Address:
 class Hosts:
     """The host names under which a listener answers. This protects against DNS rebinding.
 
-    A web page whose host name is made to resolve to our address is same-origin for the browser, but still sends its own name
-    as `Host`. An IP address cannot be rebound. So a loopback listener answers to loopback names, any other one also to IP
-    addresses and to the name of this machine, and both to the allowed names.
+    A web page whose host name is made to resolve to the address of the listener is same-origin for the browser, but
+    still sends its own name as `Host`. An IP address cannot be rebound. A loopback listener therefore answers to
+    loopback names, any other one also to IP addresses and to the name of this machine, and both to the allowed names.
     """
 
     def __init__(self, address: Address, allowed: Iterable[str] = ()) -> None:
         """Create from the listener's address and further names or globs, such as `*.internal`."""
         self._is_loopback = address.is_loopback
-        own = () if address.is_loopback else (address.host, socket.gethostname())
-        self._allowed = [name.lower() for name in (*own, *allowed)]
+        own_names = () if address.is_loopback else (address.host, socket.gethostname())
+        self._allowed = [name.lower() for name in (*own_names, *allowed)]
 
     def allows(self, host: str) -> bool:
         """Return whether a request with this `Host` header is answered.
@@ -97,13 +97,13 @@ def parse_address(text: str) -> Address:
     '[::1]:4318'
     """
     host, colon, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    well_formed = bool(colon and host) and (bracketed or ":" not in host)
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    well_formed = bool(colon and host) and (is_bracketed or ":" not in host)
     if not (well_formed and _is_port(port)):
         raise UsageError(
             f"address {text!r}: expected host:port, such as 127.0.0.1:4318 or [::1]:4318, with a port of 0 to 65535"
         )
-    return Address(host=host[1:-1] if bracketed else host, port=int(port))
+    return Address(host=host[1:-1] if is_bracketed else host, port=int(port))
 
 
 def require_allowed(
@@ -171,7 +171,7 @@ def listen(address: Address, backlog: int = 1024) -> socket.socket:
 
 
 def _is_port(text: str) -> bool:
-    # The length first: an untrusted header may contain more digits than Python converts to an integer.
+    # Check the length first: an untrusted header may contain more digits than Python converts to an integer.
     return len(text) <= len(str(_HIGHEST_PORT)) and text.isascii() and text.isdigit() and int(text) <= _HIGHEST_PORT
 
 
@@ -188,8 +188,8 @@ def _is_loopback(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    mapped = getattr(address, "ipv4_mapped", None)  # ::ffff:127.0.0.1 is 127.0.0.1, and ::ffff:0.0.0.0 is 0.0.0.0
-    return bool((mapped or address).is_loopback)
+    ipv4_address = getattr(address, "ipv4_mapped", None)  # ::ffff:127.0.0.1 is 127.0.0.1, and ::ffff:0.0.0.0 is 0.0.0.0
+    return bool((ipv4_address or address).is_loopback)
 
 
 def _cannot_listen(address: Address, error: OSError | UnicodeError) -> UsageError:
@@ -206,21 +206,21 @@ def raise_file_limit(connections: int) -> None:
     Many systems allow 1,024 open files by default, and more on request.
     """
     try:
-        import resource  # noqa: PLC0415 — Windows has none, and no such limit
+        import resource  # noqa: PLC0415 — Windows has neither this module nor such a limit
     except ImportError:
         return
-    required = _RESERVED + _PORTS * (connections + _MOST_SURPLUS)
+    required_files = _RESERVED + _PORTS * (connections + _MOST_SURPLUS)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < required:
-        allowed = required if hard == resource.RLIM_INFINITY else min(required, hard)
+    if soft != resource.RLIM_INFINITY and soft < required_files:
+        new_soft_limit = required_files if hard == resource.RLIM_INFINITY else min(required_files, hard)
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-    if (fitting := affordable(connections)) < connections:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (new_soft_limit, hard))
+    if (possible_connections := affordable(connections)) < connections:
         _log.warning(
             "this process may open %d files: each port accepts %d connections instead of %d; raise the limit "
             "(ulimit -n, LimitNOFILE=), or lower receive.max_connections",
             resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-            fitting,
+            possible_connections,
             connections,
         )
 
@@ -246,7 +246,7 @@ def _surplus(share: int) -> int:
 
 
 class BoundedListener(socket.socket):
-    """A listening socket that never accepts more connections than its port has file descriptors for.
+    """A listening socket that never accepts more connections than its port has file descriptors.
 
     An event loop accepts all waiting connections before any of them can be counted or an idle one closed. Beyond the limit,
     connections wait in the kernel's queue until others are closed. If the process has no descriptor left, one connection at a
@@ -271,7 +271,7 @@ class BoundedListener(socket.socket):
         """Return a waiting connection and its peer.
 
         Raises:
-            BlockingIOError: none may be accepted at the moment.
+            BlockingIOError: no connection can be accepted at the moment.
         """
         if self._open >= self._most:
             raise BlockingIOError
@@ -333,9 +333,9 @@ class _Accepted(socket.socket):
 
 
 def listen_bounded(address: Address, connections: int) -> BoundedListener:
-    """Return a socket that listens on the address and has at most `connections`, and a few more for a moment.
+    """Return a socket that listens on the address and has at most `connections`, with a few more for short periods.
 
     Raises:
-        UsageError: as `listen`.
+        UsageError: see `listen`.
     """
     return BoundedListener(listen(address), connections)

@@ -1,6 +1,6 @@
-"""Bearer tokens, the role each one grants, TLS from PEM files, and files that are reloaded when they change.
+"""Bearer tokens and their roles, TLS from PEM files, and files that are reloaded when they change.
 
-A token is kept only as its SHA-256 and compared in constant time. It is never written to an error or a log.
+A token is stored only as its SHA-256 and compared in constant time. It never appears in an error or a log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_HEADER_BYTES: Final = 8 * 1024
 
 
 class ReloadedFiles(Generic[T]):
-    """A value loaded from files; reloaded when one of them has changed. Thread-safe."""
+    """A value loaded from files, and reloaded when one of them has changed. Thread-safe."""
 
     def __init__(
         self,
@@ -67,7 +67,10 @@ class ReloadedFiles(Generic[T]):
         self._next_s = clock() + every_s
 
     def get(self) -> T:
-        """Return the current value. If changed files cannot be used, the value stays as it was; that is logged once."""
+        """Return the current value.
+
+        If changed files cannot be used, the previous value remains; this is logged once.
+        """
         if self._clock() >= self._next_s and self._lock.acquire(blocking=False):
             try:
                 self._refresh()
@@ -115,7 +118,9 @@ class Tokens:
             ConfigError: a token is empty or not allowed in a header, or the file cannot be used; the message names the setting.
         """
         self._name = name
-        self._fixed = frozenset() if secret is None else frozenset([_digest(_checked(secret.get_secret_value(), name))])
+        self._fixed = (
+            frozenset() if secret is None else frozenset([_digest(_require_valid(secret.get_secret_value(), name))])
+        )
         self._file = file
         self._file_digests = None if file is None else ReloadedFiles([file], self._load)
         if file is not None:
@@ -178,20 +183,20 @@ def read_tokens(file: Path, name: str) -> list[str]:
         raise ConfigError(
             f"{name}: {file} is larger than {_MAX_TOKEN_FILE_BYTES} bytes; give a file with one token per line"
         )
-    numbered = [(number, line.strip()) for number, line in enumerate(lines, start=1)]
-    tokens = [_checked(line, f"{name}: {file}, line {number}") for number, line in numbered if line]
+    numbered_lines = [(number, line.strip()) for number, line in enumerate(lines, start=1)]
+    tokens = [_require_valid(line, f"{name}: {file}, line {number}") for number, line in numbered_lines if line]
     if not tokens:
         raise ConfigError(f"{name}: {file} contains no token; give a file with one token per line")
     return tokens
 
 
-def _checked(token: str, where: str) -> str:
+def _require_valid(token: str, location: str) -> str:
     """Return a token that is allowed in a header. Errors do not contain the token."""
     if not token:
-        raise ConfigError(f"{where}: the token is empty; set one, or remove the setting")
+        raise ConfigError(f"{location}: the token is empty; set one, or remove the setting")
     if not all("!" <= character <= "~" for character in token) or len(token) > _MAX_HEADER_BYTES // 2:
         raise ConfigError(
-            f"{where}: a token consists of at most {_MAX_HEADER_BYTES // 2} ASCII letters, digits and punctuation, without spaces"
+            f"{location}: a token consists of at most {_MAX_HEADER_BYTES // 2} ASCII letters, digits and punctuation, without spaces"
         )
     return token
 
@@ -208,12 +213,12 @@ def _digest(token: str | bytes) -> bytes:
     return hashlib.sha256(token.encode() if isinstance(token, str) else token).digest()
 
 
-def _is_among(digest: bytes, known: Iterable[bytes]) -> bool:
+def _is_among(digest: bytes, known_digests: Iterable[bytes]) -> bool:
     """Return whether a digest is known. All digests are compared, so that the duration reveals nothing."""
-    return sum(hmac.compare_digest(digest, digest_of_token) for digest_of_token in known) > 0
+    return sum(hmac.compare_digest(digest, known_digest) for known_digest in known_digests) > 0
 
 
-@lru_cache(maxsize=64)  # logged once, although each port reads the file
+@lru_cache(maxsize=64)  # log once, although each port reads the file
 def _warn_if_open(file: Path, name: str) -> None:
     # Not an error: containers mount secrets this way.
     if os.name == "posix" and file.stat().st_mode & stat.S_IROTH:
@@ -263,7 +268,7 @@ class _Loaded:
 
 
 class ServerTls:
-    """TLS of one listener. New connections use renewed files."""
+    """The TLS configuration of one listener. New connections use renewed files."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Read the files.
@@ -272,8 +277,8 @@ class ServerTls:
             ConfigError: a file cannot be used, or certificate and key do not match; the message names setting and file.
         """
         self._files = files
-        watched = [files.cert, files.key] if files.client_ca is None else [files.cert, files.key, files.client_ca]
-        self._files_content = ReloadedFiles(watched, lambda: _load(files))
+        paths = [files.cert, files.key] if files.client_ca is None else [files.cert, files.key, files.client_ca]
+        self._files_content = ReloadedFiles(paths, lambda: _load(files))
 
     @property
     def is_mutual(self) -> bool:

@@ -1,6 +1,6 @@
 """HTTP connections within limits: a cap on their number, deadlines, a minimum transfer rate, and strict framing.
 
-Neither uvicorn nor hypercorn evicts idle connections or enforces a deadline on the request body, so the guards are our own.
+Neither uvicorn nor hypercorn evicts idle connections or enforces a deadline on the request body, so this module does.
 A single periodic check of all connections replaces a timer for each request.
 """
 
@@ -20,13 +20,13 @@ from h11._receivebuffer import ReceiveBuffer
 if TYPE_CHECKING:
     from otel_agentic.net.auth import ServerTls
 
-#: The stages of a connection: the head of a request (or no request yet), its body, or the answer.
+#: The stages of a connection: the head of a request (or no request yet), its body, or the response.
 Stage = Literal["head", "body", "answer"]
 
 _CHECK_EVERY_S: Final = 0.25
 #: asyncio closes a socket one loop iteration after the call, TLS one later; tasks may need a few to end.
 _CLOSING_TURNS: Final = 10
-#: Time for a closing connection to receive its answer and to end TLS.
+#: The time for a closing connection to receive its response and to end TLS.
 LEAVE_S: Final = 1.0
 #: The minimum rate of a body is enforced after this time.
 _RATE_AFTER_S: Final = 5.0
@@ -36,7 +36,7 @@ _PIECE_BYTES: Final = 32 * 1024
 #: Allowance for chunk headers: a body of tiny chunks costs a hundred times as much as one large chunk.
 _FREE_FRAMING_BYTES: Final = 64 * 1024
 _LEAST_PAYLOAD_RATIO: Final = 16
-#: Time during which the remainder of a body is discarded, after the request was answered early.
+#: The time during which the remainder of a body is discarded after an early response.
 _REMAINDER_S: Final = 5.0
 _LONG_HEAD: Final = f"the head of the request is larger than {_MAX_HEAD_BYTES} bytes"
 #: uvicorn logs a warning for every malformed request, so untrusted clients could flood the log.
@@ -104,17 +104,17 @@ class Connections:
     def enter(self, occupant: Occupant) -> bool:
         """Add a connection, evicting another one if the limit is reached; return False if none can be evicted.
 
-        Evicted is the oldest connection that never finished a request, or else the one idle for longest, so that inactive
-        connections cannot lock out others. A connection whose request is being answered is never evicted.
+        The oldest connection that never finished a request is evicted, else the one that has been idle for longest, so
+        that inactive connections cannot lock out others. A connection whose request is being answered is never evicted.
         """
         self._new[occupant] = None
         if len(self) > self.bounds.max_connections:
-            leaving = self._evictable(occupant)
-            if leaving is None:
+            evicted = self._evictable(occupant)
+            if evicted is None:
                 self._new.pop(occupant)
                 return False
-            self.leave(leaving)
-            leaving.drop()
+            self.leave(evicted)
+            evicted.drop()
         if not self._checking:
             self._checking = True
             occupant.loop.call_later(_CHECK_EVERY_S, self._check_all, occupant.loop)
@@ -152,8 +152,8 @@ class Connections:
         return head.encode() + body
 
     def _evictable(self, newest: Occupant) -> Occupant | None:
-        for known in (self._new, self._proven):
-            for occupant in known:
+        for candidates in (self._new, self._proven):
+            for occupant in candidates:
                 if occupant is not newest and occupant.stage != "answer":
                     return occupant
         return None
@@ -210,7 +210,7 @@ class TlsGate(asyncio.Protocol):
     async def _handshake(self) -> None:
         inner = self._inner()
         try:
-            secured = await self.loop.start_tls(
+            tls_transport = await self.loop.start_tls(
                 self._transport,
                 inner,
                 self._tls.context,
@@ -223,10 +223,10 @@ class TlsGate(asyncio.Protocol):
             return
         finally:
             self._guard.leave(self)
-        if secured is None or secured.is_closing():
+        if tls_transport is None or tls_transport.is_closing():
             self.drop()
             return
-        inner.connection_made(secured)
+        inner.connection_made(tls_transport)
 
 
 class StrictBuffer(ReceiveBuffer):
@@ -259,7 +259,7 @@ def _reject_ambiguous(lines: bytearray) -> None:
 
 
 class Guarded:
-    """A mixin for protocol classes of uvicorn: a connection that keeps to the limits."""
+    """A mixin for protocol classes of uvicorn that enforces the limits on a connection."""
 
     guard: Connections  # set by `guarded_protocol`
     # Attributes of uvicorn's classes:
@@ -279,9 +279,10 @@ class Guarded:
         #: The current body: bytes of chunk headers, and bytes of payload.
         self._framing = 0
         self._payload = 0
-        #: Since when the client has read nothing although the send buffer is full; None if it reads.
+        #: The time since which the client has read nothing although the send buffer is full; None if it reads.
         self._stuck_since_s: float | None = None
-        #: State at the last check: the request and its stage, since when, and the bytes received until then.
+        #: State at the last check: the request and its stage, the start of the stage, and the bytes received until
+        #: then.
         self._last_state: tuple[Any, Stage] = (None, "head")
         self._since_s = 0.0
         self._received_before = 0
@@ -301,8 +302,8 @@ class Guarded:
         if not self.guard.enter(self):
             self._refuse(503, "as many connections as allowed are answering requests: try again")
             return
-        early, self._early_data = self._early_data, []
-        for data in early:
+        early_data, self._early_data = self._early_data, []
+        for data in early_data:
             self.data_received(data)
 
     def data_received(self, data: bytes) -> None:
@@ -320,7 +321,7 @@ class Guarded:
             super().data_received(data)  # type: ignore[misc]  # uvicorn's, which discards it
             return
         cycle = self.cycle
-        known = 0 if cycle is None else len(cycle.body)
+        previous_payload = 0 if cycle is None else len(cycle.body)
         self._received += len(data)
         super().data_received(data)  # type: ignore[misc]  # uvicorn's
         if self.stage == "head":
@@ -329,7 +330,7 @@ class Guarded:
             return
         self._begun = True
         if self.stage == "body" and self.cycle is cycle:
-            self._check_framing(len(data), len(cycle.body) - known)
+            self._check_framing(len(data), len(cycle.body) - previous_payload)
 
     def _check_framing(self, received: int, payload: int) -> None:
         """Refuse a body that consists mostly of chunk headers."""
@@ -399,7 +400,10 @@ class Guarded:
             self._check_head(age_s, now_s)
 
     def _check_head(self, age_s: float, now_s: float) -> None:
-        """Close if a head does not end in time. Between two requests uvicorn's own timer applies until a byte arrives."""
+        """Close if a head does not end in time.
+
+        Between two requests, uvicorn's own timer applies until a byte arrives.
+        """
         bounds = self.guard.bounds
         if self._is_remainder:
             if age_s > _REMAINDER_S:
@@ -418,7 +422,7 @@ class Guarded:
             return
         self.transport.write(self.guard.refusal(status, message, self._content_type() if self.stage == "body" else ""))
         self.transport.close()
-        # Otherwise a client that does not read, or does not end TLS, would keep the connection.
+        # Otherwise, a client that does not read, or does not end TLS, would keep the connection open.
         self.loop.call_later(LEAVE_S, self.transport.abort)
 
     def _content_type(self) -> str:

@@ -63,13 +63,16 @@ def held_in(folder: Path) -> list[Path]:
 
 
 def process_mark(pid: int) -> str:
-    """Return boot id and start time of a process, which no later process with the same id shares; empty if unknown."""
+    """Return boot id and start time of a process, which differ from those of any later process with the same id.
+
+    Empty if unknown.
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 — a system path
             # The second field is the command's name in parentheses and may hold anything; the 20th after it is the start.
-            started = file.read().rpartition(b")")[2].split()[19].decode()
+            start_ticks = file.read().rpartition(b")")[2].split()[19].decode()
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 — same
-            return f"{file.read().strip()}-{started}"
+            return f"{file.read().strip()}-{start_ticks}"
     except (OSError, IndexError):
         return ""
 

@@ -1,7 +1,7 @@
 """Checks that confirm a match of a redaction rule: check digits, headers that decode, prefixes that exist.
 
-Each check gets the text that a pattern matched and returns the part of it to redact, "" for none. The functions at the end
-normalise a value, so that equal values get equal marks.
+Each check takes the text that a pattern matched and returns the part of it to redact, "" for none. The functions at the
+end normalise a value, so that equal values get equal marks.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def unchecked(value: str) -> str:
 
 
 def generated(value: str) -> str:
-    """Return a key; "" for a chain of words and numbers such as `sk-learn-for-complete-beginners-2024`."""
+    """Return a key; "" for a sequence of words and numbers such as `sk-learn-for-complete-beginners-2024`."""
     parts = re.split(r"[-_.~:/=|$]", value)
     mixed = any(len(part) >= _SHORT_SECRET and looks_secret(part, _SHORT_SECRET) for part in parts)
     letters = any(len(part) >= _PLAIN_LETTERS and _is_random_case(part) for part in parts)
@@ -142,8 +142,8 @@ def discord(value: str) -> str:
 
 def session(value: str) -> str:
     """Return a generated session id."""
-    trimmed = value.rstrip(".")
-    return trimmed if looks_secret(trimmed, _SESSION) or len(trimmed) >= 2 * _SESSION else ""
+    session_id = value.rstrip(".")
+    return session_id if looks_secret(session_id, _SESSION) or len(session_id) >= 2 * _SESSION else ""
 
 
 def has_digit(value: str) -> str:
@@ -164,8 +164,8 @@ def jwt(value: str) -> str:
 
 def private_key(value: str) -> str:
     """Return a key that has an end, or a body before it was cut; "" if only its first line is mentioned."""
-    rest = value.partition("KEY")[2]
-    return value if "-----END" in rest or _BODY.search(rest) else ""
+    body = value.partition("KEY")[2]
+    return value if "-----END" in body or _BODY.search(body) else ""
 
 
 def basic(value: str) -> str:
@@ -194,28 +194,28 @@ def assigned(value: str) -> str:
 
 def after_colon(value: str) -> str:
     """Return the value after `password: ` if it looks like a secret; in prose, an ordinary word follows."""
-    trimmed = value.rstrip(_TRAILING)
-    if len(trimmed) < _SHORT_SECRET or is_empty(trimmed) or is_expression(value):
+    candidate = value.rstrip(_TRAILING)
+    if len(candidate) < _SHORT_SECRET or is_empty(candidate) or is_expression(value):
         return ""
-    special = _SPECIAL_INSIDE.search(trimmed) is not None and any(map(str.isalpha, trimmed))
-    return trimmed if looks_secret(trimmed, _SHORT_SECRET) or special or trimmed.isdigit() else ""
+    special = _SPECIAL_INSIDE.search(candidate) is not None and any(map(str.isalpha, candidate))
+    return candidate if looks_secret(candidate, _SHORT_SECRET) or special or candidate.isdigit() else ""
 
 
 def only_word(value: str) -> str:
-    """Return the only word after a name; "" for a placeholder, an expression, and a number, which may be a count."""
-    trimmed = value.rstrip(",;")
-    if trimmed != value or len(trimmed) < _SHORTEST_WORD or value.isdigit() or value.endswith((":", ".", "?")):
+    """Return the single word after a name; "" for a placeholder, an expression, and a number, which may be a count."""
+    candidate = value.rstrip(",;")
+    if candidate != value or len(candidate) < _SHORTEST_WORD or value.isdigit() or value.endswith((":", ".", "?")):
         return ""
     return "" if is_empty(value) or is_expression(value) else value
 
 
 def prose(value: str) -> str:
     """Return a word in a sentence that is unlikely to be a word of a language."""
-    trimmed = value.rstrip(_TRAILING + "!?*_")
-    if len(trimmed) < _SHORT_SECRET or is_empty(trimmed) or is_expression(value) or _TECHNICAL.match(trimmed):
+    candidate = value.rstrip(_TRAILING + "!?*_")
+    if len(candidate) < _SHORT_SECRET or is_empty(candidate) or is_expression(value) or _TECHNICAL.match(candidate):
         return ""
-    special = _SPECIAL_INSIDE.search(trimmed) is not None
-    return trimmed if looks_secret(trimmed, _SHORT_SECRET) or (special and any(map(str.isalpha, trimmed))) else ""
+    special = _SPECIAL_INSIDE.search(candidate) is not None
+    return candidate if looks_secret(candidate, _SHORT_SECRET) or (special and any(map(str.isalpha, candidate))) else ""
 
 
 def cookies(value: str) -> str:
@@ -271,8 +271,8 @@ def card(value: str) -> str:
     ('4111 1111 1111 1111', '')
     """
     digits = [int(character) for character in reversed(value) if character.isdigit()]
-    doubled = (sum(divmod(2 * digit, 10)) for digit in digits[1::2])
-    return value if (sum(digits[::2]) + sum(doubled)) % 10 == 0 and any(digits[1:]) else ""
+    doubled_digits = (sum(divmod(2 * digit, 10)) for digit in digits[1::2])
+    return value if (sum(digits[::2]) + sum(doubled_digits)) % 10 == 0 and any(digits[1:]) else ""
 
 
 def iban(value: str) -> str:
@@ -286,10 +286,10 @@ def iban(value: str) -> str:
     if not length or len(ends) < length:
         return ""
     text = value[: ends[length - 1]]
-    followed = value[len(text) : len(text) + 1]
-    plain = compact(text)
-    number = int("".join(str(int(character, 36)) for character in plain[4:] + plain[:4]))
-    return text if number % 97 == 1 and not followed.isalnum() else ""
+    next_character = value[len(text) : len(text) + 1]
+    compact_iban = compact(text)
+    number = int("".join(str(int(character, 36)) for character in compact_iban[4:] + compact_iban[:4]))
+    return text if number % 97 == 1 and not next_character.isalnum() else ""
 
 
 def international_phone(value: str) -> str:
@@ -347,5 +347,5 @@ def compact(value: str) -> str:
 
 
 def folded(value: str) -> str:
-    """Return the case-folded text, with an @ instead of its URL escape."""
+    """Return the case-folded text, with the URL escape of @ decoded."""
     return value.replace("%40", "@").casefold()

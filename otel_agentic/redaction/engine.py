@@ -1,8 +1,8 @@
 """Removes secrets from texts, values and received spans before anything is written, and counts the redactions.
 
-A text that is JSON is read as data, so that escapes hide nothing and field names are considered; any other text is
-searched as it is. Redaction takes time linear in the length of the text: patterns are RE2's, JSON is read once per level, and
-JSON text inside JSON text is followed to a fixed depth.
+JSON text is parsed, so that escapes hide nothing and field names are considered; any other text is searched unchanged.
+Redaction takes time linear in the length of the text: patterns are RE2's, JSON is parsed once per level, and JSON text
+inside JSON text is followed to a fixed depth.
 
 Nearly all spans contain nothing to redact. A batch is therefore written as JSON text and searched in one pass; only if that
 matches are smaller groups searched, and texts read one by one. A span without a match is passed on as it is.
@@ -55,12 +55,15 @@ _ANYWHERE: Final = re2._Anchor.UNANCHORED  # noqa: SLF001 — the enumeration ha
 
 
 class Glance:
-    """Tests whether a pattern matches bytes, in one pass and as fast as possible. Text beyond ASCII counts as bytes."""
+    """Tests whether a pattern matches bytes, in one pass and as fast as possible.
+
+    Non-ASCII text is matched as bytes.
+    """
 
     def __init__(self, pattern: str | None) -> None:
         options = re2_options()
         options.encoding, options.never_capture = options.Encoding.LATIN1, True
-        # Not `search`: its overhead is as large as the match of a small span.
+        # Not `search`, whose overhead is as large as the match of a small span.
         self._match = re2.compile(pattern.encode(), options)._regexp.Match if pattern else None  # noqa: SLF001
 
     def __call__(self, text: bytes) -> bool:
@@ -68,13 +71,14 @@ class Glance:
         return self._match is not None and self._match(_ANYWHERE, text, 0, len(text))[0][0] >= 0
 
 
-#: JSON text inside JSON text is read this many times; deeper text is searched without being parsed.
+#: JSON text inside JSON text is parsed to this depth; deeper text is searched without being parsed.
 _TEXT_DEPTH: Final = 8
-#: A removed secret may have hidden the edge of another one: the remaining text is searched again, at most this often.
+#: A removed secret may have hidden the edge of another one, so the remaining text is searched again, at most this
+#: often.
 _ROUNDS: Final = 4
 #: The length of the shortest text that a built-in rule redacts.
 _SHORTEST: Final = 6
-#: Letters, digits and the characters inside keys, written as escapes: their meaning is known only after the JSON is read.
+#: Letters, digits and characters of keys that are escaped, whose meaning is known only after the JSON is parsed.
 _ESCAPED: Final = r"\\u00(?:2[bBdDeEfF]|3[0-9aA]|[4-6][0-9a-fA-F]|7[0-9aAeE])"
 #: A number with fewer digits in a field named like a credential is a count.
 _SECRET_DIGITS: Final = 4
@@ -114,19 +118,19 @@ class Redactor:
         self._key = key
         self._keep_fields = tuple(keep_fields)
         self._search = _search(self.rules, self._keep_fields)
-        own = [rule for rule in self.rules if rule.group == CUSTOM]
+        settings_patterns = [rule for rule in self.rules if rule.group == CUSTOM]
         self._names = any(rule.named for rule in self.rules)
         self._first, self._sure, self._near, self._personal, self._numbers_first, self._numbers_near = _glances(
             self.rules, (naming_hint(),) if self._names else ()
         )
-        self._own = Patterns([rule.pattern for rule in own])
+        self._own = Patterns([rule.pattern for rule in settings_patterns])
         self._numbers = {
             rule.kind: index
             for index, rule in enumerate(self.rules)
             if rule.kind in _NUMBER_FIELDS and rule.group != CUSTOM
         }
         #: Patterns from the settings may match escaped text, or a single character.
-        self.own = bool(own)
+        self.own = bool(settings_patterns)
         self._shortest = 1 if self.own else _SHORTEST
 
     def glance(self, text: bytes) -> bool:
@@ -147,12 +151,12 @@ class Redactor:
         """
         if len(text) < self._shortest:
             return text
-        if not self.glance(text.encode("utf-8", "replace")) and not (self.own and self._may_hold_own(text)):
+        if not self.glance(text.encode("utf-8", "replace")) and not (self.own and self._may_match_settings(text)):
             return text
         if looks_like_json(text) and depth < _TEXT_DEPTH:
-            redacted = self._json(text, counts, depth)
-            if redacted is not None:
-                return redacted
+            redacted_json = self._json(text, counts, depth)
+            if redacted_json is not None:
+                return redacted_json
         return "".join(self._pieces(text, counts, _ROUNDS))
 
     def value(self, value: Any, counts: Counter[str], depth: int = 0, strength: Strength | None = None) -> Any:
@@ -177,10 +181,10 @@ class Redactor:
                 items = [self.value(item, counts, depth, strength) for item in value]
                 if self._names:
                     self._options(value, items, counts, depth)
-                return value if all(map(_is, items, value)) else items
+                return value if all(map(_is_unchanged, items, value)) else items
         return self._scalar(value, counts, strength)
 
-    def _may_hold_own(self, text: str) -> bool:
+    def _may_match_settings(self, text: str) -> bool:
         """Return whether a pattern from the settings may match, possibly only after JSON escapes are decoded."""
         return bool(self._own.matching(readable(text))) or ("\\" in text and looks_like_json(text))
 
@@ -190,20 +194,20 @@ class Redactor:
 
     def _json(self, text: str, counts: Counter[str], depth: int) -> str | None:
         """Return JSON text with its secrets replaced by marks, or None if it is not JSON, or nested too deeply."""
-        counted = counts.copy()
+        own_counts = counts.copy()
         try:
-            if len(text) > _SPLIT and not self.own and (split := self._split(text, counted, depth)) is not None:
-                counts.update(counted - counts)
+            if len(text) > _SPLIT and not self.own and (split := self._split(text, own_counts, depth)) is not None:
+                counts.update(own_counts - counts)
                 return split
             before = parse(text)
-            after = self.value(before, counted, depth + 1)
+            after = self.value(before, own_counts, depth + 1)
         except (ValueError, RecursionError):
             return None
-        counts.update(counted - counts)
+        counts.update(own_counts - counts)
         return text if after is before else rewritten(text, before, after)
 
     def _split(self, text: str, counts: Counter[str], depth: int) -> str | None:
-        """Return JSON text with its secrets replaced, reading only values with a possible match; None if all must be read.
+        """Return JSON text with its secrets replaced, parsing only possible matches; None if all must be parsed.
 
         A long history is a list of messages, of which only one or two may contain a secret.
 
@@ -251,31 +255,35 @@ class Redactor:
 
     def _numbered(self, key: str, value: Any, counts: Counter[str]) -> Any:
         """Return a number without separators, redacted if the name of its field shows that it is personal data."""
-        written = value if isinstance(value, str) else str(value) if type(value) is int else ""
+        digits = value if isinstance(value, str) else str(value) if type(value) is int else ""
         for kind, index in self._numbers.items():
-            if _NUMBER_FIELDS[kind].search(key) and _PLAIN_NUMBERS[kind].fullmatch(written):
-                return self._mark(self.rules[index], written, counts)
+            if _NUMBER_FIELDS[kind].search(key) and _PLAIN_NUMBERS[kind].fullmatch(digits):
+                return self._mark(self.rules[index], digits, counts)
         return value
 
     def _pairs(
         self, pairs: Sequence[tuple[str, Any]], counts: Counter[str], depth: int, outer: Strength | None
     ) -> list[tuple[str, Any]] | None:
         """Return the keys and values of a map with secrets replaced by marks, or None if nothing is redacted."""
-        inherited, named = self._strengths(pairs, outer) if self._names else (None, None)
-        changed = []
+        inherited_strength, named_strength = self._strengths(pairs, outer) if self._names else (None, None)
+        redacted_pairs = []
         for key, value in pairs:
-            strength = inherited
+            strength = inherited_strength
             if self._names:
-                strength = strength_of(str(key), self._keep_fields) or (named if key in _VALUES else None) or inherited
+                strength = (
+                    strength_of(str(key), self._keep_fields)
+                    or (named_strength if key in _VALUES else None)
+                    or inherited_strength
+                )
                 strength = None if strength and is_directory(str(key), value) else strength
                 if strength == "cookie" and not isinstance(value, str):  # cookies by name
                     strength = "strong"
-            if self._numbers and (numbered := self._numbered(str(key), value, counts)) is not value:
-                changed.append((key, numbered))
+            if self._numbers and (numbered_value := self._numbered(str(key), value, counts)) is not value:
+                redacted_pairs.append((key, numbered_value))
                 continue
-            changed.append((self.value(key, counts, depth), self.value(value, counts, depth, strength)))
-        same = all(new[0] is old[0] and new[1] is old[1] for new, old in zip(changed, pairs, strict=True))
-        return None if same else changed
+            redacted_pairs.append((self.value(key, counts, depth), self.value(value, counts, depth, strength)))
+        is_same = all(new[0] is old[0] and new[1] is old[1] for new, old in zip(redacted_pairs, pairs, strict=True))
+        return None if is_same else redacted_pairs
 
     def _strengths(
         self, pairs: Sequence[tuple[str, Any]], outer: Strength | None
@@ -377,10 +385,11 @@ def _glances(rules: tuple[Rule, ...], more: tuple[str, ...]) -> tuple[Glance, ..
     credentials = [rule for rule in rules if rule.group == CREDENTIAL]
     personal = [rule for rule in rules if rule.group not in {CREDENTIAL, CUSTOM}]
     sure, near, close = _hints(credentials)
-    plain, numbers, spoken = _hints(personal)
+    general_hints, numbers, word_hints = _hints(personal)
     sure += [*more, *([_ESCAPED] if credentials or personal else [])]
     return tuple(
-        Glance(joined(hints) if hints else None) for hints in ([*sure, *near], sure, close, plain, numbers, spoken)
+        Glance(joined(hints) if hints else None)
+        for hints in ([*sure, *near], sure, close, general_hints, numbers, word_hints)
     )
 
 
@@ -404,14 +413,14 @@ def _is_credential(value: str, strength: Strength) -> bool:
     return looks_secret(value) or (strength == "cookie" and "=" in value)
 
 
-def _is(value: object, other: object) -> bool:
+def _is_unchanged(value: object, other: object) -> bool:
     return value is other
 
 
 _Item = TypeVar("_Item", Span, LogRecord)
 _Part = TypeVar("_Part")
 
-#: Items with a possible match among them are searched again in this many groups.
+#: If a group of items has a possible match, it is searched again in this many smaller groups.
 _PARTS: Final = 16
 #: Fields that are not searched: the decoders have checked that they are hexadecimal digits.
 _IDS: Final = frozenset({"trace_id", "span_id", "parent_span_id"})
@@ -449,22 +458,22 @@ class BatchRedactor(Redactor):
         counts: Counter[str],
     ) -> tuple[_Item, ...]:
         for part in {id(part): part for item in items for part in (item.resource, item.scope)}.values():
-            if id(part) not in shared and self._may_hold(part):
+            if id(part) not in shared and self._may_contain_secret(part):
                 shared[id(part)] = self._part(part, counts)
-        cleaned = self._cleaned(items, content_of, counts)
+        cleaned = self._redact_items(items, content_of, counts)
         return tuple([_with_shared(item, shared) for item in cleaned] if shared else cleaned)
 
-    def _cleaned(
+    def _redact_items(
         self, items: Sequence[_Item], content_of: Callable[[_Item], object], counts: Counter[str]
     ) -> Sequence[_Item]:
-        """Return redacted items: all are searched at once, then in smaller and smaller groups if there is a match."""
-        if not items or not self._may_hold([content_of(item) for item in items]):
+        """Return the redacted items: all are searched at once, and if there is a match, in ever smaller groups."""
+        if not items or not self._may_contain_secret([content_of(item) for item in items]):
             return items
         if len(items) == 1:
             return [self._part(items[0], counts)]
         step = -(-len(items) // _PARTS)
         groups = (items[start : start + step] for start in range(0, len(items), step))
-        return [item for group in groups for item in self._cleaned(group, content_of, counts)]
+        return [item for group in groups for item in self._redact_items(group, content_of, counts)]
 
     def _part(self, part: _Part, counts: Counter[str]) -> _Part:
         """Return a span, log record, event, link, resource or scope with its content redacted."""
@@ -481,10 +490,10 @@ class BatchRedactor(Redactor):
                 changes[name] = new
         return replace(part, **changes) if changes else part  # type: ignore[type-var] # every part is a dataclass
 
-    def _may_hold(self, content: object) -> bool:
-        """Return whether some content may contain something to redact; always true with patterns from the settings.
+    def _may_contain_secret(self, content: object) -> bool:
+        """Return whether content may contain something to redact; always true if the settings have patterns.
 
-        Escapes could hide text from those patterns.
+        Escapes could hide text from these patterns.
         """
         if self.own:
             return True
@@ -498,8 +507,8 @@ def _with_shared(item: _Item, cleaned: Mapping[int, Any]) -> _Item:
     """Return an item with its redacted resource and scope."""
     resource = cleaned.get(id(item.resource), item.resource)
     scope = cleaned.get(id(item.scope), item.scope)
-    same = resource is item.resource and scope is item.scope
-    return item if same else replace(item, resource=resource, scope=scope)
+    is_unchanged = resource is item.resource and scope is item.scope
+    return item if is_unchanged else replace(item, resource=resource, scope=scope)
 
 
 @cache
@@ -530,7 +539,7 @@ KEY_BYTES: Final = 32
 class CountingRedactor:
     """Redacts everything that is about to be written or shown, and counts the redactions. Thread-safe.
 
-    Methods that need the key may raise `StoreUnusableError` if it has to be created and cannot be.
+    Methods that need the key may raise `StoreUnusableError` if the key has to be created and cannot be stored.
     """
 
     def __init__(self, settings: RedactionSettings | None = None, key: Callable[[], bytes] | None = None) -> None:
@@ -546,18 +555,18 @@ class CountingRedactor:
 
     def batch(self, batch: SpanBatch) -> SpanBatch:
         """Return the batch as it may be written, with redactions counted in `altered`."""
-        clean = self._redactor.batch(batch)
-        if clean is not batch:
-            self._count(Counter(clean.altered) - Counter(batch.altered))
-        return clean
+        redacted_batch = self._redactor.batch(batch)
+        if redacted_batch is not batch:
+            self._count(Counter(redacted_batch.altered) - Counter(batch.altered))
+        return redacted_batch
 
     def value(self, value: Any) -> Any:
         """Return a plain Python value as it may be written, the same object if nothing is redacted."""
         counts: Counter[str] = Counter()
-        clean = self._redactor.value(value, counts)
+        redacted_value = self._redactor.value(value, counts)
         if counts:
             self._count(counts)
-        return clean
+        return redacted_value
 
     def record(self, record: _Record) -> _Record:
         """Return a dataclass of plain values and nested dataclasses as it may be shown; see `value`."""
@@ -579,9 +588,15 @@ class CountingRedactor:
         with self._counts_lock:
             return dict(self._counts)
 
-    def _records(self, old: tuple[Any, ...]) -> tuple[Any, ...]:
-        new = tuple(self.record(item) if is_dataclass(item) else self.value(item) for item in old)
-        return old if all(item is other for item, other in zip(new, old, strict=True)) else new
+    def _records(self, records: tuple[Any, ...]) -> tuple[Any, ...]:
+        redacted_records = tuple(
+            self.record(record) if is_dataclass(record) else self.value(record) for record in records
+        )
+        return (
+            records
+            if all(record is original for record, original in zip(redacted_records, records, strict=True))
+            else redacted_records
+        )
 
     def _count(self, counts: Counter[str]) -> None:
         with self._counts_lock:

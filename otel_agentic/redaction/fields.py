@@ -1,7 +1,7 @@
 """Marks for redacted values, and the field and column names that indicate credentials.
 
-A mark is `[redacted:<kind>:<hmac8>]`, with eight hexadecimal digits of an HMAC under the store's key. Equal values give equal
-marks, so that marks can be compared; without the key, card numbers cannot be tried against a mark.
+A mark is `[redacted:<kind>:<hmac8>]`, with eight hexadecimal digits of an HMAC under the store's key. Equal values have
+equal marks, so that marks can be compared; without the key, a mark cannot be compared with guessed card numbers.
 
 The end of a field's name decides whether it is a credential: `db_password`, `X-Api-Key` and `http.request.header.cookie` match,
 `password_length`, `max_tokens` and `cookie_consent` do not. The words are in `rules.toml`.
@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 #: Kinds are part of marks, so they must not contain the end of a mark.
 KIND: Final = re.compile(r"[a-z0-9_-]{1,40}")
 MARK: Final = re.compile(r"\[redacted:[a-z0-9_-]{1,40}:[0-9a-f]{8}\]")
-#: A text without it has no mark; testing for it avoids a regular expression.
+#: The substring of every mark; testing for it avoids a regular expression.
 MARK_START: Final = "[redacted:"
 
 #: Values that are not secrets: marks of other programs, placeholders in examples, words of schemas, booleans.
@@ -103,17 +103,17 @@ class _Names(NamedTuple):
 def _names() -> _Names:
     parts = fragments()
     weak = parts["weak"]
-    apart = r"(?:^|[^A-Za-z0-9])"
+    separator = r"(?:^|[^A-Za-z0-9])"
     return _Names(
         strong=re.compile(f"{parts['strong']}$", re.IGNORECASE),
-        words=re.compile(f"{apart}{parts['words']}$", re.IGNORECASE),
+        words=re.compile(f"{separator}{parts['words']}$", re.IGNORECASE),
         cookie=re.compile(r"cookies?$", re.IGNORECASE),
-        pin=re.compile(f"{apart}{parts['pins']}$", re.IGNORECASE),
-        card=re.compile(f"{apart}{parts['cards']}$", re.IGNORECASE),
+        pin=re.compile(f"{separator}{parts['pins']}$", re.IGNORECASE),
+        card=re.compile(f"{separator}{parts['cards']}$", re.IGNORECASE),
         position=re.compile(f"{parts['positions']}[-_. ]?token$", re.IGNORECASE),
         weak=re.compile(rf"(?<![a-z]){weak}$|(?<=[a-z0-9])(?:Token|Auth|Authorization)$|[-_.](?i:{weak})$"),
         weak_alone=re.compile(f"^{weak}$", re.IGNORECASE),
-        session=re.compile(f"{apart}(?:{'|'.join(rule_data()['names']['sessions'])})$"),
+        session=re.compile(f"{separator}(?:{'|'.join(rule_data()['names']['sessions'])})$"),
     )
 
 
@@ -199,8 +199,8 @@ def cells(text: str, start: int, end: int, keep_fields: Sequence[str] = ()) -> l
     if separator is None:
         return []
     names = [header[first:last].strip(_MARKUP) for first, last in _split(header, 0, separator)]
-    inner = names[1:-1] if separator == "|" else names
-    if len(inner) + (separator == "|") < _COLUMNS or not all(inner):
+    column_names = names[1:-1] if separator == "|" else names
+    if len(column_names) + (separator == "|") < _COLUMNS or not all(column_names):
         return []
     if any(name and (not _NAME.fullmatch(name) or len(name.split()) > _WORDS_A_NAME) for name in names):
         return []
@@ -210,14 +210,18 @@ def cells(text: str, start: int, end: int, keep_fields: Sequence[str] = ()) -> l
     if separator == "|" and not _RULE.fullmatch(text[position:].partition("\n")[0].strip()):
         return []  # a row of a table, not its header
     while secret and position < len(text):
-        stop = text.find("\n", position)
-        stop = len(text) if stop < 0 else stop
-        row = _split(text[position:stop], position, separator)
+        line_end = text.find("\n", position)
+        line_end = len(text) if line_end < 0 else line_end
+        row = _split(text[position:line_end], position, separator)
         if len(row) != len(names):
             break
-        if not _RULE.fullmatch(text[position:stop].strip()):
-            spans += [trimmed for column, name in secret.items() if (trimmed := _value(text, *row[column], name))]
-        position = stop + 1
+        if not _RULE.fullmatch(text[position:line_end].strip()):
+            spans += [
+                position_of_value
+                for column, name in secret.items()
+                if (position_of_value := _value(text, *row[column], name))
+            ]
+        position = line_end + 1
     return spans
 
 

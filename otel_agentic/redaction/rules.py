@@ -92,13 +92,13 @@ class Rule:
 
 
 def joined(hints: Iterable[str]) -> str:
-    """Return one pattern for some hints. Common prefixes are written once, which keeps the automaton small."""
-    grouped: dict[str, list[str]] = {}
+    """Return one pattern for several hints. Common prefixes are merged, which keeps the automaton small."""
+    hints_by_prefix: dict[str, list[str]] = {}
     for hint in dict.fromkeys(hints):
         start = next((prefix for prefix in (HINTED_EDGE, NAME_START) if hint.startswith(prefix)), "")
         start = hint[: hint.index(NAME_END) + len(NAME_END)] if start == NAME_START else start
-        grouped.setdefault(start, []).append(hint[len(start) :])
-    return "|".join(f"{start}(?:{'|'.join(f'(?:{end})' for end in ends)})" for start, ends in grouped.items())
+        hints_by_prefix.setdefault(start, []).append(hint[len(start) :])
+    return "|".join(f"{start}(?:{'|'.join(f'(?:{end})' for end in ends)})" for start, ends in hints_by_prefix.items())
 
 
 class Part(NamedTuple):
@@ -155,26 +155,26 @@ def token_rule(
         formats: the formats of the tokens.
         check: confirms a match.
         generic: see `Rule`.
-        near: must match before them on the same line.
+        near: a pattern that must match before the token on the same line.
         noun: whether a word such as `key` must follow `near`.
         context: an example of the text near the token.
-        edge: pattern of the text right before them; "" for the edge of a word.
-        suffix: pattern of text that may follow and is redacted, too.
+        edge: pattern of the text right before the token; "" for the edge of a word.
+        suffix: pattern of text that may follow the token and is also redacted.
         hint: "" for a hint that is derived from the formats.
     """
-    parsed = [parts_of(text) for text in formats]
-    shape = "|".join("".join(map(_pattern, parts)) for parts in parsed)
-    between = rf"[^\r\n]{{0,{_NEAR}}}?{_NOUN}" if noun else ""
-    before = rf"{near}{between}[^\r\n]{{0,{_NEAR}}}?{edge or EDGE}" if near else edge or EDGE
+    parsed_formats = [parts_of(text) for text in formats]
+    shape = "|".join("".join(map(_pattern, parts)) for parts in parsed_formats)
+    separator = rf"[^\r\n]{{0,{_NEAR}}}?{_NOUN}" if noun else ""
+    prefix = rf"{near}{separator}[^\r\n]{{0,{_NEAR}}}?{edge or EDGE}" if near else edge or EDGE
     close = ""
     if near:
         hint = near
-        bodies = "|".join(dict.fromkeys("".join(map(_short, parts)) for parts in parsed))
+        bodies = "|".join(dict.fromkeys("".join(map(_short, parts)) for parts in parsed_formats))
         close = rf"{near}[^\r\n]{{0,{(1 + noun) * _NEAR_ESCAPED}}}?(?:{bodies})"
     return Rule(
         kind=kind,
-        pattern=rf"{before}(?P<value>(?:{shape}){suffix})",
-        hints=(hint,) if hint else tuple(map(_hint, parsed)),
+        pattern=rf"{prefix}(?P<value>(?:{shape}){suffix})",
+        hints=(hint,) if hint else tuple(map(_hint, parsed_formats)),
         close=close,
         check=check,
         generic=generic,
@@ -190,7 +190,7 @@ def _pattern(part: Part) -> str:
 
 
 def _short(part: Part) -> str:
-    """Return a pattern for the beginning of a part, as it may be written in JSON text."""
+    """Return a pattern for the beginning of a part, including its escaped forms in JSON text."""
     if part.alphabet:
         escaped = r"\\" if "/" in ALPHABETS[part.alphabet] else ""
         return f"[{escaped}{ALPHABETS[part.alphabet]}]{{{min(part.least, _HINTED)}}}"
@@ -200,7 +200,8 @@ def _short(part: Part) -> str:
 def _hint(parts: Sequence[Part]) -> str:
     """Return a pattern for the part of a format that is cheapest to distinguish from other text.
 
-    That is its beginning if this is literal; else the format from its first literal that is a signature; else all of it.
+    This is its beginning if it is literal, else the format from its first literal that is a signature, else the whole
+    format.
     """
     if parts[0].literal:
         return HINTED_EDGE + _beginning(parts)
@@ -220,7 +221,7 @@ def _beginning(parts: Sequence[Part]) -> str:
             count = min(part.least, _HINTED - size)
             pieces.append(f"[{escaped}{ALPHABETS[part.alphabet]}]{{{count}}}")
             size += count
-            # The text after a longer or open-ended part has no fixed position.
+            # Text after a longer or open-ended part has no fixed position.
             if count < part.least or part.most != part.least:
                 break
         elif not part.ends:
@@ -261,7 +262,7 @@ def personal_rules() -> tuple[Rule, ...]:
         Rule(
             kind=row["kind"],
             pattern=row["pattern"],
-            hints=(_filled(row["hint"], hint=True),),
+            hints=(_insert_fragments(row["hint"], hint=True),),
             close=row.get("close", ""),
             check=_function(row.get("check", "unchecked")),
             same=_function(row.get("same", "unchecked")),
@@ -275,7 +276,7 @@ def personal_rules() -> tuple[Rule, ...]:
 @cache
 def naming_hint() -> str:
     """Return the hint for a map that names a field in a value: `{"name": "password", "value": …}`."""
-    return _filled(rule_data()["naming"]["hint"], hint=True)
+    return _insert_fragments(rule_data()["naming"]["hint"], hint=True)
 
 
 def _rules(settings: RedactionSettings) -> Iterator[Rule]:
@@ -292,7 +293,7 @@ def _token_rule(row: dict[str, Any]) -> Rule:
         row["formats"],
         check=_function(row.get("check", "generated")),
         generic=row.get("generic", False),
-        hint=_filled(row.get("hint", ""), hint=True),
+        hint=_insert_fragments(row.get("hint", ""), hint=True),
         **{name: row[name] for name in ("near", "noun", "context", "edge", "suffix") if name in row},
     )
 
@@ -300,8 +301,8 @@ def _token_rule(row: dict[str, Any]) -> Rule:
 def _pattern_rule(row: dict[str, Any], *, named: bool = False, columns: bool = False) -> Rule:
     return Rule(
         kind=row.get("kind", CREDENTIAL),
-        pattern=_filled(row["pattern"]),
-        hints=(_filled(row["hint"], hint=True),),
+        pattern=_insert_fragments(row["pattern"]),
+        hints=(_insert_fragments(row["hint"], hint=True),),
         check=_function(row.get("check", "unchecked")),
         generic=row.get("generic", named or columns),
         named=named,
@@ -315,7 +316,7 @@ def _function(name: str) -> Callable[[str], str]:
     return function
 
 
-def _filled(pattern: str, *, hint: bool = False) -> str:
+def _insert_fragments(pattern: str, *, hint: bool = False) -> str:
     """Return a pattern of the data file with its fragments inserted; in a hint, letters beyond ASCII may be escapes."""
     pattern = pattern.replace("{edge}", EDGE).replace("{hinted_edge}", HINTED_EDGE)
     if hint:  # hints that begin with equal names are joined

@@ -1,7 +1,7 @@
 """Positions in a text: the matches of patterns and rules, and the values of JSON text.
 
-Patterns are RE2's, so a search takes time linear in the length of the text. JSON text is rewritten in place: its unchanged parts
-stay as they were written, white space included.
+Patterns are RE2's, so a search takes time linear in the length of the text. JSON text is rewritten in place: unchanged
+parts remain byte for byte, including white space.
 """
 
 from __future__ import annotations
@@ -186,25 +186,25 @@ def rewritten(text: str, before: Any, after: Any) -> str:
 
 
 def _scalars(value: Any) -> list[Any]:
-    """Return keys and scalars in the order in which they are written."""
+    """Return keys and scalars in the order of the text."""
     scalars: list[Any] = []
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
+    stack = [value]
+    while stack:
+        part = stack.pop()
         if isinstance(part, Pairs):
             for key, item in reversed(part):
-                waiting += (item, key)
+                stack += (item, key)
         elif isinstance(part, list):
-            waiting += reversed(part)
+            stack += reversed(part)
         else:
             scalars.append(part)
     return scalars
 
 
 def _literal(text: str) -> str:
-    written = json.dumps(text, ensure_ascii=False)
+    json_literal = json.dumps(text, ensure_ascii=False)
     # A lone surrogate can only be written as an escape.
-    return written if written.isprintable() or _encodes(written) else json.dumps(text)
+    return json_literal if json_literal.isprintable() or _encodes(json_literal) else json.dumps(text)
 
 
 def _encodes(text: str) -> bool:
@@ -249,7 +249,7 @@ class Search:
         """
         self._rules = rules
         self._keep_fields = tuple(keep_fields)
-        #: Compiled on the first possible match of a rule: most never are.
+        #: Compiled on the first possible match of a rule, because most rules never match.
         self._compiled: list[Pattern | None] = [None] * len(rules)
         # Hints select the rules to apply. Similar rules share an automaton; one for all would have too many states.
         similar: dict[tuple[object, ...], list[int]] = {}
@@ -265,12 +265,12 @@ class Search:
 
     def regions(self, text: str) -> list[Region]:
         """Return the regions of a text to redact, left to right, without overlaps."""
-        searched = readable(text)
+        search_text = readable(text)
         regions = []
-        for index in self._candidates(searched):
+        for index in self._candidates(search_text):
             rule = self._rules[index]
             pattern = self._compiled[index] = self._compiled[index] or Pattern(rule.pattern)
-            for hit in pattern.hits(searched):
+            for hit in pattern.hits(search_text):
                 if rule.columns:
                     parts = cells(text, hit.start, hit.end, self._keep_fields)
                 elif rule.named and self._is_excluded(text, hit):
@@ -283,15 +283,15 @@ class Search:
 
     def _candidates(self, text: str) -> Iterator[int]:
         """Yield the indices of the rules that may match in a text."""
-        encoded = text.encode()
+        utf8 = text.encode()
         for indices, hints in self._hints:
-            for position in hints.matching(encoded):
+            for position in hints.matching(utf8):
                 yield indices[position]
         for position in self._patterns.matching(text):
             yield self._unhinted[position]
 
     def _is_excluded(self, text: str, hit: Hit) -> bool:
-        """Return whether the complete name before a value is not that of a credential after all."""
+        """Return whether the complete name before a value shows that the value is not a credential."""
         start, end = hit.name
         begins = _NAME_END.search(text[max(0, start - _NAME_READ) : start])
         name = (begins[0] if begins else "") + text[start:end]
@@ -299,7 +299,7 @@ class Search:
 
 
 def merged(regions: Sequence[Region]) -> list[Region]:
-    """Return non-overlapping regions that cover all; of overlapping regions, the first and longest names the kind.
+    """Return non-overlapping regions that cover the given ones; the first and longest of them sets the kind.
 
     >>> merged([Region(3, -9, False, "b", 1), Region(0, -5, True, "a", 0)])
     [Region(start=0, minus_end=-9, generic=True, kind='a', rule=0)]

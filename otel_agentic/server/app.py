@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: A command with all its case files is far smaller.
+#: The largest request body, bytes; a command with all its case files is far smaller.
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 _UNAUTHORIZED: Final = 401
 _JSON: Final = "application/json"
 _UNAVAILABLE: Final = 503
 #: Retry delay for rejected clients, seconds.
 _RETRY_AFTER_S: Final = "5"
-#: Concurrent scrapes of `/metrics`: they wait for each other in any case.
+#: The largest number of concurrent scrapes of `/metrics`, which wait for each other in any case.
 _SCRAPES: Final = 4
 _END: Final[Any] = object()
 _JSON_LINES: Final = "application/x-ndjson"
@@ -66,7 +66,7 @@ class Backend(Protocol):
     """The functions behind the admin address."""
 
     def run(self, name: str, arguments: Mapping[str, Any], disconnected: Callable[[], bool]) -> Any:
-        """Return a command's result, an iterator of objects for one that streams, or `JsonPieces`. Blocks.
+        """Return a command's result: an object, an iterator of objects if the command streams, or `JsonPieces`. Blocks.
 
         `disconnected` returns True once the client has disconnected; a command that only reads may then end early.
         """
@@ -97,7 +97,7 @@ class CommandPool:
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._limiter: CapacityLimiter | None = None
-        #: Commands that are running, or whose answer is still being sent.
+        #: The number of commands that are running, or whose response is still being sent.
         self.running = 0
 
     @contextmanager
@@ -125,8 +125,8 @@ class CommandPool:
 
     async def iterate(self, items: Iterator[T]) -> AsyncIterator[T]:
         """Yield the items of a blocking iterator."""
-        while (item := await self.call(next, items, _END)) is not _END:
-            yield item
+        while (element := await self.call(next, items, _END)) is not _END:
+            yield element
 
 
 def build_app(
@@ -267,18 +267,18 @@ def refusal(status: int, message: str, content_type: str) -> tuple[str, bytes]: 
 @asynccontextmanager
 async def _disconnect_watch(request: Request) -> AsyncIterator[Callable[[], bool]]:
     """Provide a function that returns whether the client has disconnected; the request's body must have been read."""
-    left = threading.Event()
+    disconnected = threading.Event()
 
     async def listen() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        left.set()
+        disconnected.set()
 
-    listening = asyncio.ensure_future(listen())
+    listener = asyncio.ensure_future(listen())
     try:
-        yield left.is_set
+        yield disconnected.is_set
     finally:
-        listening.cancel()
+        listener.cancel()
 
 
 async def _arguments(request: Request) -> dict[str, Any]:
@@ -312,10 +312,10 @@ def _error_json(error: Exception) -> dict[str, Any]:
 
 
 async def _lines(items: AsyncIterator[Any]) -> AsyncIterator[bytes]:
-    """Yield objects as lines of JSON. The status is sent before the first line, so an error later on is the last line."""
+    """Yield objects as lines of JSON. The status is sent first, so a later error becomes the last line."""
     try:
-        async for item in items:
-            yield _bytes(item) + b"\n"
+        async for element in items:
+            yield _bytes(element) + b"\n"
     except Exception as error:  # noqa: BLE001 — reported to the client, as every error is
         yield _bytes(_error_json(error)) + b"\n"
 
@@ -331,7 +331,7 @@ def _bytes(value: Any) -> bytes:
 _START_LIMIT_S: Final = 10.0
 _START_POLL_S: Final = 0.005
 _GRACE_S: Final = 2
-#: People and scrapers connect here, not fleets of senders; a command may upload files.
+#: The limits of connections: people and scrapers connect, not fleets of senders, and a command may upload files.
 _BOUNDS: Final = Bounds(max_connections=256, head_timeout_s=10.0, body_timeout_s=120.0, min_body_rate=1024)
 
 
@@ -346,22 +346,23 @@ class AdminServer:
         Args:
             app: the app to serve.
             address: host:port; port 0 takes a free one.
-            guarded: whether the app requires a token; without one only loopback addresses are allowed,
-            insecure: unless this is set,
-            tls: or clients must present a certificate.
+            guarded: whether the app requires a token. Without a token, only loopback addresses are allowed, unless
+                `insecure` is set or clients must present a certificate.
+            insecure: whether any address is allowed without a token.
+            tls: the TLS configuration; None for clear text.
 
         Raises:
             UsageError: the address is invalid, is taken, or is public without a token.
         """
-        requested = parse_address(address)
+        bind_address = parse_address(address)
         mutual = tls is not None and tls.is_mutual
         require_allowed(
-            requested, token=guarded, mutual_tls=mutual, tls=tls is not None, insecure=insecure, section="admin"
+            bind_address, token=guarded, mutual_tls=mutual, tls=tls is not None, insecure=insecure, section="admin"
         )
         self._scheme = "http" if tls is None else "https"
         bounds = replace(_BOUNDS, max_connections=affordable(_BOUNDS.max_connections))
-        self._listener = listen_bounded(requested, bounds.max_connections)
-        self._address = Address(host=requested.host, port=self._listener.getsockname()[1])
+        self._listener = listen_bounded(bind_address, bounds.max_connections)
+        self._address = Address(host=bind_address.host, port=self._listener.getsockname()[1])
         self._guard = Connections(bounds, refusal, lambda: _GRACE_S)
         config = uvicorn.Config(
             app,
@@ -369,7 +370,7 @@ class AdminServer:
             http=guarded_protocol(H11Protocol, self._guard, tls),
             ws="none",
             lifespan="off",
-            log_config=None,  # logging belongs to the process that runs us
+            log_config=None,  # the process that runs the server configures logging
             access_log=False,
             proxy_headers=False,
             server_header=False,

@@ -1,13 +1,13 @@
 """Spans and log records as received, independent of the transport, and how decoded fields become them.
 
-Decoders give the fields of each record to the last part of this file, which returns a `Span` or a `LogRecord`, or counts it as
-unusable. The Protocols are those between collectors and store.
+Decoders pass the fields of each record to the functions at the end of this file, which return a `Span` or a
+`LogRecord`, or count the record as unusable. The Protocols are those between collectors and store.
 
 Times are nanoseconds since the Unix epoch, UTC. Ids are lower-case hex text: 32 characters for a trace, 16 for a span.
 Attribute values are plain Python: str, bool, int, float, bytes, None, list and dict of these.
 
-The attributes of a resource have a size limit of their own: they are written to the row of each of its spans, so one request
-could fill a disk.
+The attributes of a resource have a separate size limit: they are written to the row of each of its spans, so that a
+single request could fill a disk.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Receipt:
     altered: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Receipt) -> Receipt:
-        """Return the receipt of both batches together."""
+        """Return the receipt of both batches combined."""
         return Receipt(
             accepted=self.accepted + other.accepted,
             duplicate=self.duplicate + other.duplicate,
@@ -179,8 +179,8 @@ class Receipt:
         )
 
 
-def _sums(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
-    return {reason: some.get(reason, 0) + others.get(reason, 0) for reason in (*some, *others)}
+def _sums(counts: Mapping[str, int], other_counts: Mapping[str, int]) -> dict[str, int]:
+    return {reason: counts.get(reason, 0) + other_counts.get(reason, 0) for reason in (*counts, *other_counts)}
 
 
 @runtime_checkable
@@ -202,7 +202,7 @@ class Submits(Protocol):
     """A sink that stores batches asynchronously, so that no thread has to wait for it."""
 
     def submit(self, batch: SpanBatch) -> Future[Receipt]:
-        """Begin to store a batch; return a future of its receipt, set once it is durable. Thread-safe; does not block.
+        """Begin to store a batch; return a future receipt, set once it is durable. Thread-safe; does not block.
 
         The future fails with a `StoreError` as `Sink.accept` does.
 
@@ -215,10 +215,10 @@ class Submits(Protocol):
 
 @runtime_checkable
 class CountsRefusals(Protocol):
-    """A sink that also counts the requests that a collector refused, on its own or because the sink did."""
+    """A sink that also counts the requests that a collector refused, for any reason."""
 
     def refused(self, transport: str, status: str) -> None:
-        """Count a refused request by the collector's name and the gRPC status in lower case. Thread-safe; does not block."""
+        """Count a refused request by transport and gRPC status, both in lower case. Thread-safe; does not block."""
         ...
 
 
@@ -229,7 +229,7 @@ class Collector(Protocol):
     name: str
 
     def start(self, sink: Sink) -> None:
-        """Begin to listen; returns when the listener is ready.
+        """Start listening; return when the listener is ready.
 
         Raises:
             UsageError: the address is in use or not allowed; names the address.
@@ -287,9 +287,10 @@ def merge_batches(batches: Iterable[SpanBatch]) -> SpanBatch:
 
 CUT_SHARED: Final = "resource attributes that its many spans have no room for cut"
 
-#: Bytes that a resource may always take: more than any benign one, measured on the resources of SDKs and clouds.
+#: The bytes that a resource may always take: more than any ordinary resource of SDKs and cloud providers that was
+#: measured.
 _ALWAYS_BYTES: Final = 8 * 1024
-#: Bytes of the quotes, colon and comma around an attribute, and of a number or boolean.
+#: The bytes of the quotes, colon and comma around an attribute, and those of a number or boolean.
 _FRAME_BYTES: Final = 6
 _SCALAR_BYTES: Final = 24
 
@@ -297,20 +298,20 @@ _SCALAR_BYTES: Final = 24
 def shared(attributes: dict[str, Any], records: int, limits: Limits, altered: Counter[str]) -> dict[str, Any]:
     """Return the attributes of a resource that `records` spans or log records share, without those that do not fit.
 
-    Together, all rows may take as much as the largest request, and one row at least 8 KiB. Attributes are kept in their order
-    as far as they fit.
+    All rows together may take as much as the largest request, and one row at least 8 KiB. Attributes are kept in order,
+    as long as they fit.
     """
     room = max(_ALWAYS_BYTES, limits.max_request_bytes // max(records, 1))
     if size_of(attributes) <= room:
         return attributes
-    fitting: dict[str, Any] = {}
+    kept_attributes: dict[str, Any] = {}
     for key, value in attributes.items():
         size = size_of({key: value})
         if size <= room:
-            fitting[key] = value
+            kept_attributes[key] = value
             room -= size
-    altered[CUT_SHARED] += len(attributes) - len(fitting)
-    return fitting
+    altered[CUT_SHARED] += len(attributes) - len(kept_attributes)
+    return kept_attributes
 
 
 def size_of(value: object) -> int:
@@ -337,13 +338,14 @@ OWN_TELEMETRY: Final = "own telemetry"
 OUTSIDE_SPAN: Final = "log record outside any span"
 NOT_AN_EVENT: Final = "log record is not an event"
 
-#: The attribute for event names from before OTLP had a field for them.
+#: The attribute that contained event names before OTLP had a field for them.
 EVENT_NAME_ATTRIBUTE: Final = "event.name"
 GENAI_PREFIX: Final = "gen_ai."
 
 _HIGHEST_KIND: Final = max(SpanKind).value
 _HIGHEST_STATUS: Final = max(StatusCode).value
-#: The slots of a `Span`, not frozen: a frozen dataclass sets each field by a call, which takes twice as long.
+#: The slots of a `Span`, without its immutability: a frozen dataclass sets each field by a call, which takes twice as
+#: long.
 _Draft: Final = make_dataclass("_Draft", [attribute.name for attribute in fields(Span)], slots=True, kw_only=True)
 
 
@@ -366,9 +368,9 @@ def build_span(
     limits: Limits,
     tally: Tally,
 ) -> Span | None:
-    """Return the span, or None if its ids are invalid (empty here); it is then counted as rejected.
+    """Return the span, or None if its ids are invalid (empty here); the span is then counted as rejected.
 
-    An empty `parent_span_id` means an invalid one: the span is stored as a root, and counted.
+    An empty `parent_span_id` means that it is invalid: the span is stored as a root, and counted as altered.
     """
     if not trace_id or not span_id:
         tally.rejected[BAD_SPAN_ID if trace_id else BAD_TRACE_ID] += 1
@@ -400,7 +402,7 @@ def build_span(
 
 
 def span_ids_of_log(trace_id: str, span_id: str, tally: Tally) -> tuple[str, str] | None:
-    """Return the trace and span id of a log record, or None if it is ignored or rejected, and counted.
+    """Return the trace and span id of a log record, or None if the record is ignored or rejected, which is counted.
 
     Unset ids (empty or all zero) mean a record outside any span, which is ignored; malformed ids are rejected.
     """

@@ -1,8 +1,8 @@
 """OTLP/JSON -> `SpanBatch`.
 
-We use our own reader because `google.protobuf.json_format` decodes the hex ids as base64 and returns wrong bytes without an
-error. Ids are hex of either case, enumerations are integers or names, 64-bit integers are numbers or text, unknown fields
-are ignored, and field names may be camelCase or snake_case.
+This project has its own reader because `google.protobuf.json_format` decodes the hex ids as base64 and returns wrong
+bytes without an error. Ids are hex of either case, enumerations are integers or names, 64-bit integers are numbers or
+text, unknown fields are ignored, and field names may be camelCase or snake_case.
 
 Values are read tolerantly: wrong containers (for example an attribute list that is an object) raise `DecodeError`, because
 protobuf would refuse the request, too; wrong scalars never do.
@@ -65,7 +65,7 @@ from otel_agentic.spans.sanitize import (
     require_few_records,
 )
 
-#: At most as many digits as an unsigned 64-bit number has: longer numbers never fit and take quadratic time to read.
+#: The largest number of digits that is parsed, that of an unsigned 64-bit integer: longer numbers take quadratic time.
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 
 
@@ -77,7 +77,7 @@ def load_json(data: bytes, limits: Limits) -> Any:
 
     Raises:
         DecodeError: the bytes are not UTF-8, not JSON, or nested too deeply.
-        TooLargeError: they hold more than `max_items` objects, lists and values.
+        TooLargeError: they contain more than `max_items` objects, lists and values.
     """
     require_few_json_items(data, limits)
     try:
@@ -113,17 +113,17 @@ def objects(holder: Mapping[str, Any], camel: str, snake: str) -> list[dict[str,
     Raises:
         DecodeError: the field has another type; names it.
     """
-    items = _listed(holder.get(camel), camel)
-    more = _listed(holder.get(snake), camel) if snake != camel else None
-    return [*items, *more] if more else items
+    messages = _require_objects(holder.get(camel), camel)
+    snake_messages = _require_objects(holder.get(snake), camel) if snake != camel else None
+    return [*messages, *snake_messages] if snake_messages else messages
 
 
-def _listed(items: Any, name: str) -> list[dict[str, Any]]:
-    if items is None:
+def _require_objects(messages: Any, name: str) -> list[dict[str, Any]]:
+    if messages is None:
         return []
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+    if not isinstance(messages, list) or not all(isinstance(entry, dict) for entry in messages):
         raise DecodeError(f"not OTLP/JSON: {name} is not a list of objects")
-    return items
+    return messages
 
 
 def message(holder: Mapping[str, Any], camel: str, snake: str) -> dict[str, Any]:
@@ -232,16 +232,16 @@ def _bytes(content: object, limits: Limits, altered: Counter[str], _depth: int) 
     # Standard and URL-safe alphabets are both legal in protobuf's JSON, with or without padding.
     digits = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        raw = base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
+        content_bytes = base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
     except (binascii.Error, ValueError):
         altered[MENDED_BYTES] += 1
         return clean_text(text, limits.max_value_bytes, altered)
-    return clean_bytes(raw, limits.max_value_bytes, altered)
+    return clean_bytes(content_bytes, limits.max_value_bytes, altered)
 
 
 def _array(content: object, limits: Limits, altered: Counter[str], depth: int) -> list[Any] | None:
     values = _members(content, "arrayValue", altered, depth)
-    return None if values is None else [read_value(item, limits, altered, depth + 1) for item in values]
+    return None if values is None else [read_value(element, limits, altered, depth + 1) for element in values]
 
 
 def _kvlist(content: object, limits: Limits, altered: Counter[str], depth: int) -> dict[str, Any] | None:
@@ -289,7 +289,7 @@ _READERS: Final[dict[str, Callable[[object, Limits, Counter[str], int], Any]]] =
 }
 
 
-#: A JSON object that holds neither spans nor log records, such as a metrics export or a file of another tool.
+#: A JSON object without spans and log records, such as a metrics export or a file of another tool.
 NOT_OTLP: Final = "JSON without resourceSpans or resourceLogs"
 
 
@@ -363,9 +363,9 @@ def _document(data: bytes, limits: Limits) -> dict[str, Any]:
 
 
 def _count(document: dict[str, Any], keys: _Keys) -> int:
-    """Return how many records of a signal a document holds."""
-    scopes = [part for block in objects(document, *keys.blocks) for part in objects(block, *keys.scopes)]
-    return sum(len(objects(part, *keys.records)) for part in scopes)
+    """Return the number of records of a signal in a document."""
+    scopes = [scope_block for block in objects(document, *keys.blocks) for scope_block in objects(block, *keys.scopes)]
+    return sum(len(objects(scope_block, *keys.records)) for scope_block in scopes)
 
 
 def _traces(blocks: list[dict[str, Any]], limits: Limits, tally: Tally) -> SpanBatch:
@@ -389,26 +389,28 @@ def _logs(blocks: list[dict[str, Any]], limits: Limits, tally: Tally) -> SpanBat
 def _records(
     blocks: list[dict[str, Any]], keys: _Keys, limits: Limits, tally: Tally
 ) -> Iterator[tuple[dict[str, Any], Resource, Scope]]:
-    """Yield each span or log record that is not our own telemetry, with its resource and scope."""
+    """Yield each span or log record, except this project's own telemetry, with its resource and scope."""
     count = 0
     for block in blocks:
-        parts = [(part, objects(part, *keys.records)) for part in objects(block, *keys.scopes)]
-        resource = _resource(block, sum(len(raws) for _, raws in parts), limits, tally)
-        for part, raws in parts:
+        scope_blocks = [
+            (scope_block, objects(scope_block, *keys.records)) for scope_block in objects(block, *keys.scopes)
+        ]
+        resource = _resource(block, sum(len(raws) for _, raws in scope_blocks), limits, tally)
+        for scope_block, raws in scope_blocks:
             if not raws:
                 continue
             count += len(raws)
             require_few_records(count, limits)
-            if _is_own(part):
+            if _is_own(scope_block):
                 tally.ignored[OWN_TELEMETRY] += len(raws)
                 continue
-            scope = _scope(part, limits, tally)
+            scope = _scope(scope_block, limits, tally)
             for raw in raws:
                 yield raw, resource, scope
 
 
-def _is_own(part: dict[str, Any]) -> bool:
-    return bool(message(part, "scope", "scope").get("name") == OWN_SCOPE)
+def _is_own(scope_block: dict[str, Any]) -> bool:
+    return bool(message(scope_block, "scope", "scope").get("name") == OWN_SCOPE)
 
 
 def _resource(block: dict[str, Any], records: int, limits: Limits, tally: Tally) -> Resource:
@@ -419,13 +421,13 @@ def _resource(block: dict[str, Any], records: int, limits: Limits, tally: Tally)
     )
 
 
-def _scope(part: dict[str, Any], limits: Limits, tally: Tally) -> Scope:
-    raw = message(part, "scope", "scope")
+def _scope(scope_block: dict[str, Any], limits: Limits, tally: Tally) -> Scope:
+    raw = message(scope_block, "scope", "scope")
     return Scope(
         name=_name(raw, "name", "name", limits, tally),
         version=_name(raw, "version", "version", limits, tally),
         attributes=read_attributes(raw, limits, tally.altered),
-        schema_url=_name(part, "schemaUrl", "schema_url", limits, tally),
+        schema_url=_name(scope_block, "schemaUrl", "schema_url", limits, tally),
     )
 
 

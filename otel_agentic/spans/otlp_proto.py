@@ -1,7 +1,7 @@
 """OTLP/protobuf -> `SpanBatch`, the hot path.
 
-In attribute values the string case comes first: nine of ten values are text, and asking protobuf which member of the oneof is
-set costs as much as reading the text.
+In attribute values, the string case comes first: nine of ten values are strings, and asking protobuf which member of
+the oneof is set takes as long as reading the string.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _nested(value: AnyValue, limits: Limits, altered: Counter[str], depth: int) 
     return {clean_name(pair.key, limits, altered): read_value(pair.value, limits, altered, depth + 1) for pair in pairs}
 
 
-#: Members that a later OTLP adds are read as empty.
+#: Members that a later version of OTLP adds are read as empty.
 _READERS: Final[dict[str, Callable[[AnyValue, Limits, Counter[str], int], Any]]] = {
     "string_value": _string,
     "int_value": _int,
@@ -144,9 +144,9 @@ def decode_traces(data: bytes, limits: Limits) -> SpanBatch:
     if request is not None:
         require_few_records(_spans_in(request), limits)
     if request is None or not _has_spans(request):
-        misdirected = _log_count(data)
-        if misdirected:
-            return SpanBatch(rejected={LOGS_ON_TRACES: misdirected})
+        log_count = _log_count(data)
+        if log_count:
+            return SpanBatch(rejected={LOGS_ON_TRACES: log_count})
     if request is None:
         raise _undecodable("ExportTraceServiceRequest")
     return _read_traces(request, limits, Tally(size_bytes=len(data)))
@@ -166,9 +166,9 @@ def decode_logs(data: bytes, limits: Limits) -> SpanBatch:
     if request is not None:
         require_few_records(_logs_in(request), limits)
     if request is None or not _has_logs(request):
-        misdirected = _span_count(data)
-        if misdirected:
-            return SpanBatch(rejected={SPANS_ON_LOGS: misdirected})
+        span_count = _span_count(data)
+        if span_count:
+            return SpanBatch(rejected={SPANS_ON_LOGS: span_count})
     if request is None:
         raise _undecodable("ExportLogsServiceRequest")
     return _read_logs(request, limits, Tally(size_bytes=len(data)))
@@ -239,34 +239,34 @@ def _logs_in(request: ExportLogsServiceRequest) -> int:
 def _read_traces(request: ExportTraceServiceRequest, limits: Limits, tally: Tally) -> SpanBatch:
     spans: list[Span] = []
     for block in request.resource_spans:
-        records = sum(len(part.spans) for part in block.scope_spans)
+        records = sum(len(scope_block.spans) for scope_block in block.scope_spans)
         resource = _resource(block.resource, block.schema_url, records, limits, tally)
-        for part in block.scope_spans:
-            if not part.spans:
+        for scope_block in block.scope_spans:
+            if not scope_block.spans:
                 continue
-            if part.scope.name == OWN_SCOPE:
-                tally.ignored[OWN_TELEMETRY] += len(part.spans)
+            if scope_block.scope.name == OWN_SCOPE:
+                tally.ignored[OWN_TELEMETRY] += len(scope_block.spans)
                 continue
-            scope = _scope(part.scope, part.schema_url, limits, tally)
-            decoded = (_span(raw, resource, scope, limits, tally) for raw in part.spans)
-            spans += [span for span in decoded if span is not None]
+            scope = _scope(scope_block.scope, scope_block.schema_url, limits, tally)
+            decoded_spans = (_span(raw, resource, scope, limits, tally) for raw in scope_block.spans)
+            spans += [span for span in decoded_spans if span is not None]
     return tally.batch(spans=spans)
 
 
 def _read_logs(request: ExportLogsServiceRequest, limits: Limits, tally: Tally) -> SpanBatch:
     logs: list[LogRecord] = []
     for block in request.resource_logs:
-        records = sum(len(part.log_records) for part in block.scope_logs)
+        records = sum(len(scope_block.log_records) for scope_block in block.scope_logs)
         resource = _resource(block.resource, block.schema_url, records, limits, tally)
-        for part in block.scope_logs:
-            if not part.log_records:
+        for scope_block in block.scope_logs:
+            if not scope_block.log_records:
                 continue
-            if part.scope.name == OWN_SCOPE:
-                tally.ignored[OWN_TELEMETRY] += len(part.log_records)
+            if scope_block.scope.name == OWN_SCOPE:
+                tally.ignored[OWN_TELEMETRY] += len(scope_block.log_records)
                 continue
-            scope = _scope(part.scope, part.schema_url, limits, tally)
-            decoded = (_log(raw, resource, scope, limits, tally) for raw in part.log_records)
-            logs += [record for record in decoded if record is not None]
+            scope = _scope(scope_block.scope, scope_block.schema_url, limits, tally)
+            decoded_records = (_log(raw, resource, scope, limits, tally) for raw in scope_block.log_records)
+            logs += [record for record in decoded_records if record is not None]
     return tally.batch(logs=logs)
 
 

@@ -1,8 +1,9 @@
 """Limits on untrusted requests and spans, and cleaning of untrusted values.
 
-64 MiB of protobuf can hold 32 million empty spans of two bytes, each of which would take hundreds of bytes of memory. A body
-that is too short to exceed the limit is not examined. In a longer one, positions that look like the start of a small item are
-counted first, at some gigabytes per second; the items themselves are counted only if that estimate exceeds the limit.
+64 MiB of protobuf can contain 32 million empty spans of two bytes, each of which would take hundreds of bytes of
+memory. A body that is too short to exceed the limit is not examined. In a longer one, positions that look like the
+start of a small item are counted first, at several gigabytes per second; the items themselves are counted only if this
+estimate exceeds the limit.
 
 Cleaning never raises on data, and every change is counted.
 
@@ -74,8 +75,8 @@ def cut_text(text: str, max_bytes: int) -> str:
     if len(text) * 4 <= max_bytes:
         return text
     # A character takes at least one byte: slicing first keeps the copy small for a text of many megabytes.
-    encoded = text[: max_bytes + 1].encode()
-    return text if len(encoded) <= max_bytes else encoded[:max_bytes].decode(errors="ignore")
+    utf8 = text[: max_bytes + 1].encode()
+    return text if len(utf8) <= max_bytes else utf8[:max_bytes].decode(errors="ignore")
 
 
 #: The shortest item: a tag and a length of 0.
@@ -100,12 +101,12 @@ _Fields = dict[int, "_Fields"]
 
 
 def require_few_items(data: bytes, limits: Limits) -> None:
-    """Check that a body, read as a traces or as a logs request, holds at most `max_items` messages.
+    """Check that a body, parsed as a traces or as a logs request, contains at most `max_items` messages.
 
     Bytes that are not protobuf are counted as far as a parser would read them.
 
     Raises:
-        TooLargeError: it holds more.
+        TooLargeError: it contains more.
     """
     most = limits.max_items
     if len(data) <= _LEAST_BYTES * most or _small_items(data) <= most:
@@ -115,10 +116,10 @@ def require_few_items(data: bytes, limits: Limits) -> None:
 
 
 def require_few_json_items(data: bytes, limits: Limits) -> None:
-    """Check that JSON text holds at most `max_items` objects, lists and values; two braces or commas count as one item.
+    """Check that JSON text contains at most `max_items` items; two braces or commas count as one item.
 
     Raises:
-        TooLargeError: it holds more.
+        TooLargeError: it contains more.
     """
     most = limits.max_items * _MARKS
     if len(data) <= most or _marks_anywhere(data) <= most:
@@ -131,7 +132,7 @@ def require_few_records(count: int, limits: Limits) -> None:
     """Check that a request of `count` spans or log records is within `max_items`; each counts as eight items.
 
     Raises:
-        TooLargeError: it is not.
+        TooLargeError: it exceeds the limit.
     """
     most = limits.max_items // RECORD_ITEMS
     if count > most:
@@ -147,58 +148,58 @@ def count_messages(data: bytes, fields: _Fields, most: int) -> int:
     Counting also stops at bytes that a parser would reject. The count is never too low: groups, which OTLP does not use,
     are counted as if their content were part of the enclosing message.
     """
-    count, at, end = 0, 0, len(data)
-    above: list[tuple[int, _Fields]] = []
+    count, position, end = 0, 0, len(data)
+    outer_levels: list[tuple[int, _Fields]] = []
     try:
         while True:
-            if at >= end:
-                if at > end or not above:
+            if position >= end:
+                if position > end or not outer_levels:
                     return count
-                end, fields = above.pop()
+                end, fields = outer_levels.pop()
                 continue
-            tag, at = _varint(data, at) if data[at] & _MORE else (data[at], at + 1)
+            tag, position = _varint(data, position) if data[position] & _MORE else (data[position], position + 1)
             if tag & _WIRE_TYPE != _DELIMITED:
-                at = _after_scalar(data, at, tag & _WIRE_TYPE)
+                position = _after_scalar(data, position, tag & _WIRE_TYPE)
                 continue
-            size, at = _varint(data, at) if data[at] & _MORE else (data[at], at + 1)
-            below = fields.get(tag)
-            if below is None:
-                at += size
+            size, position = _varint(data, position) if data[position] & _MORE else (data[position], position + 1)
+            inner_fields = fields.get(tag)
+            if inner_fields is None:
+                position += size
                 continue
             count += 1
             if count > most:
                 return count
-            above.append((end, fields))
-            end, fields = at + size, below
+            outer_levels.append((end, fields))
+            end, fields = position + size, inner_fields
     except IndexError:
         return count
 
 
-def _after_scalar(data: bytes, at: int, wire_type: int) -> int:
+def _after_scalar(data: bytes, position: int, wire_type: int) -> int:
     match wire_type:
         case 0:
-            return _varint(data, at)[1]
+            return _varint(data, position)[1]
         case 1:
-            return at + 8
+            return position + 8
         case 3 | 4:
-            return at
+            return position
         case 5:
-            return at + 4
+            return position + 4
         case _:
             raise IndexError  # not a wire type: a parser stops here
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int) -> tuple[int, int]:
     """Return a number and its end position; the lower 32 bits are enough for any tag or length that a parser accepts."""
     value = shift = 0
     while True:
-        byte = data[at]
-        at += 1
+        byte = data[position]
+        position += 1
         if shift < 32:  # noqa: PLR2004 — see above
             value |= (byte & 0x7F) << shift
         shift += 7
         if byte < _MORE:
-            return value & _TAG_BITS, at
+            return value & _TAG_BITS, position
 
 
 def _small_items(data: bytes) -> int:
@@ -229,8 +230,8 @@ def _marks_anywhere(data: bytes) -> int:
 
 
 def _is_mark(array: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.bool]]:
-    marked: np.ndarray[Any, np.dtype[np.bool]] = (array == ord("{")) | (array == ord("[")) | (array == ord(","))
-    return marked
+    is_mark: np.ndarray[Any, np.dtype[np.bool]] = (array == ord("{")) | (array == ord("[")) | (array == ord(","))
+    return is_mark
 
 
 def _json_marks(data: bytes, most: int) -> int:
@@ -242,9 +243,9 @@ def _json_marks(data: bytes, most: int) -> int:
         array = np.frombuffer(piece, dtype=np.uint8)
         if not len(array):
             continue
-        quoted = np.bitwise_xor.accumulate((array == ord('"')).view(np.uint8)) ^ inside
-        count += int(np.count_nonzero(_is_mark(array) & (quoted == 0)))
-        inside = int(quoted[-1])
+        in_string = np.bitwise_xor.accumulate((array == ord('"')).view(np.uint8)) ^ inside
+        count += int(np.count_nonzero(_is_mark(array) & (in_string == 0)))
+        inside = int(in_string[-1])
         if count > most:
             return count
     return count
@@ -270,7 +271,7 @@ def _too_many(most: int) -> TooLargeError:
 
 @cache
 def _requests() -> tuple[_Fields, ...]:
-    """Return the message types that a body may hold, from OTLP's own descriptors: a later OTLP may add some."""
+    """Return the message types that a body may contain, from OTLP's descriptors: later versions may add some."""
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (  # noqa: PLC0415 — large bodies only
         ExportLogsServiceRequest,
     )
@@ -282,7 +283,7 @@ def _requests() -> tuple[_Fields, ...]:
 
 
 def message_fields(descriptor: Descriptor, known: dict[str, _Fields]) -> _Fields:
-    """Return the tags of a message type whose items take memory each: messages, and text in lists."""
+    """Return the tags of a message type whose items each take memory: messages, and strings in lists."""
     if descriptor.full_name in known:
         return known[descriptor.full_name]
     fields = known[descriptor.full_name] = {}
@@ -297,10 +298,10 @@ def message_fields(descriptor: Descriptor, known: dict[str, _Fields]) -> _Fields
 
 _Item = TypeVar("_Item")
 
-#: The first integer beyond 64 bits with a sign.
+#: The first integer beyond the signed 64-bit range.
 _INT64_END: Final = 2**63
-#: The first time that is out of range, 1 January 2200: DuckDB's range ends in 2262, and there must be room for durations that
-#: are added to a time, such as how long a conversation may be idle.
+#: The first time that is out of range, 1 January 2200: DuckDB's range ends in 2262, and durations are added to times,
+#: such as the idle time of a conversation.
 TIME_END_NS: Final = 7_258_118_400 * 10**9
 #: The depth to which protobuf itself reads nested AnyValues, so that OTLP/JSON and OTLP/protobuf agree.
 MAX_DEPTH: Final = 48
@@ -322,9 +323,9 @@ MENDED_ORDER: Final = "end before start set to the start"
 MENDED_PARENT: Final = "parent_span_id that is not 8 bytes taken as none"
 DROPPED_LINK: Final = "link whose trace or span id is not 16/8 bytes or is all zero dropped"
 
-#: Half a key or password can no longer be recognised as one: a word of up to this many characters is not split.
+#: A word of up to this many characters is not split, because half of a key or password cannot be recognised as such.
 _WORD: Final = 256
-#: Texts of up to this many bytes are names or remarks, in which every character matters.
+#: Strings of up to this many bytes are names or remarks, in which every character matters.
 _SHORT_BYTES: Final = 4096
 
 _HEX: Final = "0123456789abcdefABCDEF"
@@ -340,14 +341,14 @@ def clean_text(text: str, max_bytes: int, altered: Counter[str], cut_reason: str
     """
     if len(text) <= max_bytes and text.isascii() and "\0" not in text:
         return text
-    replaced = _replace_invalid(text)
-    if replaced != text:
+    valid_text = _replace_invalid(text)
+    if valid_text != text:
         altered[MENDED_TEXT] += 1
-    cut = cut_text(replaced, max_bytes)
-    if len(cut) == len(replaced):
+    cut = cut_text(valid_text, max_bytes)
+    if len(cut) == len(valid_text):
         return cut
     altered[cut_reason] += 1
-    return _without_half_a_word(cut) if max_bytes > _SHORT_BYTES and not replaced[len(cut)].isspace() else cut
+    return _drop_partial_word(cut) if max_bytes > _SHORT_BYTES and not valid_text[len(cut)].isspace() else cut
 
 
 def clean_float(value: float, altered: Counter[str]) -> float | str:
@@ -385,7 +386,7 @@ def clean_bytes(value: bytes, max_bytes: int, altered: Counter[str]) -> bytes:
 
 
 def clean_value(value: object, limits: Limits, altered: Counter[str], depth: int = 0) -> Any:
-    """Return a plain Python value as it would be after a transfer by OTLP."""
+    """Return a plain Python value as OTLP would transfer it, within the limits."""
     if isinstance(value, (str, bytes, bytearray)) or not isinstance(value, (Mapping, Sequence)):
         return _clean_scalar(value, limits, altered)
     if depth >= MAX_DEPTH:
@@ -477,7 +478,7 @@ def id_of_text(text: object, hex_length: int) -> str:
     return text.lower()
 
 
-def _without_half_a_word(cut: str) -> str:
+def _drop_partial_word(cut: str) -> str:
     """Return a text up to its last white space or quote, if that is near the end."""
     end = cut[-_WORD:]
     edge = next(
@@ -488,12 +489,12 @@ def _without_half_a_word(cut: str) -> str:
 
 
 def _replace_invalid(text: str) -> str:
-    replaced = text.replace("\0", _REPLACEMENT)
-    if replaced.isascii():
-        return replaced
+    valid_text = text.replace("\0", _REPLACEMENT)
+    if valid_text.isascii():
+        return valid_text
     try:
-        replaced.encode()
+        valid_text.encode()
     except UnicodeEncodeError:
-        # Through UTF-16, a pair of surrogates becomes its character, a lone one the replacement character.
-        return replaced.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return replaced
+        # By way of UTF-16, a pair of surrogates becomes its character, and a lone one the replacement character.
+        return valid_text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return valid_text

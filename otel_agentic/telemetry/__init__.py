@@ -1,6 +1,6 @@
-"""What we emit back into a telemetry backend: window gauges, counters, histograms and evaluation events.
+"""Telemetry that the project emits: window gauges, counters, histograms and evaluation events.
 
-The names in `names` need no SDK; everything else is imported when it is first asked for.
+Importing `names` needs no SDK; all other modules are imported on first access.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The Prometheus rule file for some objectives and windows, and the Grafana dashboard.
+"""The Prometheus rule file for given objectives and windows, and the Grafana dashboard.
 
-The rules are data: `assets/rules.yaml`. A text of them may contain `%{name}`, which is replaced after the file is parsed.
+The rules are data: `assets/rules.yaml`. A string in it may contain placeholders `%{name}`, which are replaced after the
+file is parsed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import yaml
 from otel_agentic.config import Objective
 from otel_agentic.windows import parse_width
 
-#: The objective if none is configured: 90 % of conversations correct.
+#: The objective that is used if none is configured: 90 % of conversations correct.
 DEFAULT_OBJECTIVE: Final = Objective(k=1, target=0.9)
 #: Coverage below which a rate is unreliable: the conversations that could not be evaluated may be the failures.
 LOW_COVERAGE: Final = 0.8
@@ -57,9 +58,9 @@ def rules_text(objectives: Sequence[Objective], widths: Sequence[str], sampled: 
             groups += [group] if group["name"] in _WITHOUT_WINDOW else []
         elif group["name"] == _PER_OBJECTIVE:
             for number, objective in enumerate(objectives or (DEFAULT_OBJECTIVE,), start=1):
-                groups.append(_filled(group, {"number": str(number), **_objective_values(objective, windows)}))
+                groups.append(_fill(group, {"number": str(number), **_objective_values(objective, windows)}))
         else:
-            groups.append(_filled(group, {"main": windows.main, "low_coverage": _number(LOW_COVERAGE * sampled)}))
+            groups.append(_fill(group, {"main": windows.main, "low_coverage": _number(LOW_COVERAGE * sampled)}))
     head = _HEAD if objectives else _HEAD + _NO_OBJECTIVE
     return head + yaml.dump({"groups": groups}, Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True)
 
@@ -81,7 +82,7 @@ class Windows:
     def of(cls, widths: Sequence[str]) -> Windows | None:
         """Return the windows to use among those that are emitted, or None if there is no time window.
 
-        The main one is the day, else the second narrowest.
+        The main window is the day if it is emitted, else the second narrowest one.
 
         >>> Windows.of(["7d", "n200", "24h", "1h"])
         Windows(main='24h', fast=('1h', '24h'), slow=('24h', '7d'))
@@ -119,31 +120,31 @@ def _objective_values(objective: Objective, windows: Windows) -> dict[str, str]:
 
 
 def fast_burn(objective: Objective) -> float:
-    """Return the burn rate that is fast: 2, or half of the way from 1 to the highest possible one if that is less.
+    """Return the burn rate that counts as fast: 2, or the midpoint of 1 and the highest possible rate if that is less.
 
-    When every conversation fails, the budget burns at 1 / (1 - target): at most by 10 at a target of .9.
+    If every conversation fails, the error budget burns at 1 / (1 - target): at a target of .9, the rate is at most 10.
     """
     highest = 1 / (1 - objective.target)
     return min(_FAST_BURN, (1 + highest) / 2)
 
 
-def _filled(group: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
+def _fill(group: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
     """Return a group with its placeholders replaced, without the rules for which a value is missing."""
     rules = [rule for rule in group["rules"] if values.keys() >= set(_PLACEHOLDER.findall(json.dumps(rule)))]
-    filled: dict[str, Any] = _replaced({**group, "rules": rules}, values)
-    return filled
+    filled_group: dict[str, Any] = _replace_placeholders({**group, "rules": rules}, values)
+    return filled_group
 
 
-def _replaced(value: Any, values: Mapping[str, str]) -> Any:
+def _replace_placeholders(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {key: _replaced(item, values) for key, item in value.items()}
+        return {key: _replace_placeholders(element, values) for key, element in value.items()}
     if isinstance(value, list):
-        return [_replaced(item, values) for item in value]
+        return [_replace_placeholders(element, values) for element in value]
     return _PLACEHOLDER.sub(lambda match: values[match[1]], value)
 
 
 def _number(value: float) -> str:
-    """Return a number as people write it: .1 and not .09999999999999998."""
+    """Return a number without rounding noise: .1 and not .09999999999999998."""
     return f"{value:.12g}"
 
 
@@ -157,29 +158,29 @@ def quoted(text: str) -> str:
 
 
 def glob_to_re2(glob: str) -> str:
-    r"""Return a glob as a regular expression of Prometheus, which matches complete values.
+    r"""Return a glob as a regular expression of Prometheus, which is anchored at both ends.
 
     >>> print(glob_to_re2("a.b-*"), glob_to_re2("v[!12]?"))
     a\.b-.* v[^12].
     """
-    parts, rest = [], glob
-    while rest:
-        end = rest.find("]", 3 if rest.startswith("[!") else 2) if rest[0] == "[" else -1
+    parts, remaining = [], glob
+    while remaining:
+        end = remaining.find("]", 3 if remaining.startswith("[!") else 2) if remaining[0] == "[" else -1
         if end > 0:
-            parts.append(_character_class(rest[1:end]))
-            rest = rest[end + 1 :]
+            parts.append(_character_class(remaining[1:end]))
+            remaining = remaining[end + 1 :]
             continue
-        parts.append({"*": ".*", "?": "."}.get(rest[0]) or _literal(rest[0]))
-        rest = rest[1:]
+        parts.append({"*": ".*", "?": "."}.get(remaining[0]) or _literal(remaining[0]))
+        remaining = remaining[1:]
     return "".join(parts)
 
 
 def _character_class(content: str) -> str:
     negated = content.startswith("!")
-    listed = _CLASS_ITEM.findall(content[1:] if negated else content)
+    ranges = _CLASS_ITEM.findall(content[1:] if negated else content)
     parts = [
         _escaped(character) if character else f"{_escaped(low)}-{_escaped(high)}"
-        for low, high, character in listed
+        for low, high, character in ranges
         if low <= high
     ]
     if not parts:  # ranges that are all empty
@@ -196,7 +197,7 @@ def _literal(character: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks."""
+    """Writes multi-line strings as block scalars."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -1,6 +1,6 @@
-"""Export to a backend: OTLP exporters over HTTP and gRPC, bounded in time and memory, and the delivery of what they send.
+"""Export to a backend: OTLP exporters over HTTP and gRPC, bounded in time and memory.
 
-The exporters add the window gauges, count deliveries and limit log messages.
+The exporters add the window gauges, count failed and rejected exports, and limit the rate of log messages.
 """
 
 from __future__ import annotations
@@ -45,32 +45,32 @@ if TYPE_CHECKING:
 #: Called with the number of points or events of a request that a backend rejected, and its reason.
 Partly: TypeAlias = Callable[[int, str], None]
 
-#: The bytes that are read of a backend's response: OTLP responses are tiny, and a malicious one must not fill the memory.
+#: The largest response that is read, bytes: OTLP responses are tiny, and a malicious one must not exhaust memory.
 MAX_ANSWER_BYTES: Final = 64 * 1024
 _REDIRECTS: Final = range(300, 400)
 _OK: Final = 200
 
 
 def session(partly: Partly) -> requests.Session:
-    """Return a session that reads only the beginning of a response, instead of all of it into memory.
+    """Return a session that never reads a long response into memory.
 
     Args:
         partly: called if a backend accepts a request only in part.
     """
 
-    def read(response: Response, *_args: object, **_kwargs: object) -> None:
+    def check_response(response: Response, *_args: object, **_kwargs: object) -> None:
         if response.status_code in _REDIRECTS:
             response.close()  # the SDK treats a redirect, which it does not follow, as a success
             raise requests.HTTPError(f"redirected ({response.status_code} {response.reason}): use the target address")
-        body = _beginning(response)
+        body = _read_short_body(response)
         if response.status_code == _OK and body:
             _report_rejected(body, partly)
 
-    bounded = _Session()
-    bounded.stream = True
-    bounded.auth = _as_it_is
-    bounded.hooks["response"].append(read)
-    return bounded
+    bounded_session = _Session()
+    bounded_session.stream = True
+    bounded_session.auth = _unchanged
+    bounded_session.hooks["response"].append(check_response)
+    return bounded_session
 
 
 class _Session(requests.Session):
@@ -78,17 +78,17 @@ class _Session(requests.Session):
 
     def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> dict[str, Any]:
         """Return proxies and other settings of the environment, and our own CA file."""
-        merged: dict[str, Any] = dict(super().merge_environment_settings(url, proxies, stream, verify, cert))
-        return merged | ({} if self.verify is True else {"verify": self.verify})
+        settings: dict[str, Any] = dict(super().merge_environment_settings(url, proxies, stream, verify, cert))
+        return settings | ({} if self.verify is True else {"verify": self.verify})
 
 
-def _as_it_is(request: Any) -> Any:
+def _unchanged(request: Any) -> Any:
     """Return a request unchanged; without this, a password of ~/.netrc would replace the configured header."""
     return request
 
 
-def _beginning(response: Response) -> bytes:
-    """Read a short response, so that its connection can be reused; close the connection of any other."""
+def _read_short_body(response: Response) -> bytes:
+    """Return the body of a short response, whose connection can then be reused; close the connection of any other."""
     length = response.headers.get("Content-Length", "")
     if length.isdecimal() and int(length) <= MAX_ANSWER_BYTES:
         body: bytes = response.raw.read(MAX_ANSWER_BYTES, decode_content=False)
@@ -110,7 +110,7 @@ def _report_rejected(body: bytes, partly: Partly) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """PEM files, checked before anything is sent; None for the default authorities or no client certificate."""
+    """PEM files, checked before anything is sent; None means the default authorities, or no client certificate."""
 
     ca_file: Path | None
     cert_file: Path | None
@@ -187,7 +187,7 @@ class Exporters:
 def signal_endpoint(endpoint: str, signal: Signal, protocol: str) -> str:
     """Return the address for a signal from the base address of a backend.
 
-    HTTP appends the signal's path; gRPC has none. A base that already names a signal's path loses it first.
+    For HTTP, the signal's path replaces the path of a signal at the end of the base, or is appended; gRPC uses no path.
 
     >>> signal_endpoint("http://127.0.0.1:4318/", "metrics", "http/protobuf")
     'http://127.0.0.1:4318/v1/metrics'
@@ -260,11 +260,11 @@ def _http(
     }
     metrics = OTLPMetricExporter(
         endpoint=metrics_endpoint,
-        session=session(partly.get("metrics", _ignored)),
+        session=session(partly.get("metrics", _ignore)),
         max_export_batch_size=MAX_POINTS_PER_REQUEST,
         **common,
     )
-    logs = OTLPLogExporter(endpoint=logs_endpoint, session=session(partly.get("logs", _ignored)), **common)
+    logs = OTLPLogExporter(endpoint=logs_endpoint, session=session(partly.get("logs", _ignore)), **common)
     return metrics, logs
 
 
@@ -301,7 +301,7 @@ def _text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def _ignored(_rejected: int, _why: str) -> None:
+def _ignore(_rejected: int, _why: str) -> None:
     """Do nothing."""
 
 
@@ -344,7 +344,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Delivery:
-    """The outcome of the exports of one signal to one backend. Thread-safe."""
+    """Counts and logs the outcomes of the exports of one signal to one backend. Thread-safe."""
 
     def __init__(self, signal: str, endpoint: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._signal = signal
@@ -362,26 +362,28 @@ class Delivery:
         with self._lock:
             failed, self._failed_in_a_row, self._complained_at = self._failed_in_a_row, 0, None
         if failed:
-            _logger.warning("telemetry backend %s accepts %s again, after %d failed exports", *self._who, failed)
+            _logger.warning(
+                "telemetry backend %s accepts %s again, after %d failed exports", *self._log_arguments, failed
+            )
 
     def failed(self, reason: str) -> None:
         """Record a failed export."""
         with self._lock:
             self.failures += 1
             self._failed_in_a_row += 1
-            failed, log = self._failed_in_a_row, self._may_log(self._complained_at)
+            failed, log = self._failed_in_a_row, self._may_log_again(self._complained_at)
             if log:
                 self._complained_at = self._clock()
         if log:
             _logger.warning(
-                "telemetry backend %s does not accept %s (export %d in a row): %s", *self._who, failed, reason
+                "telemetry backend %s does not accept %s (export %d in a row): %s", *self._log_arguments, failed, reason
             )
 
     def partly(self, rejected: int, why: str) -> None:
         """Record that a backend rejected part of an export, or accepted all of it with a warning."""
         with self._lock:
             self.rejected += rejected
-            total, log = self.rejected, self._may_log(self._warned_at)
+            total, log = self.rejected, self._may_log_again(self._warned_at)
             if log:
                 self._warned_at = self._clock()
         if log:
@@ -394,16 +396,19 @@ class Delivery:
                 why or "no reason given",
             )
 
-    def _may_log(self, last: float | None) -> bool:
+    def _may_log_again(self, last: float | None) -> bool:
         return last is None or self._clock() - last >= COMPLAIN_EVERY_S
 
     @property
-    def _who(self) -> tuple[str, str]:
+    def _log_arguments(self) -> tuple[str, str]:
         return (self._endpoint, self._signal)
 
 
 class CalmMetricExporter(MetricExporter):
-    """Sends the collected metrics together with the window gauges."""
+    """Sends the collected metrics together with the window gauges.
+
+    Errors are recorded in a `Delivery`, never raised.
+    """
 
     def __init__(self, exporter: MetricExporter, delivery: Delivery, windows: WindowSource) -> None:
         super().__init__(preferred_temporality=_CUMULATIVE)
@@ -425,7 +430,7 @@ class CalmMetricExporter(MetricExporter):
             except Exception as error:  # noqa: BLE001 — no fault of a backend may end the export thread
                 messages.append(f"{type(error).__name__}: {error}")
                 result = MetricExportResult.FAILURE
-        _note(self._delivery, messages, ok=result is MetricExportResult.SUCCESS)
+        _record_result(self._delivery, messages, ok=result is MetricExportResult.SUCCESS)
         return result
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
@@ -439,7 +444,7 @@ class CalmMetricExporter(MetricExporter):
 
 
 class CalmLogExporter(LogRecordExporter):
-    """Sends events."""
+    """Sends events; errors are recorded in a `Delivery`, never raised."""
 
     def __init__(self, exporter: LogRecordExporter, delivery: Delivery) -> None:
         self._exporter = exporter
@@ -453,7 +458,7 @@ class CalmLogExporter(LogRecordExporter):
             except Exception as error:  # noqa: BLE001 — no fault of a backend may end the export thread
                 messages.append(f"{type(error).__name__}: {error}")
                 result = LogRecordExportResult.FAILURE
-        _note(self._delivery, messages, ok=result is LogRecordExportResult.SUCCESS)
+        _record_result(self._delivery, messages, ok=result is LogRecordExportResult.SUCCESS)
         return result
 
     def force_flush(self, timeout_millis: int = 10_000) -> bool:
@@ -467,30 +472,33 @@ class CalmLogExporter(LogRecordExporter):
 
 
 def joined(collected: MetricsData, windows: MetricsData | None) -> MetricsData:
-    """Return both in one resource and scope: they come from two providers with the same resource and scope."""
+    """Return both as one resource and scope, which are the same in the two providers."""
     if windows is None or not windows.resource_metrics:
         return collected
     if not collected.resource_metrics:
         return windows
-    first, *rest = collected.resource_metrics
-    scope, *scopes = first.scope_metrics
-    more = [
-        metric for resource in windows.resource_metrics for part in resource.scope_metrics for metric in part.metrics
+    first, *other_resources = collected.resource_metrics
+    scope, *other_scopes = first.scope_metrics
+    window_metrics = [
+        metric
+        for resource in windows.resource_metrics
+        for window_scope in resource.scope_metrics
+        for metric in window_scope.metrics
     ]
-    scope = replace(scope, metrics=[*scope.metrics, *more])
-    return MetricsData(resource_metrics=[replace(first, scope_metrics=[scope, *scopes]), *rest])
+    scope = replace(scope, metrics=[*scope.metrics, *window_metrics])
+    return MetricsData(resource_metrics=[replace(first, scope_metrics=[scope, *other_scopes]), *other_resources])
 
 
-def _note(delivery: Delivery, messages: list[str], *, ok: bool) -> None:
+def _record_result(delivery: Delivery, messages: list[str], *, ok: bool) -> None:
     if ok:
         delivery.succeeded()
     else:
-        # The first message contains the cause; the last one is only about the end of the retries.
+        # The first message contains the cause; the last one only reports the end of the retries.
         delivery.failed(messages[0] if messages else "no reason given")
 
 
-class _Quiet(logging.Filter):
-    """Collects the log messages of the SDK's exporters during our exports, and lets all other messages pass."""
+class _MessageFilter(logging.Filter):
+    """Collects the log messages of the SDK's exporters during exports of this module; passes all other messages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -504,26 +512,26 @@ class _Quiet(logging.Filter):
         return False
 
 
-_quiet = _Quiet()
+_message_filter = _MessageFilter()
 for _name in _SDK_LOGGERS:
-    logging.getLogger(_name).addFilter(_quiet)
+    logging.getLogger(_name).addFilter(_message_filter)
 
 
 @contextmanager
 def calm() -> Iterator[list[str]]:
-    """Collect the messages of the SDK's exporters on this thread in a list instead of the log; yield the list."""
+    """Collect the messages of the SDK's exporters on this thread in a list instead of logging them; yield the list."""
     messages: list[str] = []
-    _quiet.local.messages = messages
+    _message_filter.local.messages = messages
     try:
         yield messages
     finally:
-        del _quiet.local.messages
+        del _message_filter.local.messages
 
 
 #: The largest number of events that wait for a backend before the oldest are dropped; a few kilobytes each.
 MAX_WAITING_EVENTS: Final = 4096
 _EVENTS_PER_REQUEST: Final = 512
-#: Gauges repeat at least this often, regardless of the setting, because a series would look stale otherwise.
+#: The longest interval between exports, regardless of the setting: after a longer one, series would look stale.
 _MAX_INTERVAL_S: Final = 60.0
 
 _Step: TypeAlias = Callable[[], object]
@@ -589,20 +597,20 @@ def _within(timeout_s: float, *steps: _Step) -> bool:
     The SDK's own time limits do not apply while a request hangs. A late step continues in a daemon thread, which does not keep
     the process alive.
     """
-    ended: list[bool] = []
-    threads = [threading.Thread(target=_try, args=(step, ended), daemon=True) for step in steps]
+    results: list[bool] = []
+    threads = [threading.Thread(target=_run_step, args=(step, results), daemon=True) for step in steps]
     deadline = time.monotonic() + timeout_s
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(deadline - time.monotonic(), 0.0))
-    return len(ended) == len(steps) and all(ended)
+    return len(results) == len(steps) and all(results)
 
 
-def _try(step: _Step, ended: list[bool]) -> None:
+def _run_step(step: _Step, results: list[bool]) -> None:
     try:
         step()
     except Exception:  # noqa: BLE001 — the SDK raises bare exceptions on timeouts; only success matters here
-        ended.append(False)
+        results.append(False)
     else:
-        ended.append(True)
+        results.append(True)

@@ -57,17 +57,17 @@ def own_resource(instance_id: str | None = None) -> Resource:
     return Resource.create(attributes, schema_url=names.SCHEMA_URL)
 
 
-#: Characters kept of an attribute value: each value of a metric stays in memory as long as its series.
+#: The largest number of characters of an attribute value: each value of a metric stays in memory as long as its series.
 MAX_LABEL_CHARS: Final = 256
 
-#: Explicitly no span; an empty context would be replaced by the caller's own current one.
+#: A context with an explicit "no span"; the SDK would replace an empty context with the caller's current one.
 _NO_SPAN: Final = set_span_in_context(INVALID_SPAN, Context())
 
 
 def label(text: str, limit: int = MAX_LABEL_CHARS) -> str:
     r"""Return `text`, cut to `limit` characters and encodable as UTF-8.
 
-    One lone surrogate would make the encoder refuse the whole export.
+    A single lone surrogate would make the encoder refuse the whole export.
 
     >>> label("refunds\ud800")
     'refunds?'
@@ -77,7 +77,7 @@ def label(text: str, limit: int = MAX_LABEL_CHARS) -> str:
 
 
 def group_attributes(key: GroupKey) -> dict[str, str]:
-    """Return a group's metric attributes without unknown ones.
+    """Return a group's metric attributes; unknown ones are omitted.
 
     >>> group_attributes(GroupKey(agent="travel", environment="production"))
     {'gen_ai.agent.name': 'travel', 'deployment.environment.name': 'production'}
@@ -137,7 +137,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluator:
-    """The evaluator: `version` identifies code, prompt, model, thresholds and truth; `answers` is how answers were judged."""
+    """What produced scores: `version` identifies code, prompt, model, thresholds and truth.
+
+    `answers` is how answers were judged.
+    """
 
     version: str | None = None
     answers: EvaluatorType = "rule"
@@ -150,8 +153,8 @@ class Result:
     """One evaluation of one target.
 
     `score` is in [0, 1], None if there is no score. `time_ns` is the end of the evaluated target. `trace_id` and `span_id`
-    identify the evaluated span. `position` distinguishes results of one name and target. The last five are None or empty if
-    they do not apply.
+    identify the evaluated span. `position` distinguishes results with the same name and target. `threshold` and the
+    fields after it are None or empty if they do not apply.
     """
 
     name: str
@@ -268,8 +271,8 @@ def _call(conversation: Conversation, turns: dict[int, Turn], call: JudgedCall, 
         label="fail",
         score=0.0,
         reason="tool_fault",
-        explanation=" ".join(fault_part.explanation for fault_part in call.faults if fault_part.explanation),
-        # A call has no end of its own in the model: its turn's end is the first moment at which all of it is known.
+        explanation=" ".join(call_fault.explanation for call_fault in call.faults if call_fault.explanation),
+        # The model has no end time for a call: the end of its turn is the first moment at which the call is complete.
         time_ns=turn.ended_ns if turn else conversation.ended_ns,
         trace_id=call.trace_id,
         span_id=call.span_id,
@@ -278,7 +281,7 @@ def _call(conversation: Conversation, turns: dict[int, Turn], call: JudgedCall, 
         tool_name=call.tool_name,
         fault=fault,
         parameters=tuple(
-            sorted({fault_part.parameter for fault_part in call.faults if fault_part.parameter is not None})
+            sorted({call_fault.parameter for call_fault in call.faults if call_fault.parameter is not None})
         ),
     )
 
@@ -300,9 +303,9 @@ _SCORE_UNIT: Final = "1"
 class MetricResult:
     """One score of a metric, or its abstention, with its evaluator.
 
-    `score_id` is the id in the table `scores`; `case_id` that of the reviewed case, if there is one. `by_judge` is whether a
-    model was called. `outcome`, `severity` and `threshold` are its status by the settings; None if the settings do not
-    define a failure of the metric.
+    `score_id` is the id in the table `scores`; `case_id` is that of the reviewed case, if there is one. `by_judge` is
+    whether a model was called. `outcome`, `severity` and `threshold` are the status of the score according to the
+    settings; None if the settings do not define a failure of the metric.
     """
 
     metric: Metric
@@ -333,7 +336,7 @@ class MetricResult:
 
 
 class ScoreStatus(NamedTuple):
-    """The status of a score by the settings: see `MetricResult`."""
+    """The status of a score according to the settings; see `MetricResult`."""
 
     outcome: Outcome | None = None
     severity: Severity | None = None
@@ -341,7 +344,7 @@ class ScoreStatus(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """The evaluated span as a context, and the end of the target, ns."""
+    """The evaluated span as a context, the end of the target in nanoseconds, and the turn."""
 
     context: Context
     time_ns: int
@@ -349,7 +352,7 @@ class Spot(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A value for a histogram. `range` are the bounds that were mapped to 0 and 1, if they are others."""
+    """A value for a histogram. `range` contains the bounds that were mapped to 0 and 1; None if nothing was mapped."""
 
     instrument: Instrument
     value: float
@@ -357,7 +360,7 @@ class Reading(NamedTuple):
 
 
 def spots_of(conversation: Conversation) -> Callable[[MetricScore], Spot]:
-    """Return a function that returns the spot of a conversation's score; each is computed once."""
+    """Return a function from a score of the conversation to its spot; each spot is computed once."""
     spots: dict[tuple[int | None, int | None], Spot] = {}
 
     def spot(score: MetricScore) -> Spot:
@@ -370,9 +373,9 @@ def spots_of(conversation: Conversation) -> Callable[[MetricScore], Spot]:
 
 
 def spot_of(conversation: Conversation, score: MetricScore) -> Spot:
-    """Return the spot of a score: its call's span, its turn's, else the root of the last turn.
+    """Return the spot of a score: the span of its call, else of its turn, else the root of the last turn.
 
-    A call has no end of its own: its turn's end is the first moment at which all of it is known.
+    A call has no end time: the end of its turn is the first moment at which the call is complete.
     """
     if score.turn_index is None:
         last = conversation.turns[-1] if conversation.turns else None
@@ -387,9 +390,10 @@ def spot_of(conversation: Conversation, score: MetricScore) -> Spot:
 
 
 def reading_of(metric: Metric, value: float) -> Reading | None:
-    """Return the histogram and the value for it, or None if there is no suitable one: histograms take no negative values.
+    """Return the histogram for a value and the value to record; None for a negative or non-finite value.
 
     A score is mapped from its bounds to 0 to 1; a value with a unit, or without bounds, belongs to the histogram of its unit.
+    Histograms accept no negative values.
 
     >>> from otel_agentic.evaluators.base import Metric
     >>> texts = {"title": "", "definition": "", "source": "", "target": "turn"}
@@ -400,17 +404,17 @@ def reading_of(metric: Metric, value: float) -> Reading | None:
     """
     low, high = metric.low, metric.high
     if metric.unit == _SCORE_UNIT and low is not None and high is not None and low < high:
-        between = None if (low, high) == (0.0, 1.0) else f"{low:g}..{high:g}"
+        score_range = None if (low, high) == (0.0, 1.0) else f"{low:g}..{high:g}"
         instrument, value = names.SCORE, (value - low) / (high - low)
     else:
-        between = None
+        score_range = None
         instrument, scale = _UNITS.get(metric.unit, (names.METRIC_AMOUNT, 1.0))
         value *= scale
-    return Reading(instrument, value, between) if math.isfinite(value) and value >= 0.0 else None
+    return Reading(instrument, value, score_range) if math.isfinite(value) and value >= 0.0 else None
 
 
 def status_of(conversation: Conversation, score: MetricScore, rules: FailureRules) -> ScoreStatus:
-    """Return whether a score is a failure, its severity, and the threshold at which it would not be one."""
+    """Return the outcome of a score, its severity if it is a failure, and the threshold of its metric."""
     metric, threshold = rules.metrics.get(score.name), rules.thresholds.get(score.name)
     bound = None if threshold is None else _bound(threshold)
     if score.abstained:
@@ -454,12 +458,12 @@ class EvaluationEvents:
         self._options = options
 
     def emit(self, conversation: Conversation, score: ConversationScore, evaluator: Evaluator | None = None) -> None:
-        """Emit the events of one scored conversation. Never blocks: a full queue drops the oldest.
+        """Emit the events of one scored conversation. Never blocks: a full queue drops its oldest events.
 
         Args:
             conversation: the evaluated conversation.
             score: the result.
-            evaluator: the evaluator; None means the one of the options.
+            evaluator: the evaluator; None means that of the options.
         """
         options = self._options if evaluator is None else replace(self._options, evaluator=evaluator)
         for result in results_of(conversation, score, options.evaluator):
@@ -477,7 +481,7 @@ class EvaluationEvents:
 def event_attributes(
     conversation: Conversation, score: ConversationScore, result: Result, options: EventOptions
 ) -> dict[str, _Value]:
-    """Return the attributes of one event without unknown or inapplicable ones."""
+    """Return the attributes of one event; unknown or inapplicable ones are omitted."""
     values: dict[str, _Value | None] = {
         **group_attributes(group_of(conversation)),
         **_standard(conversation, result),
@@ -548,7 +552,7 @@ def emit_metrics(
 
 
 def _shared(conversation: Conversation, options: EventOptions) -> dict[str, _Value]:
-    """Return the attributes that all events of a conversation have."""
+    """Return the attributes that all metric events of a conversation share."""
     return {
         **group_attributes(group_of(conversation)),
         names.GEN_AI_CONVERSATION_ID: label(conversation.conversation_id, MAX_ID_CHARS),
@@ -559,7 +563,7 @@ def _shared(conversation: Conversation, options: EventOptions) -> dict[str, _Val
 
 
 def _attributes(result: MetricResult, spot: Spot, *, explained: bool) -> dict[str, _Value]:
-    """Return the attributes of one event without unknown or inapplicable ones."""
+    """Return the attributes of a metric's event; unknown or inapplicable ones are omitted."""
     values: dict[str, _Value | None] = {
         **_standard_attributes_of_metric(result, spot),
         **_own_attributes_of_metric(result),

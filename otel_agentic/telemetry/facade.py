@@ -1,4 +1,4 @@
-"""All of telemetry behind one object, and its counters and histograms of results, judges and the collector."""
+"""The `Telemetry` facade, and its counters and histograms of results, judges and the collector."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class RunningMetrics:
-    """Counts and measures on a meter. Thread-safe; never blocks on a backend.
+    """The counters and histograms of scored conversations and received spans. Thread-safe; never blocks on a backend.
 
     Counters and histograms are recorded in the judged span's context, so that their exemplars lead to its trace.
     """
@@ -68,13 +68,13 @@ class RunningMetrics:
 
     @property
     def scores(self) -> Histogram:
-        """The histogram of scores, which metrics use, too."""
+        """The histogram of scores, shared with `MetricMetrics`."""
         return self._score
 
     def record_score(self, conversation: Conversation, score: ConversationScore, *, restated: bool) -> None:
-        """Count one scored conversation; its turns, calls and scores only for a first result.
+        """Count a scored conversation, and, if it is a first result, its turns, calls and scores.
 
-        The turns of a restatement would be counted twice: these series have no attribute that distinguishes them.
+        The series of turns, calls and scores have no revision attribute, so a restatement would be counted twice.
         """
         group = group_attributes(group_of(conversation))
         reason = {names.REASON: score.reason} if score.reason else {}
@@ -94,18 +94,18 @@ class RunningMetrics:
         for result in ("accepted", "duplicate", "ignored"):
             if count := getattr(
                 receipt, result
-            ):  # most are 0, and each addition costs as much as decoding a small span
+            ):  # most counts are 0, and each addition costs as much as decoding a small span
                 self._spans.add(count, {names.RESULT: result})
         for reason, count in _rejected(receipt).items():
             attributes = {names.RESULT: "rejected", **({names.REASON: label(reason)} if reason else {})}
             self._spans.add(count, attributes)
 
     def record_late(self, n: int) -> None:
-        """Count spans that came after their conversation closed."""
+        """Count spans that arrived after their conversation closed."""
         self._late.add(n)
 
     def record_delay(self, stage: str, seconds: float) -> None:
-        """Measure how long after the end of a conversation a stage was completed."""
+        """Record the seconds between the end of a conversation and the completion of a stage."""
         self._delay.record(max(seconds, 0.0), {names.STAGE: label(stage)})
 
     def set_open(self, n: int) -> None:
@@ -113,7 +113,7 @@ class RunningMetrics:
         self._open = n
 
     def _begin_at_zero(self) -> None:
-        """Create series before their first event: a rate needs the zero to include the first increase."""
+        """Create the series at 0, since a rate includes the first increase only if the series existed before."""
         self._spans.add(0, {names.RESULT: "accepted"})
         self._spans.add(0, {names.RESULT: "duplicate"})
         self._spans.add(0, {names.RESULT: "ignored"})
@@ -121,10 +121,10 @@ class RunningMetrics:
 
     def _record_turns(self, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]) -> None:
         spans = {turn.index: span_context(turn.trace_id, turn.span_id) for turn in conversation.turns}
-        elsewhere = conversation_context(conversation)
+        fallback = conversation_context(conversation)
         for turn in score.turns:
             attributes = {**group, names.OUTCOME: turn.outcome}
-            self._turns.add(1, attributes, context=spans.get(turn.turn_index, elsewhere))
+            self._turns.add(1, attributes, context=spans.get(turn.turn_index, fallback))
 
     def _record_calls(self, conversation: Conversation, score: ConversationScore, group: Mapping[str, str]) -> None:
         for call in judged_calls(conversation, score):
@@ -144,7 +144,7 @@ class RunningMetrics:
 
 
 class _ToolNames:
-    """The first tool names, up to a limit, since they are untrusted input."""
+    """Limits the number of distinct tool names, which are untrusted input: the first ones are kept."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -162,7 +162,7 @@ class _ToolNames:
 
 
 def _rejected(receipt: Receipt) -> Mapping[str, int]:
-    """Return the rejected spans by reason; the empty reason if the receipt does not contain it.
+    """Return the number of rejected spans by reason; the reason is empty if the receipt does not contain it.
 
     A receipt's reasons cover rejected and ignored items together, so they are usable only if nothing was ignored.
     """
@@ -175,8 +175,8 @@ def _rejected(receipt: Receipt) -> Mapping[str, int]:
 
 #: Stages of the backlog: traces to read, conversations to rebuild, conversations to score.
 Stage: TypeAlias = Literal["read", "rebuild", "score"]
-#: All instruments of one collection, and of collections within this time, report the same values.
-_SAME_MOMENT_S: Final = 0.2
+#: Seconds for which vitals are cached, so that all instruments of one collection report the same values.
+_VITALS_TTL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,14 +185,14 @@ class Vitals:
 
     Attributes:
         ready: whether spans are accepted.
-        why_not: the reason why not; None if they are.
+        why_not: the reason why spans are refused; None if they are accepted.
         queued_requests: requests that wait to be written.
         queued_spans: spans and log records in them.
         store_open: whether the store can be written.
         store_reopened: how many times it was reopened after a failure.
         store_bytes: size of its file; None if the file does not exist.
         log_bytes: size of its write-ahead log.
-        backlog: the number of items that are due and wait, by stage.
+        backlog: the number of due items that wait, by stage.
         background_share: share of the time that rebuilding and scoring may take now.
         breaker_open: whether the judge's circuit breaker is open or half-open.
         breaker_opened: how many times it was opened.
@@ -222,28 +222,28 @@ class CollectorMetrics:
     """The metrics of one collector on a meter. Thread-safe."""
 
     def __init__(self, meter: Meter, vitals: Callable[[], Vitals]) -> None:
-        self._vitals = _Fresh(vitals)
+        self._vitals = _CachedVitals(vitals)
         self._refused: Counter = create(meter, names.INGEST_REFUSED)
         self._commits: Histogram = create(meter, names.COMMIT_DURATION)
-        for transport in ("otlp_grpc", "otlp_http"):  # a rate needs the zero to see the first increase
+        for transport in ("otlp_grpc", "otlp_http"):  # a rate includes the first increase only of an existing series
             self.record_refusal(transport, "unavailable", 0)
-        for instrument, read in _READ.items():
+        for instrument, read in _READERS.items():
             create(meter, instrument, partial(self._observed, read))
 
     def record_refusal(self, transport: str, status: str, count: int = 1) -> None:
-        """Count a request that was refused as a whole."""
+        """Count requests that were refused as a whole."""
         self._refused.add(count, {names.TRANSPORT: label(transport), names.REASON: label(status)})
 
     def record_commit(self, seconds: float) -> None:
         """Measure how long a commit of spans took."""
         self._commits.record(seconds)
 
-    def _observed(self, read: _Read) -> list[Observation]:
+    def _observed(self, read: _Reader) -> list[Observation]:
         return read(self._vitals.get())
 
 
-class _Fresh:
-    """The result of a function, cached for a moment: each collection reads every instrument separately."""
+class _CachedVitals:
+    """Caches the vitals for a moment, because a collection reads every instrument separately."""
 
     def __init__(self, read: Callable[[], Vitals]) -> None:
         self._read = read
@@ -252,15 +252,15 @@ class _Fresh:
 
     def get(self) -> Vitals:
         with self._lock:
-            if self._cached is None or time.monotonic() - self._cached[0] > _SAME_MOMENT_S:
+            if self._cached is None or time.monotonic() - self._cached[0] > _VITALS_TTL_S:
                 self._cached = time.monotonic(), self._read()
             return self._cached[1]
 
 
-_Read: TypeAlias = "Callable[[Vitals], list[Observation]]"
+_Reader: TypeAlias = "Callable[[Vitals], list[Observation]]"
 
 
-def _single(value: Callable[[Vitals], float]) -> _Read:
+def _single(value: Callable[[Vitals], float]) -> _Reader:
     return lambda vitals: [Observation(value(vitals))]
 
 
@@ -273,11 +273,11 @@ def _backlog(vitals: Vitals) -> list[Observation]:
     return [Observation(count, {names.STAGE: stage}) for stage, count in vitals.backlog.items()]
 
 
-def _failing(vitals: Vitals) -> list[Observation]:
+def _retention_failing(vitals: Vitals) -> list[Observation]:
     return [Observation(int(vitals.retention_problem is not None))] if vitals.retention else []
 
 
-_READ: Final[Mapping[Instrument, _Read]] = {
+_READERS: Final[Mapping[Instrument, _Reader]] = {
     names.COLLECTOR_READY: _single(lambda vitals: int(vitals.ready)),
     names.QUEUE_REQUESTS: _single(lambda vitals: vitals.queued_requests),
     names.QUEUE_SPANS: _single(lambda vitals: vitals.queued_spans),
@@ -289,7 +289,7 @@ _READ: Final[Mapping[Instrument, _Read]] = {
     names.BREAKER_OPEN: _single(lambda vitals: int(vitals.breaker_open)),
     names.BREAKER_OPENED: _single(lambda vitals: vitals.breaker_opened),
     names.QUERIES_RUNNING: _single(lambda vitals: vitals.queries),
-    names.RETENTION_FAILING: _failing,
+    names.RETENTION_FAILING: _retention_failing,
 }
 
 
@@ -307,9 +307,9 @@ class Agreement:
 
 
 class JudgeMetrics:
-    """Counts the requests to judges on a meter. Thread-safe.
+    """The counters of requests to judges. Thread-safe.
 
-    Without a judge with a model there are no such series.
+    The series exist only if a judge calls a model.
     """
 
     def __init__(self, meter: Meter) -> None:
@@ -319,70 +319,80 @@ class JudgeMetrics:
         create(meter, names.JUDGE_AGREEMENT, lambda: self._agreement)
 
     def record(self, answer: Verdict | JudgeFailure, evaluator: str) -> None:
-        """Count the look-up of a verdict, and its cost if a price is known; a judge that was never called is not a look-up."""
+        """Count the cache look-up of a verdict, and the cost if its price is known.
+
+        An answer that is neither cached nor requested from the model is not counted.
+        """
         cached = isinstance(answer, Verdict) and answer.cached
         if not cached and not answer.tries:
             return
-        attributes = _of(evaluator, answer.model)
+        attributes = _judge_attributes(evaluator, answer.model)
         self._requests.add(1, {**attributes, names.RESULT: "hit" if cached else "miss"})
         if answer.cost_usd is not None and not cached:
             self._cost.add(max(answer.cost_usd, 0.0), attributes)
 
     def set_agreement(self, agreements: Iterable[Agreement]) -> None:
-        """Replace all agreements; undefined or missing ones have no point."""
+        """Replace all agreements; undefined or missing ones have no data point."""
         self._agreement = tuple(
-            Observation(item.kappa, {**_of(item.evaluator, item.model), names.EVALUATION_TARGET: item.target})
-            for item in agreements
-            if item.kappa is not None
+            Observation(
+                agreement.kappa,
+                {**_judge_attributes(agreement.evaluator, agreement.model), names.EVALUATION_TARGET: agreement.target},
+            )
+            for agreement in agreements
+            if agreement.kappa is not None
         )
 
 
-def _of(evaluator: str, model: str | None) -> dict[str, str]:
+def _judge_attributes(evaluator: str, model: str | None) -> dict[str, str]:
     attributes = {names.EVALUATOR: label(evaluator)}
     return attributes if model is None else {**attributes, names.GEN_AI_REQUEST_MODEL: label(model)}
 
 
 class MetricMetrics:
-    """Counts and measures the results of metrics on a meter. Thread-safe.
+    """The counters and histograms of the results of metrics. Thread-safe.
 
     The number of series is bounded by the installed metrics and the labels that each of them declares.
     """
 
     def __init__(self, meter: Meter, score: Histogram) -> None:
-        """Create the instruments; `score` is the histogram of scores, which also contains the outcome's own scores."""
+        """Create the instruments; `score` is the shared histogram of scores, see `RunningMetrics.scores`."""
         self._results: Counter = create(meter, names.METRIC_RESULTS)
-        measured = (names.METRIC_DURATION, names.METRIC_TOKENS, names.METRIC_COST, names.METRIC_AMOUNT)
+        value_instruments = (names.METRIC_DURATION, names.METRIC_TOKENS, names.METRIC_COST, names.METRIC_AMOUNT)
         self._histograms: dict[str, Histogram] = {names.SCORE.name: score} | {
-            instrument.name: create(meter, instrument) for instrument in measured
+            instrument.name: create(meter, instrument) for instrument in value_instruments
         }
 
     def record(self, conversation: Conversation, results: Iterable[MetricResult], *, restated: bool) -> None:
-        """Count the scores and abstentions of one conversation; measure values only if they are first results."""
+        """Count the scores and abstentions of one conversation; record values only of first results."""
         group = group_attributes(group_of(conversation))
         revision = "restated" if restated else "first"
         spot_of = spots_of(conversation)
         for result in results:
             context = spot_of(result.score).context
-            named = {**group, names.GEN_AI_EVALUATION_NAME: label(result.metric.name)}
-            self._results.add(1, {**named, **_result_attributes(result), names.REVISION: revision}, context=context)
+            attributes = {**group, names.GEN_AI_EVALUATION_NAME: label(result.metric.name)}
+            self._results.add(
+                1, {**attributes, **_result_attributes(result), names.REVISION: revision}, context=context
+            )
             if not restated:
-                self._measure(result, named, context)
+                self._measure(result, attributes, context)
 
-    def _measure(self, result: MetricResult, named: dict[str, str], context: Context) -> None:
+    def _measure(self, result: MetricResult, attributes: dict[str, str], context: Context) -> None:
         value = result.score.value
         reading = None if value is None else reading_of(result.metric, value)
         if reading is not None:
-            between = {} if reading.range is None else {names.EVALUATION_RANGE: reading.range}
-            self._histograms[reading.instrument.name].record(reading.value, {**named, **between}, context=context)
+            range_attributes = {} if reading.range is None else {names.EVALUATION_RANGE: reading.range}
+            self._histograms[reading.instrument.name].record(
+                reading.value, {**attributes, **range_attributes}, context=context
+            )
 
 
 def _result_attributes(result: MetricResult) -> dict[str, str]:
     """Return the attributes that distinguish results; a label that the metric does not declare is `other`."""
     score = result.score
-    declared = None if score.label is None or score.label in result.metric.labels else names.OTHER
+    replacement = None if score.label is None or score.label in result.metric.labels else names.OTHER
     values = {
         names.OUTCOME: "not_evaluated" if score.abstained else result.outcome,
-        names.GEN_AI_EVALUATION_SCORE_LABEL: None if score.label is None else declared or label(score.label),
+        names.GEN_AI_EVALUATION_SCORE_LABEL: None if score.label is None else replacement or label(score.label),
         names.SEVERITY: result.severity,
         names.REASON: score.reason if score.abstained else None,
     }
@@ -393,10 +403,10 @@ Part: TypeAlias = Literal["prometheus", "metrics", "events"]
 
 
 class Telemetry:
-    """What we emit: window gauges, counters, histograms, events. Built by `Telemetry.from_settings`.
+    """Emits window gauges, counters, histograms and events. Built by `Telemetry.from_settings`.
 
-    Every `record_*` and `set_*` is thread-safe and returns at once, even if the backend hangs. Without an endpoint
-    only `render`, the Prometheus text, has a reader.
+    Every `record_*` and `set_*` is thread-safe and returns at once, even if the backend hangs. Without an endpoint,
+    metrics are only available as Prometheus text from `render`.
     """
 
     def __init__(self, emit: EmitSettings, options: EventOptions) -> None:
@@ -452,13 +462,13 @@ class Telemetry:
     @property
     def enabled(self) -> tuple[Part, ...]:
         """The enabled outputs."""
-        pushed: tuple[Part, ...] = ("metrics",) if self._backend else ()
-        return ("prometheus", *pushed, *(("events",) if self._events else ()))
+        otlp_metrics: tuple[Part, ...] = ("metrics",) if self._backend else ()
+        return ("prometheus", *otlp_metrics, *(("events",) if self._events else ()))
 
     def set_windows(self, points: WindowPoints) -> None:
-        """Replace all window gauges; a group or window without a point stops.
+        """Replace all window gauges; a group or window without a point is no longer reported.
 
-        This is cheap: points are read at the next collection. They must not be changed afterwards.
+        This is cheap: the points are read at the next collection, so they must not be changed afterwards.
 
         Args:
             points: window points, of which the newest of each group and window is used; or a table with `points()`.
@@ -466,11 +476,11 @@ class Telemetry:
         self._windows.set_windows(points)
 
     def set_objectives(self, points: Iterable[ObjectivePoint]) -> None:
-        """Replace the e-values of all objectives; a group without a point stops."""
+        """Replace the e-values of all objectives; a group without a point is no longer reported."""
         self._windows.set_objectives(points)
 
     def set_agreement(self, agreements: Iterable[Agreement]) -> None:
-        """Replace the agreement of judges with people; a judge without a value stops."""
+        """Replace the agreement of judges with people; a judge without a value is no longer reported."""
         self._judges.set_agreement(agreements)
 
     def set_open(self, n: int) -> None:
@@ -491,7 +501,7 @@ class Telemetry:
             conversation: the evaluated conversation.
             score: the result.
             restated: whether it replaces an earlier result.
-            evaluator: version and thresholds on its events; None: those of the run.
+            evaluator: version and thresholds on its events; None means those of the run.
         """
         if self._counts:
             self._metrics.record_score(conversation, score, restated=restated)
@@ -499,7 +509,7 @@ class Telemetry:
             self._events.emit(conversation, score, evaluator)
 
     def record_metrics(self, conversation: Conversation, results: Sequence[MetricResult], *, restated: bool) -> None:
-        """Count and measure the results of metrics for a conversation, and emit events for those that the settings select.
+        """Count and record the metric results of a conversation, and emit events for those that the settings select.
 
         Args:
             conversation: the evaluated conversation.
@@ -513,7 +523,7 @@ class Telemetry:
             emit_metrics(self._backend.logger, self._options, conversation, selected)
 
     def record_answer(self, answer: Verdict | JudgeFailure, evaluator: str) -> None:
-        """Count a judge's requests, their cost, and the cache hits."""
+        """Count a judge's cache look-up and its cost."""
         if self._counts:
             self._judges.record(answer, evaluator)
 
@@ -537,21 +547,21 @@ class Telemetry:
         self._metrics.record_receipt(receipt)
 
     def record_late(self, n: int) -> None:
-        """Count spans that came after their conversation closed."""
+        """Count spans that arrived after their conversation closed."""
         self._metrics.record_late(n)
 
     def record_delay(self, stage: str, seconds: float) -> None:
-        """Measure how long after the end of a conversation it was `assembled`, `scored` or in its `window`, seconds."""
+        """Record the seconds from the end of a conversation until it was `assembled`, `scored` or in its `window`."""
         self._metrics.record_delay(stage, seconds)
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
-        """Return content type and text of `/metrics`; exemplars need OpenMetrics, requested by the header `accept`."""
+        """Return content type and body of `/metrics`; exemplars need OpenMetrics, requested by the header `accept`."""
         self._windows.prepare()
         return self._scrape.render(accept)
 
     def force_flush(self, timeout_s: float) -> bool:
         """Send all pending data; return whether the backend accepted all of it within `timeout_s` seconds."""
-        # The provider's own flush would also leave points in the scrape's queue, which would appear twice.
+        # The provider's own flush would also put points into the scrape's queue, where they would appear twice.
         return self._backend is None or self._backend.force_flush(timeout_s)
 
     def shutdown(self, timeout_s: float) -> None:

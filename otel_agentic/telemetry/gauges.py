@@ -44,8 +44,8 @@ _TOTAL: Final = "_total"
 class Exemplars:
     """The newest exemplar of each series and bucket.
 
-    The SDK returns each exemplar once. They are kept here for later and other scrapes. Counters and histograms of the SDK
-    have a bounded number of series.
+    The SDK returns each exemplar only once, so they are stored here for later scrapes and other scrapers. Memory is
+    bounded, since the SDK limits the number of series of counters and histograms.
     """
 
     def __init__(self) -> None:
@@ -54,10 +54,10 @@ class Exemplars:
     def note(self, collected: MetricsData) -> None:
         """Store the exemplars of a collection."""
         for series, bucket, exemplar in _exemplars(collected):
-            of_series = self._newest.setdefault(series, {})
-            known = of_series.get(bucket)
-            if known is None or known.time_unix_nano <= exemplar.time_unix_nano:
-                of_series[bucket] = exemplar
+            series_exemplars = self._newest.setdefault(series, {})
+            previous = series_exemplars.get(bucket)
+            if previous is None or previous.time_unix_nano <= exemplar.time_unix_nano:
+                series_exemplars[bucket] = exemplar
 
     def put_on(self, family: Metric) -> Metric:
         """Return a family with the stored exemplars on its counters and buckets."""
@@ -67,7 +67,7 @@ class Exemplars:
         return family
 
     def _with_exemplar(self, family: Metric, sample: Sample, buckets: Counter[_Series]) -> Sample:
-        """Return a sample with its exemplar; `buckets` counts how many of each series came before it."""
+        """Return a sample with its exemplar; `buckets` counts the preceding samples of each series."""
         labels = {name: value for name, value in sample.labels.items() if value}  # the exporter fills gaps with ""
         bound = labels.pop(_BUCKET, None)
         if bound is None and not sample.name.endswith(_TOTAL):
@@ -79,7 +79,7 @@ class Exemplars:
 
 
 def _exemplars(collected: MetricsData) -> Iterator[tuple[_Series, int, SdkExemplar]]:
-    """Yield exemplars with their series and the number of their bucket, 0 for a counter."""
+    """Yield exemplars with their series and the index of their bucket, 0 for a counter."""
     for resource in collected.resource_metrics:
         for scope in resource.scope_metrics:
             for metric in scope.metrics:
@@ -103,7 +103,7 @@ def _openmetrics(exemplar: SdkExemplar) -> Exemplar:
 
 
 class Scrape:
-    """Renders `/metrics`. Never touches the global registry of the process that embeds us.
+    """Renders `/metrics` from a registry of its own; the global registry of an embedding process is never used.
 
     `lock` is held while a scrape runs: the exporter's collector would mix the points of two concurrent scrapes, and readers
     must not be replaced during a scrape.
@@ -119,8 +119,9 @@ class Scrape:
     ) -> PrometheusMetricReader:
         """Return a new metric reader whose points appear in the text until it is shut down.
 
-        Only one reader may have `target_info` (the resource as a series) and exemplars. Scope labels are left out: the series
-        of a scrape and of OTLP ingestion then have the same labels, and a new version of this project starts no new series.
+        Only one reader may have `target_info` (the resource as a series) and exemplars. Scope labels are omitted, so
+        that series from a scrape and from OTLP have the same labels, and a new version of this project starts no new
+        series.
         """
         return _Reader(
             self._exemplars if target_info else Exemplars(),
@@ -131,18 +132,18 @@ class Scrape:
         )
 
     def render(self, accept: str = "") -> tuple[str, bytes]:
-        """Return content type and text of one scrape; `accept` is the request's header, exemplars need OpenMetrics."""
+        """Return content type and body of one scrape; exemplars need OpenMetrics, requested by the header `accept`."""
         encode, content_type = choose_encoder(accept)
         with self.lock:
             return content_type, encode(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Return the families of one scrape; counters and buckets with their exemplars."""
+        """Return the families of one scrape, with exemplars on counters and buckets."""
         return map(self._exemplars.put_on, self._registry.collect())
 
 
 class _Reader(PrometheusMetricReader):
-    """The exporter's reader, which drops exemplars; here they are stored first."""
+    """The exporter's reader, which drops exemplars, extended to store them first."""
 
     def __init__(self, exemplars: Exemplars, **options: Any) -> None:
         self._exemplars = exemplars
@@ -179,15 +180,16 @@ class Selection:
 def select(points: Iterable[WindowPoint], max_groups: int) -> Selection:
     """Return the newest point of each group and window; only the `max_groups` most recent groups are selected.
 
-    Groups by case or by tool are left out: ids are never metric attributes, and without them two groups would be the same.
+    Groups by case or by tool are omitted: ids are never metric attributes, and groups that differ only in them would
+    collide.
     """
     newest: dict[tuple[GroupKey, str], WindowPoint] = {}
     for point in points:
         key = point.summary.key
         if key.case is not None or key.tool is not None:
             continue
-        known = newest.get((key, point.window))
-        if known is None or _newness(point) > _newness(known):
+        previous = newest.get((key, point.window))
+        if previous is None or _newness(point) > _newness(previous):
             newest[key, point.window] = point
     groups: dict[GroupKey, list[WindowPoint]] = defaultdict(list)
     for (key, _), point in newest.items():
@@ -200,7 +202,7 @@ def select(points: Iterable[WindowPoint], max_groups: int) -> Selection:
 
 
 def observe(points: Iterable[WindowPoint], estimators: Sequence[str] = ()) -> dict[str, list[Observation]]:
-    """Return the observations with a defined estimator, by instrument name.
+    """Return the observations of the points by instrument name; undefined estimates are omitted.
 
     Args:
         points: one point of each group and window.
@@ -228,15 +230,15 @@ def _evidence(point: ObjectivePoint) -> Observation:
 
 
 def samples_of_all(points: Iterable[WindowPoint], estimators: Sequence[str] = ()) -> Iterator[_Sample]:
-    """Return the observations of the points of one moment: those of each point, and the tier of each group once.
+    """Yield the observations of the points of one collection: those of each point, and the tier of each group once.
 
-    A tier is claimed from all conversations since an agent version's first one; it does not belong to a window.
+    A tier is derived from all conversations since an agent version's first one, so it does not belong to a window.
     """
     tiers: dict[GroupKey, WindowPoint] = {}
     for point in points:
         yield from samples_of(point, estimators)
-        known = tiers.setdefault(point.summary.key, point)
-        if _newness(point) > _newness(known):
+        latest = tiers.setdefault(point.summary.key, point)
+        if _newness(point) > _newness(latest):
             tiers[point.summary.key] = point
     for key, point in tiers.items():
         attributes: Attributes = {**group_attributes(key)}
@@ -245,7 +247,7 @@ def samples_of_all(points: Iterable[WindowPoint], estimators: Sequence[str] = ()
 
 
 def samples_of(point: WindowPoint, estimators: Sequence[str] = ()) -> Iterator[_Sample]:
-    """Return the observations of one point except its group's tier, as (instrument, observation); see `observe`."""
+    """Yield the observations of one point except its group's tier, as (instrument, observation); see `observe`."""
     summary = point.summary
     attributes: Attributes = {**group_attributes(summary.key), names.WINDOW: point.window}
     for name in dict.fromkeys(estimators or (summary.default_estimator,)):
@@ -257,16 +259,16 @@ def samples_of(point: WindowPoint, estimators: Sequence[str] = ()) -> Iterator[_
 
 
 def _newness(point: WindowPoint) -> tuple[int, int]:
-    """Sort key of a group's points, newest last; of two with the same end, the one with more conversations."""
+    """Return the sort key of a group's points, newest last; of two with the same end, the larger one last."""
     return (point.end_ns, _conversations(point.summary))
 
 
 def _recency(key: GroupKey, points: Sequence[WindowPoint]) -> tuple[int, int, tuple[tuple[str, str | int], ...]]:
-    """Sort key, most recent group first.
+    """Return the sort key of a group, most recent group first.
 
     All windows of one evaluation have the same end, so the start of the narrowest window that contains a conversation decides:
-    the group was active after it. A window of the last n conversations has no start. Ties are decided in favour of the
-    busier group, then by name.
+    the group was active after it. A window of the last n conversations has no start. Of groups with the same start, the
+    busier one comes first, then the order is by name.
     """
     active = [point for point in points if _conversations(point.summary)]
     last = max((point.end_ns - point.width_ns for point in active if point.width_ns is not None), default=0)
@@ -281,14 +283,14 @@ def _conversations(summary: GroupSummary) -> int:
 def _rates(estimates: Estimates | None, attributes: Attributes) -> Iterator[_Sample]:
     if estimates is None:
         return
-    with_estimator: Attributes = {**attributes, names.ESTIMATOR: estimates.estimator}
+    estimator_attributes: Attributes = {**attributes, names.ESTIMATOR: estimates.estimator}
     success = _success(estimates)
     if success is not None:
-        yield from _estimate(_SUCCESS, success, with_estimator)
+        yield from _estimate(_SUCCESS, success, estimator_attributes)
     for k, estimate in estimates.pass_at_k.items():
-        yield from _estimate(_PASS_AT_K, estimate, {**with_estimator, names.K: k})
+        yield from _estimate(_PASS_AT_K, estimate, {**estimator_attributes, names.K: k})
     for k, estimate in estimates.pass_pow_k.items():
-        yield from _estimate(_PASS_POW_K, estimate, {**with_estimator, names.K: k})
+        yield from _estimate(_PASS_POW_K, estimate, {**estimator_attributes, names.K: k})
 
 
 def _success(estimates: Estimates) -> Estimate | None:
@@ -309,7 +311,7 @@ def _counts(summary: GroupSummary, attributes: Attributes) -> Iterator[_Sample]:
 
 def _estimate(family: _Family, estimate: Estimate, attributes: Attributes) -> Iterator[_Sample]:
     if estimate.value is None:
-        return  # a bound without its point estimate would look like a result
+        return  # a bound without a point estimate would look like a result
     for instrument, value in zip(family, (estimate.value, estimate.lower, estimate.upper), strict=True):
         yield from _sample(instrument, value, attributes)
 
@@ -360,11 +362,11 @@ class WindowGauges:
     """
 
     def __init__(self, *, resource: Resource, scrape: Scrape, max_groups: int, estimators: Sequence[str] = ()) -> None:
-        """Prepare; there are no points yet.
+        """Create the gauges, without points.
 
         Args:
             resource: the resource of this process.
-            scrape: the `/metrics` endpoint that renders them.
+            scrape: the `/metrics` endpoint that renders the gauges.
             max_groups: the largest number of groups with gauges.
             estimators: names of the estimators to emit; empty means the headline estimator.
         """
@@ -373,7 +375,7 @@ class WindowGauges:
         self._max_groups = max_groups
         self._estimators = tuple(estimators)
         self._lock = threading.Lock()
-        self._waiting = threading.Lock()
+        self._newest_lock = threading.Lock()
         self._newest = self._current = _Snapshot()
         self._observations: Mapping[str, Sequence[Observation]] = {}
         self._dropped: frozenset[GroupKey] = frozenset()
@@ -384,22 +386,22 @@ class WindowGauges:
     def set_windows(self, points: WindowPoints) -> None:
         """Replace the points of windows."""
         table = points if isinstance(points, PointTable) else tuple(points)
-        with self._waiting:
+        with self._newest_lock:
             self._newest = _Snapshot(windows=table, objectives=self._newest.objectives)
 
     def set_objectives(self, points: Iterable[ObjectivePoint]) -> None:
         """Replace the points of objectives."""
         table = tuple(points)
-        with self._waiting:
+        with self._newest_lock:
             self._newest = _Snapshot(windows=self._newest.windows, objectives=table)
 
     def prepare(self) -> None:
-        """Prepare the newest points for collection; needed before a scrape begins."""
+        """Convert the newest points to observations; must be called before each scrape."""
         with self._lock:
             newest = self._pending()
             if newest is not None:
-                with self._scrape.lock:  # no collection may see half of each snapshot
-                    self._show(newest)
+                with self._scrape.lock:  # a collection must not mix two snapshots
+                    self._apply(newest)
 
     def collect(self) -> MetricsData | None:
         """Return the current points for an exporter; None if there are no points."""
@@ -408,7 +410,7 @@ class WindowGauges:
             return self._reader.get_metrics_data()
 
     def groups_dropped(self) -> int:
-        """Return how many times a group was newly dropped because of the cap, by the newest points."""
+        """Return how many times a group newly exceeded the cap, up to the newest points."""
         self._prepare_unless_busy()
         return self._ever_dropped
 
@@ -429,24 +431,24 @@ class WindowGauges:
             newest = self._pending()
             if newest is not None and self._scrape.lock.acquire(blocking=False):
                 try:
-                    self._show(newest)
+                    self._apply(newest)
                 finally:
                     self._scrape.lock.release()
         finally:
             self._lock.release()
 
     def _pending(self) -> _Snapshot | None:
-        with self._waiting:
+        with self._newest_lock:
             return None if self._newest is self._current else self._newest
 
-    def _show(self, newest: _Snapshot) -> None:
+    def _apply(self, newest: _Snapshot) -> None:
         self._current = newest
         try:
             selection = select(points_of(newest.windows), self._max_groups)
             evidence = observe_objectives(newest.objectives, selection.groups, self._max_groups)
             observations = {**observe(selection.points, self._estimators), names.SLO_E_VALUE.name: evidence}
         except Exception:
-            # Counters, and the gauges of before, must not end with these.
+            # A failure here must not stop the counters or remove the previous gauges.
             _logger.exception("window points could not be shown; gauges keep their last values")
             return
         self._ever_dropped += len(selection.dropped - self._dropped)

@@ -1,4 +1,4 @@
-"""Window gauges and evaluation events of the past, with their own timestamps, over OTLP or as an OpenMetrics file."""
+"""Window gauges and evaluation events of the past, with original timestamps, over OTLP or as OpenMetrics."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ class PastSample(NamedTuple):
 
 
 def past_samples(points: WindowPoints, emit: EmitSettings) -> Iterator[PastSample]:
-    """Return the gauges of window points by ascending end; the cap on groups applies at each end, as in live telemetry.
+    """Yield the gauges of window points by ascending end; the cap on groups applies at each end, as in live telemetry.
 
     Args:
         points: all points of some window ends, in any order.
         emit: the cap on groups, and the estimators to emit.
     """
     end_of = attrgetter("end_ns")
-    for end_ns, together in groupby(sorted(points_of(points), key=end_of), key=end_of):
-        points_then = select(together, emit.max_groups).points
-        for instrument, observation in samples_of_all(points_then, emit.estimators):
+    for end_ns, points_at_end in groupby(sorted(points_of(points), key=end_of), key=end_of):
+        selected_points = select(points_at_end, emit.max_groups).points
+        for instrument, observation in samples_of_all(selected_points, emit.estimators):
             yield PastSample(instrument, observation.attributes, end_ns, observation.value)
 
 
@@ -78,7 +78,7 @@ _logger = logging.getLogger(__name__)
 
 
 class OtlpHistory:
-    """Sends window points to a backend, with the end of their windows as time. Counters cannot be sent for the past.
+    """Sends window points to a backend, with the end of their windows as time. Counters have no past values to send.
 
     The backend must accept points older than its newest, as Prometheus does within `out_of_order_time_window`.
     """
@@ -86,7 +86,7 @@ class OtlpHistory:
     needs_all_ends = False  # the backend keeps the points of earlier runs
 
     def __init__(self, emit: EmitSettings, endpoint: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Prepare; nothing is sent yet.
+        """Create the exporters; nothing is sent yet.
 
         Args:
             emit: transport, headers, TLS, limits, instance id; with the collector's instance id, past and live series are the same.
@@ -99,8 +99,8 @@ class OtlpHistory:
         self._emit = emit
         self._endpoint = loggable(endpoint)
         self._sleep = sleep
-        self._left_out = 0
-        self._exporters = build_exporters(emit, endpoint, partly={"metrics": self._partly})
+        self._rejected = 0
+        self._exporters = build_exporters(emit, endpoint, partly={"metrics": self._record_rejection})
         self._resource = own_resource(emit.instance_id)
         self._scope = InstrumentationScope(names.SCOPE, own_version(), names.SCHEMA_URL)
 
@@ -112,11 +112,11 @@ class OtlpHistory:
         Raises:
             BackendError: the backend did not accept the points after some attempts.
         """
-        sent, before = 0, self._left_out
+        sent, rejected_before = 0, self._rejected
         for batch in _batched(past_samples(points, self._emit), MAX_POINTS_PER_REQUEST):
             self._send(self._data(batch))
             sent += len(batch)
-        return sent - (self._left_out - before)
+        return sent - (self._rejected - rejected_before)
 
     def finish(self) -> None:
         """Do nothing: every request has been answered."""
@@ -127,17 +127,17 @@ class OtlpHistory:
             self._exporters.metrics.shutdown()
             self._exporters.logs.shutdown()  # type: ignore[no-untyped-call]  # the SDK leaves this one without types
 
-    def _partly(self, rejected: int, why: str) -> None:
-        if not self._left_out:
+    def _record_rejection(self, rejected: int, why: str) -> None:
+        if not self._rejected:
             _logger.warning("telemetry backend %s rejected %d points of the past: %s", self._endpoint, rejected, why)
-        self._left_out += rejected
+        self._rejected += rejected
 
     def _send(self, data: MetricsData) -> None:
         reason = self._refusal(data)
-        for tried in range(1, TRIES):
+        for attempt in range(1, TRIES):
             if reason is None:
                 return
-            self._sleep(_WAIT_S * 2**tried)
+            self._sleep(_WAIT_S * 2**attempt)
             reason = self._refusal(data)
         if reason is not None:
             raise BackendError(
@@ -146,7 +146,7 @@ class OtlpHistory:
             )
 
     def _refusal(self, data: MetricsData) -> str | None:
-        """Send once; return the reason why the backend did not accept it, None if it did."""
+        """Send the data once; return the reason why the backend did not accept it, None if it did."""
         with calm() as messages:
             accepted = self._exporters.metrics.export(data) is MetricExportResult.SUCCESS
         if accepted:
@@ -196,7 +196,7 @@ _EVENTS_PER_REQUEST: Final = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEvents:
-    """The number of events that a backend accepted and did not accept; `problem` is its last reason."""
+    """The number of events that a backend accepted and did not accept; `problem` is the reason of the last loss."""
 
     sent: int = 0
     lost: int = 0
@@ -206,11 +206,11 @@ class SentEvents:
 class EventHistory:
     """Sends the events of scores synchronously, so that no event is dropped because of a full queue.
 
-    A backend that refuses a request gets no further requests: one that accepts no logs would delay each of them.
+    After the first refused request, no further ones are sent: a backend that accepts no logs would delay each of them.
     """
 
     def __init__(self, emit: EmitSettings, endpoint: str, *, run_id: str) -> None:
-        """Prepare; nothing is sent yet.
+        """Create the exporters; nothing is sent yet.
 
         Args:
             emit: transport, headers, TLS, limits, explanations, instance id.
@@ -220,7 +220,7 @@ class EventHistory:
         Raises:
             ConfigError: the endpoint is not http(s)://host:port, or a TLS file cannot be used.
         """
-        self._exporters = build_exporters(emit, endpoint, partly={"logs": self._partly})
+        self._exporters = build_exporters(emit, endpoint, partly={"logs": self._record_rejection})
         self._waiting = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]  # the SDK leaves it without types
         provider = LoggerProvider(resource=own_resource(emit.instance_id), shutdown_on_exit=False)
         provider.add_log_record_processor(SimpleLogRecordProcessor(self._waiting))
@@ -254,13 +254,13 @@ class EventHistory:
         self._waiting.clear()
         for start in range(0, len(waiting), _EVENTS_PER_REQUEST):
             records = waiting[start : start + _EVENTS_PER_REQUEST]
-            if self._refused or not self._exported(records):
+            if self._refused or not self._export(records):
                 self._refused = True
                 self._lost += len(records)
             else:
                 self._sent += len(records)
 
-    def _exported(self, records: Sequence[ReadableLogRecord]) -> bool:
+    def _export(self, records: Sequence[ReadableLogRecord]) -> bool:
         with calm() as messages:
             try:
                 accepted = self._exporters.logs.export(records) is LogRecordExportResult.SUCCESS
@@ -271,7 +271,7 @@ class EventHistory:
             self._problem = messages[0] if messages else "no reason given"
         return accepted
 
-    def _partly(self, rejected: int, why: str) -> None:
+    def _record_rejection(self, rejected: int, why: str) -> None:
         self._sent -= rejected
         self._lost += rejected
         self._problem = why or "no reason given"
@@ -279,7 +279,7 @@ class EventHistory:
 
 _NS_PER_S: Final = 1_000_000_000
 #: The number of series whose ids are cached.
-_MAX_REMEMBERED: Final = 200_000
+_MAX_CACHED_IDS: Final = 200_000
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS series (
     id INTEGER PRIMARY KEY, family INTEGER NOT NULL, labels TEXT NOT NULL, UNIQUE (family, labels)
@@ -298,12 +298,13 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class OpenMetricsHistory:
-    """Collects window points and writes them as one file, families together and each series in order of time.
+    """Collects window points and writes them as one file, grouped by family, each series in order of time.
 
     `promtool tsdb create-blocks-from openmetrics` loads the file into Prometheus.
 
-    Windows are computed range by range with all their series, while the format requires series by series. Values therefore wait in
-    a scratch file next to the target, an SQLite database, and memory stays bounded. After a kill, opening it again resumes.
+    Windows are computed range by range with all their series, while the format requires series by series. Values are
+    therefore stored in a scratch file next to the target, an SQLite database, and memory stays bounded. If the process
+    is killed, the next one with the same path resumes.
     """
 
     needs_all_ends = True  # the file appears when it is complete
@@ -314,7 +315,7 @@ class OpenMetricsHistory:
         Args:
             path: the file to be written.
             emit: the cap on groups, and the estimators to emit.
-            labels: labels of every series, such as `job` and `instance` of the live ones.
+            labels: labels of every series, such as `job` and `instance` of the live series.
 
         Raises:
             BadInputError: the scratch file cannot be used.
@@ -324,12 +325,12 @@ class OpenMetricsHistory:
         self._labels = dict(labels or {})
         self._scratch = path.with_name(path.name + ".parts")
         self._ids: dict[tuple[int, str], int] = {}
-        self._con = _opened(self._scratch)
+        self._con = _open_scratch(self._scratch)
 
     def send(self, points: WindowPoints) -> int:
         """Store the points of some window ends durably; return the number of their values.
 
-        Existing points of the same group, window and end are replaced, so adding is idempotent.
+        Existing points of the same group, window and end are replaced, so sending is idempotent.
         """
         rows = [
             (self._series(sample), sample.time_ns, float(sample.value)) for sample in past_samples(points, self._emit)
@@ -339,19 +340,19 @@ class OpenMetricsHistory:
         return len(rows)
 
     def finish(self) -> Path:
-        """Write the file atomically; remove the scratch file; return the path."""
-        unfinished = self.path.with_name(self.path.name + ".tmp")
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+        """Write the file atomically, remove the scratch file, and return the path."""
+        temporary_path = self.path.with_name(self.path.name + ".tmp")
+        with temporary_path.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(self._lines())
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(self.path)
+        temporary_path.replace(self.path)
         self.close()
         self._scratch.unlink()
         return self.path
 
     def close(self) -> None:
-        """Close the scratch file; the added points stay in it."""
+        """Close the scratch file; the stored points stay in it."""
         self._con.close()
 
     def _series(self, sample: PastSample) -> int:
@@ -359,7 +360,7 @@ class OpenMetricsHistory:
         attributes = {label_name(name): str(value) for name, value in (sample.attributes or {}).items()}
         key = (family, _label_set({**self._labels, **attributes}))
         if key not in self._ids:
-            if len(self._ids) >= _MAX_REMEMBERED:
+            if len(self._ids) >= _MAX_CACHED_IDS:
                 self._ids.clear()
             self._con.execute("INSERT OR IGNORE INTO series (family, labels) VALUES (?, ?)", key)
             cursor = self._con.execute("SELECT id FROM series WHERE family = ? AND labels = ?", key)
@@ -377,7 +378,7 @@ class OpenMetricsHistory:
         yield "# EOF\n"
 
 
-def _opened(scratch: Path) -> sqlite3.Connection:
+def _open_scratch(scratch: Path) -> sqlite3.Connection:
     con = None
     try:
         con = sqlite3.connect(scratch, check_same_thread=False)
@@ -398,7 +399,7 @@ def _head(instrument: Instrument) -> Iterator[str]:
 
 
 def _label_set(labels: Mapping[str, str]) -> str:
-    r"""Return labels as they are written after a name.
+    r"""Return labels in the text format, as they follow a series name.
 
     >>> print(_label_set({"agent": 'the "best"'}))
     {agent="the \"best\""}
@@ -412,5 +413,5 @@ def _seconds(time_ns: int) -> str:
     >>> _seconds(1_500_000_000), _seconds(2_000_000_000)
     ('1.500000000', '2')
     """
-    seconds, rest = divmod(time_ns, _NS_PER_S)
-    return f"{seconds}.{rest:09}" if rest else str(seconds)
+    seconds, fraction_ns = divmod(time_ns, _NS_PER_S)
+    return f"{seconds}.{fraction_ns:09}" if fraction_ns else str(seconds)

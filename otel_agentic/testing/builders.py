@@ -1,6 +1,6 @@
-"""Builders of spans, log records and conversations, with defaults that a test overrides where it matters.
+"""Builders of spans, log records and conversations, with defaults that a test overrides where they matter.
 
-Scripted conversations result in spans, times and messages, independent of a convention.
+A scripted conversation is converted to spans, times and messages, independent of any convention.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ def span(
     trace_id = parent.trace_id if isinstance(parent, Span) else _hex(trace, _TRACE_BYTES)
     parent_id = parent.span_id if isinstance(parent, Span) else parent and _hex(parent, _SPAN_BYTES)
     seed = span_id or repr((trace_id, parent_id, name, start_ns, sorted((attributes or {}).items(), key=repr)))
-    described: dict[str, Any] = {"service.name": service, **(resource or {})}
+    resource_attributes: dict[str, Any] = {"service.name": service, **(resource or {})}
     if environment is not None:
-        described["deployment.environment.name"] = environment
+        resource_attributes["deployment.environment.name"] = environment
     return Span(
         trace_id=trace_id,
         span_id=_hex(seed, _SPAN_BYTES),
@@ -90,7 +90,9 @@ def span(
         attributes=dict(attributes or {}),
         events=tuple(events),
         links=tuple(links),
-        resource=parent.resource if isinstance(parent, Span) and resource is None else Resource(attributes=described),
+        resource=parent.resource
+        if isinstance(parent, Span) and resource is None
+        else Resource(attributes=resource_attributes),
         scope=Scope(name=scope),
     )
 
@@ -142,7 +144,7 @@ def batch(*items: Span | LogRecord | SpanBatch) -> SpanBatch:
 
 
 def tool_call(name: str = "search", arguments: Mapping[str, Any] | None = None, **changes: Any) -> ToolCall:
-    """Return a call that worked; `changes` are other fields of `ToolCall`.
+    """Return a successful call; `changes` are other fields of `ToolCall`.
 
     Its `step` and `position` are 0, which `turn` replaces by the next free ones.
     """
@@ -169,10 +171,10 @@ def turn(
     query: str | None = "Which hotel?", answer: str | None = "The Ritz.", *calls: ToolCall, **changes: Any
 ) -> Turn:
     """Return a turn; calls without a step are steps of their own. `changes` are other fields of `Turn`."""
-    placed: list[ToolCall] = []
+    placed_calls: list[ToolCall] = []
     for position, call in enumerate(calls):
-        last = placed[-1].step if placed else 0
-        placed.append(replace(call, step=call.step or last + 1, position=position))
+        last = placed_calls[-1].step if placed_calls else 0
+        placed_calls.append(replace(call, step=call.step or last + 1, position=position))
     values: dict[str, Any] = {
         "index": 0,
         "query": query,
@@ -180,7 +182,7 @@ def turn(
         "answer": answer,
         "answer_captured": True,
         "error": None,
-        "calls": tuple(placed),
+        "calls": tuple(placed_calls),
         "trace_id": _hex("trace", _TRACE_BYTES),
         "span_id": _hex("span", _SPAN_BYTES),
         "started_ns": NOON_NS,
@@ -190,11 +192,11 @@ def turn(
 
 
 def conversation(*turns: Turn, **changes: Any) -> Conversation:
-    """Return a conversation of the turns in that order, one `turn()` when none is given.
+    """Return a conversation of the turns in that order; without turns, of one `turn()`.
 
     `changes` are other fields of `Conversation`.
     """
-    numbered = tuple(replace(item, index=index) for index, item in enumerate(turns or (turn(),)))
+    numbered_turns = tuple(replace(each_turn, index=index) for index, each_turn in enumerate(turns or (turn(),)))
     values: dict[str, Any] = {
         "environment": "production",
         "conversation_id": ConversationId("conversation-1"),
@@ -202,19 +204,19 @@ def conversation(*turns: Turn, **changes: Any) -> Conversation:
         "agent_name": "travel",
         "agent_version": None,
         "service": "concierge",
-        "started_ns": min(item.started_ns for item in numbered),
-        "ended_ns": max(item.ended_ns for item in numbered),
+        "started_ns": min(each_turn.started_ns for each_turn in numbered_turns),
+        "ended_ns": max(each_turn.ended_ns for each_turn in numbered_turns),
         "closed_by": "idle",
         "link_method": "explicit",
         "case_id": None,
         "verdict": None,
-        "turns": numbered,
+        "turns": numbered_turns,
     }
     return Conversation(**{**values, **changes})
 
 
 def _hex(seed: str, size: int) -> str:
-    """Return an id of `size` bytes: the seed itself where it is one, else its digest."""
+    """Return an id of `size` bytes: the seed itself if it is such an id, else its digest."""
     if len(seed) == 2 * size and all(letter in "0123456789abcdef" for letter in seed):
         return seed
     return hashlib.blake2b(seed.encode(), digest_size=size).hexdigest()
@@ -228,7 +230,7 @@ Doing = Literal["frame", "run", "model", "tool"]
 
 @dataclass(slots=True, kw_only=True)
 class Act:
-    """One span to be written. Built in place, because it ends after the acts inside it.
+    """A span to be created. Mutable, because it ends after the acts inside it.
 
     `parent` is an index into the acts of the same turn. `error` is None if it succeeded; `call_id` is that of a tool call.
     `history` are the messages before a run's query, `worked` those between its query and answer. `inside` are the names of the
@@ -254,7 +256,7 @@ class Act:
 
 @dataclass(slots=True, kw_only=True)
 class Scene:
-    """The acts of a turn while they are played, and its clock."""
+    """The acts of a turn while they are played, with their clock."""
 
     turn: int
     now_ns: int
@@ -264,9 +266,11 @@ class Scene:
         """Return the index of a new act, and the act."""
         self.now_ns += SECOND_NS // 100
         act = Act(does=does, turn=self.turn, parent=parent, script=script, start_ns=self.now_ns)
-        above = None if parent is None else self.acts[parent]
-        if above is not None:
-            act.inside = above.inside if above.call is None else (*above.inside, above.call.name)
+        enclosing_act = None if parent is None else self.acts[parent]
+        if enclosing_act is not None:
+            act.inside = (
+                enclosing_act.inside if enclosing_act.call is None else (*enclosing_act.inside, enclosing_act.call.name)
+            )
         self.acts.append(act)
         return len(self.acts) - 1, act
 
@@ -307,7 +311,7 @@ def _run(
         response = _ask(scene, script, messages, step, index)
         messages.append(response)
         for call, request in zip(step.calls, response.requests, strict=True):
-            messages.append(_answered(scene, script, call, request, index))
+            messages.append(_run_tool(scene, script, call, request, index))
     run.worked = tuple(messages[len(history) + 1 :])
     _, last = scene.begin("model", script, index)
     last.messages_in = tuple(messages)
@@ -335,7 +339,7 @@ def _ask(scene: Scene, script: AgentRunScript, messages: Sequence[Message], step
     return response
 
 
-def _answered(scene: Scene, script: AgentRunScript, call: ScriptedCall, request: CallRequest, run: int) -> Message:
+def _run_tool(scene: Scene, script: AgentRunScript, call: ScriptedCall, request: CallRequest, run: int) -> Message:
     index, tool = scene.begin("tool", script, run)
     tool.call, tool.call_id, tool.error = call, request.call_id, call.error
     for exchange in call.agent.exchanges if call.agent is not None else ():
@@ -349,7 +353,7 @@ def _answered(scene: Scene, script: AgentRunScript, call: ScriptedCall, request:
     return Message(role="tool", parts=(result,))
 
 
-#: The time by which a frame is longer than its content.
+#: The time by which a frame exceeds its content.
 _MARGIN_NS: Final = 1000
 
 
@@ -362,26 +366,26 @@ def in_workflow(acts: list[Act]) -> list[Act]:
 
 def in_steps(acts: list[Act]) -> list[Act]:
     """Return the acts of a turn with a numbered frame around each model call and its tool calls."""
-    placed: list[Act] = []
+    framed_acts: list[Act] = []
     indices: list[int] = []
     steps: dict[int | None, int] = {}  # by run: the index of its latest step
     for act in acts:
         parent = None if act.parent is None else indices[act.parent]
         if act.does == "model":
-            number = placed[steps[act.parent]].number + 1 if act.parent in steps else 1
-            steps[act.parent] = len(placed)
-            placed.append(replace(act, does="frame", parent=parent, number=number, error=None))
+            number = framed_acts[steps[act.parent]].number + 1 if act.parent in steps else 1
+            steps[act.parent] = len(framed_acts)
+            framed_acts.append(replace(act, does="frame", parent=parent, number=number, error=None))
         if act.does != "run":
             parent = steps[act.parent]
-            placed[parent].end_ns = act.end_ns
-        indices.append(len(placed))
-        placed.append(replace(act, parent=parent))
-    return placed
+            framed_acts[parent].end_ns = act.end_ns
+        indices.append(len(framed_acts))
+        framed_acts.append(replace(act, parent=parent))
+    return framed_acts
 
 
 def below_the_model(acts: list[Act]) -> list[Act]:
     """Return the acts of a turn with each tool call below its model call, which is extended to the same end."""
-    placed: list[Act] = []
+    nested_acts: list[Act] = []
     model_calls: dict[int | None, int] = {}  # by run: the index of its latest model call
     for index, act in enumerate(acts):
         if act.does == "model":
@@ -389,28 +393,31 @@ def below_the_model(acts: list[Act]) -> list[Act]:
         parent = act.parent
         if act.does == "tool":
             parent = model_calls[act.parent]
-            placed[parent].end_ns = act.end_ns
-        placed.append(replace(act, parent=parent))
-    return placed
+            nested_acts[parent].end_ns = act.end_ns
+        nested_acts.append(replace(act, parent=parent))
+    return nested_acts
 
 
 def on_a_coarse_clock(acts: list[Act], *, speed: int, tick_ns: int) -> list[Act]:
-    """Return the acts of a turn played faster, with a clock on whose ticks spans start, so that many start at the same time.
+    """Return the acts of a turn, played faster and started at clock ticks, so that many start at the same time.
 
-    As in OpenTelemetry for JavaScript, the end of a span is its tick plus its duration, so that ends do not show the order.
+    As in OpenTelemetry for JavaScript, the end of a span is its tick plus its duration, so that ends do not reveal the
+    order.
     """
     began_ns = acts[0].start_ns
-    ticked = []
+    acts_on_ticks = []
     for act in acts:
         start_ns = began_ns + (act.start_ns - began_ns) // speed
         on_tick_ns = start_ns - start_ns % tick_ns
-        ticked.append(replace(act, start_ns=on_tick_ns, end_ns=on_tick_ns + (act.end_ns - act.start_ns) // speed))
-    return ticked
+        acts_on_ticks.append(
+            replace(act, start_ns=on_tick_ns, end_ns=on_tick_ns + (act.end_ns - act.start_ns) // speed)
+        )
+    return acts_on_ticks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutline:
-    """A call. `result` is None for one that failed, because its replacement differs between conventions."""
+    """A call. `result` is None for a failed call, because its replacement differs between conventions."""
 
     name: str
     kind: CallKind

@@ -1,4 +1,4 @@
-"""What every dialect owes its readers; plug-in authors call `check_dialect` in their own tests."""
+"""The requirements on every dialect; plug-in authors call `check_dialect` in their own tests."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def _unclaimed(dialect: Dialect, sample: Span) -> Iterator[str]:
 
 def _undetermined(dialect: Dialect, sample: Span) -> Iterator[str]:
     once = dialect.read(sample, ())
-    turned = replace(sample, attributes=dict(reversed(list(sample.attributes.items()))))
+    reordered = replace(sample, attributes=dict(reversed(list(sample.attributes.items()))))
     if repr(once) != repr(dialect.read(sample, ())):
         yield f"reads span {sample.name!r} differently when read again"
-    if repr(once) != repr(replace(dialect.read(turned, ()), header=once.header)):
+    if repr(once) != repr(replace(dialect.read(reordered, ()), header=once.header)):
         yield f"reads span {sample.name!r} differently when its attributes are in another order"
     if once.header.span is not sample or once.header.dialect != dialect.name:
         yield f"the event of span {sample.name!r} has a header of another span or dialect"
@@ -87,12 +87,12 @@ def _fault(dialect: Dialect, sample: Span, logs: Sequence[LogRecord]) -> str | N
 
 
 def _inventing(dialect: Dialect, sample: Span, keys: frozenset[str]) -> Iterator[str]:
-    bare = replace(
+    without_content = replace(
         sample,
         attributes={key: value for key, value in sample.attributes.items() if not _is_content(key, keys)},
         events=(),
     )
-    for name, value in _content_of(dialect.read(bare, ())).items():
+    for name, value in _content_of(dialect.read(without_content, ())).items():
         if value not in (None, False):
             yield f"span {sample.name!r} without content has {name} = {value!r}, expected none"
 
@@ -122,6 +122,6 @@ def _table_keys(dialect: Dialect) -> frozenset[str]:
         return frozenset()
     table = dialect.table
     paths = (*table.kind, *table.conversation_id, *table.agent_name, *table.agent_id, *table.model, *table.response_id)
-    named = {attribute_of(path) for path in (*paths, *table.name, *table.tool_name, *table.call_id, *table.error)}
-    counted = (*table.input_tokens, *table.output_tokens, *table.usage, *table.definitions, *table.schema)
-    return frozenset(named) | {attribute_of(path) for path in counted} | table.content_attributes
+    named_keys = {attribute_of(path) for path in (*paths, *table.name, *table.tool_name, *table.call_id, *table.error)}
+    counted_keys = (*table.input_tokens, *table.output_tokens, *table.usage, *table.definitions, *table.schema)
+    return frozenset(named_keys) | {attribute_of(path) for path in counted_keys} | table.content_attributes

@@ -19,7 +19,7 @@ def json_text(value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as tools write it: text as it is, other values as JSON."""
+    """Return a value as tools return it: text unchanged, other values as JSON."""
     return value if isinstance(value, str) else json_text(value)
 
 
@@ -105,8 +105,8 @@ def speak_genai(script: AgentRunScript, style: GenAIStyle = "text", *, start_ns:
 
 
 def _genai_name(act: Act) -> str:
-    what = {"run": act.script.agent_name, "model": _MODEL, "tool": act.call.name if act.call else ""}[act.does]
-    return f"{_OPERATIONS[act.does]} {what}"
+    subject = {"run": act.script.agent_name, "model": _MODEL, "tool": act.call.name if act.call else ""}[act.does]
+    return f"{_OPERATIONS[act.does]} {subject}"
 
 
 def _genai_identity(act: Act) -> dict[str, Any]:
@@ -299,8 +299,8 @@ _INSTRUMENTATION: Final = "opentelemetry.instrumentation.openai.v1"
 def speak_openllmetry(script: AgentRunScript, form: OpenLLMetryForm = "new", *, start_ns: int = NOON_NS) -> SpanBatch:
     """Return a script as OpenLLMetry spans: `@workflow` around `@agent` with model calls and `@tool`s.
 
-    Tool spans have no call id. A sub-agent without a conversation id of its own has that of its caller, because the SDK passes
-    it on.
+    Tool spans have no call id. A sub-agent without its own conversation id has that of its caller, because the SDK
+    propagates it.
 
     Args:
         script: the agent's actions.
@@ -353,7 +353,7 @@ def _openllmetry_content(act: Act, form: OpenLLMetryForm) -> dict[str, Any]:
     if act.call is not None:
         return _entity_content([], dict(act.call.arguments), None if act.error else act.call.result)
     query = act.messages_in[-1].text
-    # The application passes its history; a sub-agent gets only its task.
+    # The application passes its history; a sub-agent receives only its task.
     inputs = [query] if act.inside else [query, [_system(), *(_openai(message) for message in act.history)]]
     return _entity_content(inputs, {}, act.messages_out[0].text if act.messages_out else None)
 
@@ -441,5 +441,5 @@ def _openai(message: Message) -> dict[str, Any]:
 
 
 def _model_text(value: Any) -> str:
-    """Return a value as the application sends it to the model: text as it is, other values as JSON."""
+    """Return a value as the application sends it to the model: text unchanged, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

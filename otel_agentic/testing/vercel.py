@@ -1,4 +1,4 @@
-"""A script as the Vercel AI SDK writes it: `ai.*` spans up to version 6, GenAI spans in version 7."""
+"""A script as spans of the Vercel AI SDK: `ai.*` spans up to version 6, GenAI spans in version 7."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _of_tool(act: Act) -> dict[str, Any]:
 
 def _output(act: Act, message: Message) -> dict[str, Any]:
     """Return the output: for a run, the last text, then the calls of all steps, then their results."""
-    requests = [part for message_of_run in act.worked for part in message_of_run.requests]
-    results = [part for message_of_run in act.worked for part in message_of_run.results if not part.is_error]
+    requests = [part for run_message in act.worked for part in run_message.requests]
+    results = [part for run_message in act.worked for part in run_message.results if not part.is_error]
     parts = [genai_part(part) for part in (*message.parts, *requests, *results)]
     return {"role": message.role, "parts": parts, "finish_reason": "tool_call" if message.requests else "stop"}
 
@@ -103,7 +103,7 @@ def _messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 VercelVersion = Literal[4, 5, 6, 7, "7-legacy"]
 
 _SYSTEM: Final = "You are a helpful assistant."
-#: JavaScript starts spans on whole milliseconds, and a scripted agent does much within one.
+#: JavaScript starts spans at whole milliseconds, and a scripted agent performs many acts within one.
 _TICK_NS: Final = 1_000_000
 _SPEED: Final = 40
 
@@ -116,10 +116,10 @@ def speak_vercel(
     runtime_context: bool = False,
     start_ns: int = NOON_NS,
 ) -> SpanBatch:
-    """Return a script as spans of the Vercel AI SDK, many of which start at the same millisecond.
+    """Return a script as spans of the Vercel AI SDK, many of which start in the same millisecond.
 
-    In version 4 a tool that throws ends the run, so tools return their errors there. Version 7 records the conversation only if
-    configured.
+    In version 4, a tool that throws ends the run, so tools return their errors instead. Version 7 records the
+    conversation only if configured.
 
     Args:
         script: the agent's actions.

@@ -1,4 +1,4 @@
-"""Spans and log records in protobuf, the same over HTTP and over gRPC: rich, large, many, strange, bad."""
+"""Spans and log records in protobuf, the same over HTTP and gRPC: with all fields, large, many, unusual, invalid."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request that both transports send, and the expected answer."""
+    """A request that is sent over both transports, and the expected response."""
 
     sent: str
     build: Callable[[], bytes]

@@ -71,7 +71,7 @@ def empty_accepted(receiver: Receiver) -> Verdict:
 
 @check("grpc.metadata.unknown")
 def metadata_unknown(receiver: Receiver) -> Verdict:
-    """Send metadata that means nothing."""
+    """Send unknown metadata."""
     more: dict[str, str | bytes] = {"x-checked": "yes", "x-checked-bin": b"\0\xff", "traceparent": "00-nonsense"}
     return accepted(_one_span(receiver, "one span with unknown metadata", metadata={**receiver.metadata(), **more}))
 
@@ -87,7 +87,7 @@ def size_taken(receiver: Receiver) -> Verdict:
 
 @check("grpc.parallel.streams")
 def parallel_streams(receiver: Receiver) -> Verdict:
-    """Begin a hundred calls, then read their answers."""
+    """Begin a hundred calls, then read their responses."""
     stub = receiver.channel.unary_unary(METHODS["traces"])
     metadata = tuple(receiver.metadata().items())
     begun = [

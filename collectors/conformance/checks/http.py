@@ -1,4 +1,4 @@
-"""HTTP: responses to valid requests (status, content type, body), methods, paths, content types, heads, and who may send."""
+"""HTTP: responses to valid requests (status, content type, body), methods, paths, content types, heads, tokens."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def method_get(receiver: Receiver) -> Verdict:
 
 @check("http.path.unknown")
 def path_unknown(receiver: Receiver) -> Verdict:
-    """POST a span elsewhere."""
+    """POST a span to an unknown path."""
     body = traces().SerializeToString()
     answer = receiver.request("POST", "/v1/no-such-signal", body, receiver.headers(), sent="POST /v1/no-such-signal")
     return status_in(answer, (404,))
@@ -241,9 +241,13 @@ def head_length(receiver: Receiver) -> Verdict:
 @check("http.head.two_lengths")
 def two_lengths(receiver: Receiver) -> Verdict:
     """Hide a request behind the chunks of a request whose length covers both."""
-    body, hidden = b"".join(chunked(traces().SerializeToString(), 4096)), receiver.valid_request()
+    body, smuggled_request = b"".join(chunked(traces().SerializeToString(), 4096)), receiver.valid_request()
     with receiver.wire() as wire:
-        wire.send(receiver.head(content_length=str(len(body + hidden)), transfer_encoding="chunked") + body + hidden)
+        wire.send(
+            receiver.head(content_length=str(len(body + smuggled_request)), transfer_encoding="chunked")
+            + body
+            + smuggled_request
+        )
         sent = "one span with both Content-Length and Transfer-Encoding, and a request hidden behind its chunks"
         first, second = wire.answer(sent), wire.answer(sent)
     return survived(first) or (fault(second, "the end of the connection after one answer") if second.status else None)
@@ -260,8 +264,8 @@ def head_huge(receiver: Receiver) -> Verdict:
 
 def _with(receiver: Receiver, authorization: str | None, sent: str) -> Answer:
     headers = {key: value for key, value in receiver.headers().items() if key != "authorization"}
-    changed = headers if authorization is None else {**headers, "authorization": authorization}
-    return receiver.post(traces().SerializeToString(), headers=changed, sent=sent)
+    request_headers = headers if authorization is None else {**headers, "authorization": authorization}
+    return receiver.post(traces().SerializeToString(), headers=request_headers, sent=sent)
 
 
 @check("http.auth.missing")
@@ -299,5 +303,5 @@ def auth_untold(receiver: Receiver) -> Verdict:
         return skip
     token = receiver.target.token or ""
     answer = _with(receiver, f"Bearer {token}x", "a wrong token that holds the right one")
-    leaked = token.encode() in answer.body or any(token in value for value in answer.headers.values())
-    return fault(answer, "an answer without the token in it") if leaked else status_in(answer, (401, 403))
+    is_leaked = token.encode() in answer.body or any(token in value for value in answer.headers.values())
+    return fault(answer, "an answer without the token in it") if is_leaked else status_in(answer, (401, 403))

@@ -35,7 +35,7 @@ def ids_upper(receiver: Receiver) -> Verdict:
 
 @check("http.json.ids_base64")
 def ids_base64(receiver: Receiver) -> Verdict:
-    """Send ids as a protobuf library would write them."""
+    """Send ids as a protobuf library would encode them in JSON."""
     body = traces_json(span(traceId="EjRWeJCrze8SNFZ4kKvN7w==", spanId="EjRWeJCrze8="))
     return no_json(receiver) or rejected_or_refused(receiver.post(body, JSON, sent="a span with ids in base64"), 1)
 
@@ -96,7 +96,7 @@ def not_finite(receiver: Receiver) -> Verdict:
 
 @check("http.json.double")
 def double_forms(receiver: Receiver) -> Verdict:
-    """Send doubles in all their forms."""
+    """Send doubles in all notations."""
     values = {"arrayValue": {"values": [{"doubleValue": form} for form in (0.5, 3, 1e-7, "2.5", "1e3")]}}
     return _accepted_span(receiver, "doubles as number, integer, exponent, text", attributes=attribute(values))
 
@@ -137,7 +137,7 @@ _DEEP: Final = 100_000
 
 
 def _refused(receiver: Receiver, bodies: Iterable[tuple[bytes, str]]) -> Verdict:
-    """Expect 400 to each of some bodies."""
+    """Expect 400 for each of the bodies."""
     if skip := no_json(receiver):
         return skip
     faults = (status_in(receiver.post(body, JSON, sent=sent), (400,)) for body, sent in bodies)
@@ -198,8 +198,8 @@ def deep(receiver: Receiver) -> Verdict:
 @check("http.json.deep_value")
 def deep_value(receiver: Receiver) -> Verdict:
     """Send an attribute of lists in lists."""
-    opened, closed = '{"arrayValue":{"values":[' * 2000, "]}}" * 2000
-    body = traces_json(span(attributes=attribute("MARK"))).replace(b'"MARK"', f"{opened}{{}}{closed}".encode())
+    opening, closing = '{"arrayValue":{"values":[' * 2000, "]}}" * 2000
+    body = traces_json(span(attributes=attribute("MARK"))).replace(b'"MARK"', f"{opening}{{}}{closing}".encode())
     return _survived(receiver, body, "2,000 levels of arrayValue")
 
 
@@ -212,7 +212,7 @@ def duplicate_keys(receiver: Receiver) -> Verdict:
 
 @check("http.json.huge_integer")
 def huge_integer(receiver: Receiver) -> Verdict:
-    """Send a number that costs quadratic time to read."""
+    """Send a number that takes quadratic time to parse."""
     body = traces_json(span(attributes=attribute({"intValue": "MARK"}), startTimeUnixNano="MARK"))
     return _survived(receiver, body.replace(b'"MARK"', b"9" * 10_000), "integers of 10,000 digits")
 
@@ -226,6 +226,6 @@ def surrogate(receiver: Receiver) -> Verdict:
 
 @check("http.json.bare_nan")
 def bare_nan(receiver: Receiver) -> Verdict:
-    """Send what Python's json writes for a NaN."""
+    """Send a NaN as Python's `json` module writes it."""
     body = traces_json(span(attributes=attribute({"doubleValue": float("nan")})))
     return _survived(receiver, body, "NaN without quotes")

@@ -1,4 +1,4 @@
-"""HTTP bodies and connections: content encodings, chunks, connections used again, slow senders, sizes.
+"""HTTP bodies and connections: content encodings, chunks, reused connections, slow senders, sizes.
 
 A check of a slow sender waits for a timeout of the receiver: up to `--timeout` seconds.
 """
@@ -201,7 +201,7 @@ def connection_after_error(receiver: Receiver) -> Verdict:
 
 @check("http.connection.abandoned")
 def connection_abandoned(receiver: Receiver) -> Verdict:
-    """Hang up twenty times, then send a span."""
+    """Disconnect twenty times during a request, then send a span."""
     for _ in range(20):
         with receiver.wire() as wire:
             wire.send(receiver.head(content_length="100000") + b"x" * 1000)
@@ -210,14 +210,14 @@ def connection_abandoned(receiver: Receiver) -> Verdict:
 
 @check("http.expect.continue")
 def expect_continue(receiver: Receiver) -> Verdict:
-    """Send a head alone, and the body once something came."""
+    """Send only a head, and the body after the first response."""
     body = traces().SerializeToString()
     with receiver.wire() as wire:
         wire.send(receiver.head(content_length=str(len(body)), expect="100-continue"))
-        informed = wire.has_answer(receiver.target.timeout_s)
+        has_interim_response = wire.has_answer(receiver.target.timeout_s)
         wire.send(body)
         answer = wire.answer("one span with `Expect: 100-continue`")
-    return accepted(answer) if informed else fault(answer, "100 Continue before the body was sent")
+    return accepted(answer) if has_interim_response else fault(answer, "100 Continue before the body was sent")
 
 
 @check("http.parallel.answered")
@@ -247,13 +247,13 @@ _CLIENT_ERRORS: Final = range(400, 500)
 
 @check("http.slow.head")
 def slow_head(receiver: Receiver) -> Verdict:
-    """Send a head in drops."""
+    """Send a head byte by byte."""
     return _cut_off(receiver, b"POST ", "a head, a byte at a time, without end")
 
 
 @check("http.slow.body")
 def slow_body(receiver: Receiver) -> Verdict:
-    """Send a body in drops."""
+    """Send a body byte by byte."""
     return _cut_off(receiver, receiver.head(content_length="100000"), "a body, a byte at a time, without end")
 
 
@@ -266,10 +266,10 @@ def slow_silent(receiver: Receiver) -> Verdict:
 def _cut_off(receiver: Receiver, begin: bytes, sent: str, *, drops: int = 100) -> Verdict:
     with receiver.wire() as wire:
         wire.send(begin)
-        ended = wire.trickle(b"x" * drops) if drops else wire.has_answer(receiver.target.timeout_s)
-        waited = Answer(sent=sent, error=f"still waiting after {receiver.target.timeout_s:g} s")
-        answer = wire.answer(sent) if ended else waited
-    if ended and (answer.error or answer.status in _CLIENT_ERRORS):
+        is_ended = wire.trickle(b"x" * drops) if drops else wire.has_answer(receiver.target.timeout_s)
+        timeout_answer = Answer(sent=sent, error=f"still waiting after {receiver.target.timeout_s:g} s")
+        answer = wire.answer(sent) if is_ended else timeout_answer
+    if is_ended and (answer.error or answer.status in _CLIENT_ERRORS):
         return None
     return fault(answer, "408, or the end of the connection (within --timeout)")
 
@@ -288,7 +288,7 @@ def size_taken(receiver: Receiver) -> Verdict:
 
 @check("http.size.beyond")
 def size_beyond(receiver: Receiver) -> Verdict:
-    """Send a body beyond the limit, and stop as soon as an answer comes."""
+    """Send a body beyond the limit, and stop as soon as a response arrives."""
     if skip := no_size(receiver):
         return skip
     size = receiver.target.max_bytes + _MEGABYTE
@@ -300,7 +300,7 @@ def size_beyond(receiver: Receiver) -> Verdict:
 
 @check("http.size.chunked")
 def size_chunked(receiver: Receiver) -> Verdict:
-    """Send chunks beyond the limit, and stop as soon as an answer comes."""
+    """Send chunks beyond the limit, and stop as soon as a response arrives."""
     if skip := no_size(receiver):
         return skip
     size = receiver.target.max_bytes + _MEGABYTE

@@ -1,8 +1,8 @@
 """The drawings of a page: curves over k and reliability over time, as inline SVG by matplotlib.
 
-Each role (ink, grid, a tier, ...) is drawn in one improbable colour, its mark, which the SVG replaces by a CSS
-variable. So the page has one drawing for light, dark and print. The colours behind the variables are those of Okabe and
-Ito, which can be distinguished with every kind of colour vision.
+Each role (ink, grid, a tier, ...) is drawn in a unique placeholder colour, its mark, which is replaced by a CSS
+variable in the SVG, so that one drawing serves light mode, dark mode and print. The variables have the colours of Okabe
+and Ito, which can be distinguished with every kind of colour vision.
 
 Ref: M. Okabe, K. Ito, "Color Universal Design", 2008.
 """
@@ -78,9 +78,9 @@ TIERS: Final[Mapping[str, TierStyle]] = {
     ),
     "no_row": TierStyle(words="no row in the table", role="insufficient-evidence", marker="d", sign="◇"),
 }
-#: How opaque a band is drawn; the page has its own value for it, by light and dark.
+#: The opacity of a band in the drawing; the page overrides it for light and dark mode.
 BAND: Final = 0.161
-#: Font size of a drawing in px, when it is shown in its own size.
+#: Font size of a drawing at its natural size, px.
 FONT_PX: Final = 11.5
 _RC: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",  # text stays text: searchable, and in the page's font
@@ -115,7 +115,7 @@ _RC: Final[dict[Any, Any]] = {
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Draw in the style of the page while the block runs, independent of the user's matplotlib style."""
+    """Apply the style of the page while the block runs, regardless of the user's matplotlib style."""
     import matplotlib as mpl  # noqa: PLC0415 — only pictures pay for it
 
     with mpl.rc_context():
@@ -141,9 +141,9 @@ def inline_svg(figure: Figure, *, name: str, title: str, description: str, extra
     Args:
         figure: drawn in the marks of `MARKS`, without any untrusted text.
         name: unique in the page; ids in the drawing begin with it.
-        title: its subject in a few words, for readers who cannot see it.
+        title: its subject in a few words, for screen readers.
         description: its content in a sentence.
-        extra: a class of the element in addition to `plot`.
+        extra: a CSS class of the element in addition to `plot`.
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: PLC0415 — only pictures pay for it
 
@@ -154,14 +154,14 @@ def inline_svg(figure: Figure, *, name: str, title: str, description: str, extra
     root = ET.fromstring(text.getvalue())  # noqa: S314 — our own drawing, made a line ago
     _clean(root, name)
     view = root.get("viewBox", "")
-    inner = "".join(ET.tostring(child, encoding="unicode") for child in root)
+    content = "".join(ET.tostring(child, encoding="unicode") for child in root)
     texts = f'<title id="{name}-t">{escape(printable(title))}</title><desc id="{name}-d">{escape(printable(description))}</desc>'
     classes = f"plot {extra}".strip()
-    return f'<svg class="{classes}" role="img" aria-labelledby="{name}-t {name}-d" viewBox="{view}">{texts}{_coloured(inner)}</svg>'
+    return f'<svg class="{classes}" role="img" aria-labelledby="{name}-t {name}-d" viewBox="{view}">{texts}{_coloured(content)}</svg>'
 
 
 def _clean(root: ET.Element, name: str) -> None:
-    """Remove elements that a page does not need, and make the ids unique in the page."""
+    """Remove elements that a page does not need, and make the ids unique within the page."""
     for parent in list(root.iter()):
         for child in list(parent):
             if _local(child) in {"metadata", "style"}:
@@ -180,7 +180,7 @@ def _clean(root: ET.Element, name: str) -> None:
 
 
 def _attribute(element: str, key: str, value: str, name: str) -> str | None:
-    """Return the value of an attribute in a page, None if the page does not need it."""
+    """Return the value that an attribute has in a page, or None if the page does not need it."""
     if key == "id":
         # Groups are named, too, but nothing refers to them.
         return f"{name}-{value}" if _REFERENCE.fullmatch(f"#{value}") else None
@@ -205,9 +205,9 @@ def _local(element: ET.Element) -> str:
 
 #: Names of the estimates of a point, each with its bounds.
 ESTIMATES: Final = ("pass_at_k", "pass_pow_k")
-#: A line breaks where the next window end is further away than this many steps: in between, no window holds anything.
+#: A line breaks where the next window end is further away than this many steps: no window in between contains data.
 _STEPS: Final = 1.5
-#: The number of steps on either side whose median is the usual step; it changes where history was filled in.
+#: The number of steps on either side whose median is the usual step, which differs where history was backfilled.
 _NEAR: Final = 5
 
 
@@ -220,8 +220,8 @@ class Series:
         values: by name, (points, 3) value, lower, upper; NaN where it is undefined.
         coverage: evaluated / all.
         tiers: the tier of each point.
-        restated: which points were changed after they had been final.
-        width_ns: width of a window, None if windows are counts of conversations.
+        restated: whether each point was changed after it had been final.
+        width_ns: width of a window; None for windows of the last n conversations.
     """
 
     ends_ns: npt.NDArray[np.int64]
@@ -233,7 +233,7 @@ class Series:
 
     @classmethod
     def of(cls, row: HistoryRow, width_ns: int | None) -> Series:
-        """Return the series of a row of `report_pictures`, of windows of that width."""
+        """Return the series for a row of `report_pictures` with windows of this width."""
         bounds = {name: (name, f"{name}_lower", f"{name}_upper") for name in ESTIMATES}
         return cls(
             ends_ns=np.array(row.end_ns, dtype=np.int64),
@@ -248,33 +248,33 @@ class Series:
         )
 
     def segments(self, name: str | None = None) -> Iterator[npt.NDArray[np.intp]]:
-        """Yield the indices of the points of each piece of the line; it breaks where there is no data.
+        """Yield the indices of the points of each segment of the line, which breaks where there is no data.
 
         Args:
-            name: an estimate; where it is undefined the line breaks, too.
+            name: an estimate; the line also breaks where it is undefined.
         """
-        there = np.ones(len(self.ends_ns), bool) if name is None else ~np.isnan(self.values[name][:, 0])
-        starts = np.flatnonzero(breaks(self.ends_ns, self.width_ns) | ~there)
-        for piece in np.split(np.arange(len(self.ends_ns)), starts):
-            segment = piece[there[piece]]
+        is_defined = np.ones(len(self.ends_ns), bool) if name is None else ~np.isnan(self.values[name][:, 0])
+        starts = np.flatnonzero(breaks(self.ends_ns, self.width_ns) | ~is_defined)
+        for indices in np.split(np.arange(len(self.ends_ns)), starts):
+            segment = indices[is_defined[indices]]
             if len(segment):
                 yield segment
 
     def tier_runs(self, every: int = 1) -> Iterator[tuple[int, int, str]]:
-        """Yield first index, last index and tier of each run of one tier without a gap, looking at every so many points."""
-        for piece in self.segments():
-            first = piece[0]
-            for index in piece[1::every]:
+        """Yield first index, last index and tier of each run of one tier without a gap, at every `every`-th point."""
+        for segment in self.segments():
+            first = segment[0]
+            for index in segment[1::every]:
                 if self.tiers[index] != self.tiers[first]:
                     yield int(first), int(index), self.tiers[first]
                     first = index
-            yield int(first), int(piece[-1]), self.tiers[first]
+            yield int(first), int(segment[-1]), self.tiers[first]
 
 
 def breaks(ends_ns: npt.NDArray[np.int64], width_ns: int | None) -> npt.NDArray[np.bool_]:
-    """Return which points begin a new piece of the line: there is time before them that no window with data covers.
+    """Return which points begin a new segment of the line: no window with data covers the time before them.
 
-    That is so where the step to them is longer than a window, or than the steps around it.
+    A segment begins where the step to a point is longer than a window, or than the neighbouring steps.
 
     >>> hours = np.array([1, 2, 3, 8, 9, 10]) * 3_600_000_000_000
     >>> breaks(hours, 24 * 3_600_000_000_000).tolist()
@@ -283,24 +283,24 @@ def breaks(ends_ns: npt.NDArray[np.int64], width_ns: int | None) -> npt.NDArray[
     if len(ends_ns) <= 1:
         return np.zeros(len(ends_ns), bool)
     steps = np.diff(ends_ns)
-    padded = (
+    padded_steps = (
         np.pad(steps, _NEAR, mode="reflect")
         if len(steps) > _NEAR
         else np.full(len(steps) + 2 * _NEAR, np.median(steps))
     )
-    usual = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEAR + 1), axis=1)
-    broken = steps > _STEPS * usual
+    usual = np.median(np.lib.stride_tricks.sliding_window_view(padded_steps, 2 * _NEAR + 1), axis=1)
+    is_break = steps > _STEPS * usual
     if width_ns is not None:
-        broken |= steps > width_ns
-    return np.concatenate([[False], broken])
+        is_break |= steps > width_ns
+    return np.concatenate([[False], is_break])
 
 
 def thinned(columns: Floats, most: int) -> npt.NDArray[np.intp]:
-    """Return the indices of at most about `most` points that draw the same picture: ends and extremes of every stretch.
+    """Return the indices of at most about `most` points that draw the same picture: ends and extremes of intervals.
 
     Args:
-        columns: (points, columns) the drawn values; the extremes of each column remain.
-        most: points that are wanted.
+        columns: (points, columns) the drawn values; the extremes of each column are kept.
+        most: the approximate maximum number of points.
 
     >>> thinned(np.array([[0.0], [0.0], [9.0], [0.0], [0.0], [0.0], [0.0], [0.0]]), 4).tolist()
     [0, 2, 7]
@@ -328,20 +328,20 @@ def _floats(values: Sequence[float | None]) -> Floats:
 
 
 _LINES: Final = (("pass_at_k", "at", (0, (4, 2)), "o"), ("pass_pow_k", "pow", "-", "s"))
-#: Height by width: a wider drawing is taller, too.
+#: Height by width: a wider drawing is also taller.
 _HEIGHT: Final = 0.4
 _LEAST_PX: Final = 190
 _MARGINS: Final = {"left": 30, "right": 10, "top": 8, "bottom": 36}
-#: A mark for each k up to this many.
+#: The largest number of values of k of which each gets a mark.
 _FEW: Final = 16
 
 
 def curves(row: CurveRow, width_px: int) -> Figure:
-    """Return the picture of a group's curves, to be drawn inside `drawing`.
+    """Return the figure of a group's curves; call it inside `drawing`.
 
     Args:
         row: estimates of one estimator, a row of `report_pictures`.
-        width_px: how wide it is in its own size.
+        width_px: the natural width of the figure.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 — only pictures pay for it
 
@@ -382,10 +382,11 @@ def _curve(
 ) -> None:
     """Draw a curve with its band.
 
-    Where cases had too few attempts to take part, the estimate is of other cases: a hollow mark on its own.
+    Where cases with too few attempts are excluded, the estimate is about other cases, so it gets a separate hollow
+    mark.
     """
-    defined = ~np.isnan(numbers[:, 0])
-    complete, partial = defined & ~hollow, defined & hollow
+    is_defined = ~np.isnan(numbers[:, 0])
+    complete, partial = is_defined & ~hollow, is_defined & hollow
     axes.fill_between(ks[complete], numbers[complete, 1], numbers[complete, 2], color=colour, alpha=BAND, linewidth=0)
     axes.plot(ks[complete], numbers[complete, 1:], color=colour, alpha=0.45, linewidth=0.7)
     axes.plot(
@@ -404,34 +405,35 @@ def _curve(
 
 
 _DAY_NS: Final = 86_400_000_000_000
-#: Points that a line of one panel is drawn through at most, thinned from there on; and from how many on it is thin.
+#: The largest number of points of a line in a panel, beyond which it is thinned; and the number from which it is drawn
+#: thin.
 _MOST: Final = 500
 _THIN: Final = 500
-#: A point gets a mark of its own up to this many.
+#: The largest number of points of which each gets a mark.
 _FEW_POINTS: Final = 40
-#: Rings of restated points at most.
+#: The largest number of rings around restated points.
 _RINGS: Final = 80
-#: How wide a stretch of the strip must be, in px, to show the shape of its tier.
+#: The minimum width of a run in the strip that shows the shape of its tier, px.
 _SHAPE_PX: Final = 13.0
-#: Heights of the rows, px: the lines, coverage, tier. A panel of a whole line is taller.
+#: Heights of the rows, px: the lines, coverage, tier. A wide panel is taller.
 _HEIGHTS: Final = (118, 24, 14)
 _WIDE_HEIGHTS: Final = (190, 28, 16)
 _WIDE_PX: Final = 600
 _TIMELINE_MARGINS: Final = {"left": 30, "right": 10, "top": 8, "bottom": 22}
 _GAP_PX: Final = 14
-#: By frequency (of dateutil: month, hour, minute, second) a longer interval, where matplotlib's own leave a hole.
+#: Longer intervals by frequency (dateutil's month, hour, minute, second), which are missing in matplotlib's own.
 _LONGER: Final = {1: 12, 4: 24, 5: 60, 6: 60}
-#: How ticks name a year, a month, a day, an hour, a minute, a second.
+#: The formats of ticks for a year, a month, a day, an hour, a minute and a second.
 _DATES: Final = ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"]
 
 
 def timeline(series: Series, span_ns: tuple[int, int], width_px: int) -> Figure:
-    """Return the picture of a series, to be drawn inside `drawing`.
+    """Return the figure of a series; call it inside `drawing`.
 
     Args:
         series: the windows of a group.
-        span_ns: first and last time of the axis: the same for all panels, so that they compare.
-        width_px: how wide it is in its own size.
+        span_ns: first and last time of the axis, the same for all panels, so that they are comparable.
+        width_px: the natural width of the figure.
     """
     from matplotlib.figure import Figure  # noqa: PLC0415 — only pictures pay for it
 
@@ -449,7 +451,7 @@ def timeline(series: Series, span_ns: tuple[int, int], width_px: int) -> Figure:
 
 
 def _axes(figure: Figure, heights: Sequence[int], width_px: int, tall: int) -> Axes:
-    """Return the axes of the last of some rows, at places in px: the same in every panel, so that they compare."""
+    """Return the axes of the last of the given rows, at the same positions in px in every panel."""
     bottom = tall - _TIMELINE_MARGINS["top"] - sum(heights) - (len(heights) - 1) * _GAP_PX
     width = width_px - _TIMELINE_MARGINS["left"] - _TIMELINE_MARGINS["right"]
     return figure.add_axes((_TIMELINE_MARGINS["left"] / width_px, bottom / tall, width / width_px, heights[-1] / tall))
@@ -488,24 +490,30 @@ def _timeline_frame(axes: list[Axes], span_ns: tuple[int, int]) -> None:
 
 def _line(axes: Axes, series: Series, name: str, colour: str, style: object, marker: str) -> None:
     days, values = _days(series), series.values[name]
-    few = len(days) <= _FEW_POINTS
+    has_few_points = len(days) <= _FEW_POINTS
     thin = 1.1 if len(days) > _THIN else 1.9
-    for piece in series.segments(name):
-        points = piece[thinned(values[piece], max(8, _MOST * len(piece) // len(days)))]
-        at, (value, lower, upper) = days[points], values[points].T
+    for segment in series.segments(name):
+        points = segment[thinned(values[segment], max(8, _MOST * len(segment) // len(days)))]
+        times, (value, lower, upper) = days[points], values[points].T
         if len(points) == 1:
-            axes.vlines(at, lower, upper, color=colour, alpha=0.45, linewidth=3)
+            axes.vlines(times, lower, upper, color=colour, alpha=0.45, linewidth=3)
         else:
-            axes.fill_between(at, lower, upper, color=colour, alpha=BAND, linewidth=0)
-            axes.plot(at, lower, at, upper, color=colour, alpha=0.45, linewidth=0.7)
-        alone = few or len(points) == 1
+            axes.fill_between(times, lower, upper, color=colour, alpha=BAND, linewidth=0)
+            axes.plot(times, lower, times, upper, color=colour, alpha=0.45, linewidth=0.7)
+        needs_mark = has_few_points or len(points) == 1
         axes.plot(
-            at, value, color=colour, linestyle=style, linewidth=thin, marker=marker if alone else "", markersize=4
+            times,
+            value,
+            color=colour,
+            linestyle=style,
+            linewidth=thin,
+            marker=marker if needs_mark else "",
+            markersize=4,
         )
 
 
 def _rings(axes: Axes, series: Series) -> None:
-    """Mark the points that were restated, on the line of pass^k."""
+    """Mark the restated points on the line of pass^k."""
     indices = np.flatnonzero(series.restated & ~np.isnan(series.values["pass_pow_k"][:, 0]))
     indices = indices[:: max(1, -(-len(indices) // _RINGS))]
     if len(indices):
@@ -524,12 +532,14 @@ def _rings(axes: Axes, series: Series) -> None:
 
 def _coverage(axes: Axes, series: Series) -> None:
     days = _days(series)
-    for piece in series.segments():
-        points = piece[thinned(series.coverage[piece, None], max(8, _MOST * len(piece) // len(days)))]
-        at = _spread(days[points], series)
-        covered = np.broadcast_to(series.coverage[points], at.shape) if len(points) == 1 else series.coverage[points]
-        axes.fill_between(at, 0, 1, color=MARKS["grid"], alpha=0.5, linewidth=0)
-        axes.fill_between(at, 0, covered, color=MARKS["cover"], alpha=0.75, linewidth=0)
+    for segment in series.segments():
+        points = segment[thinned(series.coverage[segment, None], max(8, _MOST * len(segment) // len(days)))]
+        times = _spread(days[points], series)
+        coverage = (
+            np.broadcast_to(series.coverage[points], times.shape) if len(points) == 1 else series.coverage[points]
+        )
+        axes.fill_between(times, 0, 1, color=MARKS["grid"], alpha=0.5, linewidth=0)
+        axes.fill_between(times, 0, coverage, color=MARKS["cover"], alpha=0.75, linewidth=0)
 
 
 def _tiers(axes: Axes, series: Series, width_px: int) -> None:
@@ -557,7 +567,7 @@ def _tiers(axes: Axes, series: Series, width_px: int) -> None:
 
 
 def _spread(days: np.ndarray, series: Series) -> np.ndarray:
-    """Return times as they are, a single one as the short stretch around it, so that it has a width to be seen."""
+    """Return the times unchanged, except that a single time becomes the short interval around it, which is visible."""
     if len(days) > 1:
         return days
     ends = _days(series)
@@ -566,5 +576,5 @@ def _spread(days: np.ndarray, series: Series) -> np.ndarray:
 
 
 def _days(series: Series) -> np.ndarray:
-    """Return the window ends as matplotlib counts time: days since the epoch."""
+    """Return the window ends in matplotlib's unit, days since the epoch."""
     return np.asarray(series.ends_ns / _DAY_NS)

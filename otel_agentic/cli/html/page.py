@@ -55,25 +55,25 @@ def page(report: Report, charts: Charts, about: str) -> str:
     Args:
         report: the report.
         charts: the data of its charts, the result of `report_pictures`.
-        about: the time that the report covers.
+        about: the time range of the report, as text.
     """
     with drawing():
         content = view.PageView.of(report, charts, about)
     style = files("otel_agentic.cli.html").joinpath("style.css").read_text(encoding="utf-8")
     template = environment().get_template("page.html.j2")
     text = template.render(view=content, style=style, version=version("otel-agentic"))
-    # Other characters become numeric references, so that the page does not depend on the encoding of the terminal.
+    # All other characters become numeric references, so that the page does not depend on the encoding of the output.
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 def render(template: str, macro: str, *arguments: object) -> str:
-    """Return one part of a page: the result of a macro of `<template>.html.j2`."""
+    """Return one part of a page, rendered by a macro of `<template>.html.j2`."""
     return str(getattr(environment().get_template(f"{template}.html.j2").module, macro)(*arguments))
 
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the templates, which escapes every value that is no markup of a template itself."""
+    """Return the environment of the templates, which escapes every value that is not markup of a template."""
     templates = Environment(
         loader=PackageLoader("otel_agentic.cli.html"),
         autoescape=True,
@@ -90,7 +90,7 @@ def environment() -> Environment:
 
 
 def _printable(value: Any) -> Any:
-    """Return a value for output: without control characters and marks of direction, unless it is markup already."""
+    """Return a value without control characters and direction marks; markup is returned unchanged."""
     if value is None:
         return ""
     return value if hasattr(value, "__html__") else printable(str(value))

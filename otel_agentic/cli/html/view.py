@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
     from otel_agentic.results.charts import Charts, CurveRow, Curves, FailingRows, History, HistoryRow, ToolRows
 
-#: An untrusted name is cut after this many characters; the report as JSON has all of it.
+#: An untrusted name is cut after this many characters; the JSON report contains all of it.
 NAME_LIMIT: Final = 80
 #: An argument of a tool call is cut after this many characters.
 VALUE_LIMIT: Final = 40
-#: The rows of a table at most; `--format json` has all of them.
+#: The largest number of rows of a table; `--format json` contains all of them.
 ROW_LIMIT: Final = 500
-#: Notes on single groups are folded if there are more than this many.
+#: Notes on single groups are collapsed if there are more than this many.
 NOTE_LIMIT: Final = 8
-#: The newest changes of tier that are listed for each group.
+#: The number of tier changes that are listed for each group, the newest first.
 CHANGE_LIMIT: Final = 8
-#: Up to this many panels are drawn wide.
+#: The largest number of panels that are drawn wide.
 FEW_PANELS: Final = 2
-#: The dimensions of tool correctness, each with the noun of what its score is the mean of.
+#: The dimensions of tool correctness, each with the noun of the things that its score is the mean of.
 DIMENSIONS: Final = {"selection": "call", "parameters": "call", "sequence": "call", "utilization": "result"}
 #: The scores in the legend of the tool map.
 SCALE: Final = (1.0, 0.95, 0.9, 0.75, 0.5, 0.25, 0.0)
@@ -59,19 +59,19 @@ SEVERITY_SIGNS: Final = {"critical": "■", "high": "▲", "medium": "◆", "low
 _NARROW_PX: Final = 370
 _HALF_PX: Final = 560
 _WHOLE_PX: Final = 1120
-#: The keys that always name a group of windows.
+#: The keys that are always shown in the name of a group of windows.
 _WINDOW_KEYS: Final = ("agent", "agent_version")
 _NS_PER_S: Final = 1_000_000_000
 _USUAL_K: Final = "3"
 _RATES: Final = {"pass_at_k": "pass@{}", "pass_pow_k": "pass^{}"}
-#: The opacity of the darkest cell of the tool map: its numbers stay readable.
+#: The opacity of the darkest cell of the tool map, at which its numbers are readable.
 _DARKEST: Final = 0.62
-#: The metric that names the layer which broke first.
+#: The metric that names the layer that failed first.
 _LAYERS: Final = "agentic.layers.verdict"
 _LABELS: Final = 8
-#: Larger e-values are shown as above this one.
+#: Larger e-values are shown as greater than this one.
 _LARGEST_E_VALUE: Final = 1e6
-#: A part of a word that stays on one line: up to a blank or a sign that joins words, and at most 18 characters.
+#: A part of a text that is never broken: up to a space or a character that joins words, and at most 18 characters.
 _PIECE: Final = re.compile(r"[^-_/:@ ]{0,17}[-_/:@ ]+|[^-_/:@ ]{1,18}")
 _NO_WINDOWS: Final = (
     "No window is stored for this selection. A running collector (`otel-agentic serve`) stores them as conversations are "
@@ -90,7 +90,7 @@ class EstimateColumn:
 
     @property
     def head(self) -> str:
-        """The head of the column, such as `pass^3, pooled`."""
+        """The header of the column, such as `pass^3, pooled`."""
         return f"{_RATES[self.kind].format(self.k)}, {self.role}"
 
     def rate(self, group: ReportGroup) -> Rate:
@@ -109,7 +109,7 @@ class Summary:
 
     @classmethod
     def of(cls, groups: Sequence[ReportGroup]) -> Summary:
-        """Return the summary: pass@1, and both rates at k = 3 if that is requested, else at the highest k."""
+        """Return the summary: pass@1, and both rates at k = 3 if it was requested, else at the highest k."""
         ks = list(shown_estimates(groups[0]).pass_at_k)
         high = _USUAL_K if _USUAL_K in ks else ks[-1]
         first = [("pass_at_k", ks[0])] if ks[0] != high else []
@@ -125,7 +125,7 @@ class Summary:
 
     @property
     def heads(self) -> list[str]:
-        """The heads of the columns."""
+        """The headers of the columns."""
         names = [column_name(key) for key in self.keys]
         return [*names, "tier", *(column.head for column in self.estimates), "correct", "coverage", "to settle it"]
 
@@ -141,21 +141,21 @@ class TextTable:
 
     @classmethod
     def of_comparison(cls, comparison: Comparison) -> TextTable:
-        """Return the differences between two groups."""
+        """Return the table of differences between two groups."""
         return cls(
             title=report_tables.difference_title(comparison),
             heads=[column.name for column in report_tables.difference_columns(comparison)],
-            rows=_filled(report_tables.difference_rows(comparison)),
+            rows=_fill_cells(report_tables.difference_rows(comparison)),
             notes=report_tables.comparison_notes(comparison),
         )
 
     @classmethod
     def of_corrected(cls, groups: Sequence[ReportGroup]) -> TextTable:
-        """Return the rates corrected by people's verdicts."""
+        """Return the table of rates that are corrected with people's labels."""
         return cls(
             title=report_tables.CORRECTED_TITLE,
             heads=[column.name for column in report_tables.corrected_columns(groups)],
-            rows=_filled(report_tables.corrected_rows(groups)),
+            rows=_fill_cells(report_tables.corrected_rows(groups)),
             notes=report_tables.corrected_notes(groups),
         )
 
@@ -171,7 +171,7 @@ class Objectives:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """The drawing of a group in one or two widths (the page shows the one that fits), with the values that name it."""
+    """The drawing of a group in one or two widths (the page shows the one that fits), and the group's name."""
 
     names: Sequence[object]
     tier: str
@@ -182,7 +182,10 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvesView:
-    """pass@k and pass^k over k, by group; `hollow` and `ending` are whether such marks and ends of curves occur."""
+    """pass@k and pass^k over k, by group.
+
+    `hollow` and `ending` are whether there are hollow marks and curves that end early.
+    """
 
     rows: Sequence[CurveRow]
     keys: Sequence[str]
@@ -195,7 +198,7 @@ class CurvesView:
 
     @classmethod
     def of(cls, data: Curves, keys: Sequence[str]) -> CurvesView:
-        """Return the curves, drawn."""
+        """Return the view with the curves drawn."""
         rows = data.rows
         points = [
             (rate.value is not None, row.cases_left_out.get(k, 0))
@@ -237,7 +240,7 @@ class HistoryView:
 
     @classmethod
     def of(cls, history: History) -> HistoryView:
-        """Return the stored windows, drawn."""
+        """Return the view with the stored windows drawn."""
         rows = history.rows
         keys = distinguishing_keys(rows, *_WINDOW_KEYS)
         span_ns = (min(row.end_ns[0] for row in rows), max(row.end_ns[-1] for row in rows))
@@ -255,7 +258,7 @@ class HistoryView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A part of a bar: its class, its count, and its description."""
+    """A part of a bar: its CSS class, its count, and its description."""
 
     css: str
     count: int
@@ -312,7 +315,7 @@ class MetricRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelBar:
-    """The most frequent labels as a bar, and in words: pairs of share and label; `more` labels are left out."""
+    """The most frequent labels, as a bar and as pairs of share and label; `more` is the number of labels left out."""
 
     counts: Sequence[Share]
     total: int
@@ -322,7 +325,7 @@ class LabelBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsTable:
-    """The metrics of each group. A column that would be empty is left out."""
+    """The metrics of each group. Empty columns are omitted."""
 
     rows: Sequence[MetricRow]
     heads: Sequence[str]
@@ -333,7 +336,7 @@ class MetricsTable:
 
     @classmethod
     def of(cls, groups: Sequence[ReportGroup], *, every: bool = False) -> MetricsTable:
-        """Return the metrics that have a score; all of them with `every`."""
+        """Return the metrics that have a score, or all metrics if `every` is set."""
         rows = [
             MetricRow(group=group, metric=metric)
             for group in groups
@@ -361,7 +364,10 @@ class MetricsTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsView:
-    """The metrics beyond the outcome; `abstained` has groups by the sentence about their metrics without any score."""
+    """The metrics in addition to the outcome.
+
+    `abstained` maps the sentence about metrics without any score to its groups.
+    """
 
     metrics: MetricsTable
     layers: Sequence[MetricRow]
@@ -400,7 +406,7 @@ class Notes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageView:
-    """The page: `agent` if the report has only one, the number of agents, and each section by its name."""
+    """The page: `agent` if the report has only one, the number of agents, and the sections by name."""
 
     agent: str | None
     agents: int
@@ -409,12 +415,12 @@ class PageView:
 
     @classmethod
     def of(cls, report: Report, charts: Charts, about: str) -> PageView:
-        """Return the page of a report, to be called inside `drawing`.
+        """Return the page of a report; call it inside `drawing`.
 
         Args:
             report: the report.
             charts: the data of its charts.
-            about: the time that the report covers.
+            about: the time range of the report, as text.
         """
         agents = {group.agent for group in report.groups}
         return cls(
@@ -482,10 +488,10 @@ def _notes(report: Report) -> Notes:
 def _explanation(history: History) -> str:
     window = history.window
     width = f"the last {window[1:]} conversations" if window.startswith("n") else window
-    others = [other for other in history.widths if other != window]
+    other_widths = [width_name for width_name in history.widths if width_name != window]
     more = (
-        f" Stored, too: {', '.join(others)}; `--window {others[-1]}` draws them, and bounds the tables."
-        if others
+        f" Stored, too: {', '.join(other_widths)}; `--window {other_widths[-1]}` draws them, and bounds the tables."
+        if other_widths
         else ""
     )
     return (
@@ -531,12 +537,12 @@ def _description(row: HistoryRow, history: History) -> str:
     ends, power = row.end_ns, [value for value in row.pass_pow_k if value is not None]
     spread = f"; pass^{history.k} between {min(power):.3f} and {max(power):.3f}" if power else ""
     count = sum(row.restated)
-    restated = f"; {plural(count, 'point')} restated" if count else ""
-    return f"{plural(len(ends), 'window')} of {history.window} that ended from {time_of(ends[0])} to {time_of(ends[-1])} UTC{spread}{restated}"
+    restated_note = f"; {plural(count, 'point')} restated" if count else ""
+    return f"{plural(len(ends), 'window')} of {history.window} that ended from {time_of(ends[0])} to {time_of(ends[-1])} UTC{spread}{restated_note}"
 
 
 def _drawings(draw: Callable[[int], Figure], name: str, title: str, description: str, wide_px: int | None) -> list[str]:
-    """Return a drawing, and also a wide one if there is room for it."""
+    """Return a drawing, and a wide one as well if there is room for it."""
     if wide_px is None:
         return [inline_svg(draw(_NARROW_PX), name=name, title=title, description=description)]
     return [
@@ -546,7 +552,7 @@ def _drawings(draw: Callable[[int], Figure], name: str, title: str, description:
 
 
 def _tier_changes(row: HistoryRow, width_ns: int | None, keys: Sequence[str]) -> list[TierChange]:
-    """Return the last changes of tier of a group, newest first."""
+    """Return the latest tier changes of a group, newest first."""
     runs = list(Series.of(row, width_ns).tier_runs())
     return [
         TierChange(names=names(row, keys), tier=tier, first_ns=row.end_ns[first], last_ns=row.end_ns[last])
@@ -554,17 +560,17 @@ def _tier_changes(row: HistoryRow, width_ns: int | None, keys: Sequence[str]) ->
     ]
 
 
-def _filled(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Return the rows of a terminal table with the repeated cells, which are empty there, filled from the row above."""
-    filled: list[list[Any]] = []
+def _fill_cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Return the rows of a terminal table with its empty cells filled from the row above, whose values they repeat."""
+    filled_rows: list[list[Any]] = []
     for row in rows:
-        above = filled[-1] if filled else row
-        filled.append([above[index] if value == "" else value for index, value in enumerate(row)])
-    return filled
+        previous_row = filled_rows[-1] if filled_rows else row
+        filled_rows.append([previous_row[index] if value == "" else value for index, value in enumerate(row)])
+    return filled_rows
 
 
 def layer_rows(groups: Sequence[ReportGroup]) -> list[MetricRow]:
-    """Return the metric of the layer that broke first, for each group that has it."""
+    """Return the metric of the layer that failed first, for each group that has this metric."""
     return [
         MetricRow(group=group, metric=metric)
         for group in groups[:ROW_LIMIT]
@@ -612,7 +618,7 @@ def shorten(value: object, limit: int = NAME_LIMIT) -> Name:
 
 
 def pieces(text: str) -> list[str]:
-    """Return the pieces of a text between which a line may break.
+    """Return the parts of a text between which a line may break.
 
     >>> pieces("look_up the order")
     ['look_', 'up ', 'the ', 'order']
@@ -621,13 +627,13 @@ def pieces(text: str) -> list[str]:
 
 
 def names(group: object, keys: Sequence[str]) -> list[object]:
-    """Return the values that name a group: those of the keys, or its agent."""
+    """Return the values that name a group: those of the keys, or its agent if there are no keys."""
     values = [value for key in keys if (value := getattr(group, key, None))]
     return values or [getattr(group, "agent", None) or "all conversations"]
 
 
 def column_name(key: str) -> str:
-    """Return the head of the column of a key."""
+    """Return the header of the column of a key."""
     return key.replace("agent_", "")
 
 
@@ -661,8 +667,8 @@ def words(identifier: str) -> str:
 
 
 def by_count(counts: Mapping[str, int]) -> list[str]:
-    """Return counts in words, the most frequent first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    """Return counts as text, the most frequent first."""
+    ordered = sorted(counts.items(), key=lambda name_and_count: (-name_and_count[1], name_and_count[0]))
     return [f"{count:,} {words(reason)}" for reason, count in ordered]
 
 
@@ -685,7 +691,10 @@ def depth(score: float) -> str:
 def label_bar(metric: MetricSummary, failing_labels: Sequence[str]) -> LabelBar:
     """Return the labels of a metric; failing labels come last, in the colour of failures."""
     neutral = "plain" if not failing_labels else "passed"
-    labels = sorted(metric.labels.items(), key=lambda item: (item[0] in failing_labels, -item[1], item[0]))
+    labels = sorted(
+        metric.labels.items(),
+        key=lambda label_and_count: (label_and_count[0] in failing_labels, -label_and_count[1], label_and_count[0]),
+    )
     first = labels[:_LABELS]
     return LabelBar(
         counts=[Share(css="failed" if label in failing_labels else neutral, count=count) for label, count in first],

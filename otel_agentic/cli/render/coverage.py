@@ -26,7 +26,7 @@ _SHARES: Final = {
 
 
 def print_coverage(out: Console, rows: Sequence[Coverage], title: str) -> None:
-    """Print shares of turns and calls that have their content, and below what records the rest."""
+    """Print the shares of turns and calls with recorded content, followed by advice on recording the rest."""
     columns = [
         Column(name="service", least=10),
         Column(name="framework", least=14),
@@ -56,16 +56,16 @@ def print_coverage(out: Console, rows: Sequence[Coverage], title: str) -> None:
 
 
 def missing_lines(missing: Iterable[Missing]) -> list[str]:
-    """Return a line for each advice, with all that it is good for.
+    """Return one line per advice, with all kinds of content that it applies to.
 
     >>> from otel_agentic.results.store import Missing
     >>> missing_lines([Missing(what="answers", have=0, of=15, advice="content capture is off: set X=1")])
     ['answers: 0 of 15 — content capture is off: set X=1']
     """
     by_advice: dict[str, list[str]] = {}
-    for item in missing:
-        by_advice.setdefault(item.advice, []).append(f"{item.what}: {item.have:,} of {item.of:,}")
-    return [f"{', '.join(items)} — {advice}" for advice, items in by_advice.items()]
+    for gap in missing:
+        by_advice.setdefault(gap.advice, []).append(f"{gap.what}: {gap.have:,} of {gap.of:,}")
+    return [f"{', '.join(gaps)} — {advice}" for advice, gaps in by_advice.items()]
 
 
 def hang(out: Console, line: str, style: str | None = None, indent: str = "  ") -> None:
@@ -76,5 +76,5 @@ def hang(out: Console, line: str, style: str | None = None, indent: str = "  ") 
     wrapped = textwrap.wrap(
         printable(line), max(out.width, 20), initial_indent=indent, subsequent_indent=indent * 2, break_on_hyphens=False
     )
-    for item in wrapped:
-        say(out, item, style=style)
+    for text_line in wrapped:
+        say(out, text_line, style=style)

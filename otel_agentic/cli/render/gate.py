@@ -33,7 +33,7 @@ Row = GateRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOutcome:
-    """The result of a gate, and the baseline in which its values were saved, or would have been if it had passed."""
+    """The result of a gate, and the baseline to which a passing gate saves its values."""
 
     result: GateResult
     saved_baseline: str | None
@@ -43,7 +43,7 @@ class GateOutcome:
 #: Conditions whose values are ratios; so are `pass^k` and `pass@k`.
 _RATIOS: Final = ("success", "coverage")
 _NAMES: Final = {"n": "evaluated"}
-#: The number of digits of a ratio: as many as distinguish it from its limit.
+#: The numbers of digits to try for a ratio, until it differs from its limit.
 _DIGITS: Final = range(3, 10)
 
 
@@ -98,7 +98,7 @@ def value_of(row: Row) -> str:
         )
     if not is_ratio(row):
         return _plain(value)
-    texts = [_apart(number, row.limit) for number in (value, lower, upper) if number is not None]
+    texts = [_distinct_ratio(number, row.limit) for number in (value, lower, upper) if number is not None]
     return f"{texts[0]} [{texts[1]}, {texts[2]}]" if len(texts) > 1 else texts[0]
 
 
@@ -133,13 +133,13 @@ def headline(outcome: GateOutcome) -> str:
     rows = outcome.result.rows
     failed = [row for row in rows if row.stops]
     without = sum(row.verdict == "no_data" for row in failed)
-    agents = _whose(outcome.result.agents)
+    agents = _agent_names(outcome.result.agents)
     if failed:
         want = f", {without:,} for want of data" if without else ""
         return f"gate failed: {len(failed):,} of {plural(len(rows), 'condition')}{agents} {_do(len(failed))} not hold{want}"
     allowed = sum(row.allowed for row in rows)
-    rest = f"; {allowed:,} without data, which is allowed" if allowed else ""
-    return f"gate passed: {plural(len(rows) - allowed, 'condition')}{agents} {'holds' if len(rows) - allowed == 1 else 'hold'}{rest}"
+    allowed_note = f"; {allowed:,} without data, which is allowed" if allowed else ""
+    return f"gate passed: {plural(len(rows) - allowed, 'condition')}{agents} {'holds' if len(rows) - allowed == 1 else 'hold'}{allowed_note}"
 
 
 def notes_of(outcome: GateOutcome) -> list[str]:
@@ -147,8 +147,8 @@ def notes_of(outcome: GateOutcome) -> list[str]:
     notes = [*_method(outcome), *(str(note) for note in outcome.result.notes)]
     base = outcome.result.baseline
     if base:
-        many = plural(base.conversations, "conversation")
-        notes.insert(0, f"baseline {base.name}: {many}, saved {moment(base.saved_at)} UTC")
+        conversations = plural(base.conversations, "conversation")
+        notes.insert(0, f"baseline {base.name}: {conversations}, saved {moment(base.saved_at)} UTC")
     if any(row.verdict == "no_data" and not row.allowed for row in outcome.result.rows):
         notes += advice(outcome.result.not_evaluated)
         notes.append("a condition without data fails; --allow-no-data NAME lets it pass")
@@ -169,7 +169,7 @@ def _method(outcome: GateOutcome) -> Iterator[str]:
         yield f"{outcome.result.level * 100:g} % intervals of Clopper and Pearson; attempts of one case may be correlated, and weigh less"
 
 
-def _whose(agents: Sequence[str | None]) -> str:
+def _agent_names(agents: Sequence[str | None]) -> str:
     if len(agents) == 1:
         return f" of {' '.join(printable(agents[0] or 'an unknown agent').split())}"
     return f" of {plural(len(agents), 'agent')}" if agents else ""
@@ -187,7 +187,7 @@ def _signed(value: float) -> str:
     return f"{value:+.4g}"
 
 
-def _apart(value: float, limit: Any) -> str:
+def _distinct_ratio(value: float, limit: Any) -> str:
     """Return a ratio with enough digits to show on which side of its limit it is."""
     if not isinstance(limit, int | float) or value == limit:
         return ratio(value)
@@ -197,14 +197,14 @@ def _apart(value: float, limit: Any) -> str:
 
 _TITLE: Final = "otel-agentic gate"
 _SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-#: GitHub shows ten annotations of a kind and step; the last one then has the number of further ones.
+#: GitHub shows ten annotations per kind and step; if there are more, the last one contains the number of the others.
 _MOST: Final = 10
 
 
 def print_github(outcome: GateOutcome, table: Callable[[GateOutcome], None]) -> None:
-    """Print the table for the log, then an annotation for each condition that does not hold, or one that all do.
+    """Print the table for the log, then an annotation for each condition that does not hold, or one if all hold.
 
-    Commands are off while the table is printed: agent names are untrusted, and a line of the log may be a command.
+    Workflow commands are disabled while the table is printed, because agent names are untrusted and could contain one.
     """
     token = secrets.token_hex(16)
     click.echo(f"::stop-commands::{token}")
@@ -226,7 +226,7 @@ def print_github(outcome: GateOutcome, table: Callable[[GateOutcome], None]) -> 
 
 
 def command(kind: str, title: str, message: str) -> str:
-    r"""Return a workflow command of one line; characters with a meaning in it are escaped.
+    r"""Return a workflow command of one line; its special characters are escaped.
 
     >>> command("error", "a, b: c", "50 % of x\n::set-env name=y::z")
     '::error title=a%2C b%3A c::50 %25 of x%0A::set-env name=y::z'
@@ -268,7 +268,7 @@ def junit_of(outcome: GateOutcome) -> str:
 
 
 def _add(suite: ET.Element, row: Row, rows: Sequence[Row]) -> None:
-    # `printable` leaves no character that XML does not allow.
+    # `printable` removes every character that XML does not allow.
     name = printable(f"{condition_of(row)} {limit_of(row)}")
     agent = " ".join(printable(str(row.agent or "unknown agent")).split())
     case = ET.SubElement(suite, "testcase", {"classname": f"gate.{agent}", "name": name, "time": "0"})

@@ -1,4 +1,4 @@
-"""Notes that several commands print: what the judge was asked and cost, and what to do about missing scores."""
+"""Notes that several commands print: the use and cost of the judge, and advice on missing scores."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from otel_agentic.results.evaluation import EvaluationRun, JudgeUse, MetricCounts
     from otel_agentic.results.reports import MetricSummary
 
-#: Fails decided on partial evidence are worth a warning above this share of the evaluated.
+#: The share of evaluated conversations that failed on partial evidence above which a warning is printed.
 _PARTIAL: Final = 0.05
 _FAILURE: Final = 200
 
 
 def judge_notes(judge: JudgeUse) -> Iterator[str]:
-    """Yield the use of a judge; nothing for a judge without a model.
+    """Yield a line about the use of a judge; nothing for a judge that calls no model.
 
     >>> from types import SimpleNamespace as Judge
     >>> use = {"calls": 12, "cached": 30, "judged": 10, "failed": 0, "refused": 0, "input_tokens": 4000, "used_up": None}
@@ -45,7 +45,7 @@ def judge_notes(judge: JudgeUse) -> Iterator[str]:
 
 
 def score_warnings(done: EvaluationRun) -> Iterator[str]:
-    """Yield what to be wary of in the scores of an evaluation."""
+    """Yield warnings about the scores of an evaluation."""
     models = done.judge.same_as_agent
     if models:
         yield (
@@ -65,12 +65,12 @@ def score_warnings(done: EvaluationRun) -> Iterator[str]:
 
 
 def is_partial(fails: int, n: int) -> bool:
-    """Return whether so many fails on partial evidence, among n evaluated, are worth a warning."""
+    """Return whether this many failures on partial evidence, among n evaluated conversations, justify a warning."""
     return n > 0 and fails > _PARTIAL * n
 
 
 def partial_warning(fails: int, n: int) -> str:
-    """Return the warning of fails that were decided while other needed parts were not evaluated.
+    """Return the warning about failures that were decided although other required parts were not evaluated.
 
     >>> partial_warning(6, 60)
     '6 of 60 evaluated conversations (10%) failed on partial evidence: other needed parts were not evaluated; a pass needs every part, so missing data lower the pass rate'
@@ -90,12 +90,12 @@ def _cost(judge: JudgeUse) -> str:
 
 
 _BUDGET: Final = "budget_exhausted"
-#: What to do about each reason for a missing score.
+#: The advice on each reason for a missing score.
 _ADVICE: Final[Mapping[str, str]] = tomllib.loads(files(__package__).joinpath("advice.toml").read_text("utf-8"))
 
 
 def advice(reasons: Iterable[str]) -> list[str]:
-    """Return a line for each reason for which there is advice, in the order of `advice.toml`.
+    """Return one line per reason for which there is advice, in the order of `advice.toml`.
 
     >>> advice(["judge_error", "verdict"])
     ['judge_error: the judge failed after its retries; `otel-agentic evaluate` asks it again']
@@ -104,12 +104,12 @@ def advice(reasons: Iterable[str]) -> list[str]:
     return [f"{reason}: {sentence}" for reason, sentence in _ADVICE.items() if reason in present]
 
 
-#: Reasons that only metrics have: something beyond the content was not recorded, or is not set.
+#: Reasons that only metrics have: data other than content was not recorded, or a setting is missing.
 _OF_METRICS: Final = tuple(name for name in _ADVICE if name.endswith("_not_recorded") or name == "price_not_set")
 
 
 def metric_advice(metrics: Iterable[MetricSummary | MetricCounts]) -> list[str]:
-    """Return a line for each thing that is missing where a metric has no score at all, and for a budget that is exhausted.
+    """Return advice on everything that is missing for a metric without any score, and on an exhausted budget.
 
     >>> from types import SimpleNamespace as Metric
     >>> without = Metric(n=0, not_evaluated={"price_not_set": 3, "no_data": 1})

@@ -1,4 +1,4 @@
-"""The curves of a report in the terminal: pass@k and pass^k over k, with their intervals as bars."""
+"""The curves of a report in the terminal: pass@k and pass^k over k, with intervals as bars."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MOST_WIDE: Final = 100
 _PIPE_WIDE: Final = 80
 _LEAST_WIDE: Final = 30
 _HEIGHT: Final = 17
-#: Columns that the axis and its numbers take.
+#: The columns occupied by the axis and its numbers.
 _AXIS: Final = 5
-#: Numbers on the axis of k at most.
+#: The largest number of labels on the axis of k.
 _TICKS: Final = 12
 _LEVELS: Final = (0, 0.25, 0.5, 0.75, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """One curve: what it shows, and its mark, column and colour (of 256), for lines that fall together stay apart."""
+    """One curve: its rate, mark, column offset and colour (of 256), which distinguish curves that coincide."""
 
     kind: str
     name: str
@@ -47,15 +47,15 @@ _LINES: Final = (
     _Line(kind="pass_pow_k", name="pass^k", mark="■", plain="#", column=1, colour=166),
 )
 _BAR: Final = ("│", "|")
-#: What a terminal without line drawing shows in the place of its lines.
+#: The ASCII replacements of line-drawing characters.
 _PLAIN: Final = str.maketrans("┌┐└┘├┤┬┴┼│─", "+++++++++|-")
 
 
 def plot(data: Curves) -> None:
-    """Print the curves of some groups, one below the other.
+    """Print the curves of groups, one below the other.
 
-    It is as wide as the terminal, up to 100 columns; without colours in a pipe or where NO_COLOR is set, and in ASCII
-    where the encoding of the output has no lines.
+    A plot is as wide as the terminal, up to 100 columns. It has no colours in a pipe or if NO_COLOR is set, and is
+    ASCII if the encoding of the output has no line-drawing characters.
 
     Args:
         data: the `curves` of `report_pictures`.
@@ -85,20 +85,20 @@ def plot(data: Curves) -> None:
 
 
 def drawn(estimates: Estimates, width: int, *, ascii_only: bool, coloured: bool) -> str:
-    """Return the picture of pass@k and pass^k over k.
+    """Return the plot of pass@k and pass^k over k.
 
     Args:
-        estimates: of one estimator, for each k, in the shape of the contract.
-        width: columns.
-        ascii_only: draw with nothing but ASCII.
-        coloured: with the codes that colour it in a terminal.
+        estimates: the estimates of one estimator, for each k.
+        width: the width in columns.
+        ascii_only: whether to use only ASCII characters.
+        coloured: whether to include the escape sequences of colours.
     """
     from plotext import figure, terminal  # type: ignore[import-untyped]  # noqa: PLC0415 — only a plot pays for it
 
     ks = [int(k) for k in estimates.pass_at_k]
     figure.clear()
     try:
-        terminal.limit(False, False)  # the width is set here, and a low terminal scrolls
+        terminal.limit(False, False)  # the width is set here, and a terminal with few lines scrolls
         figure.theme("colorless")
         figure.plot_size(width, _HEIGHT)
         figure.ruler("x").lim(ks[0] - 0.5, ks[-1] + 0.5)
@@ -119,7 +119,7 @@ def drawn(estimates: Estimates, width: int, *, ascii_only: bool, coloured: bool)
 
 
 def _draw(figure: Any, line: _Line, rates: Mapping[str, Rate], column: float, *, ascii_only: bool) -> None:
-    """Draw one curve: a bar and a mark for each k where it is defined."""
+    """Draw one curve: a bar and a mark for each k at which it is defined."""
     from plotext import marker  # noqa: PLC0415 — only a plot pays for it
 
     points = {int(k) + line.column * column: rate for k, rate in rates.items() if rate.value is not None}

@@ -1,4 +1,4 @@
-"""The notes under a report: groups, estimators, what the intervals assume, the judge, and objectives."""
+"""The notes under a report: groups, estimators, assumptions of the intervals, the judge, and objectives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from otel_agentic.results.reports import (
 )
 
 _KEYS: Final = ("agent", "agent_version", "environment", "service")
-#: What counts once.
+#: The units that count as one observation of an objective.
 _BLOCKS: Final = {
     "auto": "runs of a user or session, else hours",
     "user": "runs of a user, else hours",
@@ -40,10 +40,10 @@ _LARGEST: Final = 1e300
 
 
 def objective_notes(objectives: Sequence[ObjectiveStatus]) -> list[str]:
-    """Return a line for each objective of a report, and one more where its pass rate fell.
+    """Return one line per objective of a report, and another one if its pass rate fell.
 
     Args:
-        objectives: those of the report; empty if none is configured.
+        objectives: the objectives of the report; empty if none is configured.
     """
     names, _ = differing_and_shared(objectives, _KEYS)
     lines = []
@@ -66,10 +66,10 @@ def _sentences(status: ObjectiveStatus) -> Iterator[str]:
         yield f"no evidence yet, because no conversation is final{newer.replace('newer one', 'conversation')}"
         return
     by_case = " by case" if status.method == "per_case" else ""
-    counted = plural(status.n, "conversation")
+    conversations = plural(status.n, "conversation")
     if status.block != "none":
-        counted += f", counted as {plural(status.blocks, 'block')} ({_BLOCKS[status.block]})"
-    evidence = f"e-value{by_case} {_number(status.e_value)} after {counted}"
+        conversations += f", counted as {plural(status.blocks, 'block')} ({_BLOCKS[status.block]})"
+    evidence = f"e-value{by_case} {_number(status.e_value)} after {conversations}"
     yield f"{_verdict_on(status, evidence)}{newer}"
     if status.changed_at is not None:
         yield _changed(status)
@@ -89,9 +89,9 @@ def _verdict_on(status: ObjectiveStatus, evidence: str) -> str:
 
 
 def _changed(status: ObjectiveStatus) -> str:
-    which = f", the last of {status.changes:,}" if status.changes > 1 else ""
+    ordinal_note = f", the last of {status.changes:,}" if status.changes > 1 else ""
     return (
-        f"the pass rate seems to have fallen below {ratio(status.p0)}: change alarm {_time(status.changed_at)}{which} "
+        f"the pass rate seems to have fallen below {ratio(status.p0)}: change alarm {_time(status.changed_at)}{ordinal_note} "
         f"(where it did not fall, such alarms are {status.target_run_length:,.6g} {'conversations' if status.block == 'none' else 'blocks'} apart or more, on average)"
     )
 
@@ -101,12 +101,12 @@ def _number(e_value: float) -> str:
 
 
 def _time(iso: str | None) -> str:
-    """Return a time without fractions of a second."""
+    """Return an ISO 8601 time without fractions of a second."""
     return f"{(iso or '')[:19]}Z"
 
 
 def group_judge_notes(groups: Sequence[ReportGroup]) -> list[str]:
-    """Return a line for each judge behind the groups, and one where scores of several stand side by side."""
+    """Return one line per judge of the groups, and one more if the groups mix scores of several judges."""
     judges = [judge for group in groups if (judge := group.judge) is not None]
     lines = dict.fromkeys(line for judge in judges for line in _notes_of_judge(judge))
     return list(lines)
@@ -146,7 +146,7 @@ def _agreement(calibration: JudgeCalibration) -> str:
 
 
 def _without(agreement: JudgeAgreement) -> str:
-    """Return how many of them the judge had no part in, where tool calls, outputs or missing turns decided."""
+    """Return a note on labelled items that tool calls, outputs or missing turns decided, not the judge."""
     without = agreement.n - agreement.judged
     return f", {without:,} of them decided without a judge" if without else ""
 
@@ -159,7 +159,7 @@ Group = ReportGroup
 
 KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
 _POOLED: Final = "pooled over conversations"
-#: Characters of a name that a note shows.
+#: The largest number of characters of a name in a note.
 _NAME: Final = 80
 _KINDS: Final = {
     "per_case": "mean over cases",
@@ -169,11 +169,11 @@ _KINDS: Final = {
     "hierarchical": "a new case, learnt from all",
 }
 _ONE_CASE: Final = "_one_case"
-#: Probabilities of two targets that differ by less are equal as printed.
+#: Probabilities of two targets that differ by less than this are printed as equal.
 _APART: Final = 0.01
-#: The k of pass^k that tiers look at.
+#: The k of the pass^k that tiers are based on.
 _TIER_K: Final = 3
-#: How the name of an interval method ends, and what the method assumes; the first that fits counts.
+#: The assumptions of interval methods by the end of the method's name; the first match counts.
 _ASSUMED: Final = (
     (_ONE_CASE, "the attempts of one case count as independent; the interval is about that case alone"),
     ("cluster_bootstrap", "cases count as independent; made by resampling cases, too narrow where there are few"),
@@ -187,7 +187,7 @@ _ASSUMED: Final = (
     ),
     ("", "conversations count as independent"),
 )
-#: E-values between these are printed in full.
+#: E-values between these bounds are printed in full.
 _HUNDRED: Final = 100.0
 _TEN_MILLION: Final = 1e7
 
@@ -207,17 +207,17 @@ def period(window: str | None, since: str | None, until: str | None) -> str:
 
 def title(groups: Sequence[Group]) -> str:
     """Return the values that all groups share, as a title."""
-    _, same = differing_and_shared(groups, KEYS)
-    agent = same.pop("agent", None)
-    sentence = [f"{name.replace('agent_', '')} {value}" for name, value in same.items()]
+    _, shared = differing_and_shared(groups, KEYS)
+    agent = shared.pop("agent", None)
+    sentence = [f"{name.replace('agent_', '')} {value}" for name, value in shared.items()]
     return ", ".join([f"Reliability of {agent}" if agent else "Reliability", *sentence])
 
 
 def name_of(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
     """Return the name of a group: the values that distinguish it, or its agent if it is the only group."""
     differing, _ = differing_and_shared(groups, KEYS)
-    named = [short(getattr(group, name), _NAME) for name in differing if getattr(group, name)]
-    return " ".join(named) or short(group.agent or "all", _NAME)
+    values = [short(getattr(group, name), _NAME) for name in differing if getattr(group, name)]
+    return " ".join(values) or short(group.agent or "all", _NAME)
 
 
 def shown_estimates(group: GroupRates) -> Estimates:
@@ -231,7 +231,7 @@ def rates_by_k(estimates: Estimates | NamedEstimates, kind: str) -> dict[str, Ra
 
 
 def estimator_kind(estimator: str) -> str:
-    """Return an estimator with what it estimates, where it is one of ours.
+    """Return the name of an estimator; a built-in one is followed by the quantity that it estimates.
 
     >>> estimator_kind("per_case"), estimator_kind("my_own")
     ('per_case (mean over cases)', 'my_own')
@@ -240,7 +240,7 @@ def estimator_kind(estimator: str) -> str:
 
 
 def estimates_by_role(group: Group) -> dict[str, NamedEstimates]:
-    """Return the shown estimates of a group: pooled, per case, and of the headline estimator if it is a third one."""
+    """Return the displayed estimates of a group: pooled, per case, and of the headline estimator if it is neither."""
     by_role = {"pooled": group.pooled, "per case": group.per_case}
     headline = group.default_estimator
     if headline not in {estimates.estimator for estimates in by_role.values()}:
@@ -267,24 +267,24 @@ def group_notes(groups: Sequence[Group]) -> list[str]:
 
 
 def not_rebuilt_notes(report: Report) -> list[str]:
-    """Return how many traces and conversations are missing from a report because they could not be rebuilt."""
+    """Return a note on traces and conversations that are missing from a report because they could not be rebuilt."""
     counts = report.not_rebuilt
     if counts is None:
         return []
     numbers = ((counts.traces, "trace"), (counts.conversations, "conversation"))
-    named = [plural(number, noun) for number, noun in numbers if number]
-    if not named:
+    counts_text = [plural(number, noun) for number, noun in numbers if number]
+    if not counts_text:
         return []
     return [
         (
-            f"warning: {' and '.join(named)} could not be rebuilt and are missing here; "
+            f"warning: {' and '.join(counts_text)} could not be rebuilt and are missing here; "
             '`otel-agentic query "FROM not_rebuilt"` shows why'
         )
     ]
 
 
 def text_match_notes(report: Report) -> list[str]:
-    """Return how many conversations of a report belong to their case by text alone, and how many have a suggested case."""
+    """Return a note on conversations that were matched to their case only by text, or that have a suggested case."""
     counts = report.matched_by_text
     notes: list[str] = []
     if counts is None:
@@ -305,18 +305,18 @@ def text_match_notes(report: Report) -> list[str]:
 
 
 def method_notes(groups: Sequence[Group]) -> list[str]:
-    """Return how the numbers were made and what their intervals assume: a line for each way that is in use."""
-    evaluated = [group for group in groups if group.n]
-    ways = Counter(
+    """Return one line per estimator and interval method in use, with the assumptions of its intervals."""
+    evaluated_groups = [group for group in groups if group.n]
+    methods = Counter(
         (role, estimates.estimator, estimates.interval_method, estimates.level)
-        for group in evaluated
+        for group in evaluated_groups
         for role, estimates in estimates_by_role(group).items()
     )
     lines = []
-    for (role, estimator, method, level), count in ways.items():
-        where = f" of {plural(count, 'group')}" if count < len(evaluated) else ""
-        assumed = f": {_assumed(method)}" if estimator in _KINDS else ""
-        lines.append(f"{role}{where}: {estimator_kind(estimator)}; {level:.0%} intervals {method}{assumed}")
+    for (role, estimator, method, level), count in methods.items():
+        groups_note = f" of {plural(count, 'group')}" if count < len(evaluated_groups) else ""
+        assumption = f": {_assumption(method)}" if estimator in _KINDS else ""
+        lines.append(f"{role}{groups_note}: {estimator_kind(estimator)}; {level:.0%} intervals {method}{assumption}")
     return [*lines, *_gauges(groups), *_left_out(groups)]
 
 
@@ -343,16 +343,16 @@ def _notes(group: Group) -> list[str]:
 
 
 def _unsure(group: Group) -> list[str]:
-    """Return on how many conversations the judge is unsure, and how many of them fail all the same."""
+    """Return a note on conversations about which the judge is unsure, and on those of them that fail nevertheless."""
     count = group.not_evaluated.get("judge_unsure", 0)
     if not count:
         return []
     judge = group.judge
-    named = f"judge {judge.name}" if judge else "judge"
-    sentence = f"the {named} is unsure about an answer of {plural(count, 'conversation')}"
-    known = group.known_failures
-    if known:
-        sentence += f"; {known:,} of them fail{'s' if known == 1 else ''} by something else, which `otel-agentic failures` lists"
+    judge_name = f"judge {judge.name}" if judge else "judge"
+    sentence = f"the {judge_name} is unsure about an answer of {plural(count, 'conversation')}"
+    known_failures = group.known_failures
+    if known_failures:
+        sentence += f"; {known_failures:,} of them fail{'s' if known_failures == 1 else ''} by something else, which `otel-agentic failures` lists"
     return [sentence]
 
 
@@ -364,7 +364,7 @@ def _collapsed(estimator: str) -> str:
 
 
 def _sampled(sampling: SampleShares | None) -> list[str]:
-    """Return the share of a group's conversations that was evaluated, and whether rates are weighted by it."""
+    """Return a note on the evaluated share of a group's conversations, and on whether rates are weighted by it."""
     if sampling is None:
         return []
     lowest, highest = ratio(sampling.lowest_ratio), ratio(sampling.highest_ratio)
@@ -380,7 +380,7 @@ def _sampled(sampling: SampleShares | None) -> list[str]:
 
 
 def target_notes(groups: Sequence[Group]) -> list[str]:
-    """Return the estimates for this traffic and for a new case, of each group in which they differ."""
+    """Return the estimates for this traffic and for a new case, for each group in which they differ."""
     several = len(groups) > 1
     return [
         f"{name_of(group, groups)}: {note}" if several else note
@@ -391,41 +391,41 @@ def target_notes(groups: Sequence[Group]) -> list[str]:
 
 
 def _targets_differ(targets: Targets) -> bool:
-    """Return whether cases were tried unequally often, or the two targets are visibly apart for some k."""
-    both = [(estimates, targets.new_case.get(k)) for k, estimates in targets.this_traffic.items()]
-    apart = (
-        abs(traffic.pass_pow_k.value - new.pass_pow_k.value) >= _APART
-        for traffic, new in both
-        if new and traffic.pass_pow_k.value is not None and new.pass_pow_k.value is not None
+    """Return whether the cases have different numbers of attempts, or the two targets differ visibly for some k."""
+    estimate_pairs = [(estimates, targets.new_case.get(k)) for k, estimates in targets.this_traffic.items()]
+    is_different = (
+        abs(traffic.pass_pow_k.value - new_case.pass_pow_k.value) >= _APART
+        for traffic, new_case in estimate_pairs
+        if new_case and traffic.pass_pow_k.value is not None and new_case.pass_pow_k.value is not None
     )
-    return targets.fewest_attempts < targets.most_attempts or any(apart)
+    return targets.fewest_attempts < targets.most_attempts or any(is_different)
 
 
 def _targets(targets: Targets) -> list[str]:
-    """Return a sentence a target: the success rate, and all of k attempts for the k nearest to that of the tiers."""
+    """Return one sentence per target: the success rate, and pass^k for the k nearest to that of the tiers."""
     fewest, most = targets.fewest_attempts, targets.most_attempts
     attempts = plural(most, "attempt") + " each" if fewest == most else f"{fewest:,} to {plural(most, 'attempt')} each"
-    traffic, new = targets.this_traffic, targets.new_case
+    traffic, new_case = targets.this_traffic, targets.new_case
     k = min((key for key in traffic if key != "1"), key=lambda key: abs(int(key) - _TIER_K), default="1")
     return [
         f"this traffic, if these {plural(targets.cases, 'case')} ({attempts}) continue in these shares: "
         + _rates(traffic, k, f"{k} conversations drawn from it all succeed"),
-        "a new case like these: " + _rates(new, k, f"the same new case succeeds {k} times in a row", by=True),
+        "a new case like these: " + _rates(new_case, k, f"the same new case succeeds {k} times in a row", by=True),
     ]
 
 
 def _rates(target: dict[str, RatesAtK], k: str, all_pass: str, *, by: bool = False) -> str:
-    """Return the success rate and pass^k of a target, by the names of their estimators where asked for."""
-    words = {"1": "success rate"} | ({} if k == "1" else {k: all_pass})
-    known = [(text, target[key]) for key, text in words.items() if key in target]
+    """Return the success rate and pass^k of a target as text, with the names of their estimators if `by` is set."""
+    captions = {"1": "success rate"} | ({} if k == "1" else {k: all_pass})
+    captioned_rates = [(text, target[key]) for key, text in captions.items() if key in target]
     return "; ".join(
         f"{text} {interval(estimates.pass_pow_k)}" + (f" ({estimates.estimator})" if by else "")
-        for text, estimates in known
+        for text, estimates in captioned_rates
     )
 
 
 def tier_notes(groups: Sequence[Group]) -> list[str]:
-    """Return the tier of each group with the numbers that it is based on."""
+    """Return one line per group with its tier and the numbers that the tier is based on."""
     return [f"{name_of(group, groups)}: {_tier(group)}" for group in groups if group.n]
 
 
@@ -447,18 +447,18 @@ def _tier(group: Group) -> str:
         sentence += (
             f"; {evidence.statement}: e-value {_e_value(evidence.e_value)}, claimed from {evidence.e_value_needed:g} on"
         )
-    return f"{sentence}; {_counted(evidence)}"
+    return f"{sentence}; {_evidence_base(evidence)}"
 
 
 def _e_value(value: float) -> str:
     return f"{value:,.0f}" if _HUNDRED <= value < _TEN_MILLION else f"{value:.3g}"
 
 
-def _counted(evidence: TierEvidence) -> str:
-    """Return which conversations a tier counts."""
+def _evidence_base(evidence: TierEvidence) -> str:
+    """Return a note on the conversations that a tier is based on."""
     version = f" of version {short(evidence.agent_version or 'unknown', _NAME)}" if evidence.versions > 1 else ""
-    counted = f"{plural(evidence.n, 'conversation')} of {plural(evidence.cases, 'case')}"
-    return f"{counted}{version} since {moment(evidence.since)}"
+    conversations = f"{plural(evidence.n, 'conversation')} of {plural(evidence.cases, 'case')}"
+    return f"{conversations}{version} since {moment(evidence.since)}"
 
 
 def _undecided(group: Group) -> str:
@@ -474,31 +474,31 @@ def _undecided(group: Group) -> str:
 
 
 def _one_case_note(groups: Sequence[Group]) -> list[str]:
-    """Warn of intervals that are about one case, unless one case was requested."""
-    alone = [
+    """Return a warning about intervals that are based on a single case, unless a single case was requested."""
+    single_case_groups = [
         name_of(group, groups)
         for group in groups
         if group.case is None and group.n and group.pooled.interval_method.endswith(_ONE_CASE)
     ]
-    if not alone:
+    if not single_case_groups:
         return []
     return [
-        f"warning: all conversations of {', '.join(alone)} are of one case: intervals are about that case alone, and no tier is claimed"
+        f"warning: all conversations of {', '.join(single_case_groups)} are of one case: intervals are about that case alone, and no tier is claimed"
     ]
 
 
-def _assumed(method: str) -> str:
-    return next(sentence for ending, sentence in _ASSUMED if method.endswith(ending))
+def _assumption(method: str) -> str:
+    return next(sentence for suffix, sentence in _ASSUMED if method.endswith(suffix))
 
 
 def _gauges(groups: Sequence[Group]) -> list[str]:
-    """Return which estimator gates and comparisons use where `--estimator` asked for another one."""
-    others = {group.gauge_estimator for group in groups if group.gauge_estimator != group.default_estimator}
-    return [f"the configured estimator of gates is {name}" for name in sorted(others)]
+    """Return a note on the estimator of gates and comparisons if `--estimator` requested another one."""
+    other_estimators = {group.gauge_estimator for group in groups if group.gauge_estimator != group.default_estimator}
+    return [f"the configured estimator of gates is {name}" for name in sorted(other_estimators)]
 
 
 def _left_out(groups: Sequence[Group]) -> list[str]:
-    """Return the cases that each shown estimator leaves out."""
+    """Return a note on the cases that each displayed estimator leaves out."""
     counts: dict[str, Counter[str]] = {}
     for group in groups:
         for estimates in estimates_by_role(group).values():

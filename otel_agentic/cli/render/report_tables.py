@@ -51,7 +51,7 @@ def key_columns(groups: Sequence[GroupKeys]) -> list[Column]:
 
 
 def keyed_rows(groups: Sequence[G], cells_of: Callable[[G], Iterable[Sequence[Any]]]) -> list[list[Any]]:
-    """Return the rows of each group; only the first row of a group has the keys that distinguish it."""
+    """Return the rows of each group; only the first row of a group contains the keys that distinguish it."""
     names, _ = differing_and_shared(groups, KEYS)
     return [
         [*(getattr(group, name) if index == 0 else "" for name in names), *cells]
@@ -87,14 +87,14 @@ def _differences(group: ComparedGroup) -> Iterator[list[Any]]:
 
 
 def comparison_notes(comparison: Comparison) -> list[str]:
-    """Return a line for each group: the worse side, its probability and the basis; then the conversations left out."""
-    groups, by = comparison.groups, comparison.by
-    lines = [line for group in groups for line in _group_lines(group, comparison, _named(group, groups))]
+    """Return one line per group: the worse side, its probability and the basis; then the conversations left out."""
+    groups, comparison_key = comparison.groups, comparison.by
+    lines = [line for group in groups for line in _group_lines(group, comparison, _group_name(group, groups))]
     every_group = [*groups, *comparison.not_compared]
     for missing in comparison.not_compared:
         without = " and ".join(missing.without)
         lines.append(
-            f"{_missing_name(missing, every_group)}not compared, because nothing of {by} {without} was evaluated"
+            f"{_missing_name(missing, every_group)}not compared, because nothing of {comparison_key} {without} was evaluated"
         )
     if comparison.on_both:
         lines.append(f"{plural(comparison.on_both, 'conversation')} on both sides left out")
@@ -128,16 +128,16 @@ def _group_lines(group: ComparedGroup, comparison: Comparison, name: str) -> Ite
     a, b = comparison.a, comparison.b
     yield f"{name}{_verdict(a, b, group.probability_worse)}, {_basis(group)}{_single(group)}"
     left_out = group.cases_left_out
-    for side, other, count in ((a, b, left_out.a), (b, a, left_out.b)):
+    for side, other_side, count in ((a, b, left_out.a), (b, a, left_out.b)):
         if count:
-            yield f"{name}left out: {plural(count, 'case')} of {side} that {other} has no evaluated attempt of"
-    undefined = [k for k, rates in group.differences.items() if rates.per_case is None]
-    if undefined and group.method == "paired":
-        yield f"{name}no per-case difference at k={', '.join(undefined)}: fewer than two cases have k attempts on both sides"
+            yield f"{name}left out: {plural(count, 'case')} of {side} that {other_side} has no evaluated attempt of"
+    undefined_k = [k for k, rates in group.differences.items() if rates.per_case is None]
+    if undefined_k and group.method == "paired":
+        yield f"{name}no per-case difference at k={', '.join(undefined_k)}: fewer than two cases have k attempts on both sides"
 
 
 def _verdict(a: str, b: str, worse: float) -> str:
-    """Return which side is the worse one; where it is as good as even, as with nothing but passes, neither is named."""
+    """Return which side is worse; neither is named if the sides are practically equal, for example if all passed."""
     chance = probability(max(worse, 1.0 - worse))
     if chance == probability(_COIN):
         return f"{b} is as likely to be better than {a} as to be worse"
@@ -159,13 +159,13 @@ def _basis(group: ComparedGroup) -> str:
     return f"unpaired, {counts.a:,} and {plural(counts.b, 'conversation')}"
 
 
-def _named(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
+def _group_name(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
     name = _name(group, groups)
     return f"{name}: " if name else ""
 
 
 def _missing_name(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:
-    """Return the name of a group that is not compared, also if its case, tag or tool is missing."""
+    """Return the name of a group that is not compared, even if its case, tag or tool is missing."""
     differing, _ = differing_and_shared(groups, KEYS)
     if not differing:
         return ""
@@ -191,7 +191,7 @@ _WAYS: Final = (
     ("rogan_gladen", "Rogan-Gladen (corrected)"),
     ("ppi", "PPI++ (corrected)"),
 )
-#: With fewer labelled conversations a note states that the interval is asymptotic.
+#: If there are fewer labelled conversations, a note states that the interval is asymptotic.
 _FEW: Final = 50
 
 
@@ -201,17 +201,17 @@ def corrected_columns(groups: Sequence[Group]) -> list[Column]:
 
 
 def corrected_rows(groups: Sequence[Group]) -> list[list[Any]]:
-    """Return four rows for each group that was corrected: raw, people's, and corrected in two ways."""
+    """Return four rows for each corrected group: the raw rate, that of people's labels, and two corrected rates."""
 
     def cells(group: Group) -> list[list[Any]]:
         rates = group.corrected
-        return [] if rates is None else [[label, interval(getattr(rates, way))] for way, label in _WAYS]
+        return [] if rates is None else [[label, interval(getattr(rates, attribute))] for attribute, label in _WAYS]
 
     return keyed_rows(groups, cells)
 
 
 def corrected_notes(groups: Sequence[Group]) -> list[str]:
-    """Return the basis of corrected rates, and the reasons why other rates are not corrected."""
+    """Return notes on the basis of corrected rates, and the reasons why other rates are not corrected."""
     lines = []
     for group in groups:
         if group.corrected is not None:
@@ -221,20 +221,22 @@ def corrected_notes(groups: Sequence[Group]) -> list[str]:
     return lines
 
 
-def _basis_of_correction(rates_of: CorrectedRates) -> str:
-    ppi, other = rates_of.ppi, rates_of.rogan_gladen
+def _basis_of_correction(corrected: CorrectedRates) -> str:
+    ppi, rogan_gladen = corrected.ppi, corrected.rogan_gladen
     basis = f"corrected by {plural(ppi.n_human, 'conversation')} that people labelled, {ppi.n_judge:,} more judged only"
     rates = (
-        f" ({ratio(other.judged_rate)} by the judge, which both corrections start from); "
-        f"sensitivity {ratio(other.sensitivity)}, specificity {ratio(other.specificity)}"
+        f" ({ratio(rogan_gladen.judged_rate)} by the judge, which both corrections start from); "
+        f"sensitivity {ratio(rogan_gladen.sensitivity)}, specificity {ratio(rogan_gladen.specificity)}"
     )
-    few = f"; below {_FEW} labels the PPI++ interval, which is asymptotic, is rough" if ppi.n_human < _FEW else ""
-    return f"{basis}{rates}, lambda {ratio(ppi.power)}{few}"
+    asymptotic_note = (
+        f"; below {_FEW} labels the PPI++ interval, which is asymptotic, is rough" if ppi.n_human < _FEW else ""
+    )
+    return f"{basis}{rates}, lambda {ratio(ppi.power)}{asymptotic_note}"
 
 
 METRICS_TITLE: Final = "Metrics beyond the outcome"
 BANDS_TITLE: Final = "Tool scores in bands (conversations): perfect 1.00, good from .75, moderate from .50, poor below"
-#: The most groups whose metrics are printed; of more groups, only metrics requested by name are.
+#: The largest number of groups whose metrics are printed; for more groups, only metrics requested by name are printed.
 MOST_GROUPS: Final = 6
 _COLUMNS: Final = (
     Column(name="metric", unfolded=True),
@@ -246,33 +248,33 @@ _COLUMNS: Final = (
 )
 _BANDS: Final = ("perfect", "good", "moderate", "poor")
 _LABELS: Final = 4
-#: From here on a number is printed without decimals.
+#: Numbers from this value on are printed without decimals.
 _LARGE: Final = 1000
 _NAME: Final = 40
-#: Names of metrics in a sentence.
+#: The largest number of metric names in a sentence.
 _NAMED: Final = 6
 _OURS: Final = "agentic."
 _SIGNS: Final = {"s": "{} s", "ms": "{} ms", "{USD}": "${}", "USD": "${}"}
 
 
 def metrics_of(group: Group, *, every: bool = False) -> list[MetricSummary]:
-    """Return the metrics of a group that have a score; with `every`, those that abstained throughout, too."""
+    """Return the metrics of a group that have a score; with `every`, also those that abstained throughout."""
     return [metric for metric in group.metrics or () if every or metric.n]
 
 
 def table_of_metrics(groups: Sequence[Group], *, every: bool = False) -> tuple[list[Column], list[list[Any]]]:
-    """Return columns and rows of the table of metrics: a row for each group and metric.
+    """Return columns and rows of the table of metrics, one row per group and metric.
 
-    Only the first row of a group has its name. A column without any value is left out.
+    Only the first row of a group contains its name. A column without any value is omitted.
     """
     columns = [*key_columns(groups), *_COLUMNS]
     rows = keyed_rows(groups, lambda group: map(_metric_cells, metrics_of(group, every=every)))
-    filled = [index for index in range(len(columns)) if any(row[index] != NOTHING for row in rows)]
-    return [columns[index] for index in filled], [[row[index] for index in filled] for row in rows]
+    used_columns = [index for index in range(len(columns)) if any(row[index] != NOTHING for row in rows)]
+    return [columns[index] for index in used_columns], [[row[index] for index in used_columns] for row in rows]
 
 
 def table_of_bands(groups: Sequence[Group]) -> tuple[list[Column], list[list[Any]]]:
-    """Return columns and rows of tool scores in bands: a row for each group and dimension."""
+    """Return columns and rows of tool scores in bands, one row per group and dimension."""
 
     def cells(group: Group) -> Iterator[list[Any]]:
         for dimension, bands in headline_bands(group).items():
@@ -283,7 +285,10 @@ def table_of_bands(groups: Sequence[Group]) -> tuple[list[Column], list[list[Any
 
 
 def headline_bands(group: Group) -> dict[str, dict[str, int]]:
-    """Return the bands of the dimensions that count: utilization, which has no default weight, is left to details."""
+    """Return the bands of the weighted dimensions.
+
+    Utilization, which has no default weight, is only shown in details.
+    """
     bands = group.tool_bands or {}
     return {dimension: counts for dimension, counts in bands.items() if dimension != "utilization"}
 
@@ -293,7 +298,7 @@ def metric_notes(groups: Sequence[Group], chosen: Sequence[str] | None = None) -
 
     Args:
         groups: the groups of the report.
-        chosen: the metrics that were requested by name, None if none were.
+        chosen: the metrics that were requested by name; None without a request.
     """
     metrics = [metric for group in groups for metric in group.metrics or ()]
     if chosen:
@@ -307,7 +312,7 @@ def metric_notes(groups: Sequence[Group], chosen: Sequence[str] | None = None) -
 
 
 def abstained(groups: Sequence[Group]) -> dict[str, list[str]]:
-    """Return how many metrics had nothing to score, in words, with the names of the groups where that is so."""
+    """Return the groups by the sentence about their metrics that had nothing to score."""
     sentence: dict[str, list[str]] = {}
     for group in groups:
         if (silent := _silent(group)) is not None:
@@ -317,20 +322,20 @@ def abstained(groups: Sequence[Group]) -> dict[str, list[str]]:
 
 def not_computed(groups: Sequence[Group], chosen: Sequence[str]) -> list[str]:
     """Return a sentence about the metrics that were never computed; empty if all were."""
-    known = {metric.name for group in groups for metric in group.metrics or ()}
-    missing = [name.removeprefix(_OURS) for name in chosen if name not in known]
+    computed = {metric.name for group in groups for metric in group.metrics or ()}
+    missing = [name.removeprefix(_OURS) for name in chosen if name not in computed]
     return [_not_computed(missing)] if missing else []
 
 
 def _not_computed(names: Sequence[str]) -> str:
-    """Return the metrics that were never computed, and the command that computes one."""
+    """Return a sentence with the metrics that were never computed, and the command that computes one."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     sentence = ", ".join(names[:_NAMED])
     return f"not computed here: {sentence}{more}; `otel-agentic evaluate --metrics {names[0]}` computes one"
 
 
 def _silent(group: Group) -> str | None:
-    """Return the number of metrics that abstained throughout, and the reasons; None if no metric did."""
+    """Return a sentence with the number of metrics that abstained throughout and the reasons; None if no metric did."""
     silent = [metric for metric in group.metrics or () if not metric.n]
     if not silent:
         return None
@@ -341,7 +346,7 @@ def _silent(group: Group) -> str | None:
 
 
 def shown_name(metric: MetricSummary | MetricScoreRow) -> str:
-    """Return the name of a metric as people write it.
+    """Return the display name of a metric, without the namespace of the built-in metrics.
 
     >>> from types import SimpleNamespace as Metric
     >>> shown_name(Metric(name="agentic.layers.verdict")), shown_name(Metric(name="politeness"))
@@ -351,7 +356,7 @@ def shown_name(metric: MetricSummary | MetricScoreRow) -> str:
 
 
 def shown_score(metric: MetricSummary) -> str:
-    """Return the mean of a metric, or how often it gave which label.
+    """Return the mean of a metric, or the shares of its labels.
 
     >>> from types import SimpleNamespace as Metric
     >>> shown_score(Metric(mean=4.25, unit="1", range=[1.0, 5.0], labels={}, n=8))
@@ -389,8 +394,8 @@ def shown_value(value: float, metric: MetricSummary | MetricScoreRow, *, scale: 
         return ratio(value)
     number = _number(value)
     if unit == "1":
-        of_scale = f" of {bounds[0]:g} to {bounds[1]:g}" if scale and bounds and None not in bounds else ""
-        return f"{number}{of_scale}"
+        scale_note = f" of {bounds[0]:g} to {bounds[1]:g}" if scale and bounds and None not in bounds else ""
+        return f"{number}{scale_note}"
     if unit in _SIGNS:
         return _SIGNS[unit].format(number)
     noun = short(unit.strip("{}"), _NAME)
@@ -398,7 +403,7 @@ def shown_value(value: float, metric: MetricSummary | MetricScoreRow, *, scale: 
 
 
 def shown_threshold(metric: MetricSummary) -> str:
-    """Return which values of a metric are good.
+    """Return the threshold of a metric as text.
 
     >>> from types import SimpleNamespace as Metric
     >>> shown_threshold(Metric(threshold=Metric(min=3.0, max=None))), shown_threshold(Metric(threshold=None))
@@ -413,8 +418,10 @@ def shown_threshold(metric: MetricSummary) -> str:
 
 
 def shown_reasons(metric: MetricSummary) -> str:
-    """Return how often there was no score, by reason."""
-    most = sorted(metric.not_evaluated.items(), key=lambda item: (-item[1], item[0]))
+    """Return the number of missing scores by reason, as text."""
+    most = sorted(
+        metric.not_evaluated.items(), key=lambda reason_and_count: (-reason_and_count[1], reason_and_count[0])
+    )
     return ", ".join(f"{count:,} {reason}" for reason, count in most) or NOTHING
 
 
@@ -436,7 +443,7 @@ def _metric_cells(metric: MetricSummary) -> list[str]:
 
 
 def _number(value: float) -> str:
-    """Return a number with three significant digits, a large one with all of its integer digits.
+    """Return a number with three significant digits; a large one keeps all of its integer digits.
 
     >>> _number(1234.5), _number(4.2512), _number(0.02129), _number(-0.0)
     ('1,234', '4.25', '0.0213', '0')
@@ -448,25 +455,25 @@ def _number(value: float) -> str:
 NOTHING_FOUND: Final = (
     "no closed conversations in this selection; `otel-agentic conversations list` shows what there is"
 )
-#: Utilization has no default weight: `tools` and `conversations show` have it, the summary does not.
+#: The summary omits utilization, which has no default weight; `tools` and `conversations show` include it.
 _DIMENSIONS: Final = ("selection", "parameters", "sequence")
 _TOOLS_TITLE: Final = "Tool correctness: mean score (conversations)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Drawn:
-    """A table before it is drawn."""
+class _TableContent:
+    """The columns and rows of a table before it is rendered."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]
 
 
 def print_report(report: Report, about: str) -> None:
-    """Print a report as a table with the notes that its numbers need.
+    """Print a report as a table, followed by the notes on its numbers.
 
     Args:
-        report: the report, in the shape of the contract.
-        about: what time it is about.
+        report: the report.
+        about: the time range of the report, as text.
     """
     out = console()
     groups = report.groups
@@ -481,7 +488,7 @@ def print_report(report: Report, about: str) -> None:
         _print_blocks(out, groups, heading)
     else:
         print_table(out, keys.columns, keys.rows, heading)
-    for title_of_table, table in _further(report):
+    for title_of_table, table in _other_tables(report):
         click.echo()
         print_table(out, table.columns, table.rows, title_of_table)
     click.echo()
@@ -498,56 +505,63 @@ def print_markdown(report: Report, about: str) -> None:
         click.echo(markdown(" ".join([NOTHING_FOUND, *not_rebuilt_notes(report)])))
         return
     lines = [f"## {markdown(title(groups))}", "", f"{markdown(about).capitalize()}.", "", *_pipes(_reliability(groups))]
-    for title_of_table, table in _further(report):
+    for title_of_table, table in _other_tables(report):
         lines += ["", f"### {markdown(title_of_table)}", "", *_pipes(table)]
     notes = [*_report_notes(report), *method_notes(groups)]
     click.echo("\n".join([*lines, "", *(f"- {markdown(note)}" for note in notes)]))
 
 
-def _further(report: Report) -> Iterator[tuple[str, _Drawn]]:
-    """Yield title and content of the tables below the rates that have rows."""
+def _other_tables(report: Report) -> Iterator[tuple[str, _TableContent]]:
+    """Yield title and content of each non-empty table below the rates."""
     groups, comparison = report.groups, report.comparison
     tables = [(_TOOLS_TITLE, _tools(groups)), *_metrics(report)]
     if comparison is not None:
-        differences = _Drawn(columns=difference_columns(comparison), rows=difference_rows(comparison))
+        differences = _TableContent(columns=difference_columns(comparison), rows=difference_rows(comparison))
         tables.append((difference_title(comparison), differences))
-    tables.append((CORRECTED_TITLE, _Drawn(columns=corrected_columns(groups), rows=corrected_rows(groups))))
+    tables.append((CORRECTED_TITLE, _TableContent(columns=corrected_columns(groups), rows=corrected_rows(groups))))
     yield from ((title, table) for title, table in tables if table.rows)
 
 
-def _metrics(report: Report) -> Iterator[tuple[str, _Drawn]]:
-    """Yield tool scores in bands, and metrics beyond the outcome; of many groups only the requested metrics."""
+def _metrics(report: Report) -> Iterator[tuple[str, _TableContent]]:
+    """Yield tool scores in bands, and the other metrics; for many groups, only the requested metrics."""
     groups, chosen = report.groups, report.metrics_chosen
     if len(groups) <= MOST_GROUPS:
         columns, rows = table_of_bands(groups)
-        yield BANDS_TITLE, _Drawn(columns=columns, rows=rows)
+        yield BANDS_TITLE, _TableContent(columns=columns, rows=rows)
     if len(groups) <= MOST_GROUPS or chosen:
         columns, rows = table_of_metrics(groups, every=bool(chosen))
-        yield METRICS_TITLE, _Drawn(columns=columns, rows=rows)
+        yield METRICS_TITLE, _TableContent(columns=columns, rows=rows)
 
 
 def _report_notes(report: Report) -> list[str]:
     """Return the notes on the numbers: the comparison first, then the objectives."""
     comparison = report.comparison
-    compared = [] if comparison is None else comparison_notes(comparison)
+    comparison_lines = [] if comparison is None else comparison_notes(comparison)
     sentence = [
         *not_rebuilt_notes(report),
         *text_match_notes(report),
-        *compared,
+        *comparison_lines,
         *objective_notes(report.objectives or ()),
     ]
-    measured = metric_notes(report.groups, report.metrics_chosen)
-    corrected = corrected_notes(report.groups)
+    metric_lines = metric_notes(report.groups, report.metrics_chosen)
+    correction_lines = corrected_notes(report.groups)
     clocks = [f"warning: {row.note}" for row in report.wrong_clocks]
     return list(
         dict.fromkeys(
-            [*sentence, *clocks, *tier_notes(report.groups), *group_notes(report.groups), *measured, *corrected]
+            [
+                *sentence,
+                *clocks,
+                *tier_notes(report.groups),
+                *group_notes(report.groups),
+                *metric_lines,
+                *correction_lines,
+            ]
         )
     )
 
 
 def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:
-    """Print a small table for each group if the terminal is too narrow for a table of all."""
+    """Print a small table for each group, because the terminal is too narrow for one table of all groups."""
     say(out, heading, style="bold")
     stacked = not all(fits(_estimate_columns(groups), _estimate_rows(group), out.width) for group in groups)
     for group in groups:
@@ -558,12 +572,13 @@ def _print_blocks(out: Console, groups: Sequence[Group], heading: str) -> None:
         print_table(out, _estimate_columns([group], stacked=stacked), _estimate_rows(group, stacked=stacked))
 
 
-def _reliability(groups: Sequence[Group], *, stacked: bool = False) -> _Drawn:
-    """Return a row for each group and k; counts, coverage and tier of a group are in its first row.
+def _reliability(groups: Sequence[Group], *, stacked: bool = False) -> _TableContent:
+    """Return a table with one row per group and k; counts, coverage and tier of a group are in its first row.
 
     Args:
-        groups: of the report.
-        stacked: one estimate below the other instead of next to it, which needs less than half of the width.
+        groups: the groups of the report.
+        stacked: whether to print estimates below each other instead of side by side, which takes less than half of the
+            width.
     """
     columns = [
         *key_columns(groups),
@@ -578,7 +593,7 @@ def _reliability(groups: Sequence[Group], *, stacked: bool = False) -> _Drawn:
         for index, estimates in enumerate(_estimate_rows(group, stacked=stacked)):
             yield [*(counts if index == 0 else [""] * len(counts)), *estimates]
 
-    return _Drawn(columns=columns, rows=keyed_rows(groups, cells))
+    return _TableContent(columns=columns, rows=keyed_rows(groups, cells))
 
 
 def _estimate_columns(groups: Sequence[Group], *, stacked: bool = False) -> list[Column]:
@@ -608,23 +623,25 @@ def _estimate_rows(group: Group, *, stacked: bool = False) -> list[list[str]]:
     ]
 
 
-def _tools(groups: Sequence[Group]) -> _Drawn:
-    """Return the mean of each tool dimension that any group has."""
+def _tools(groups: Sequence[Group]) -> _TableContent:
+    """Return the table of the mean of each tool dimension that any group has."""
     names, _ = differing_and_shared(groups, KEYS)
-    scored = [group for group in groups if group.tool_dimensions.keys() & set(_DIMENSIONS)]
-    present = [name for name in _DIMENSIONS if any(name in group.tool_dimensions for group in scored)]
+    groups_with_tools = [group for group in groups if group.tool_dimensions.keys() & set(_DIMENSIONS)]
+    present = [name for name in _DIMENSIONS if any(name in group.tool_dimensions for group in groups_with_tools)]
     rows = [
         [*(getattr(group, name) for name in names), *(_mean(group.tool_dimensions.get(name)) for name in present)]
-        for group in scored
+        for group in groups_with_tools
     ]
-    return _Drawn(columns=[*key_columns(groups), *(Column(name=name, right=True) for name in present)], rows=rows)
+    return _TableContent(
+        columns=[*key_columns(groups), *(Column(name=name, right=True) for name in present)], rows=rows
+    )
 
 
 def _mean(mean: Mean | None) -> str | None:
     return None if mean is None else f"{ratio(mean.mean)} ({mean.n:,})"
 
 
-def _pipes(drawn: _Drawn) -> Iterator[str]:
+def _pipes(drawn: _TableContent) -> Iterator[str]:
     """Yield the lines of a Markdown table."""
     yield f"| {' | '.join(markdown(column.name) for column in drawn.columns)} |"
     yield f"|{'|'.join('---:' if column.right else '---' for column in drawn.columns)}|"

@@ -1,4 +1,4 @@
-"""What the commands of `store` print for people."""
+"""The terminal output of the `store` commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
 def size_text(count: int | None) -> str:
-    """Return a number of bytes as people read it.
+    """Return a number of bytes with a decimal unit.
 
     >>> size_text(12), size_text(262_144), size_text(3_200_000_000)
     ('12 B', '262 kB', '3.2 GB')
@@ -98,7 +98,7 @@ def print_vacuum(result: Vacuum, *, local: bool) -> None:
 
 
 def print_copied(result: StoreCopy, verb: str) -> None:
-    """Print what a backup holds, or a store that was restored from one."""
+    """Print the content of a backup, or of a store that was restored from one."""
     tables = result.tables
     say(
         console(),
@@ -113,7 +113,7 @@ def print_copied(result: StoreCopy, verb: str) -> None:
 
 
 def print_upgrade(result: Upgrade) -> None:
-    """Print what an upgrade did."""
+    """Print the result of an upgrade."""
     if not result.applied:
         say(console(), f"{result.db} is up to date")
         return

@@ -22,9 +22,9 @@ from otel_agentic.results import to_json
 
 T = TypeVar("T")
 _INDENT: Final = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
-#: Width of tables that go to a file or a pipe: wide enough that little is left out.
+#: The width of tables in a file or a pipe, wide enough that few columns are omitted.
 _PIPE_WIDTH: Final = 160
-#: Rows of CSV that are written at once.
+#: The number of CSV rows that are written at once.
 _CSV_ROWS: Final = 1000
 
 
@@ -35,33 +35,33 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show(out: Console, what: RenderableType) -> None:
-    """Print something drawn, without the blanks that fill its lines up.
+    """Print a renderable, without trailing spaces.
 
-    Printed with click, because rich exits with 1 if the reader closes the pipe, and 1 means that a gate failed.
+    It is printed with click, because rich exits with 1 if the reader closes the pipe, and 1 means that a gate failed.
     """
-    with out.capture() as captured:
+    with out.capture() as capture:
         out.print(what)
-    click.echo("\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")), color=True)
+    click.echo("\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")), color=True)
 
 
 def say(out: Console, text: str, style: str | None = None) -> None:
-    """Print a line of text, wrapped between words on a terminal and left whole in a pipe; there is no markup in it."""
-    with out.capture() as captured:
+    """Print a line of text without markup, wrapped between words on a terminal and not wrapped in a pipe."""
+    with out.capture() as capture:
         out.print(printable(text), style=style, markup=False, emoji=False, soft_wrap=not out.is_terminal)
     click.echo(
-        "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n")),
+        "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n")),
         color=True,
         err=out.file is sys.stderr,
     )
 
 
 def print_text(text: str, *, escapes: bool = False, err: bool = False) -> None:
-    """Print a whole document as it is, except for the characters that steer a terminal.
+    """Print a document unchanged, except for terminal control characters.
 
     Args:
-        text: the document, with the end of its last line.
-        escapes: whether it is JSON or YAML, which have escapes for them; else U+FFFD takes their place.
-        err: whether it goes to standard error.
+        text: the document, including its last newline.
+        escapes: whether it is JSON or YAML, in which these characters are escaped; otherwise U+FFFD replaces them.
+        err: whether to print to standard error.
     """
     click.echo(escaped(text) if escapes else printable(text), nl=False, err=err)
 
@@ -73,7 +73,7 @@ def say_evaluation(out: Console, name: str | None) -> None:
 
 
 def print_result(result: T, output: str, show: Callable[[T], object], *, quiet: bool = False) -> None:
-    """Print a result as JSON if that is the output format, else with a function unless `quiet`."""
+    """Print a result as JSON if that is the output format, otherwise with `show` unless `quiet` is set."""
     if output == "json":
         print_json(result)
     elif not quiet:
@@ -105,7 +105,7 @@ def print_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _field(value: Any) -> Any:
-    """Return a value for a field of CSV. A lone carriage return is no quoted part of one: spreadsheets begin a row there."""
+    """Return a value for a CSV field without carriage returns, at which spreadsheets would begin a new row."""
     cell = csv_cell(value)
     return cell.replace("\r", "\ufffd") if isinstance(cell, str) else cell
 
@@ -127,7 +127,7 @@ _COLOURS: Final = {
 class Column:
     """A column: `unfolded` never wraps, `right` never wraps and is aligned right, the highest `spare` is omitted first.
 
-    `least` is the width that other columns of text fold down to, in characters.
+    `least` is the minimum width of the other columns, whose text is wrapped, in characters.
     """
 
     name: str
@@ -148,7 +148,7 @@ def fixed(*names: str) -> list[Column]:
 
 
 def text(*names: str) -> list[Column]:
-    """Return columns of text that folds."""
+    """Return columns of text that is wrapped."""
     return [Column(name=name) for name in names]
 
 
@@ -157,12 +157,12 @@ def print_table(
 ) -> None:
     """Print a table, and the names of columns that do not fit the terminal."""
     cells = [[safe(value) for value in row] for row in rows]
-    indices = _fitting(columns, cells, out.width)
+    indices = _fitting_columns(columns, cells, out.width)
     if title is not None:
         say(out, title, style="bold")
     show(
         out,
-        _drawn([columns[index] for index in indices], [[row[index] for index in indices] for row in cells], out.width),
+        _table([columns[index] for index in indices], [[row[index] for index in indices] for row in cells], out.width),
     )
     left_out = [column.name for index, column in enumerate(columns) if index not in indices]
     if left_out:
@@ -170,7 +170,7 @@ def print_table(
 
 
 def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -> bool:
-    """Return whether a table of these rows needs nothing worse than text that folds."""
+    """Return whether a table of these rows fits without omitting columns or cutting values; text may be wrapped."""
     cells = [[safe(value) for value in row] for row in rows]
     natural = [_natural(column, cells, index) for index, column in enumerate(columns)]
     return _total(_least(columns, natural)) <= width
@@ -179,40 +179,40 @@ def fits(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int) -
 def differing_and_shared(rows: Sequence[object], names: Sequence[str]) -> tuple[list[str], dict[str, object]]:
     """Return the attributes whose values differ between the rows, and the values of those that all rows share.
 
-    An attribute that no row has, or that is None or empty in every row, is in neither.
+    Neither contains an attribute that no row has, or that is None or empty in every row.
 
     >>> from types import SimpleNamespace as Row
     >>> differing_and_shared([Row(agent="a", tool="x"), Row(agent="a", tool="y")], ["agent", "tool", "tag"])
     (['tool'], {'agent': 'a'})
     """
-    differing, same = [], {}
+    differing, shared = [], {}
     for name in names:
         values = {getattr(row, name, None) for row in rows}
         if len(values) > 1:
             differing.append(name)
         elif values - {None, ""}:
-            (same[name],) = values
-    return differing, same
+            (shared[name],) = values
+    return differing, shared
 
 
-def _drawn(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> Table:
-    """Return the table. Cells are not read as markup, because most of them are untrusted."""
+def _table(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> Table:
+    """Return the table. Cells are not interpreted as markup, because most of them are untrusted."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     natural = [_natural(column, cells, index) for index, column in enumerate(columns)]
     roomy = _total(_least(columns, natural)) <= width
     for column in columns:
-        # Whole columns are cut, not folded, where even they are too wide: then everything folds instead.
-        unbroken = roomy and (column.right or column.unfolded)
+        # Rich cuts columns that never wrap if even they are too wide; in that case all columns are wrapped instead.
+        no_wrap = roomy and (column.right or column.unfolded)
         table.add_column(
-            Text(column.name), justify="right" if column.right else "left", overflow="fold", no_wrap=unbroken
+            Text(column.name), justify="right" if column.right else "left", overflow="fold", no_wrap=no_wrap
         )
     for row in cells:
         table.add_row(*(Text(value, style=_COLOURS.get(value, "")) for value in row))
     return table
 
 
-def _fitting(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Return the places of the columns that are shown: spare ones go, the highest first, until the rest fits."""
+def _fitting_columns(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the indices of the displayed columns: the highest spare columns are omitted until the others fit."""
     natural = [_natural(column, cells, index) for index, column in enumerate(columns)]
     indices = list(range(len(columns)))
     for index in sorted(indices, key=lambda index: -columns[index].spare):

@@ -1,4 +1,4 @@
-"""Values as text for a person; control characters of untrusted text never reach the terminal."""
+"""Values as text for people; control characters in untrusted text never reach the terminal."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import orjson
 if TYPE_CHECKING:
     from otel_agentic.results.reports import Rate
 
-#: The sign of a missing value.
+#: The placeholder of a missing value.
 NOTHING: Final = "—"
-#: What Markdown reads as markup.
+#: The characters that Markdown interprets as markup.
 _MARKDOWN: Final = re.compile(r"([\\`*_\[\]<>|#~])")
-#: First characters that make a spreadsheet read a cell as a formula.
+#: The first characters with which a spreadsheet interprets a cell as a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-#: What JSON may hold as it is, and a terminal would obey: control characters that are no ASCII, and marks of direction.
+#: The terminal control characters that JSON may contain unescaped: those beyond ASCII, and direction marks.
 _OBEYED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    r"""Return text without the characters that steer a terminal.
+    r"""Return text with terminal control characters replaced.
 
     >>> printable("a\x1b[31mb")
     'a�[31mb'
@@ -32,7 +32,7 @@ def printable(text: str) -> str:
 
 
 def safe(value: Any) -> str:
-    r"""Return a value as text that a terminal shows and does not obey.
+    r"""Return a value as text without terminal control characters.
 
     >>> safe("a\x1b[31mb"), safe(None), safe(0.5), safe({"a": 1})
     ('a�[31mb', '—', '0.5', '{"a":1}')
@@ -45,12 +45,12 @@ def safe(value: Any) -> str:
 
 
 def compact(value: Any) -> str:
-    """Return a value as one line of JSON that a terminal does not obey."""
+    """Return a value as one line of JSON without terminal control characters."""
     return json_text(value, orjson.OPT_NON_STR_KEYS)
 
 
 def json_text(value: Any, option: int) -> str:
-    r"""Return a value as JSON in which characters that steer a terminal are written as JSON escapes.
+    r"""Return a value as JSON in which terminal control characters are escaped.
 
     >>> json_text("a\x9b31m\u202e", 0)
     '"a\\u009b31m\\u202e"'
@@ -59,7 +59,7 @@ def json_text(value: Any, option: int) -> str:
 
 
 def escaped(document: str) -> str:
-    r"""Return a JSON document in which characters that steer a terminal are written as JSON escapes.
+    r"""Return a JSON document in which terminal control characters are escaped.
 
     YAML has the same escapes; they are valid in double quotes only, which `write_yaml` uses for such text.
 
@@ -129,7 +129,7 @@ def interval(rate: Rate) -> str:
 
 
 def moment(text: str | None, digits: int = 16) -> str:
-    """Return an ISO 8601 time (UTC) as people write it, to the minute; 19 digits give seconds.
+    """Return an ISO 8601 time (UTC) for display, to the minute, or to the second with `digits=19`.
 
     >>> moment("2026-03-10T08:11:23.950077+00:00")
     '2026-03-10 08:11'
@@ -138,7 +138,7 @@ def moment(text: str | None, digits: int = 16) -> str:
 
 
 def markdown(value: Any) -> str:
-    r"""Return a value as one line of Markdown text that is shown as it is, also inside a table.
+    r"""Return a value as one line of Markdown text that is displayed literally, even in a table.
 
     >>> markdown("a|b <i>")
     'a\\|b \\<i\\>'
@@ -147,7 +147,7 @@ def markdown(value: Any) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    r"""Return a value for a CSV cell that no spreadsheet takes for a formula, and no terminal obeys.
+    r"""Return a value for a CSV cell that no spreadsheet interprets as a formula, without terminal control characters.
 
     >>> csv_cell("=1+1"), csv_cell(-1), csv_cell({"a": 1}), csv_cell("a\x1b[31m")
     ("'=1+1", -1, '{"a":1}', 'a\ufffd[31m')
@@ -156,5 +156,5 @@ def csv_cell(value: Any) -> Any:
         return compact(value)
     if not isinstance(value, str):
         return value
-    text = "\r".join(map(printable, value.split("\r")))  # which CSV holds between quotes
+    text = "\r".join(map(printable, value.split("\r")))  # CSV permits \r in quotes
     return "'" + text if text.startswith(_FORMULA) else text

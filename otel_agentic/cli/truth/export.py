@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.truth.formats import Loss
 
 _BY_ENDING: Final = {".yaml": "yaml", ".yml": "yaml", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
-#: The most losses that are printed one by one.
+#: The largest number of losses that are printed.
 _MOST_LOSSES: Final = 100
 
 
@@ -63,10 +63,10 @@ def export(
         raise UsageError(f"{file} exists; give another file, or move it away")
     with target.open() as client:
         records: list[JsonObject] = client.call("truth_export", dataset=dataset)
-    chosen = form or (_BY_ENDING.get(file.suffix.lower(), "native") if file is not None else "native")
-    losses = _write(records, chosen, file)
+    target_format = form or (_BY_ENDING.get(file.suffix.lower(), "native") if file is not None else "native")
+    losses = _write(records, target_format, file)
     if file is not None:
-        say(console(), f"{plural(len(records), 'case')} written to {file}, format {chosen}")
+        say(console(), f"{plural(len(records), 'case')} written to {file}, format {target_format}")
     for line in _as_json(losses) if losses_format == "json" else _as_text(losses):
         print_text(f"{line}\n", err=True)
 
@@ -91,12 +91,12 @@ def _as_json(losses: Sequence[Loss]) -> Iterator[str]:
 
 
 def _as_text(losses: Sequence[Loss]) -> Iterator[str]:
-    """Yield a line a loss, and how many there are in all."""
+    """Yield one line per loss, and the total number if not all are shown."""
     if not losses:
         return
-    named = len({loss.dataset for loss in losses}) > 1
+    several_datasets = len({loss.dataset for loss in losses}) > 1
     for loss in losses[:_MOST_LOSSES]:
-        case = f"{loss.dataset}/{loss.case_id}" if named else loss.case_id
+        case = f"{loss.dataset}/{loss.case_id}" if several_datasets else loss.case_id
         yield printable(f"{case}: {loss.field or 'the whole case'}: {loss.reason}")
     more = (
         f"; the first {_MOST_LOSSES} are listed, --losses-format json lists all" if len(losses) > _MOST_LOSSES else ""

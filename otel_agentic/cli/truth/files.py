@@ -20,7 +20,7 @@ from otel_agentic.results.conversations import CheckedFile, FieldLoss, TruthImpo
 if TYPE_CHECKING:
     from otel_agentic.truth.formats import Document
 
-#: The names of `otel_agentic.truth.formats.FORMATS`, which would take its time to load for --help.
+#: The names of `otel_agentic.truth.formats.FORMATS`, repeated here because importing it for --help would be slow.
 FORMAT_NAMES: Final = ("native", "yaml", "csv", "parquet", "fair-forge", "ragas", "outcome", "adk", "tau-bench")
 #: The forms of the native format.
 _NATIVE: Final = frozenset(FORMAT_NAMES[:4])
@@ -53,25 +53,25 @@ def import_(
     """
     if not files and not labels:
         raise UsageError("nothing to import: give files of cases or labels")
-    of_labels = () if file_format else tuple(path for path in files if _holds_labels(path))
-    documents = _read([path for path in files if path not in of_labels], file_format)
-    sent = {"cases": _native(documents), "labels": texts_of((*of_labels, *labels), "labels")}
+    label_files = () if file_format else tuple(path for path in files if _holds_labels(path))
+    documents = _read([path for path in files if path not in label_files], file_format)
+    texts = {"cases": _native(documents), "labels": texts_of((*label_files, *labels), "labels")}
     if target.server is None:
         create_store(target.settings())
     with target.open() as client:
-        imported = client.get(TruthImport, "truth_import", **sent)
+        result = client.get(TruthImport, "truth_import", **texts)
     losses = [(document.name, loss) for document in documents for loss in _losses(document)]
     if output == "json":
         left_out = [{"file": name, **to_json(loss)} for name, loss in losses]
-        print_json({**to_json(imported), "left_out": left_out})
+        print_json({**to_json(result), "left_out": left_out})
         return
     out = console()
-    labelled = f" and {plural(imported.labels, 'label')}" if imported.labels else ""
-    cases = f"{plural(imported.cases, 'case')}{labelled} now current"
-    say(out, f"{plural(imported.new_case_versions, 'new case version')}; {cases}")
-    for warning in imported.warnings:
+    labels_note = f" and {plural(result.labels, 'label')}" if result.labels else ""
+    cases = f"{plural(result.cases, 'case')}{labels_note} now current"
+    say(out, f"{plural(result.new_case_versions, 'new case version')}; {cases}")
+    for warning in result.warnings:
         say(out, f"warning: {warning}", style="yellow")
-    for dataset in imported.datasets:
+    for dataset in result.datasets:
         if dataset.changed:
             version = f"now version {dataset.version}" if dataset.version else "no longer current"
             say(out, f"dataset {dataset.dataset}: {plural(dataset.cases, 'case')}, {version}")
@@ -132,7 +132,7 @@ def _checked(path: Path, file_format: str | None) -> CheckedFile:
 
 
 def _holds_labels(path: Path) -> bool:
-    """Return whether a file is a CSV of labels: its header names conversations."""
+    """Return whether a file is a CSV of labels: its header has a column of conversation ids."""
     if path.suffix.lower() != ".csv":
         return False
     ((_, content),) = texts_of((path,), "cases or labels")
@@ -153,7 +153,7 @@ def _native(documents: Sequence[Document]) -> list[tuple[str, str]]:
 
 
 def _losses(document: Document) -> list[FieldLoss]:
-    """Return the fields of a file that a case cannot hold, with the number of cases."""
+    """Return the fields of a file that a case cannot represent, with the number of affected cases."""
     counts = Counter(loss.field for loss in document.losses)
     return [FieldLoss(field=field, cases=count) for field, count in sorted(counts.items())]
 

@@ -94,14 +94,14 @@ def matches(
         raise UsageError("--format csv writes a labels file and cannot be combined with --clusters; use --format json")
     if limit is not None and not clusters:
         raise UsageError("--limit needs --clusters")
-    chosen = {**selection.arguments, "only": only}
+    arguments = {**selection.arguments, "only": only}
     with target.open() as client:
         if clusters:
             _show_clusters(
-                client.get(list[QueryCluster], "truth_clusters", **chosen), only, selection.evaluation, output, limit
+                client.get(list[QueryCluster], "truth_clusters", **arguments), only, selection.evaluation, output, limit
             )
             return
-        rows = client.get(list[MatchRow], "truth_matches", **chosen)
+        rows = client.get(list[MatchRow], "truth_matches", **arguments)
     if output == "json":
         print_json(rows)
     elif output == "csv":
@@ -129,7 +129,7 @@ def _show_clusters(
 
 
 def _label(row: MatchRow) -> str | None:
-    """Return the case of a conversation, or else the suggested one, as a labels file names it."""
+    """Return the case of a conversation, else the suggested one, in the notation of a labels file."""
     dataset, case_id = row.dataset, row.case_id
     if not case_id:
         dataset, case_id = row.suggested_dataset, row.suggested_case_id
@@ -162,12 +162,14 @@ def _print_cases(rows: list[CaseRow]) -> None:
     ]
     datasets = {(row.dataset, row.dataset_version) for row in rows}
     title = plural(len(rows), "current case")
-    waiting = f", {plural(drafts, 'draft')} among them" if drafts else ""
+    drafts_note = f", {plural(drafts, 'draft')} among them" if drafts else ""
     print_table(
         console(),
         columns,
         cells,
-        f"{title}{waiting}, dataset {' version '.join(datasets.pop())}" if len(datasets) == 1 else f"{title}{waiting}",
+        f"{title}{drafts_note}, dataset {' version '.join(datasets.pop())}"
+        if len(datasets) == 1
+        else f"{title}{drafts_note}",
     )
 
 
@@ -204,17 +206,17 @@ def _print_clusters(visible: list[QueryCluster], rows: list[QueryCluster], only:
 
 
 def _print_matches(rows: list[MatchRow]) -> None:
-    # Conversations without a case have no dataset; that alone is no reason for a column.
+    # Conversations without a case have no dataset; they alone do not justify a column.
     datasets = {row.dataset for row in rows if row.dataset}
     names, _ = differing_and_shared(rows, ("agent", "environment", *(("dataset",) if len(datasets) > 1 else ())))
-    warned = any(row.warning for row in rows)
-    suggested = any(row.suggested_case_id for row in rows)
+    has_warnings = any(row.warning for row in rows)
+    has_suggestions = any(row.suggested_case_id for row in rows)
     columns = [
         Column(name="conversation", unfolded=True),
         *text(*names, "case", "method"),
         Column(name="confidence", right=True),
-        *([Column(name="margin", right=True)] if suggested else []),
-        *([Column(name="warning", least=30)] if warned else []),
+        *([Column(name="margin", right=True)] if has_suggestions else []),
+        *([Column(name="warning", least=30)] if has_warnings else []),
     ]
     cells = [
         [
@@ -223,8 +225,8 @@ def _print_matches(rows: list[MatchRow]) -> None:
             row.case_id or ", ".join(row.candidates or []) or row.suggested_case_id,
             "suggested" if row.suggested_case_id else row.method or row.reason,
             ratio(row.suggested_confidence if row.suggested_case_id else row.confidence),
-            *([ratio(row.suggested_margin)] if suggested else []),
-            *([row.warning or ""] if warned else []),
+            *([ratio(row.suggested_margin)] if has_suggestions else []),
+            *([row.warning or ""] if has_warnings else []),
         ]
         for row in rows
     ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_agentic.results import JsonObject
 
 _YAML: Final = frozenset({".yaml", ".yml"})
-#: Conversations named of those that were left out for one reason.
+#: The largest number of conversations named for each reason why they were left out.
 _NAMED: Final = 3
 
 
@@ -74,8 +74,8 @@ def promote(
     have corrected it and set `reviewed` to true. Its notes state the reason. Conversations with the same queries become
     one case; those that already have a current case are left out.
     """
-    chosen = selection.arguments
-    if conversations and (failing or unmatched or any(chosen.values())):
+    arguments = selection.arguments
+    if conversations and (failing or unmatched or any(arguments.values())):
         raise UsageError("give conversations, or choose them by --failing, --unmatched, --since, --until and --agent")
     if file is not None and file.exists():
         raise UsageError(f"{file} exists, and may hold your annotations; give another file, or move it away")
@@ -89,7 +89,7 @@ def promote(
         "environment": environment,
     }
     with target.open() as client:
-        promotion = client.get(Promotion, "truth_promote", **chosen, **request)
+        promotion = client.get(Promotion, "truth_promote", **arguments, **request)
     cases = [*promotion.cases, *promotion.tagged]
     if cases:
         _write(cases, file, form or ("yaml" if file and file.suffix in _YAML else "jsonl"))
@@ -122,18 +122,18 @@ def _as_yaml(cases: Sequence[JsonObject]) -> str:
 
 def _summary(promotion: Promotion, file: Path | None, db: Path | None) -> Iterator[str]:
     """Yield the number of written cases, and the next command."""
-    where = f" to {file}" if file else ""
+    destination = f" to {file}" if file else ""
     if promotion.cases:
         conversations = sum(len(case["promoted_from"]) for case in promotion.cases)
         yield (
-            f"{plural(len(promotion.cases), 'case')} of {plural(conversations, 'conversation')} written{where}, "
+            f"{plural(len(promotion.cases), 'case')} of {plural(conversations, 'conversation')} written{destination}, "
             f"dataset {promotion.cases[0]['dataset']}: drafts, until you correct them and set `reviewed` to true"
         )
     if promotion.tagged:
         names = [f"{case['case_id']} of dataset {case['dataset']}" for case in promotion.tagged]
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         yield (
-            f"{plural(len(names), 'current case')} written{where} with the tag: {', '.join(names[:_NAMED])}{more}; they are "
+            f"{plural(len(names), 'current case')} written{destination} with the tag: {', '.join(names[:_NAMED])}{more}; they are "
             "reviewed, and count once they are imported (add the tag to the file that they came from, too)"
         )
     if promotion.cases or promotion.tagged:
@@ -141,15 +141,15 @@ def _summary(promotion: Promotion, file: Path | None, db: Path | None) -> Iterat
             name, store = shlex.quote(str(file)), f" --db {shlex.quote(str(db))}" if db else ""
             yield f"then: otel-agentic truth validate {name} && otel-agentic truth import {name}{store}"
         return
-    waiting = promotion.unscored
-    later = f"; {plural(waiting, 'conversation')} not evaluated yet, see `otel-agentic evaluate`" if waiting else ""
+    unscored = promotion.unscored
+    later = f"; {plural(unscored, 'conversation')} not evaluated yet, see `otel-agentic evaluate`" if unscored else ""
     yield f"nothing to promote in this selection{later}"
 
 
-def _skipped(skipped: Sequence[NotPromoted]) -> Iterator[str]:
-    """Yield a line for each reason, with the first conversations that it left out."""
+def _skipped(conversations: Sequence[NotPromoted]) -> Iterator[str]:
+    """Yield one line per reason, with the first conversations that were left out for it."""
     by_reason: dict[str, list[str]] = defaultdict(list)
-    for conversation in skipped:
+    for conversation in conversations:
         case = f" (case {conversation.case_id} of dataset {conversation.dataset})" if conversation.case_id else ""
         by_reason[conversation.reason].append(f"{conversation.conversation_id}{case}")
     for reason, names in by_reason.items():
