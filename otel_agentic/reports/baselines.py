@@ -63,7 +63,7 @@ class CaseMean(_Part):
 
 
 class MetricMean(_Part):
-    """The values of one metric; see `stats.means.Values`."""
+    """The values of one metric; see `stats.compare.Values`."""
 
     n: Annotated[int, Field(ge=1)]
     units: Annotated[int, Field(ge=1)]
@@ -230,7 +230,7 @@ _MAX_CASES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """A difference, now minus then; `how` describes its data. The ends of the interval are None with too little data."""
+    """A difference, current minus baseline; `how` describes its data. The bounds are None with too little data."""
 
     value: float
     lower: float | None
@@ -298,7 +298,7 @@ class Regressions:
         return _Change(value=difference.value, lower=difference.lower, upper=difference.upper, n=now.n, how=how)
 
     def _row(self, target: Target, agent: str | None, change: _Change | str) -> GateRow:
-        """Return the row of a change, or without data if it is the reason why the change is unknown."""
+        """Return the row of a change; `change` is the reason, as text, if the change is unknown."""
         best: Compared = "upper" if target.falls else "lower"
         worst: Compared = "lower" if target.falls else "upper"
         chance = target.tolerance == "chance"
@@ -348,13 +348,15 @@ class Regressions:
 
 
 def _broken(before: Attempts, now: Attempts) -> str:
-    """Return the cases whose attempts were all correct in the baseline and are not now."""
-    known, counts = (
+    """Return a note on the cases whose attempts were all correct in the baseline and are not now, or an empty text."""
+    before_counts, now_counts = (
         {(case.dataset, case.case_id): (case.c, case.n) for case in attempts.cases if case.dataset}
         for attempts in (before, now)
     )
     broke = [
-        flip for flip in flips({key: (None, count) for key, count in known.items()}, counts) if flip.change == "broke"
+        flip
+        for flip in flips({key: (None, count) for key, count in before_counts.items()}, now_counts)
+        if flip.change == "broke"
     ]
     if not broke:
         return ""

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
 
-#: The reason if the judge gave no verdict because the outcome is certain: no answer, or a forbidden text.
+#: The reason if no judge was called because the outcome is certain: no answer, or a forbidden text.
 NO_QUESTION: Final = "settled_without_judge"
-#: The start of an explanation, before the judge's reasoning; tables have columns for its content.
+#: The start of an explanation, before the judge's reasoning; it is removed because tables have columns for its content.
 _SCORED: Final = re.compile(
     r"\Aanswer of turn \d+ scores [\d.]+, (?:threshold [\d.e-]+|of which the judge is unsure): "
 )
@@ -125,7 +125,7 @@ def of_turn(
         query=turn.query,
         expected=_expected(matched, turn_score),
         answer=turn.answer,
-        reasoning=_reasons(turn_score.explanation) if turn_score is not None else None,
+        reasoning=_reasoning(turn_score.explanation) if turn_score is not None else None,
         judge=judge if has_score else None,
     )
 
@@ -155,7 +155,7 @@ def of_conversation(
         query=turn.query if turn else None,
         expected=_expected(matched, weakest),
         answer=turn.answer if turn and weakest else None,
-        reasoning=_reasons(weakest.explanation) if weakest is not None else score.explanation,
+        reasoning=_reasoning(weakest.explanation) if weakest is not None else score.explanation,
         judge=judge if is_judged else None,
     )
 
@@ -199,17 +199,17 @@ def _reason_of(turn_score: TurnScore) -> str:
     return turn_score.answer_reason or "no_data"
 
 
-def _reasons(explanation: str) -> str:
+def _reasoning(explanation: str) -> str:
     """Return the reasoning of the judge, without the score, which is reported separately.
 
-    >>> _reasons("answer of turn 1 scores 0.80, threshold 0.7: The day matches.")
+    >>> _reasoning("answer of turn 1 scores 0.80, threshold 0.7: The day matches.")
     'The day matches.'
     """
     return _SCORED.sub("", explanation)
 
 
 def _weakest(matched: MatchedConversation, score: ConversationScore, rule: TurnRule) -> TurnScore | None:
-    """Return the turn with the lowest judged score, or None if judged answers do not decide the outcome."""
+    """Return the turn with the lowest judged score, or None if the outcome does not depend on judged answers."""
     if score.computed_outcome != "pass" and score.computed_reason != "wrong_answer":
         return None
     answered = {turn.index for turn in matched.conversation.turns if turn.answer is not None}
@@ -270,9 +270,11 @@ def calibrate_judge(
         CaseError: a file is malformed, or a conversation id is ambiguous; the message lists all problems.
     """
     threshold = engine.settings.scoring.reward_threshold
-    read = [parse_human_labels(file.name, file.text, reward_threshold=threshold).require() for file in files]
-    redacted = engine.store.redacting.value  # conversation ids may contain redacted text
-    labels = [replace(label, conversation_id=redacted(label.conversation_id)) for file in read for label in file.labels]
+    label_files = [parse_human_labels(file.name, file.text, reward_threshold=threshold).require() for file in files]
+    redact = engine.store.redacting.value  # conversation ids may contain redacted text
+    labels = [
+        replace(label, conversation_id=redact(label.conversation_id)) for file in label_files for label in file.labels
+    ]
     with engine.store.read() as con:
         matches = find(labels, locations_of(con, [label.conversation_id for label in labels]))
     truth = engine.runner.truth()
@@ -292,7 +294,7 @@ def calibrate_judge(
         "evaluation_id": run.evaluation_id,
         "judge": judge_json(engine.runner, scored.tally, list(scored.matched)) | {"model": run.model},
         "labels": len(labels),
-        "blank": sum(file.blank for file in read),
+        "blank": sum(file.blank for file in label_files),
         "judged_now": scored.computed,
         "random_sample": random_sample,
         **{target: calibration and calibration_json(calibration) for target, calibration in results.items()},
@@ -405,7 +407,7 @@ def _save(
 
 
 def calibration_json(calibration: Calibration) -> dict[str, Any]:
-    """Return the calibration of decider target as a JSON object."""
+    """Return the calibration of one target as a JSON object."""
     return {
         **_agreement_json(calibration.agreement),
         "deciders": [

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 CURVE_K: Final = 8
 #: Maximum points of a curve; for a higher k, the points are spread evenly.
 _MAX_CURVE: Final = 40
-#: Preferred over time: pass@3 and pass^3 if they are requested, in windows of a day if these are stored.
+#: Preferred in the history: pass@3 and pass^3 if they are requested, in windows of a day if these are stored.
 _USUAL_K: Final = 3
 _USUAL_WINDOW: Final = "24h"
 #: The number of rows of each table.
@@ -67,7 +67,7 @@ _POINT: Final = (
 
 
 def charts(engine: Engine, request: ReportRequest, panels: int) -> Charts:
-    """Return the data of the charts of a report, with at most so many panels of each kind of chart.
+    """Return the data of the charts of a report, with at most `panels` panels of each kind of chart.
 
     `curves`: pass@k and pass^k of the groups with the most conversations, for every k up to 8 or the highest requested one.
     `history`: stored windows by group; None if no windows are stored, as for all evaluations except the default one. `tools`
@@ -141,7 +141,8 @@ def choose_kind(
 ) -> WindowKind | None:
     """Return the kind of stored windows to draw, or None without windows.
 
-    The requested kind if it is stored; otherwise windows of 24 h and pass^3, and among equal kinds the most frequent one.
+    The requested kind is preferred, then windows of 24 h and pass^3; among equally preferred kinds, the most frequent
+    one.
 
     Args:
         kinds: the number of windows of each kind.

@@ -1,4 +1,4 @@
-"""Conversations as JSON objects, how much of their content was captured, and the settings that would capture the rest.
+"""Conversations as JSON objects, the coverage of their content, and the settings that would capture the rest.
 
 `otel_agentic.api` reads the JSON objects back.
 """
@@ -31,7 +31,7 @@ _FRACTION: Final = re.compile(r"[.,](?P<digits>\d{1,30})")
 def conversation_json(
     conversation: Conversation, score: tuple[str | None, str, str | None] | None = None
 ) -> dict[str, Any]:
-    """Return one conversation.
+    """Return a conversation as a JSON object.
 
     Args:
         conversation: the conversation.
@@ -62,8 +62,8 @@ def iso(time_ns: int) -> str:
     >>> iso(1_700_000_000_123_456_789)
     '2023-11-14T22:13:20.123456789Z'
     """
-    seconds, rest = divmod(time_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"
 
 
 def ns_of_iso(text: str) -> int:
@@ -116,7 +116,7 @@ def _call(call: ToolCall, source: str | None) -> ShownCall:
     )
 
 
-#: Kinds of content: its title, the unit that it is counted in, and the units that do not need it.
+#: Kinds of content: the title, the unit in which it is counted, and the units that do not need it.
 _KINDS: Final = {
     "query": ("queries", "turns", None),
     "answer": ("answers", "turns", "failed_turns"),
@@ -160,7 +160,7 @@ Writer = tuple[str | None, str | None, str | None]
 
 
 def wrong_clocks_of(store: Store) -> list[WrongClock]:
-    """Return by service how many conversations a sender with a wrong clock dated later than they were received."""
+    """Return, by service, the number of conversations that a wrong clock dated later than they were received."""
     with store.read() as con:
         rows = wrong_clocks(con)
     return [

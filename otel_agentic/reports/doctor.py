@@ -1,4 +1,4 @@
-"""How spans of files are read, span by span, and the state of the installation: what `otel-agentic doctor` prints."""
+"""The output of `otel-agentic doctor`: the event read from each span of a file, and the state of the installation."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Inspected:
     problems: tuple[str, ...]
 
     def wrong_clocks(self, now_ns: int) -> list[WrongClock]:
-        """Return by service the conversations that end after a time in ns."""
+        """Return, by service, the number of conversations that end after a time in ns."""
         ahead = Counter(
             rebuilt.conversation.service
             for rebuilt in self.conversations
@@ -89,7 +89,7 @@ class Inspected:
 
 
 def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
-    """Return how the spans of files are read and which conversations result; redacted as in a store.
+    """Return the events and conversations read from the spans of files, redacted as in a store.
 
     Raises:
         BadInputError: a path does not exist or is not a file.
@@ -110,11 +110,11 @@ def read_traces(settings: Settings, paths: Sequence[str]) -> Inspected:
             logs[log.trace_id, log.span_id].append(log)
     traces: dict[str, Sequence[Node]] = {}
     segments: dict[str, Sequence[Segment]] = {}
-    for trace_id, own in spans.items():
+    for trace_id, trace_spans in spans.items():
         try:
-            traces[trace_id] = build_tree(reader.read_all(_without_duplicates(own), logs))
+            traces[trace_id] = build_tree(reader.read_all(_without_duplicates(trace_spans), logs))
             segments[trace_id] = segments_of(traces[trace_id])
-        except Exception as error:  # noqa: BLE001 — reported; the other traces must not wait for it
+        except Exception as error:  # noqa: BLE001 — reported; the other traces are still read
             problems.append(_not_rebuilt(f"trace {trace_id!r}", error))
     in_order = [segment for _, own_segments in sorted(segments.items()) for segment in own_segments]
     rebuilt = tuple(_rebuilt(in_order, settings, problems))
@@ -129,7 +129,7 @@ def _rebuilt(segments: Sequence[Segment], settings: Settings, problems: list[str
     for linked in link_segments(segments, settings.conversations):
         try:
             conversation = assemble(linked, settings.conversations, closed_by="end_of_input")
-        except Exception as error:  # noqa: BLE001 — reported; the other conversations must not wait for it
+        except Exception as error:  # noqa: BLE001 — reported; the other conversations are still read
             problems.append(_not_rebuilt(f"conversation {linked.conversation_id!r}", error))
         else:
             yield Rebuilt(linked=linked, conversation=conversation)
@@ -176,7 +176,7 @@ def _without_duplicates(spans: Sequence[Span]) -> list[Span]:
 
 
 def trace_reading(inspected: Inspected, trace_id: str) -> TraceReading:
-    """Return how a trace is read: its spans depth first, and its conversations with the turns that begin in it."""
+    """Return the reading of a trace: its spans depth first, and its conversations with the turns that begin in it."""
     nodes = inspected.traces[trace_id]
     return TraceReading(
         trace_id=trace_id,
@@ -239,20 +239,20 @@ def _count(messages: Sequence[Message] | None) -> int | None:
 def _conversation(rebuilt: Rebuilt, trace_id: str) -> ConversationReading:
     conversation, turns = rebuilt.conversation, rebuilt.conversation.turns
     segment = next(segment for segment in rebuilt.segments if segment.trace_id == trace_id)
-    begun = [turn.index for turn in turns if turn.started_ns <= segment.start_ns]
+    begun_turns = [turn.index for turn in turns if turn.started_ns <= segment.start_ns]
     return ConversationReading(
         conversation_id=str(conversation.conversation_id),
         environment=conversation.environment,
         agent_name=conversation.agent_name,
         id_from=_id_source(rebuilt, segment),
         turns=[shown_turn(turn, with_source=True) for turn in turns if turn.trace_id == trace_id],
-        goes_on_with=max(begun, default=0) if turns else None,
-        repeats=_twin(rebuilt, segment),
+        goes_on_with=max(begun_turns, default=0) if turns else None,
+        repeats=_duplicated_trace(rebuilt, segment),
     )
 
 
-def _twin(rebuilt: Rebuilt, segment: Segment) -> str | None:
-    """Return the trace that a trace duplicates as recorded by another instrumentation, or None."""
+def _duplicated_trace(rebuilt: Rebuilt, segment: Segment) -> str | None:
+    """Return the trace of another instrumentation that a trace duplicates, or None."""
     if all(segment is not echo for echo in rebuilt.linked.echoes):
         return None
     return min(rebuilt.linked.segments, key=lambda candidate: abs(candidate.start_ns - segment.start_ns)).trace_id
@@ -261,11 +261,11 @@ def _twin(rebuilt: Rebuilt, segment: Segment) -> str | None:
 def _id_source(rebuilt: Rebuilt, segment: Segment) -> str:
     """Return a description of the source of a conversation's id in this trace."""
     linked, trace_id = rebuilt.linked, segment.trace_id
-    twin = _twin(rebuilt, segment)
+    twin = _duplicated_trace(rebuilt, segment)
     if twin is not None:
         return f"trace {twin}, which this one duplicates: another instrumentation recorded it"
     if segment.explicit_id is not None:
-        return _written(segment.explicit_id, segment.nodes)
+        return _id_span(segment.explicit_id, segment.nodes)
     first = linked.segments[0].trace_id
     if first != trace_id or linked.method == "explicit":
         linking = (segment.linked_traces - {trace_id}) & rebuilt.traces
@@ -278,7 +278,7 @@ def _id_source(rebuilt: Rebuilt, segment: Segment) -> str:
     return f"the trace itself, because no span has a conversation id{ambiguous}"
 
 
-def _written(name: str, nodes: Sequence[Node]) -> str:
+def _id_span(name: str, nodes: Sequence[Node]) -> str:
     for node in nodes:
         if node.event.header.conversation_id == name:
             key = _attribute(node.span.attributes, name)

@@ -89,7 +89,7 @@ class Rates:
             yield self._tier()
 
     def _row(self, condition: str, limit: float | str, **measured: Any) -> GateRow:
-        """Return the row of a condition; unless measured, it has no data."""
+        """Return the row of a condition; without measured values, its verdict is `no_data`."""
         defaults: dict[str, Any] = {"kind": "rate", "n": self.attempts.n, "verdict": "no_data"}
         return GateRow(condition=condition, agent=self.group.agent, limit=limit, **defaults | measured)
 
@@ -204,7 +204,7 @@ class Rates:
         )
 
     def _data(self) -> str:
-        """Return the data of a rate; with the number of cases if they repeat, as attempts of one case resemble each other."""
+        """Return a description of the data of a rate; it counts the cases if they repeat."""
         conversations, cases = counted(self.attempts.n, "conversation"), len(self.attempts.cases)
         return conversations if cases == self.attempts.n else f"{conversations} of {counted(cases, 'case')}"
 
@@ -258,7 +258,7 @@ def limits_of(conditions: GateSettings, settings: EvaluatorSettings, evaluators:
     """Return the limits of metric means; those of the gate replace those of the evaluators.
 
     Raises:
-        UsageError: a metric is unknown or ambiguous, or a limit needs a direction because the metric has none.
+        UsageError: a metric is unknown or ambiguous, or a limit needs a direction because the metric does not have one.
     """
     thresholds: dict[str, tuple[Metric, Threshold]] = {}
     for name, threshold in settings.thresholds.items():
@@ -296,17 +296,17 @@ def limit_row(limit: Limit, group: Group, summary: MetricSummary | None) -> Gate
         verdict="no_data" if value is None else _verdict(holds),
         reason=_why_missing(limit.metric, group, summary)
         if summary is None or value is None
-        else _spread(summary, group, holds=holds),
+        else _score_range(summary, group, holds=holds),
     )
 
 
 def severity_row(conditions: GateSettings, group: Group, failures: Failures, checked: int) -> GateRow:
     """Return the row of the condition on severe failures; `checked` conversations of the group could have one."""
-    own = tuple(failure for failure in failures.failures if failure.location.agent == group.agent)
-    keys = {(failure.location.environment, failure.location.conversation_id) for failure in own}
-    reason = _clean(group, checked) if checked else _not_scored(group)
-    if own:
-        reason = "; ".join(_causes(replace(failures, failures=own).groups))
+    group_failures = tuple(failure for failure in failures.failures if failure.location.agent == group.agent)
+    keys = {(failure.location.environment, failure.location.conversation_id) for failure in group_failures}
+    reason = _no_failures(group, checked) if checked else _not_scored(group)
+    if group_failures:
+        reason = "; ".join(_causes(replace(failures, failures=group_failures).groups))
     severity = conditions.fail_on_severity
     return GateRow(
         condition="severity",
@@ -314,10 +314,10 @@ def severity_row(conditions: GateSettings, group: Group, failures: Failures, che
         agent=group.agent,
         operator="=",
         limit=0,
-        value=float(len(own)) if own or checked else None,
+        value=float(len(group_failures)) if group_failures or checked else None,
         label=severity if severity == "critical" else f"{severity} or worse",
         n=max(checked, len(keys)),
-        verdict="fail" if own else "pass" if checked else "no_data",
+        verdict="fail" if group_failures else "pass" if checked else "no_data",
         reason=reason,
     )
 
@@ -354,15 +354,15 @@ def _limits(metric: Metric, threshold: Threshold) -> Iterator[Limit]:
         yield Limit(metric=metric, operator="<=", value=threshold.max)
 
 
-def _spread(metric: MetricSummary, group: Group, *, holds: bool) -> str:
+def _score_range(metric: MetricSummary, group: Group, *, holds: bool) -> str:
     met, summary = "the mean meets it" if holds else "the mean does not meet it", metric.summary
     text = (
         f"{met}; of {counted(summary.n, 'score')} the lowest is {_text(summary.low)}, the highest {_text(summary.high)}"
     )
     missing = _missing(summary)
     text += f"; not scored: {missing}" if missing else ""
-    rest = 0 if metric.looked_at is None else len(group.members) - metric.looked_at
-    return f"{text}; not computed for {counted(rest, 'conversation')}" if rest > 0 else text
+    not_computed = 0 if metric.looked_at is None else len(group.members) - metric.looked_at
+    return f"{text}; not computed for {counted(not_computed, 'conversation')}" if not_computed > 0 else text
 
 
 def _why_missing(metric: Metric, group: Group, known: MetricSummary | None) -> str:
@@ -388,10 +388,10 @@ def _not_scored(group: Group) -> str:
     return f"none of {counted(len(group.members), 'conversation')} was evaluated, so no failure could be detected"
 
 
-def _clean(group: Group, checked: int) -> str:
-    rest = len(group.members) - checked
+def _no_failures(group: Group, checked: int) -> str:
+    not_evaluated = len(group.members) - checked
     text = f"none in {counted(checked, 'conversation')}"
-    return f"{text}; {rest:,} more not evaluated" if rest > 0 else text
+    return f"{text}; {not_evaluated:,} more not evaluated" if not_evaluated > 0 else text
 
 
 def _text(value: float | None) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
     from otel_agentic.evaluators.base import Metric
 
-#: Conditions that a command extends entry by entry; it replaces the others.
+#: Conditions to which a command adds entries; other conditions are replaced.
 _TABLES: Final = ("min_pass_pow_k", "min_pass_at_k", "thresholds", "max_regression")
 
 
@@ -36,14 +36,14 @@ def merged(settings: GateSettings, conditions: Mapping[str, Any]) -> GateSetting
         UsageError: a condition is unknown or its value invalid; the message names it.
     """
     changes = dict(conditions)
-    own = settings.model_dump()
+    configured = settings.model_dump()
     for name in _TABLES:
         if name in changes:
-            changes[name] = {**_texts(own[name]), **_texts(changes[name])}
+            changes[name] = {**_texts(configured[name]), **_texts(changes[name])}
     if "allow_no_data" in changes:
-        changes["allow_no_data"] = [*own["allow_no_data"], *changes["allow_no_data"]]
+        changes["allow_no_data"] = [*configured["allow_no_data"], *changes["allow_no_data"]]
     try:
-        return GateSettings.model_validate({**own, **changes})
+        return GateSettings.model_validate({**configured, **changes})
     except ValidationError as error:
         first = error.errors()[0]
         path = "gate." + ".".join(str(part) for part in first["loc"] if part != "[key]")
@@ -100,7 +100,7 @@ def targets(conditions: GateSettings, named: Mapping[str, Metric], limited: Iter
         limited: the metrics that have a limit.
 
     Raises:
-        UsageError: a named metric has no better direction, or is computed for groups.
+        UsageError: a named metric does not state whether higher is better, or is computed for groups.
     """
     chance: Tolerance = "chance"
     drop = chance if conditions.max_drop is None else conditions.max_drop
@@ -156,7 +156,7 @@ def number(value: float) -> str:
 
 
 def share(value: float, limit: float) -> str:
-    """Return a ratio with three digits, or as many as show on which side of a limit it is.
+    """Return a ratio with three digits, or with as many as are needed to show on which side of a limit it is.
 
     >>> share(0.88474, 0.7), share(0.69996, 0.7), share(1.0, 0.7)
     ('.885', '.69996', '1.00')
@@ -241,7 +241,7 @@ class GateSelection(Selection):
 
     @property
     def narrows(self) -> bool:
-        """Whether there are criteria besides those of every selection."""
+        """Whether criteria in addition to those of `Selection` are set."""
         return any(value is not None for value in (self.window, self.suite, self.agent_version, self.environment))
 
     def tier_basis(self, engine: Engine, agent: str | None) -> ClaimBasis:
@@ -266,8 +266,10 @@ class GateSelection(Selection):
         window = None if self.window is None else parse_window(self.window)
         if window is not None and window.width_ns is not None:
             members = within(engine, members, window.width_ns, self.until_ns)
-        first = None if window is None or window.newest is None else -window.newest
-        return [Group(agent=key.agent, members=own[first:]) for key, own in group_by(members).items()]
+        start = None if window is None or window.newest is None else -window.newest
+        return [
+            Group(agent=key.agent, members=group_members[start:]) for key, group_members in group_by(members).items()
+        ]
 
     def _selects(self, conversation: ScoredConversation) -> bool:
         return (

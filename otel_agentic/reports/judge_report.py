@@ -1,4 +1,4 @@
-"""How far the judge of a group of conversations agrees with people, and pass rates corrected by their verdicts."""
+"""Agreement of the judge of a group of conversations with people, and pass rates corrected by people's verdicts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MIN_LABELS: Final = 10
 _Judge = tuple[str, str]
 
 
-#: The corrected rates; if they are missing although people labelled conversations, the reason.
+#: The corrected rates, or None; and the reason if they are missing although people labelled conversations.
 Correction = tuple[CorrectedRates | None, str | None]
 
 
@@ -85,20 +85,20 @@ class Corrections:
         verdicts: Mapping[Key, tuple[int, bool]],
     ) -> Correction:
         pairs: list[VerdictPair] = []
-        rest: list[tuple[CaseKey, bool]] = []
+        unlabelled: list[tuple[CaseKey, bool]] = []
         for member, origin in scored_by_judge:
             passed = origin.computed == "pass"
             revision, human = verdicts.get((member.environment, member.conversation_id), (None, False))
             if revision == origin.revision:
                 pairs.append(VerdictPair(judge=passed, human=human, case=member.case_key))
             else:
-                rest.append((member.case_key, passed))
+                unlabelled.append((member.case_key, passed))
         if len(pairs) < MIN_LABELS:
             return None, _too_few(len(pairs))
         if len({member.weight for member, _ in scored_by_judge}) > 1:
             return None, "its conversations were sampled at different ratios"
-        judged_rate = sum(passed for _, passed in rest) / len(rest) if rest else None
-        return _rates(judge, corrected(pairs, rest, self.level), judged_rate), None
+        judged_rate = sum(passed for _, passed in unlabelled) / len(unlabelled) if unlabelled else None
+        return _rates(judge, corrected(pairs, unlabelled, self.level), judged_rate), None
 
     def _no_sample(self, judge: _Judge) -> str | None:
         if judge in self.calibrated:

@@ -1,4 +1,4 @@
-"""Stored metric scores by group and metric: how many, their values, failures, and what could not be evaluated."""
+"""Stored metric scores by group and metric: counts, values, failures and abstentions."""
 
 from __future__ import annotations
 

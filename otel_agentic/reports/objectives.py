@@ -1,4 +1,4 @@
-"""Objectives of every group as of a watermark, computed from the store, and their texts in logs and reports."""
+"""Objectives of every group as of a watermark, computed from the store, and their messages in logs and reports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Monitors:
         self._monitors: dict[tuple[int, str], Monitor] = {}
         #: Digests of the results included so far, by number of the group.
         self._digests: dict[int, int] = {}
-        #: Results up to and including this time are included, ns since the epoch; None before the first call.
+        #: Results up to and including this time have been processed, ns since the epoch; None before the first call.
         self.watermark_ns: int | None = None
 
     @property

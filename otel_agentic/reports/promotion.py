@@ -1,4 +1,4 @@
-"""Stored conversations -> draft cases: the failed conversations first, then those that match no case."""
+"""Draft cases from stored conversations: first from failed conversations, then from those that match no case."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNCHECKED: Final = "Its answers and calls are what the agent did: check them be
 
 
 def promotion_reason(candidate: Candidate, known: Mapping[tuple[str, str], Case]) -> str:
-    """Return the reason why a conversation was promoted: the notes of its draft case."""
+    """Return the reason why a conversation was promoted, which becomes the notes of its draft case."""
     case = known.get((candidate.dataset or "", candidate.case_id or ""))
     of_case = f" case {candidate.case_id} of dataset {candidate.dataset}" if candidate.case_id else ""
     if candidate.outcome == "fail":
@@ -117,24 +117,24 @@ def promote(engine: Engine, request: PromotionRequest, dataset: str) -> Promoted
         BadInputError: a conversation id is unknown, or exists in several environments.
     """
     with engine.store.read() as con:
-        known = {case.key: case for case in load_cases(con)}
-        groups = _groups(con, request, known)
-        waiting = 0 if request.conversation_ids else unscored(con, request.selection, request.environment)
+        active_cases = {case.key: case for case in load_cases(con)}
+        groups = _groups(con, request, active_cases)
+        unscored_count = 0 if request.conversation_ids else unscored(con, request.selection, request.environment)
         skipped: list[Skipped] = []
         tagged: list[Case] = []
         if request.tags:
-            groups, tagged = _tagged(groups, known, request.tags, skipped)
+            groups, tagged = _tagged(groups, active_cases, request.tags, skipped)
         tagged = tagged[: request.limit]
         limit = None if request.limit is None else request.limit - len(tagged)
-        chosen = list(islice(_usable(groups, dataset, known, skipped), limit))
+        usable = list(islice(_usable(groups, dataset, active_cases, skipped), limit))
         count_errors = engine.settings.scoring.count_errors
-        drafts = _drafts(con, chosen, dataset, count_errors=count_errors)
+        drafts = _drafts(con, usable, dataset, count_errors=count_errors)
         cases = tuple(_with_tags(case, request.tags) for case in drafts)
-    return Promoted(cases=cases, skipped=tuple(skipped), unscored=waiting, tagged=tuple(tagged))
+    return Promoted(cases=cases, skipped=tuple(skipped), unscored=unscored_count, tagged=tuple(tagged))
 
 
 def _tagged(
-    groups: Iterable[_Group], known: Mapping[tuple[str, str], Case], tags: Sequence[str], skipped: list[Skipped]
+    groups: Iterable[_Group], active_cases: Mapping[tuple[str, str], Case], tags: Sequence[str], skipped: list[Skipped]
 ) -> tuple[list[_Group], list[Case]]:
     """Return the groups without a reviewed active case, and the cases of the other groups with the tags.
 
@@ -144,7 +144,8 @@ def _tagged(
     tagged: dict[tuple[str, str], Case] = {}
     for group in groups:
         pairs = [
-            (candidate, known.get((candidate.dataset or "", candidate.case_id or ""))) for candidate in group.candidates
+            (candidate, active_cases.get((candidate.dataset or "", candidate.case_id or "")))
+            for candidate in group.candidates
         ]
         cases = [(candidate, case) for candidate, case in pairs if case is not None and case.reviewed]
         if not cases:
@@ -176,15 +177,15 @@ def clusters_of(candidates: Iterable[Candidate]) -> list[Cluster]:
     )
 
 
-def _groups(con: Connection, request: PromotionRequest, known: Mapping[tuple[str, str], Case]) -> list[_Group]:
-    """Return the groups, the most important first."""
+def _groups(con: Connection, request: PromotionRequest, active_cases: Mapping[tuple[str, str], Case]) -> list[_Group]:
+    """Return the groups to promote, the most important first."""
     if request.conversation_ids:
         named = _named(con, request)
-        return _grouped((candidate, promotion_reason(candidate, known)) for candidate in named)
+        return _grouped((candidate, promotion_reason(candidate, active_cases)) for candidate in named)
     selected: list[tuple[Candidate, str]] = []
     if request.failing:
         failing = candidates(con, request.selection, kind="failing", environment=request.environment)
-        selected += [(candidate, promotion_reason(candidate, known)) for candidate in failing]
+        selected += [(candidate, promotion_reason(candidate, active_cases)) for candidate in failing]
     if request.unmatched:
         selected += _frequent(candidates(con, request.selection, kind="unmatched", environment=request.environment))
     return _grouped(selected)
@@ -235,10 +236,10 @@ def _queries(candidate: Candidate) -> CaseIdentity:
 
 
 def _usable(
-    groups: Iterable[_Group], dataset: str, known: Mapping[tuple[str, str], Case], skipped: list[Skipped]
+    groups: Iterable[_Group], dataset: str, active_cases: Mapping[tuple[str, str], Case], skipped: list[Skipped]
 ) -> Iterator[_Group]:
     promoted: dict[str, list[Case]] = defaultdict(list)
-    for case in known.values():
+    for case in active_cases.values():
         for name in case.promoted_from:
             promoted[name].append(case)
     for group in groups:
@@ -246,7 +247,9 @@ def _usable(
         queries = _queries(first)
         problem = queries.problem or ("still open; wait until it has closed" if first.open else None)
         # Importing the draft again would replace the case that a person has edited.
-        existing = known.get((dataset, queries.case_id)) or _promoted_case(first, promoted[first.conversation_id])
+        existing = active_cases.get((dataset, queries.case_id)) or _promoted_case(
+            first, promoted[first.conversation_id]
+        )
         if problem is None and existing is None:
             yield group
         else:
@@ -260,7 +263,8 @@ def _usable(
 def _promoted_case(candidate: Candidate, cases: Iterable[Case]) -> Case | None:
     """Return the case that was promoted from a conversation, among those that name its id.
 
-    Conversations of several environments may have the same id: a case without a common query is of another one.
+    Conversations of several environments may have the same id: a case without a common query belongs to another
+    conversation.
     """
     queries = {query for query in _queries(candidate).queries if query is not None}
     return next(

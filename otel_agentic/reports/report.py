@@ -167,12 +167,14 @@ class Compared:
             UsageError: no conversation has one of the two values; the message lists the existing ones.
         """
         values = [self._values_of(conversation) for conversation in scored]
-        existing = sorted({value for own in values for value in own})
+        existing = sorted({value for conversation_values in values for value in conversation_values})
         for value in (self.a, self.b):
             if scored and value not in existing:
                 raise UsageError(self._missing(value, existing))
         return [
-            conversation for conversation, own in zip(scored, values, strict=True) if self.a in own or self.b in own
+            conversation
+            for conversation, conversation_values in zip(scored, values, strict=True)
+            if self.a in conversation_values or self.b in conversation_values
         ]
 
     def groups(self, grouped: Groups) -> Groups:
@@ -272,12 +274,13 @@ def tier_bases(
 ) -> dict[GroupKey, ClaimBasis]:
     """Return the basis of each group's tier.
 
-    A tier claim counts from an agent version's first conversation: a chosen or rolling period is no basis for a claim.
+    A tier claim includes all conversations since the first one of an agent version: a chosen or rolling period is no
+    valid basis.
 
     Args:
         engine: the opened store.
         groups: the conversations of each group, from the beginning.
-        selection: how they were selected.
+        selection: the selection of these conversations.
     """
     removed = []
     if engine.store.evaluation == DEFAULT:  # removed attempts are counted only for the default evaluation
@@ -296,14 +299,14 @@ def rates_of(
     estimators: Collection[str] | None = None,
     **further: Any,
 ) -> G:
-    """Return the rates of a group as a result of a kind, whose other fields are `further`.
+    """Return the rates of a group as a result of type `kind`, with the other fields in `further`.
 
     Args:
         kind: the type of the result.
-        summary: the rates.
+        summary: the summary of the group.
         window: the window of the conversations.
         estimators: the names of the estimators to include; None for all.
-        **further: the fields of the kind that are no rates.
+        **further: the fields of the type that are not rates.
     """
     return kind(
         **asdict(summary.key),
@@ -373,7 +376,7 @@ def _targets(summary: GroupSummary) -> results.Targets | None:
 
 
 def cases_left_out(summaries: Iterable[GroupSummary]) -> dict[str, dict[str, int]]:
-    """Return by estimator and k how many cases of all groups have too few attempts."""
+    """Return, by estimator and k, the number of cases in all groups with too few attempts."""
     counts: dict[str, Counter[str]] = {}
     for summary in summaries:
         for name, estimates in summary.estimates.items():
@@ -385,7 +388,7 @@ def cases_left_out(summaries: Iterable[GroupSummary]) -> dict[str, dict[str, int
 def _sampling(members: Iterable[ScoredConversation]) -> results.SampleShares | None:
     """Return the lowest and highest share of conversations that were evaluated, or None if all were.
 
-    `weighted`: the shares differ, so rates weight each conversation by 1 / share.
+    `weighted` is True if the shares differ, so that rates weight each conversation by 1 / share.
     """
     ratios = {1.0 / member.weight for member in members}
     if not ratios or ratios == {1.0}:
@@ -529,9 +532,9 @@ def within(
     elif engine.collecting:
         end_ns = engine.clock()
     else:
-        trusted = [item.ended_ns for item in scored if not item.clock_ahead]
-        end_ns = max(trusted or [item.ended_ns for item in scored])
-    return [item for item in scored if end_ns - width_ns < item.ended_ns <= end_ns]
+        trusted_ends = [conversation.ended_ns for conversation in scored if not conversation.clock_ahead]
+        end_ns = max(trusted_ends or [conversation.ended_ns for conversation in scored])
+    return [conversation for conversation in scored if end_ns - width_ns < conversation.ended_ns <= end_ns]
 
 
 def _bootstrapped(

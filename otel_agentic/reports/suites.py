@@ -64,7 +64,7 @@ def of_suite(runner: EvaluationRunner, truth: Truth, request: EvaluationRequest,
     members = frozenset((match.conversation.environment, str(match.conversation.conversation_id)) for match in matches)
     return replace(
         request,
-        keys=[key for key in request.keys if key in members],  # the oldest is scored first
+        keys=[key for key in request.keys if key in members],  # keeps the order: the oldest is scored first
         again=request.again & members,
         lacking={key: names for key, names in request.lacking.items() if key in members},
     )
@@ -95,7 +95,7 @@ def trend(scored: Iterable[ScoredConversation], by: TrendBy, level: float) -> li
 def _points(
     agent: str | None, groups: Iterable[tuple[str | None, Sequence[ScoredConversation]]], level: float
 ) -> Iterator[TrendPoint]:
-    known: dict[CaseKey, tuple[str | None, tuple[int, int]]] = {}
+    previous: dict[CaseKey, tuple[str | None, tuple[int, int]]] = {}
     for name, members in groups:
         attempts = attempts_of(members)
         sample = pooled_sample(attempts)
@@ -111,11 +111,11 @@ def _points(
             rate=sample.observed if sample else None,
             lower=interval.lower if interval else None,
             upper=interval.upper if interval else None,
-            flips=list(flips(known, counts)),
+            flips=list(flips(previous, counts)),
             from_=iso(members[0].ended_ns),
             until=iso(members[-1].ended_ns),
         )
-        known |= {key: (name, count) for key, count in counts.items()}
+        previous |= {key: (name, count) for key, count in counts.items()}
 
 
 def flips(

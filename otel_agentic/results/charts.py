@@ -10,7 +10,7 @@ from otel_agentic.results.reports import GroupRates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurveRow(GroupRates):
-    """The rates of one group and estimator over k; `cases_left_out` has the cases with too few attempts by k."""
+    """The rates of one group and estimator over k; `cases_left_out` counts the cases with too few attempts, by k."""
 
     cases_left_out: dict[str, int]
 
@@ -65,7 +65,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolHealth:
-    """The mean score, its count and the faults of one tool of an agent, by dimension; None if it never applied."""
+    """Mean score, number of scores and faults of one tool of an agent, by dimension; None if it never applied."""
 
     agent: str | None
     tool: str | None
@@ -133,7 +133,7 @@ class Charts:
     first_ns: int | None
     last_ns: int | None
     curves: Curves
-    #: None if no window is stored, and for any evaluation but the default one.
+    #: None if no windows are stored, as for all evaluations except the default one.
     history: History | None
     tools: ToolRows
     failing: FailingRows

@@ -53,7 +53,7 @@ def from_json(kind: type[T], value: Any) -> T:
 
 @cache
 def _layout(kind: type) -> tuple[tuple[str, str, bool], ...]:
-    """Return attribute, JSON key and whether the key may be absent, of each field."""
+    """Return the attribute and the JSON key of each field, and whether the key may be absent."""
     config = getattr(kind, "__pydantic_config__", None) or renamed()
     return tuple(
         (field.name, config["alias_generator"](field.name), _OPTIONAL in field.metadata) for field in fields(kind)

@@ -213,7 +213,7 @@ class ConversationDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetChange:
-    """A dataset after an import; its version is None if it has no cases any more."""
+    """A dataset after an import; its version is None if it no longer has cases."""
 
     dataset: str
     version: str | None
@@ -249,7 +249,7 @@ class QueryCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotPromoted:
-    """A conversation that became no draft, and the reason."""
+    """A conversation from which no draft was created, and the reason."""
 
     conversation_id: str
     environment: str
@@ -320,7 +320,7 @@ class MatchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldLoss:
-    """A field of a file that a case cannot hold, and the number of cases that have it."""
+    """A field of a file that a case cannot represent, and the number of cases that have it."""
 
     field: str
     cases: int

@@ -1,4 +1,4 @@
-"""Results of `doctor`: how spans are read, the state of a running collector, and the installation.
+"""Results of `doctor`: the reading of spans, the state of a running collector, and the installation.
 
 Times are ISO 8601 text in UTC.
 """
@@ -118,7 +118,7 @@ class ScopeReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesReading:
-    """How the spans of files are read."""
+    """The reading of the spans of files."""
 
     traces: list[TraceReading]
     scopes: list[ScopeReading]
@@ -167,7 +167,7 @@ class BreakerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Items that are due and wait, by stage."""
+    """Due items that are not processed yet, by stage."""
 
     read: int
     rebuild: int

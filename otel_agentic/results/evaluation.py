@@ -12,7 +12,7 @@ from otel_agentic.results.store import Ingested
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeUse:
-    """The use of a judge in one run: calls, verdicts, tokens and cost."""
+    """Usage of a judge in one run: calls, verdicts, tokens and cost."""
 
     name: str
     version: str
@@ -122,7 +122,7 @@ class RowsEvaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion:
-    """Verdicts of people and of the judge."""
+    """Counts of pairs of verdicts by people and by the judge."""
 
     both_pass: int
     false_pass: int
@@ -233,7 +233,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedJudge:
-    """The cached verdicts of one judge version and model, and what they cost."""
+    """The cached verdicts of one judge version and model, and their cost."""
 
     judge: str
     judge_version: str
@@ -339,7 +339,7 @@ class SuiteTrend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptReply:
-    """The form of a reply: a score from `low` to `high`, one of some labels, or at most so many texts."""
+    """The form of a reply: a score from `low` to `high`, one of `labels`, or at most `most` texts."""
 
     kind: str
     low: float | None = optional()
@@ -378,7 +378,7 @@ class BackfillScoring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEnds:
-    """The ends of the windows of a backfill, as text; None without any."""
+    """The ends of the windows of a backfill, as text; None without windows."""
 
     windows: list[str]
     step: str
@@ -420,7 +420,7 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackfillResult:
-    """A backfill; `finished` unless it was stopped or a part of the ends remains."""
+    """A backfill; `finished` unless it was stopped or window ends remain."""
 
     dry_run: Literal[False] = False
     run_id: str | None
@@ -462,7 +462,7 @@ class JudgeQuestions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitTarget:
-    """Where a backfill would emit."""
+    """The destination to which a backfill would emit."""
 
     to: str
 

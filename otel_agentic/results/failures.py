@@ -29,7 +29,7 @@ class VersionCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRecord:
-    """One failure: where it is, its severity, and why it is one."""
+    """One failure: its location, severity and explanation."""
 
     environment: str
     conversation_id: str
@@ -70,10 +70,10 @@ class FailureGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureReport:
-    """The failures of a selection; `groups` may be limited, the counts are of all."""
+    """The failures of a selection; `groups` may be limited, the counts include all."""
 
     evaluation: str
-    #: Closed conversations, those with a score, and those of them that failed or could not be evaluated.
+    #: Closed conversations; of these, those with a score; of these, those that failed or could not be evaluated.
     conversations: int
     scored: int
     failed: int
@@ -98,7 +98,7 @@ class VersionFaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongValue:
-    """A wrong value of a parameter, and how often it occurred."""
+    """A wrong value of a parameter, and its number of occurrences."""
 
     actual: Any
     expected: Any
@@ -138,7 +138,7 @@ class ToolFaultExample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingTool:
-    """A kind of tool fault: how often, since when, in which versions, and the newest example."""
+    """A kind of tool fault: its counts, times, agent versions, and newest example."""
 
     #: Absent on a report's page.
     evaluation: str | None = optional()

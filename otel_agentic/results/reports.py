@@ -36,7 +36,7 @@ class RatesAtK:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Estimates for two targets by k: this traffic continues as it is, or a new case arrives."""
+    """Estimates by k for two targets: the current traffic, and a new case."""
 
     cases: int
     fewest_attempts: int
@@ -88,7 +88,7 @@ class TierEvidence:
     since: str | None
     agent_version: str | None
     versions: int
-    #: Why no tier is claimed, None if one is.
+    #: The reason why no tier is claimed, or None.
     withheld: str | None
 
 
@@ -163,7 +163,7 @@ class PpiRate(Rate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedRates:
-    """A success rate as judged, by people alone, and corrected by people's verdicts in two ways."""
+    """A success rate according to the judge, according to people, and corrected by people's verdicts in two ways."""
 
     judge: str
     judge_version: str
@@ -175,7 +175,7 @@ class CorrectedRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleShares:
-    """The shares of conversations that were evaluated; `weighted` if they differ, so that rates weigh by 1 / share."""
+    """The shares of conversations that were evaluated; if they differ, rates are `weighted` by 1 / share."""
 
     lowest_ratio: float
     highest_ratio: float
@@ -221,7 +221,7 @@ class MetricSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKeys:
-    """The attributes that distinguish the groups of a report; None if groups are not divided by it."""
+    """The attributes that distinguish the groups of a report; None if the report is not grouped by the attribute."""
 
     agent: str | None
     agent_version: str | None
@@ -268,7 +268,7 @@ class ReportGroup(GroupRates):
     corrected: CorrectedRates | None
     not_corrected: str | None
     sampling: SampleShares | None
-    #: By estimator and k, cases with too few attempts.
+    #: The number of cases with too few attempts, by estimator and k.
     cases_left_out: dict[str, dict[str, int]]
     gauge_estimator: str
     tool_bands: dict[str, dict[str, int]]
@@ -303,7 +303,7 @@ class Differences(Difference):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedGroup(GroupKeys):
-    """Two sides of one group."""
+    """The comparison of the two sides of one group."""
 
     n: Sides
     c: Sides
@@ -316,7 +316,7 @@ class ComparedGroup(GroupKeys):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncomparedGroup(GroupKeys):
-    """A group in which a side has no evaluated conversation."""
+    """A group that lacks evaluated conversations on at least one side."""
 
     without: list[str]
 

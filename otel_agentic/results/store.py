@@ -83,7 +83,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSize:
-    """The size of a store's file before and after a vacuum."""
+    """The size of the store file before and after a vacuum."""
 
     bytes_before: int
     bytes_after: int
@@ -113,7 +113,7 @@ class FilePiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupPiece:
-    """A piece of a store's file, base64; the end of the stream has the SHA-256 of the file instead."""
+    """A piece of the store file, base64; the last item of the stream has the SHA-256 of the file instead."""
 
     data: str | None = optional()
     sha256: str | None = optional()
@@ -133,7 +133,7 @@ class ExportedStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRows:
-    """The rows of files of a table, and those that the store did not have."""
+    """The number of rows in the files of a table, and of those that were new to the store."""
 
     rows: int
     new: int
@@ -162,7 +162,7 @@ class StoreCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """The migrations that were applied to a store, and the copy of its file from before."""
+    """The migrations that were applied to a store, and the copy of its previous file."""
 
     db: str
     applied: list[str]
@@ -184,7 +184,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """Content that is not recorded everywhere, and the setting that records it."""
+    """Content that is not always recorded, and the setting that records it."""
 
     what: str
     have: int
@@ -212,7 +212,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanCounts:
-    """Received spans and log records by what happened to them."""
+    """Counts of received spans and log records, by result."""
 
     stored: int
     duplicate: int
@@ -227,7 +227,7 @@ class Ingested:
     spans: SpanCounts
     reasons: dict[str, int]
     altered: dict[str, int]
-    #: Conversations that are new or changed, those of them that existed before, and their turns and calls.
+    #: New or changed conversations, those of them that existed before, and their turns and calls.
     conversations: int
     revised: int
     turns: int

@@ -1,6 +1,6 @@
 """Pure mathematics of reliability: pass@k, pass^k, their intervals, and the tiers claimed from them.
 
-No I/O, no clock, no randomness: counts in, estimates out. Importing this room loads numpy and scipy.special.
+No I/O, no clock, no randomness: counts in, estimates out. Importing this package loads numpy and scipy.
 """
 
 from otel_agentic.stats.cluster import (

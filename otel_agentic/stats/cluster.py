@@ -1,40 +1,42 @@
 """Attempts of one case are correlated: design effects, effective sample sizes, and the cluster bootstrap.
 
-How much more an estimate varies because conversations of one case resemble each other.
-
-An estimate that is a smooth function of means varies like the sum of its influences, one a conversation. Added up by case
-before squaring they give the cluster-robust variance; squared one by one the plain one. Their ratio is the design effect.
+A design effect states how much more an estimate varies because conversations of one case resemble each other. An
+estimate that is a smooth function of means varies like the sum of its influences, one per conversation. Summed by case
+before squaring, they give the cluster-robust variance; squared one by one, the plain variance. Their ratio is the
+design effect.
 
 Ref: Kish 1965, "Survey Sampling", section 8.2 (design effect); Binder 1983, "On the variances of asymptotically normal
 estimators from complex surveys" (linearisation).
 
-Effective sample size: attempts of one case resemble each other, so n of them weigh less than n cases.
+The effective sample size accounts for attempts of one case that resemble each other: n of them carry less information
+than n cases.
 
-The interval of a rate is about new cases like those seen: cases are draws from a population, and the mean success rate of
-that population is what the interval covers. The rule for K cases, where some case has more than one attempt:
+The interval of a rate is about new cases like those observed: cases are drawn from a population, and the interval
+covers the mean success rate of that population. The rule for K cases, of which some have more than one attempt:
 
 - A case with n_i attempts and the rate x_i weighs `n_i / (1 + rho (n_i - 1))`, the inverse of the variance of x_i where rho
   is the correlation of two attempts of a case (estimated by analysis of variance, see `_correlation`). w_i are these weights
-  with the sum 1, and `p = sum w_i x_i`: the rate c / n where attempts are equal. A case that has most of the traffic does
-  not have most of the weight, since many attempts of one case give little information about other cases.
+  with the sum 1, and `p = sum w_i x_i`: the rate c / n if all cases have equally many attempts. A case with most of the
+  traffic does not have most of the weight, since many attempts of one case give little information about other cases.
 - `v = sum w_i^2 (x_i - p)^2 / (1 - w_i)` is the cluster-robust variance of p, bias-reduced (CR2), with
-  `1 / (sum w_i^2 + (sum a_i)^2 - sum a_i^2)` Satterthwaite degrees of freedom, `a_i = w_i^2 / (1 - w_i)`. Where attempts are
-  equal that is the usual variance of a mean over cases, with K - 1 degrees.
-- Where few cases carry the failures (or the successes), v is unreliable: a case that fails now and then and one that always
-  fails look the same until the latter is drawn. v is therefore mixed with the largest variance possible, `p (1 - p) sum w^2`,
-  that of cases which always pass or always fail: see `_evidence`. The same share moves rho towards 1. Without this, .85 was
-  measured for 95 % intervals of 50 cases of 20 attempts.
+  `1 / (sum w_i^2 + (sum a_i)^2 - sum a_i^2)` Satterthwaite degrees of freedom, `a_i = w_i^2 / (1 - w_i)`. If all cases
+  have equally many attempts, that is the usual variance of a mean over cases, with K - 1 degrees.
+- If few cases contain the failures (or the successes), v is unreliable: populations with cases that fail occasionally
+  and with cases that always fail look the same until one of the latter is drawn. v is therefore mixed with the largest
+  possible variance, `p (1 - p) sum w^2`, that of cases which always pass or always fail: see `_evidence`. The same
+  share moves rho towards 1. Without this, 95 % intervals of 50 cases of 20 attempts had a measured coverage of .85.
 - `n_eff = min(n, p (1 - p) / v)`, and `1 / sum w_i^2`, the effective number of cases, where v is 0 or p is 0 or 1.
 - Quantiles are Student's t with the degrees of v divided by the part that v has in the mixture: an assumed value instead of
   an estimated one takes no degrees of freedom.
 
-One attempt a case is the plain interval: n attempts, normal quantile. So is a single case: there is nothing between
-cases to measure, its attempts are independent repetitions, and the interval is about that case alone (the method's
-name contains `one_case`).
+With one attempt per case the interval is the plain one: n attempts, normal quantile. So it is with a single case: there
+is no variance between cases to measure, its attempts are independent repetitions, and the interval is about that case
+alone (the name of the method contains `one_case`).
 
-Attempts of unequal weight (see `grouped`): n_i and c_i become sums of weights, n becomes Kish's `(sum w)^2 / sum w^2`, and
-rho is 0, so a case weighs what its attempts weigh. With one attempt a case n_eff is the smaller of Kish's and
-`p (1 - p) / v`, v being `sum w^2 (correct - p)^2 / (sum w)^2`: heavy attempts may be the ones that fail.
+With attempts of unequal weight (see `model`), n_i and c_i become sums of weights, n becomes Kish's
+`(sum w)^2 / sum w^2`, and rho is 0, so the weight of a case is that of its attempts. With one attempt per case, n_eff
+is the smaller of Kish's and `p (1 - p) / v`, v being `sum w^2 (correct - p)^2 / (sum w)^2`: heavy attempts may be the
+ones that fail.
 
 Ref: Bell and McCaffrey 2002, "Bias reduction in standard errors for linear regression with multi-stage samples" (CR2 and its
 degrees of freedom); Donner 1986, "A review of inference procedures for the intraclass correlation coefficient in the one-way
@@ -43,14 +45,14 @@ Korn and Graubard 1998, "Confidence intervals for proportions with small expecte
 survey data"; Dean and Pagano 2015, "Evaluating Confidence Interval Methods for Binomial Proportions in Clustered Surveys";
 Kish 1965, "Survey Sampling".
 
-The cluster bootstrap: cases drawn with replacement, attempts left as they are, bounds read off the drawn points.
+The cluster bootstrap draws cases with replacement, keeps their attempts, and takes the bounds from the quantiles of the
+points of the resamples. It assumes that cases are independent, but nothing about their rates, and works for any
+estimator. It has two limitations:
 
-It takes cases for independent and asks nothing of their rates, and it works for any estimator. Two things it cannot do:
-
-- Where resampling changes nothing (one case, all cases equal, everything passed) it collapses to a point, see
+- If resampling changes nothing (one case, all cases equal, everything passed), it collapses to a point, see
   `collapsed`; a report must then warn, because zero width is not certainty.
 - With few cases it is too narrow: cases that are not in the sample are in no resample either. docs/statistics.md has
-  the measured coverage next to that of the effective sample size of `cluster`, which is the default for that reason.
+  the measured coverage next to that of the effective sample size, which is the default for that reason.
 
 The draws are seeded by the counts themselves: the same counts give the same bounds, on one numpy version.
 
@@ -81,7 +83,7 @@ if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
     BoolArray = npt.NDArray[np.bool_]
 
-#: A conversation's case, and what it adds to the estimate's deviation from its expectation.
+#: The case of a conversation, and its contribution to the estimate's deviation from its expectation.
 Influence = tuple["str | CaseKey", float]
 #: Sums of squares below this are rounding.
 _NOTHING = 1e-18
@@ -89,10 +91,11 @@ _NOTHING = 1e-18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeats:
-    """How conversations repeat cases: the default is not at all.
+    """The effect of repeated cases on an estimate; by default, no case is repeated.
 
-    `effect` multiplies variances, 1 or more. `degrees` of freedom of the t quantile, None for the normal one.
-    `clusters_only` is labelled conversations a case where the data have no variance: each case then counts once.
+    `effect`, 1 or more, multiplies variances. `degrees` are the degrees of freedom of the t quantile, None for the
+    normal one. `clusters_only` is the number of labelled conversations per case if the data have no variance: each case
+    then counts once.
     """
 
     effect: float = 1.0
@@ -104,8 +107,8 @@ def repeats_of(influences: Sequence[Influence], labelled: Sequence[str | CaseKey
     """Return the design effect of an estimate; no effect if each case occurs once, or only one case occurs.
 
     Args:
-        influences: of all conversations.
-        labelled: the cases of those that people labelled.
+        influences: the influences of all conversations.
+        labelled: the cases of the conversations that people labelled.
 
     >>> repeats_of([("a", 1.0), ("a", 1.0), ("b", -1.0), ("b", -1.0)], ["a", "b"])
     Repeats(effect=4.0, degrees=1.0, clusters_only=1.0)
@@ -128,23 +131,23 @@ def repeats_of(influences: Sequence[Influence], labelled: Sequence[str | CaseKey
 Design = Literal["independent", "one_case", "clustered"]
 DESIGNS: Final[tuple[Design, ...]] = get_args(Design)
 _INDEPENDENT, _ONE_CASE, _CLUSTERED = range(3)
-#: A variance no larger counts as 0: cases whose rates are apart by less than 1e-12 are so by rounding only.
+#: A variance up to this value counts as 0: rates of cases that differ by less than 1e-12 differ by rounding only.
 _NO_VARIANCE: Final = 1e-24
-#: A mean square or a sum of squares no larger is rounding.
+#: A mean square or a sum of squares up to this value is rounding.
 _ROUNDING: Final = 1e-13
-#: Variances whose ratio is closer to 1 are equal: which is larger would depend on the unit of the weights.
+#: Variances whose ratio is closer to 1 are equal: otherwise the unit of the weights would decide which one is larger.
 _EQUAL_VARIANCES: Final = 1e-9
-#: Cases that are assumed where one case alone fails, chosen by simulation: `python -m benchmarks.coverage_study unequal`.
+#: Number of cases assumed if a single case fails, chosen by simulation: `python -m benchmarks.coverage_study unequal`.
 _CASES_ASSUMED: Final = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveSample:
-    """A rate and the independent attempts it is worth.
+    """A rate and its effective number of independent attempts.
 
     Attributes:
         p: the rate that the interval is about: the mean over cases, weighted as described above.
-        n: the independent attempts it is worth.
+        n: the effective number of independent attempts.
         observed: the pooled rate, correct attempts / attempts; equal to p where all cases have equally many attempts.
         degrees: degrees of freedom of the t quantile, None for the normal one.
     """
@@ -156,7 +159,7 @@ class EffectiveSample:
 
     @property
     def c(self) -> float:
-        """Correct ones among the effective attempts."""
+        """The number of correct effective attempts."""
         return self.p * self.n
 
 
@@ -166,7 +169,7 @@ class EffectiveSamples:
 
     Attributes:
         p: the rate that the interval is about; NaN in a group without attempts.
-        n: the independent attempts it is worth; NaN likewise.
+        n: the effective number of independent attempts; NaN likewise.
         observed: the pooled rate; NaN likewise.
         attempts: the attempts observed, which `n` never exceeds; NaN likewise.
         degrees: degrees of freedom of the t quantile, NaN for the normal one.
@@ -202,7 +205,7 @@ class EffectiveSamples:
         return replace(self, n=self.n * factor, attempts=self.attempts * factor, degrees=degrees)
 
     def where(self, groups: IntArray) -> EffectiveSamples:
-        """Return the samples of some groups only."""
+        """Return the samples of the selected groups."""
         return EffectiveSamples(
             p=self.p[groups],
             n=self.n[groups],
@@ -213,7 +216,7 @@ class EffectiveSamples:
 
 
 def design(attempts: Attempts) -> Design:
-    """Return which rule of this page applies.
+    """Return the rule of the module docstring that applies.
 
     >>> from otel_agentic.stats.model import Attempts
     >>> design(Attempts.of([("a", True), ("a", False), ("b", True)]))
@@ -223,7 +226,7 @@ def design(attempts: Attempts) -> Design:
 
 
 def designs(grouped: GroupedAttempts) -> IntArray:
-    """Return which rule of this page applies to each group: (size,) places in `DESIGNS`.
+    """Return the rule of the module docstring that applies to each group: (size,) indices into `DESIGNS`.
 
     >>> from otel_agentic.stats.model import Attempts
     >>> once, often = Attempts.of([("a", True), ("b", True)]), Attempts.of([("a", True), ("a", True)])
@@ -236,14 +239,14 @@ def designs(grouped: GroupedAttempts) -> IntArray:
 
 
 def methods(grouped: GroupedAttempts, names: Mapping[Design, str]) -> list[str]:
-    """Return the name of the interval of each group, from the names by design.
+    """Return the name of the interval method of each group, from the names by design.
 
     >>> from otel_agentic.stats.model import Attempts
     >>> names = {"independent": "wilson", "one_case": "wilson_one_case", "clustered": "wilson_effective_n"}
     >>> methods(GroupedAttempts.of([Attempts.of([("a", True), ("a", True)])]), names)
     ['wilson_one_case']
     """
-    by_index = [names[item] for item in DESIGNS]
+    by_index = [names[design_name] for design_name in DESIGNS]
     return [by_index[index] for index in designs(grouped).tolist()]
 
 
@@ -270,13 +273,13 @@ def pooled_samples(grouped: GroupedAttempts) -> EffectiveSamples:
     weights, unequal = row_weights(grouped), unequal_weights(grouped)
     total, correct, squares = grouped.total(weights).T
     with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts: 0 / 0, which is NaN
-        observed, worth = correct / total, total * total / squares
-    n = worth
+        observed, kish_n = correct / total, total * total / squares
+    n = kish_n
     if unequal.any():
         residuals = weights[:, 1] * total[grouped.group] - weights[:, 0] * correct[grouped.group]
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = grouped.total(residuals**2) / total**4
-        n = np.where(unequal, effective_n(observed, variance, attempts=worth, fallback=worth), worth)
+        n = np.where(unequal, effective_n(observed, variance, attempts=kish_n, fallback=kish_n), kish_n)
     attempts = np.where(np.isnan(observed), np.nan, grouped.total(grouped.n))
     samples = EffectiveSamples(
         p=observed, n=n, observed=observed, attempts=attempts, degrees=np.full(grouped.size, np.nan)
@@ -288,7 +291,7 @@ def pooled_samples(grouped: GroupedAttempts) -> EffectiveSamples:
     return replace(
         samples,
         p=np.where(clustered, means.p, observed),
-        n=np.where(clustered, np.minimum(means.n, worth), n),
+        n=np.where(clustered, np.minimum(means.n, kish_n), n),
         degrees=np.where(clustered, means.degrees, np.nan),
     )
 
@@ -297,9 +300,10 @@ def mean_samples(grouped: GroupedAttempts, values: FloatArray, *, traffic_weight
     """Return the mean over cases of estimates in [0, 1], by column, with its effective sample size.
 
     Args:
-        grouped: the counts; groups of two cases or more, some with more than one attempt, others mean nothing here.
-        values: (rows, columns) estimates a case.
-        traffic_weighted: whether a case counts by its attempts, and not once.
+        grouped: the counts; results are valid only for groups of two or more cases, some of them with more than one
+            attempt.
+        values: (rows, columns) estimates per case.
+        traffic_weighted: whether a case is weighted by its attempts instead of counting once.
 
     Returns:
         Arrays of (size, columns).
@@ -313,10 +317,10 @@ def mean_samples(grouped: GroupedAttempts, values: FloatArray, *, traffic_weight
     share = _shares(grouped, total if traffic_weighted else np.ones_like(total))
     means = _Means.of(grouped, share, values)
     with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts
-        worth = grouped.total(total) ** 2 / grouped.total(squares)
+        kish_n = grouped.total(total) ** 2 / grouped.total(squares)
     attempts = np.broadcast_to(grouped.total(grouped.n)[:, None], means.p.shape)
     return EffectiveSamples(
-        p=means.p, n=np.minimum(means.n, worth[:, None]), observed=means.p, attempts=attempts, degrees=means.degrees
+        p=means.p, n=np.minimum(means.n, kish_n[:, None]), observed=means.p, attempts=attempts, degrees=means.degrees
     )
 
 
@@ -328,16 +332,16 @@ def effective_n(
     Args:
         p: the rate.
         variance: its variance.
-        attempts: the most that is returned.
+        attempts: the upper limit of the result.
         fallback: the result if there is no variance, or the rate is 0 or 1.
 
     >>> effective_n([0.5, 1.0], [0.25 / 30, 0.0], attempts=40, fallback=10).tolist()
     [30.0, 10.0]
     """
     rate, spread = np.asarray(p, dtype=np.float64), np.asarray(variance, dtype=np.float64)
-    none = (spread <= _NO_VARIANCE) | (rate <= 0.0) | (rate >= 1.0)
-    worth = rate * (1.0 - rate) / np.where(none, 1.0, spread)
-    return np.asarray(np.minimum(attempts, np.where(none, fallback, worth)), dtype=np.float64)
+    undefined = (spread <= _NO_VARIANCE) | (rate <= 0.0) | (rate >= 1.0)
+    equivalent_n = rate * (1.0 - rate) / np.where(undefined, 1.0, spread)
+    return np.asarray(np.minimum(attempts, np.where(undefined, fallback, equivalent_n)), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -346,7 +350,7 @@ class _Means:
 
     Attributes:
         p: the means.
-        n: the independent attempts they are worth.
+        n: the effective numbers of independent attempts.
         degrees: degrees of freedom of the t quantile, NaN for the normal one.
     """
 
@@ -356,7 +360,7 @@ class _Means:
 
     @classmethod
     def of(cls, grouped: GroupedAttempts, share: FloatArray, values: FloatArray) -> _Means:
-        """Return the means of values in [0, 1], (rows, columns), over cases of some shares, (rows,)."""
+        """Return the means of values in [0, 1], (rows, columns), over cases weighted by their shares, (rows,)."""
         with np.errstate(divide="ignore", invalid="ignore"):  # a group without cases, or with a single one
             ratio = share**2 / (1.0 - share)
             squares, added, added_squares = grouped.total(np.stack((share**2, ratio, ratio**2), axis=1)).T[:, :, None]
@@ -421,22 +425,23 @@ def _moments(grouped: GroupedAttempts, share: FloatArray, values: FloatArray) ->
 
 
 def _evidence(mean: FloatArray, square: FloatArray, squares: FloatArray) -> FloatArray:
-    """Return how much of the variance between cases is taken from the data, the rest being assumed, elementwise.
+    """Return the share of the variance between cases that is estimated from the data, elementwise; the rest is assumed.
 
-    Failures are spread over `u = (sum w y)^2 / sum w y^2` of the cases, y being the failure rate of a case, which are
-    `f = u / sum w^2` cases; so are successes, and the smaller u counts. Where they are spread over half of the cases, all
-    is taken from the data; with fewer, as if 1.25 (1 - 2 u) cases more had been seen that always pass or always fail: the
-    result is `f / (f + 1.25 max(0, 1 - 2 u))`. It is 0 where all passes.
+    Failures are spread over the share `u = (sum w y)^2 / sum w y^2` of the cases, y being the failure rate of a case,
+    which are `f = u / sum w^2` cases. The same holds for successes, and the smaller u counts. If they are spread over
+    half of the cases, all variance is estimated from the data; with fewer, as if 1.25 (1 - 2 u) further cases that
+    always pass or always fail had been observed: the result is `f / (f + 1.25 max(0, 1 - 2 u))`. It is 0 if everything
+    passes.
 
     Args:
-        mean: of the success rates.
-        square: the mean of their squares.
+        mean: mean of the success rates.
+        square: mean of their squares.
         squares: `sum w^2`.
     """
     failing, both_failing = 1.0 - mean, 1.0 - 2.0 * mean + square
     ratios = [
-        np.where(low > _ROUNDING, item * item / np.where(low > _ROUNDING, low, 1.0), 0.0)
-        for item, low in ((mean, square), (failing, both_failing))
+        np.where(low > _ROUNDING, moment * moment / np.where(low > _ROUNDING, low, 1.0), 0.0)
+        for moment, low in ((mean, square), (failing, both_failing))
     ]
     spread = np.minimum(*ratios)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -444,27 +449,27 @@ def _evidence(mean: FloatArray, square: FloatArray, squares: FloatArray) -> Floa
         return np.asarray(cases / (cases + _CASES_ASSUMED * np.maximum(0.0, 1.0 - 2.0 * spread)))
 
 
-#: How bounds from here are named in `Estimates.interval_method`.
+#: The name of bootstrap bounds in `Estimates.interval_method`.
 INTERVAL_METHOD: Final = "cluster_bootstrap"
 #: Default number of resamples: the 2.5 % quantile is then based on 50 of them.
 RESAMPLES: Final = 2_000
-#: A narrower interval than this has collapsed: the remaining width is rounding.
+#: An interval narrower than this has collapsed: the remaining width is rounding.
 _NO_WIDTH: Final = 1e-9
 
 
 def with_bootstrap(
     estimator: Estimator, attempts: Attempts, k: Sequence[int], *, resamples: int = RESAMPLES
 ) -> Estimates:
-    """Return the estimates of an estimator, points unchanged, with cluster bootstrap bounds at the level it has.
+    """Return the estimates of an estimator with cluster bootstrap bounds at its level; the points do not change.
 
-    Bounds are the percentiles of the points of the resamples in which the estimator is defined, stretched to hold the
-    point. Undefined values stay undefined.
+    Bounds are the percentiles of the points of the resamples in which the estimator is defined, stretched to contain
+    the point. Undefined values remain undefined.
 
     Args:
-        estimator: any.
-        attempts: of one group.
+        estimator: any estimator.
+        attempts: the attempts of one group.
         k: the k, ascending.
-        resamples: how many; 1 or more.
+        resamples: number of resamples, 1 or more.
 
     Raises:
         UsageError: there are no resamples.
@@ -483,20 +488,20 @@ def with_bootstrap(
     if attempts.cases:
         drawn = estimate_groups(estimator, _resampled(GroupedAttempts.of([attempts]), resamples), k)
         indices = range(len(k))
-        at = {
-            k[index]: _rebounded(estimates.pass_at_k[k[index]], drawn.pass_at_k[:, index, 0], estimates)
+        pass_at = {
+            k[index]: _with_bounds(estimates.pass_at_k[k[index]], drawn.pass_at_k[:, index, 0], estimates)
             for index in indices
         }
-        power = {
-            k[index]: _rebounded(estimates.pass_pow_k[k[index]], drawn.pass_pow_k[:, index, 0], estimates)
+        pass_pow = {
+            k[index]: _with_bounds(estimates.pass_pow_k[k[index]], drawn.pass_pow_k[:, index, 0], estimates)
             for index in indices
         }
-        estimates = replace(estimates, pass_at_k=at, pass_pow_k=power)
+        estimates = replace(estimates, pass_at_k=pass_at, pass_pow_k=pass_pow)
     return replace(estimates, interval_method=INTERVAL_METHOD)
 
 
 def collapsed(estimates: Estimates) -> bool:
-    """Return True if an interval has no width: resampling changed nothing, and its bounds are meaningless.
+    """Return whether an interval has no width: resampling changed nothing, so its bounds are meaningless.
 
     >>> from otel_agentic.stats import Attempts, PluginEstimator
     >>> collapsed(with_bootstrap(PluginEstimator(), Attempts.of([("a", True), ("b", True)]), [1, 3]))
@@ -509,7 +514,7 @@ def collapsed(estimates: Estimates) -> bool:
 
 
 def _resampled(group: GroupedAttempts, resamples: int) -> GroupedAttempts:
-    """Return as many groups as there are resamples, each of as many cases as the one group has."""
+    """Return a group for each resample, with as many cases as the original group."""
     rng = np.random.default_rng(_seed(group))
     cases = int(group.cases.sum())
     drawn = rng.multinomial(cases, group.cases / cases, size=resamples)
@@ -530,7 +535,7 @@ def _seed(group: GroupedAttempts) -> int:
     return int.from_bytes(blake2b(counts + weights, digest_size=16).digest(), "little")
 
 
-def _rebounded(point: Estimate, drawn: FloatArray, estimates: Estimates) -> Estimate:
+def _with_bounds(point: Estimate, drawn: FloatArray, estimates: Estimates) -> Estimate:
     if point.value is None:
         return point
     defined = drawn[~np.isnan(drawn)]

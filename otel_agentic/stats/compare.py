@@ -1,41 +1,41 @@
 """Comparison of two groups: differences of rates and of means with their intervals, and the probability that B is worse.
 
-All differences are B - A, and each has one estimator on both sides, independent of the data:
+All differences are B - A. Both sides use the same estimator, which does not depend on the data:
 
-- **pooled**: observed rates of the two groups, put through the Bernoulli formulas. The interval is Newcombe's hybrid of the
+- **pooled**: the observed rates of the two groups in the Bernoulli formulas. The interval is Newcombe's hybrid of the
   two Wilson intervals (each on its effective sample size, see `cluster`), for k > 1 on their transformed ends: the
   square-and-add rule holds for any two estimates with limits. Where at least two cases have attempts in both groups, only
-  these cases are compared, and the rule takes their correlation into account: cases are of unequal difficulty, and that
+  these cases are compared, and the rule takes their correlation into account, because the unequal difficulty of cases
   cancels out. The correlation is that of the residuals of the cases, less one standard error (Fisher's z), and never below 0.
 - **per case**: d_i = estimate of B - estimate of A on case i, by the unbiased estimators of `pass_k`, over the K shared cases
   with k attempts or more in both groups; undefined with fewer than two. The interval is `mean(d) +- t (K - 1 degrees) * s`,
-  with `s^2 = (sum (d_i - mean)^2 + 2 e^2) / (K (K - 1))`: as if one case more were a little better and another a little
-  worse, by the standard error e that k attempts out of n have at a rate of 1/2. Without that, a handful of cases with equal
-  results would give an interval without width: with 5 cases x 4 attempts at a rate of .97 the plain t interval held the true
-  difference in 50 % of simulated comparisons (with it: over 99 %; tests/stats/test_stats_compare_coverage.py).
+  with `s^2 = (sum (d_i - mean)^2 + 2 e^2) / (K (K - 1))`: as if there were two more cases, one better and one worse
+  than the mean by e, the standard error of k attempts out of n at a rate of 1/2. Without these, a handful of cases with
+  equal results would have an interval without width: with 5 cases x 4 attempts at a rate of .97 the plain t interval
+  contained the true difference in 50 % of simulated comparisons (with them: over 99 %;
+  tests/stats/test_stats_compare_coverage.py).
 
-The probability that B is worse is about single attempts: that of Student's t over the shared cases where there are two or
-more, which is the posterior of a mean under the flat prior, else that of the two Beta posteriors.
+The probability that B is worse is about single attempts. It comes from Student's t over the shared cases if there are
+two or more, which is the posterior of a mean under the flat prior, otherwise from the two Beta posteriors.
 
 Ref: Newcombe 1998, "Interval estimation for the difference between independent proportions: comparison of eleven methods",
 method 10; Zou and Donner 2008, "Construction of confidence limits about effect measures: a general approach" (MOVER);
 Agresti and Min 2005, "Simple improved confidence intervals for comparing matched proportions" (added pairs); Miller 2024,
 "Adding error bars to evals", section 4 (paired differences).
 
-The difference of two means, with its interval: paired by case where both sides have the same cases.
+The difference of two means is paired by case if both sides have the same cases. Its interval is that of Student's t
+over the differences of the shared cases, or of Welch's t over the units of each side. A unit is a case (the mean of its
+conversations), or a conversation without a case: conversations of one case resemble each other.
 
-Student's t over the differences of the shared cases, or Welch's t over the units of each side. A unit is a case (the mean of
-its conversations), or a conversation without one: conversations of one case resemble each other.
-
-Where values have a least and a greatest, they count as if one unit more were a little better and another a little worse: by
-the standard error that so many values have at most, half the range for a single one. `compare` does the same with rates.
-Without it a handful of cases with equal results would give an interval without width. Values without bounds, such as times, are
-seldom equal, and their spread is that of the data alone.
+Values with a minimum and a maximum are treated as if there were two more units, one better and one worse than the mean
+by the largest standard error that the values can have (half the range for a single value), as `compare` does with
+rates. Without these, a handful of cases with equal results would have an interval without width. Values without bounds,
+such as times, are seldom equal, and their spread is that of the data alone.
 
 Ref: Student 1908, "The probable error of a mean"; Welch 1947, "The generalization of Student's problem when several different
 population variances are involved"; Agresti and Min 2005, "Simple improved confidence intervals for comparing matched
-proportions" (added pairs); Popoviciu 1935, "Sur les equations algebriques ayant toutes leurs racines reelles" (the greatest
-variance within a range).
+proportions" (added pairs); Popoviciu 1935, "Sur les equations algebriques ayant toutes leurs racines reelles" (the
+largest variance within a range).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ MIN_PAIRS: Final = 2
 #: Fisher's z has the standard error 1 / sqrt(cases - 3).
 _FISHER_CASES: Final = 3
 _NO_SPREAD: Final = 1e-12
-_MOST_ALIKE: Final = 1.0 - 1e-9
+_MAX_CORRELATION: Final = 1.0 - 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +90,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two groups against each other: the differences `pooled` by k, and `per_case` by those k for which it is defined.
+    """The comparison of two groups: differences by k, `pooled` for all k and `per_case` where it is defined.
 
-    `method` and `worse`, the probability that B is worse than A, are about single attempts (k = 1). Of the cases `shared`
-    have attempts in both groups, `only_a` and `only_b` in one; a paired comparison leaves these out.
+    `method` and `worse`, the probability that B is worse than A, are about single attempts (k = 1). `shared` cases
+    have attempts in both groups, `only_a` and `only_b` in one group; a paired comparison excludes the latter.
     """
 
     level: float
@@ -128,16 +128,16 @@ class _Pairs:
         return len(self.n_a)
 
     def correlation(self) -> float:
-        """Return how much the rates of the two groups go together by case, one standard error below the observed value."""
+        """Return the correlation of the residuals by case, less one standard error and not below 0."""
         a, b = (c - c.sum() / n.sum() * n for n, c in ((self.n_a, self.c_a), (self.n_b, self.c_b)))
         spread = float((a @ a) * (b @ b)) ** 0.5
         if len(self) <= _FISHER_CASES or spread < _NO_SPREAD:
             return 0.0
-        z = np.arctanh(np.clip(a @ b / spread, -_MOST_ALIKE, _MOST_ALIKE))
+        z = np.arctanh(np.clip(a @ b / spread, -_MAX_CORRELATION, _MAX_CORRELATION))
         return max(0.0, float(np.tanh(z - 1.0 / (len(self) - _FISHER_CASES) ** 0.5)))
 
     def with_attempts(self, k: int) -> _Pairs:
-        """Return those with k attempts or more in both groups."""
+        """Return the cases with k attempts or more in both groups."""
         common = (self.n_a >= k) & (self.n_b >= k)
         return _Pairs(n_a=self.n_a[common], c_a=self.c_a[common], n_b=self.n_b[common], c_b=self.c_b[common])
 
@@ -145,13 +145,13 @@ class _Pairs:
 def compare(
     a: Attempts, b: Attempts, k: Sequence[int], *, level: float, prior: tuple[float, float] = (1.0, 1.0)
 ) -> Comparison:
-    """Return B against A, paired by case where at least two cases have attempts in both.
+    """Return the comparison of B with A, paired by case if at least two cases have attempts in both.
 
     Args:
-        a: attempts of the one group, at least one.
-        b: attempts of the other, at least one.
+        a: attempts of group A, at least one.
+        b: attempts of group B, at least one.
         k: the k of pass@k and pass^k.
-        level: of the intervals.
+        level: level of the intervals.
         prior: Beta prior of each rate; used in the probability of an unpaired comparison.
 
     Raises:
@@ -167,8 +167,8 @@ def compare(
         raise UsageError("a comparison needs an attempt in each of the two groups")
     pairs = _Pairs.of(a, b)
     paired = len(pairs) >= MIN_PAIRS
-    shared = (_of_cases_of(a, b), _of_cases_of(b, a)) if paired else (a, b)
-    samples = [sample for group in shared if (sample := pooled_sample(group)) is not None]
+    sides = (_restricted_to_cases(a, b), _restricted_to_cases(b, a)) if paired else (a, b)
+    samples = [sample for group in sides if (sample := pooled_sample(group)) is not None]
     return Comparison(
         level=level,
         method="paired" if paired else "unpaired",
@@ -176,20 +176,22 @@ def compare(
         only_a=len(a.cases) - len(pairs),
         only_b=len(b.cases) - len(pairs),
         worse=_worse_paired(pairs) if paired else _worse_unpaired(samples[0], samples[1], level, prior),
-        pooled={item: _pooled(pairs, samples, item, level, paired=paired) for item in k},
+        pooled={each_k: _pooled(pairs, samples, each_k, level, paired=paired) for each_k in k},
         per_case={
-            item: _per_case(common, item, level) for item in k if len(common := pairs.with_attempts(item)) >= MIN_PAIRS
+            each_k: _per_case(common, each_k, level)
+            for each_k in k
+            if len(common := pairs.with_attempts(each_k)) >= MIN_PAIRS
         },
     )
 
 
 def paired_difference(values: FloatArray, added: float, level: float) -> Bounded:
-    """Return the mean of differences, a case each, with its interval, ends within [-1, 1].
+    """Return the mean of the differences of cases with its interval, both ends within [-1, 1].
 
     Args:
         values: (cases,) two or more, each in [-1, 1].
-        added: e^2 of this page: the variance of an added case, by the few attempts that cases have.
-        level: of the interval.
+        added: e^2 (see the module docstring), the squared deviation of each added case.
+        level: level of the interval.
 
     >>> [round(each, 3) for each in paired_difference(np.array([-0.5, -0.25, 0.0, -0.25]), 0.04, 0.95)]
     [-0.25, -0.666, 0.166]
@@ -230,7 +232,7 @@ def _pooled(pairs: _Pairs, samples: Sequence[EffectiveSample], k: int, level: fl
 
 def _per_case(common: _Pairs, k: int, level: float) -> Difference:
     at, pow_ = (
-        paired_difference(_values(common, formula, k), _added(common, k), level)
+        paired_difference(_values(common, formula, k), _added_variance(common, k), level)
         for formula in (unbiased_pass_at_k, unbiased_pass_pow_k)
     )
     return Difference(method="paired", cases=len(common), pass_at_k=Estimate.of(at), pass_pow_k=Estimate.of(pow_))
@@ -240,13 +242,13 @@ def _values(pairs: _Pairs, formula: Formula, k: int) -> FloatArray:
     return np.asarray(formula(pairs.n_b, pairs.c_b, k) - formula(pairs.n_a, pairs.c_a, k))
 
 
-def _added(pairs: _Pairs, k: int) -> float:
-    """Return e^2: n / k disjoint subsets of k attempts at a rate of 1/2, the mean of both groups and all cases."""
+def _added_variance(pairs: _Pairs, k: int) -> float:
+    """Return e^2 for n / k disjoint subsets of k attempts at a rate of 1/2, averaged over both groups and all cases."""
     return 0.25 * k * float(np.mean(1.0 / pairs.n_a + 1.0 / pairs.n_b)) / 2.0
 
 
 def _mean_and_error(values: FloatArray, added: float) -> tuple[float, float]:
-    """Return the mean of the differences and its standard error, the added cases counted."""
+    """Return the mean of the differences and its standard error, including the added cases."""
     cases = len(values)
     mean = float(np.mean(values))
     squares = float(np.sum((values - mean) ** 2)) + 2.0 * added
@@ -254,7 +256,7 @@ def _mean_and_error(values: FloatArray, added: float) -> tuple[float, float]:
 
 
 def _worse_paired(pairs: _Pairs) -> float:
-    mean, error = _mean_and_error(_values(pairs, unbiased_pass_pow_k, 1), _added(pairs, 1))
+    mean, error = _mean_and_error(_values(pairs, unbiased_pass_pow_k, 1), _added_variance(pairs, 1))
     return float(stdtr(len(pairs) - 1, -mean / error))
 
 
@@ -263,16 +265,16 @@ def _worse_unpaired(a: EffectiveSample, b: EffectiveSample, level: float, prior:
 
 
 def _posterior(sample: EffectiveSample, level: float, prior: tuple[float, float]) -> BetaPosterior:
-    """Return the posterior of a rate; as in `BayesianEstimator`, fewer effective attempts replace the t quantile."""
-    caution = 1.0 if sample.degrees is None else (quantile(level) / quantile(level, sample.degrees)) ** 2
-    n = sample.n * caution
+    """Return the posterior of a rate; as in `exact_rate`, fewer effective attempts replace the t quantile."""
+    reduction = 1.0 if sample.degrees is None else (quantile(level) / quantile(level, sample.degrees)) ** 2
+    n = sample.n * reduction
     return BetaPosterior(a=prior[0] + sample.p * n, b=prior[1] + (1.0 - sample.p) * n)
 
 
 def _pooled_difference(
     samples: Sequence[EffectiveSample], transform: Transform, k: int, level: float, correlation: float
 ) -> Bounded:
-    """Return the difference of the observed rates; its interval is that of the rates the samples are about, stretched."""
+    """Return the difference of the observed rates with the interval of the samples' rates, stretched to contain it."""
     a, b = (_transformed(sample, transform, k, level) for sample in samples)
     limits = square_and_add(a, b, correlation)
     observed = transform(np.array([sample.observed for sample in samples]), k)
@@ -286,9 +288,9 @@ def _transformed(sample: EffectiveSample, transform: Transform, k: int, level: f
     return Bounded(value, lower, upper)
 
 
-def _of_cases_of(group: Attempts, second: Attempts) -> Attempts:
-    """Return the attempts of the cases that the other group has attempts of, too."""
-    keys = {(case.dataset, case.case_id) for case in second.cases}
+def _restricted_to_cases(group: Attempts, other: Attempts) -> Attempts:
+    """Return the attempts of the cases that have attempts in the other group too."""
+    keys = {(case.dataset, case.case_id) for case in other.cases}
     return Attempts(cases=tuple(case for case in group.cases if (case.dataset, case.case_id) in keys))
 
 
@@ -307,7 +309,7 @@ MIN_UNITS: Final = 2
 class Values:
     """Values of one side: `n` of them in `units` units, the mean and the variance over the units.
 
-    `cases` are the mean of each case and how many values it is the mean of. `variance` is the sample variance, 0 with fewer
+    `cases` has the mean and the number of values of each case. `variance` is the sample variance, 0 with fewer
     than two units.
     """
 
@@ -319,21 +321,21 @@ class Values:
 
     @classmethod
     def of(cls, values: Iterable[tuple[CaseKey | None, float]]) -> Values | None:
-        """Return the statistics of values, each with its case (None: without a case); None without values.
+        """Return the statistics of values, each with its case or None; return None without values.
 
         >>> made = Values.of([(("d", "a"), 1.0), (("d", "a"), 2.0), (None, 3.5)])
         >>> made.n, made.units, made.mean, made.variance
         (3, 2, 2.5, 2.0)
         """
         by_case: dict[CaseKey, list[float]] = {}
-        alone: list[float] = []
+        without_case: list[float] = []
         for case, value in values:
-            (alone if case is None else by_case.setdefault(case, [])).append(value)
+            (without_case if case is None else by_case.setdefault(case, [])).append(value)
         cases = {case: (float(np.mean(members)), len(members)) for case, members in sorted(by_case.items())}
-        units = np.array([*(mean for mean, _ in cases.values()), *alone], dtype=np.float64)
+        units = np.array([*(mean for mean, _ in cases.values()), *without_case], dtype=np.float64)
         if not units.size:
             return None
-        n = len(alone) + sum(map(len, by_case.values()))
+        n = len(without_case) + sum(map(len, by_case.values()))
         variance = float(np.var(units, ddof=1)) if units.size >= MIN_UNITS else 0.0
         return cls(n=n, units=int(units.size), mean=float(np.mean(units)), variance=variance, cases=cases)
 
@@ -350,13 +352,13 @@ class MeanDifference:
 
 
 def mean_difference(a: Values, b: Values, level: float, *, width: float | None = None) -> MeanDifference:
-    """Return the mean of B minus that of A, paired where at least two cases have values on both sides.
+    """Return the mean of B minus the mean of A, paired if at least two cases have values on both sides.
 
     Args:
-        a: the values of the one side.
-        b: the values of the other.
-        level: of the interval.
-        width: the greatest possible value minus the least, or None if unbounded.
+        a: the values of side A.
+        b: the values of side B.
+        level: level of the interval.
+        width: the largest possible value minus the smallest, or None if unbounded.
 
     >>> a = Values.of([(("d", name), value) for name, value in zip("xyz", (1.0, 2.0, 3.0))])
     >>> b = Values.of([(("d", name), value) for name, value in zip("xyz", (2.0, 3.5, 3.5))])
@@ -364,27 +366,34 @@ def mean_difference(a: Values, b: Values, level: float, *, width: float | None =
     >>> found.method, found.value, round(found.lower, 3), round(found.upper, 3)
     ('paired', 1.0, -0.242, 2.242)
     """
-    worst = 0.0 if width is None else width**2 / 4.0  # the variance of one value can be no larger
+    max_variance = 0.0 if width is None else width**2 / 4.0  # the largest possible variance of a value
     shared = sorted(a.cases.keys() & b.cases.keys())
     if len(shared) >= MIN_UNITS:
-        gaps = np.array([b.cases[case][0] - a.cases[case][0] for case in shared])
-        few = float(np.mean([1.0 / a.cases[case][1] + 1.0 / b.cases[case][1] for case in shared])) / 2.0
-        part = _squared_error(float(np.var(gaps, ddof=1)), len(gaps), worst * few)
-        return _around("paired", float(np.mean(gaps)), part**0.5, len(gaps) - 1.0, (len(gaps), level))
+        differences = np.array([b.cases[case][0] - a.cases[case][0] for case in shared])
+        inverse_count = float(np.mean([1.0 / a.cases[case][1] + 1.0 / b.cases[case][1] for case in shared])) / 2.0
+        squared_error = _squared_error(
+            float(np.var(differences, ddof=1)), len(differences), max_variance * inverse_count
+        )
+        return _with_interval(
+            "paired", float(np.mean(differences)), squared_error**0.5, len(differences) - 1.0, (len(differences), level)
+        )
     units, value = a.units + b.units, b.mean - a.mean
     if min(a.units, b.units) < MIN_UNITS:
         return MeanDifference(method="unpaired", units=units, value=value, lower=None, upper=None)
-    parts = (_squared_error(a.variance, a.units, worst), _squared_error(b.variance, b.units, worst))
-    degrees = _welch(parts, (a.units - 1, b.units - 1))
-    return _around("unpaired", value, sum(parts) ** 0.5, degrees, (units, level))
+    squared_errors = (
+        _squared_error(a.variance, a.units, max_variance),
+        _squared_error(b.variance, b.units, max_variance),
+    )
+    degrees = _welch_degrees(squared_errors, (a.units - 1, b.units - 1))
+    return _with_interval("unpaired", value, sum(squared_errors) ** 0.5, degrees, (units, level))
 
 
 def _squared_error(variance: float, units: int, added: float) -> float:
-    """Return the squared standard error of a mean, two units more counted in its spread, `added` squared off it each."""
+    """Return the squared standard error of a mean with two more units, each with the squared deviation `added`."""
     return (variance + 2.0 * added / (units - 1)) / units
 
 
-def _around(
+def _with_interval(
     method: Literal["paired", "unpaired"], value: float, error: float, degrees: float, basis: tuple[int, float]
 ) -> MeanDifference:
     units, level = basis
@@ -392,9 +401,9 @@ def _around(
     return MeanDifference(method=method, units=units, value=value, lower=value - half, upper=value + half)
 
 
-def _welch(parts: tuple[float, float], degrees: tuple[int, int]) -> float:
-    """Return the degrees of freedom by Welch and Satterthwaite; where nothing varies, those of the smaller side."""
+def _welch_degrees(parts: tuple[float, float], degrees: tuple[int, int]) -> float:
+    """Return the Welch-Satterthwaite degrees of freedom; those of the smaller side if nothing varies."""
     total = sum(parts)
     if not total:
         return float(min(degrees))
-    return total**2 / sum(part**2 / item for part, item in zip(parts, degrees, strict=True))
+    return total**2 / sum(part**2 / freedom for part, freedom in zip(parts, degrees, strict=True))

@@ -1,18 +1,17 @@
 """Estimators of pass@k and pass^k: plug-in, unbiased, per case, Beta-binomial; exact bounds for gates; and their selection by settings.
 
-Estimators without a prior: `plugin` and `unbiased` pool all attempts, `per_case` averages over cases.
+Among the estimators without a prior, `plugin` and `unbiased` pool all attempts, `per_case` averages over cases.
 
-Pooled intervals are Wilson's on the rate, on the effective sample size of `cluster`, with the endpoints put through
+Pooled intervals are Wilson's on the rate, with the effective sample size of `cluster`; the endpoints are transformed by
 the Bernoulli formulas (both are monotone in p, so the coverage of p carries over; no delta method).
 
-Everything is computed for many groups at once; `estimate` is `estimate_groups` of one. Attempts of unequal weight (see
-`grouped`) enter by weighted rates.
+Everything is computed for many groups at once; `estimate` is `estimate_groups` of one group. Attempts of unequal weight
+(see `model`) are included by weighted rates.
 
-Exact bounds for gates: Clopper-Pearson on the effective number of attempts, put through the Bernoulli formulas.
-
-A gate is a decision, so its bounds must not cover less than their level: Wilson's interval holds its level on average, the one
-of Clopper and Pearson for every rate. Attempts of one case resemble each other; they enter by the effective sample size of
-`cluster`, made smaller by the t quantile of its degrees of freedom.
+The exact bounds for gates are Clopper-Pearson on the effective number of attempts, transformed by the Bernoulli
+formulas. A gate is a decision, so its bounds must not cover less than their level: Wilson's interval has its level on
+average, that of Clopper and Pearson for every rate. Attempts of one case resemble each other; this is accounted for by
+the effective sample size of `cluster`, reduced as the t quantile of its degrees of freedom requires.
 
 - pooled estimators: the bounds of the pooled rate, transformed (both formulas are monotone in the rate).
 - `per_case`: the mean over cases is treated as a rate in `n_eff` attempts, as `PerCaseEstimator` does.
@@ -122,12 +121,12 @@ class PluginEstimator:
 class UnbiasedEstimator:
     """Subsets of the pooled attempts; undefined where n < k.
 
-    Where attempts weigh unequally, the weighted rate times n takes the place of c, and the binomials are those of the
-    Gamma function: a continuation, exact at equal weights, that is not unbiased itself.
+    If attempts have unequal weights, the weighted rate times n replaces c, and the binomials are those of the Gamma
+    function: a continuation that is exact for equal weights, but not unbiased itself.
 
-    With very few attempts the point can lie past the transformed interval of the rate (n = 3, c = 2, k = 3: pass^3
-    is 0). The interval is then stretched to hold it: an interval without its own estimate is of no use, and
-    stretching only adds coverage.
+    With very few attempts the point can be outside of the transformed interval of the rate (n = 3, c = 2, k = 3: pass^3
+    is 0). The interval is then stretched to contain it: an interval without its own estimate is useless, and stretching
+    only adds coverage.
 
     >>> from otel_agentic.stats.model import Attempts
     >>> three = Attempts.of([("a", True), ("b", True), ("c", False)])
@@ -166,11 +165,11 @@ class UnbiasedEstimator:
 class PerCaseEstimator:
     """Mean over cases of the unbiased estimate of each case: the convention of benchmarks.
 
-    A case with fewer than k attempts is left out and counted in `cases_left_out`. `traffic_weighted` weighs a case by
-    its attempts, or their weights; otherwise each case counts once. Where attempts weigh unequally, a case's estimate is
-    that of its weighted rate, as `unbiased` has it; where no case has two attempts, each is a conversation that represents
-    as many as its weight, and the mean is weighted. Intervals are Wilson's on the mean itself with the effective sample
-    size of the per-case values; where a single case is left, it is the `unbiased` interval of that case.
+    A case with fewer than k attempts is excluded and counted in `cases_left_out`. `traffic_weighted` weights a case by
+    its attempts, or their weights; otherwise each case counts once. If attempts have unequal weights, the estimate of a
+    case is that of its weighted rate, as in `unbiased`; if no case has two attempts, each is a conversation that
+    represents as many as its weight, and the mean is weighted. Intervals are Wilson's on the mean itself with the
+    effective sample size of the per-case values; if a single case remains, the interval is that of `unbiased`.
 
     >>> from otel_agentic.stats.model import Attempts
     >>> twice = Attempts.of([("a", True), ("a", True), ("b", True), ("b", False), ("c", False)])
@@ -207,14 +206,14 @@ class PerCaseEstimator:
         )
 
     def _coherent(self, grouped: GroupedAttempts, k: int, requested: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-        """Return pass@k and pass^k over the cases with k attempts or more, with ends that smaller k allow: (size, 3).
+        """Return pass@k and pass^k over the cases with k attempts or more, bounds consistent with smaller k: (size, 3).
 
-        Of the same cases pass@k is at least pass@j for every j < k, and pass^k at most pass^j: what bounds one bounds
-        the other. Without this, five cases whose pass@3 is all 1 have no variance left and a wider interval than
-        pass@1 has.
+        For the same cases pass@k is at least pass@j for every j < k, and pass^k at most pass^j, so a bound of one also
+        bounds the other. Without this, five cases that all have a pass@3 of 1 would have no variance and a wider
+        interval than that of pass@1.
         """
         remaining = grouped.where(grouped.n >= k)
-        if not remaining.n.size:  # of traffic that repeats no case, every k above 1
+        if not remaining.n.size:  # every k above 1, if no case is repeated
             return np.full((grouped.size, 3), np.nan), np.full((grouped.size, 3), np.nan)
         up_to_k = [*(item for item in sorted({1, *requested}) if item < k), k]
         at, power = self._means(remaining, up_to_k)
@@ -223,13 +222,13 @@ class PerCaseEstimator:
         return pass_at, pass_pow
 
     def _means(self, remaining: GroupedAttempts, k: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-        """Return pass@k and pass^k over cases that all have every k attempts: (size, len(k), 3)."""
+        """Return pass@k and pass^k over cases that all have enough attempts for every k: (size, len(k), 3)."""
         clustered = (designs(remaining) == DESIGNS.index("clustered"))[:, None, None]
-        # One attempt a case (k = 1), or one case: the mean is the pooled estimate.
+        # With one attempt per case (k = 1), or with one case, the mean is the pooled estimate.
         pooled = _pooled_subsets(remaining, k, self.level)
         if not clustered.any():
             return pooled
-        # Cases of many groups are of few kinds: each is computed once. The complex number is the pair (n, c).
+        # Many groups have few kinds of cases: each is computed once. The complex number encodes the pair (n, c).
         kinds, kind = np.unique(remaining.n + 1j * correct_counts(remaining), return_inverse=True)
         n, c = kinds.real[:, None], kinds.imag[:, None]
         values = np.concatenate((unbiased_pass_at_k(n, c, k), unbiased_pass_pow_k(n, c, k)), axis=1)
@@ -260,7 +259,8 @@ BAYESIAN_INTERVAL_METHODS: Final[dict[Design, str]] = {
     "clustered": "beta_equal_tailed_effective_n",
 }
 
-#: A probability no larger is 0: of smaller ones scipy has no quantile, and with a degree or less an interval is all of [0, 1].
+#: A tail probability up to this value counts as 0, which makes the interval [0, 1]: scipy has no quantile for smaller
+#: ones.
 _NO_TAIL: Final = 1e-100
 
 
@@ -269,11 +269,11 @@ class BayesianEstimator:
     """Posterior means under a Beta prior, with equal-tailed intervals: transforms of the Beta quantiles.
 
     The mean is that of the counts and the prior, for every design. The interval assumes independent conversations;
-    where a case has several attempts, it is that of a posterior with the effective attempts of `cluster`, read as far out as
-    Student's t requires: between the quantiles at the probabilities Phi(-t) and Phi(t), which are .025 and .975 for the normal
-    quantile. Intervals are then about new cases like those seen.
-    The mean is not a quantile: for a large k and few attempts the posterior of pass^k is so skewed that its mean lies
-    above the interval, which is then stretched to hold it.
+    if a case has several attempts, it is that of a posterior with the effective attempts of `cluster`, as wide as
+    Student's t requires: between the quantiles at the probabilities Phi(-t) and Phi(t), which are .025 and .975 for the
+    normal quantile. Intervals are then about new cases like those observed. The mean is not a quantile: for a large k
+    and few attempts the posterior of pass^k is so skewed that its mean is above the interval, which is then stretched
+    to contain it.
 
     Ref: Fritz and Fiorenza 2026, "Agentic Evaluation Metric", section 6, of which this is the exact form; Korn and
     Graubard 1998, "Confidence intervals for proportions with small expected number of positive counts estimated from
@@ -296,7 +296,7 @@ class BayesianEstimator:
         return cls(level=settings.level, prior=settings.prior)
 
     def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
-        """Return the estimates for each k; undefined without attempts: the prior alone is no finding."""
+        """Return the estimates for each k; undefined without attempts, because the prior alone is not a result."""
         return self.estimate_groups(GroupedAttempts.of([attempts]), k).of(0)
 
     def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
@@ -335,18 +335,18 @@ class BayesianEstimator:
         return beta_quantiles(*self._posterior(samples.p, samples.n), beyond)
 
 
-#: The estimated event: at least one of k attempts is right, or all k are.
+#: The estimated event: at least one of k attempts is correct, or all k are.
 Kind = Literal["pass_at_k", "pass_pow_k"]
 
 _POOLED: Final = frozenset({PluginEstimator.name, UnbiasedEstimator.name, BayesianEstimator.name})
 _BERNOULLI: Final = {"pass_at_k": any_of, "pass_pow_k": all_of}
 _SUBSETS: Final = {"pass_at_k": unbiased_pass_at_k, "pass_pow_k": unbiased_pass_pow_k}
-#: Beyond this many more conversations, "how many more" is no advice.
+#: Larger numbers of further conversations are not reported, because they have no practical use.
 MOST_NEEDED: Final = 100_000
 
 
 def exact_rate(sample: EffectiveSample, level: float) -> Interval:
-    """Return the exact interval of a rate, on its effective number of attempts, stretched to hold the observed rate.
+    """Return the exact interval of a rate, on its effective number of attempts, stretched to contain the observed rate.
 
     >>> [round(end, 4) for end in exact_rate(EffectiveSample(p=0.7, n=10.0, observed=0.7), 0.95)]
     [0.3475, 0.9333]
@@ -371,20 +371,20 @@ def exact_bounds(estimator: str, attempts: Attempts, kind: Kind, k: int, level: 
     """
     grouped = GroupedAttempts.of([attempts])
     if estimator in _POOLED:
-        return _pooled(grouped, kind, k, level)
+        return _pooled_bounds(grouped, kind, k, level)
     if estimator != PerCaseEstimator.name:
         return None
     remaining = grouped.where(grouped.n >= k)
     if DESIGNS[int(designs(remaining)[0])] != "clustered":
-        return _pooled(remaining, kind, k, level)
-    return _mean(remaining, kind, k, level)
+        return _pooled_bounds(remaining, kind, k, level)
+    return _mean_bounds(remaining, kind, k, level)
 
 
 def more_needed(attempts: Attempts, kind: Kind, k: int, target: float, level: float) -> int | None:
     """Return how many more conversations at the observed rate would lift the exact lower bound to the target.
 
-    The pooled rate is meant. 0 if the bound is reached already; None if no number up to 100,000 suffices, or there
-    are no attempts.
+    The bound is that of the pooled rate. The result is 0 if the bound already reaches the target, and None if no number
+    up to 100,000 suffices or there are no attempts.
 
     >>> from otel_agentic.stats.model import Attempts
     >>> more_needed(Attempts.of((f"case {i}", True) for i in range(20)), "pass_pow_k", 3, 0.7, 0.95)
@@ -404,13 +404,13 @@ def more_needed(attempts: Attempts, kind: Kind, k: int, target: float, level: fl
     return int(smallest[0]) or None
 
 
-def _pooled(grouped: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval | None:
+def _pooled_bounds(grouped: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval | None:
     sample = pooled_samples(grouped).of(0)
     return None if sample is None else _transformed(exact_rate(sample, level), kind, k)
 
 
-def _mean(remaining: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval:
-    """Return the bounds of a mean over cases. Of the same cases pass@k is at least pass@1, pass^k at most."""
+def _mean_bounds(remaining: GroupedAttempts, kind: Kind, k: int, level: float) -> Interval:
+    """Return the bounds of a mean over cases, consistent with pass@k >= pass@1 >= pass^k of the same cases."""
     ks = np.array(sorted({1, k}))
     values = _SUBSETS[kind](remaining.n[:, None], correct_counts(remaining)[:, None], ks)
     means = mean_samples(remaining, values)
@@ -431,15 +431,15 @@ def _transformed(rate: Interval, kind: Kind, k: int) -> Interval:
     return Interval(lower, upper)
 
 
-#: The pooled estimator of each statistical mode. The frequentist one is `plugin`, not `unbiased`: it is the paper's,
+#: The pooled estimator of each statistical mode. The frequentist one is `plugin`, not `unbiased`: the paper uses it,
 #: and it is defined for every k.
 POOLED: Final = {"bayesian": BayesianEstimator.name, "frequentist": PluginEstimator.name}
-#: Those that treat all conversations of a group as equivalent.
+#: Estimators that treat all conversations of a group as equivalent.
 _POOLED_NAMES: Final = frozenset({PluginEstimator.name, UnbiasedEstimator.name, BayesianEstimator.name})
 
 
 def validate_k(k: Iterable[object]) -> tuple[int, ...]:
-    """Return the k to estimate, ascending and without repeats.
+    """Return the k to estimate, ascending and without duplicates.
 
     Raises:
         UsageError: `k` is empty, or one is not a whole number of at least 1; names it.
@@ -448,17 +448,17 @@ def validate_k(k: Iterable[object]) -> tuple[int, ...]:
     (1, 3, 5)
     """
     chosen: set[int] = set()
-    for item in k:
-        if not isinstance(item, int) or isinstance(item, bool) or item < 1:
-            raise UsageError(f"k={item!r}: each k must be a whole number of attempts, 1 or more, e.g. 1,3,5")
-        chosen.add(item)
+    for number in k:
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise UsageError(f"k={number!r}: each k must be a whole number of attempts, 1 or more, e.g. 1,3,5")
+        chosen.add(number)
     if not chosen:
         raise UsageError("k is empty: give at least one whole number of attempts, e.g. 1,3,5")
     return tuple(sorted(chosen))
 
 
 def mode_estimator(settings: StatsSettings, *, level: float | None = None) -> BayesianEstimator | PluginEstimator:
-    """Return the pooled estimator of the statistical mode, at its own level where one is given.
+    """Return the pooled estimator of the statistical mode, at `level` or that of the settings.
 
     >>> from otel_agentic.config import StatsSettings
     >>> mode_estimator(StatsSettings(mode="frequentist"), level=0.9)
@@ -483,7 +483,7 @@ def headline_estimator(settings: StatsSettings) -> str:
 
 
 def pooled_estimator(settings: StatsSettings) -> str:
-    """Return the name of the estimator that answers for the traffic as a whole: the configured one where it does.
+    """Return the name of the estimator for the whole traffic: the configured one if it is pooled, else the mode's one.
 
     >>> from otel_agentic.config import StatsSettings
     >>> pooled_estimator(StatsSettings(estimator="unbiased")), pooled_estimator(StatsSettings(estimator="per_case"))
@@ -503,7 +503,7 @@ def shown_estimators(settings: StatsSettings) -> tuple[str, ...]:
 
 
 def headline_among(estimators: Sequence[Estimator], settings: StatsSettings) -> tuple[str, Estimator | None]:
-    """Return the name of the headline estimator, or its substitute among some, and that estimator if it is there.
+    """Return the name of the headline estimator or of its substitute among `estimators`, and that estimator or None.
 
     >>> from otel_agentic.config import StatsSettings
     >>> headline_among([PluginEstimator(level=0.9)], StatsSettings())
@@ -514,9 +514,9 @@ def headline_among(estimators: Sequence[Estimator], settings: StatsSettings) -> 
 
 
 def default_among(names: Collection[str], preferred: str, settings: StatsSettings) -> str:
-    """Return the wanted estimator if it is among the given ones, else the pooled one of the mode, else the first given.
+    """Return the preferred name if it is among `names`, else the pooled estimator of the mode, else the first name.
 
-    With none given it stays the wanted one.
+    Without names, return the preferred one.
 
     >>> from otel_agentic.config import StatsSettings
     >>> default_among(["plugin", "bayesian"], "per_case", StatsSettings())

@@ -2,46 +2,47 @@
 
 The Beta-binomial likelihood of many groups: success rates of cases are Beta(mu kappa, (1 - mu) kappa).
 
-`mu` is the mean rate of cases, `kappa` how similar they are: a case's rate has variance mu (1 - mu) / (kappa + 1). For a
-fixed kappa the log-likelihood is concave in mu (a sum of logarithms of linear functions), which is why plain bisection
-finds its mode and its ends, in all groups at once.
+`mu` is the mean rate of cases, `kappa` measures how similar they are: a case's rate has variance
+mu (1 - mu) / (kappa + 1). For a fixed kappa the log-likelihood is concave in mu (a sum of logarithms of linear
+functions), so plain bisection finds its mode and its ends, in all groups at once.
 
 Ref: Griffiths 1973, "Maximum likelihood estimation for the beta-binomial distribution and an application to the
 household distribution of the total number of cases of a disease"; Williams 1975, "The analysis of binary responses from
 toxicological experiments involving reproduction and teratogenicity".
 
-The hierarchical estimator: pass@k and pass^k of a new case, learnt from cases of which each was tried a few times.
-
-Success rates of cases are Beta(mu kappa, (1 - mu) kappa). The prior of mu is uniform; that of kappa is log-normal with
-median 2 and a standard deviation of 2 in log kappa, truncated to [.1, 1e4]: weak, and needed, since the likelihood is
-flat in kappa where everything passes or fails, or each case was tried once.
+The hierarchical estimator estimates pass@k and pass^k of a new case from cases with a few attempts each. Success rates
+of cases are Beta(mu kappa, (1 - mu) kappa). The prior of mu is uniform; that of kappa is log-normal with median 2 and a
+standard deviation of 2 in log kappa, truncated to [.1, 1e4]: weak, and needed, since the likelihood is flat in kappa if
+everything passes or fails, or if each case has one attempt.
 
 - The value is the posterior predictive: the mean of E[p^k | mu, kappa] over the posterior of (mu, kappa).
 - The bounds are the smallest and the largest E[p^k | mu, kappa] where the logarithm of likelihood times prior is within
-  t^2 / 2 of its maximum: a profile likelihood interval, stretched to hold the value. t is Student's quantile with K - 1
-  degrees of freedom (1 where K = 1) instead of the normal one, whose square is the usual chi-square quantile: the variation
-  between K cases is itself estimated from K of them. With the normal quantile 10 cases of 5 attempts covered as
-  seldom as .74 (mean .9, kappa .2); with t, .99.
+  t^2 / 2 of its maximum: a profile likelihood interval, stretched to contain the value. t is Student's quantile for
+  K - 1 degrees of freedom (1 where K = 1) instead of the normal one, whose square is the usual chi-square quantile: the
+  variation between K cases is itself estimated from K of them. With the normal quantile, the coverage of 10 cases of 5
+  attempts was as low as .74 (mean .9, kappa .2); with t, .99.
 
 One attempt per case gives no information about kappa. The pass@1 is then (c + 1) / (n + 2), as under a uniform Beta prior; how pass@k
-and pass^k follow from it depends on the prior alone, and the bounds run from nearly "cases differ wholly" (pass^k = pass^1)
-to "cases are equal" (pass^k = (pass^1)^k). From one or two cases next to nothing follows for a new one: the bounds show this.
+and pass^k follow from it depends on the prior alone, and the bounds range from almost "each case always passes or
+always fails" (pass^k = pass^1) to "all cases are equal" (pass^k = (pass^1)^k). One or two cases contain almost no
+information about a new one, which the bounds show.
 
 Ref: Gelman et al. 2013, "Bayesian Data Analysis", 3rd ed., section 5.3 (hierarchical Beta-binomial); Venzon and
 Moolgavkar 1988, "A method for computing profile-likelihood-based confidence intervals".
 
-Two questions about a group of cases: the future of this traffic, and the result of a new case.
+There are two targets: the future of this traffic, and the result of a new case.
 
-- **This traffic**: these cases in these shares. Its success rate is `sum n_i p_i / n`, p_i being the rate of case i. Nothing
-  between cases is uncertain, since no new case is drawn; what remains is whether the attempts of a case came out luckily.
+- **This traffic**: these cases in these shares. Its success rate is `sum n_i p_i / n`, p_i being the rate of case i.
+  There is no uncertainty between cases, since no new case is drawn; only the outcomes of the attempts of each case are
+  random.
 - **A new case like these**: one more draw from the population that the cases came from. For k attempts of the same new case
   that is the mean of p^k over the population, which `per_case` estimates where every case has k attempts, and `hierarchical`
   otherwise.
 
 The interval of this traffic is that of Clopper and Pearson on `max(n, p (1 - p) / v)` attempts, v being the variance within
-cases: `sum n_i s_i / n^2`, with s_i = (c_i (n_i - c_i) / n_i + p (1 - p)) / n_i, a case's own variance with one attempt more
-that varies like any. On n attempts the interval would never cover less than its level, since attempts of unequal rates vary
-less in sum than attempts of one rate; v compensates for this loss if cases differ much.
+cases: `sum n_i s_i / n^2`, with s_i = (c_i (n_i - c_i) / n_i + p (1 - p)) / n_i, the variance of a case with one more,
+average attempt. With n attempts the interval would never cover less than its level, since the sum of attempts of
+unequal rates varies less than that of attempts of one rate; v removes this excess of coverage if cases differ much.
 
 Ref: Hoeffding 1956, "On the distribution of the number of successes in independent trials"; Clopper and Pearson 1934, "The
 use of confidence or fiducial limits illustrated in the case of the binomial".
@@ -80,15 +81,15 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
     BoolArray = npt.NDArray[np.bool_]
-    _OfRest = Callable[[FloatArray, FloatArray], FloatArray]
+    _OfRemainder = Callable[[FloatArray, FloatArray], FloatArray]
 
-#: Factors of a rising factorial that are multiplied out; beyond them the gamma function takes over. A logarithm costs a
-#: small part of a gamma function, and cases with many attempts are rare.
+#: Number of factors of a rising factorial that are computed one by one; the gamma function covers the others. A
+#: logarithm takes a fraction of the time of a gamma function, and cases with many attempts are rare.
 _WRITTEN_OUT: Final = 32
-#: Halvings of an interval within [0, 1]: to 1e-9.
+#: Number of bisections of an interval within [0, 1]; the precision is 1e-9.
 HALVINGS: Final = 30
-#: Far below any a that matters.
-_ABOVE_0: Final = 1e-300
+#: Replaces a = 0; far below any relevant a.
+_TINY: Final = 1e-300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,9 +97,9 @@ class RisingFactorials:
     """Sums over the cases of each group of log (a)_m, with (a)_m = a (a + 1) ... (a + m - 1) and m a count of the case.
 
     Attributes:
-        factors: (groups, i) cases whose m is above i, which thus have the factor a + i.
+        factors: (groups, i) number of cases whose m is above i, so that they have the factor a + i.
         beyond: (groups, j) counts m above `_WRITTEN_OUT`, padded.
-        cases: (groups, j) how many cases have that count, 0 for padding.
+        cases: (groups, j) number of cases with that count, 0 for padding.
     """
 
     factors: FloatArray
@@ -127,19 +128,21 @@ class RisingFactorials:
         """Return the derivatives of the sums by a, which must be above 0."""
         return self._summed(np.reciprocal, _digamma_rise, a)
 
-    def _summed(self, of_factor: Callable[[FloatArray], FloatArray], of_rest: _OfRest, a: FloatArray) -> FloatArray:
-        # The factor a at a = 0 counts where no case has it, too: 0 times a large number, but not 0 times infinity.
-        total, above_0 = np.zeros_like(a), np.maximum(a, _ABOVE_0)
+    def _summed(
+        self, of_factor: Callable[[FloatArray], FloatArray], of_remainder: _OfRemainder, a: FloatArray
+    ) -> FloatArray:
+        # At a = 0 the logarithm must be finite, because 0 cases times infinity would be NaN.
+        total, above_0 = np.zeros_like(a), np.maximum(a, _TINY)
         for i, cases in enumerate(self.factors.T):
             total += cases[:, None] * of_factor(above_0 + i)
         for m, cases in zip(self.beyond.T, self.cases.T, strict=True):
-            total += cases[:, None] * of_rest(a + _WRITTEN_OUT, m[:, None] - _WRITTEN_OUT)
+            total += cases[:, None] * of_remainder(a + _WRITTEN_OUT, m[:, None] - _WRITTEN_OUT)
         return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BetaBinomial:
-    """The log-likelihood of (mu, kappa) in many groups, without the binomial coefficients, which hold neither.
+    """The log-likelihood of (mu, kappa) in many groups, without the binomial coefficients, which depend on neither.
 
     >>> from otel_agentic.stats import Attempts, GroupedAttempts
     >>> twice = GroupedAttempts.of([Attempts.of([("a", True), ("a", True), ("b", True), ("b", False)])])
@@ -155,7 +158,7 @@ class BetaBinomial:
 
     @classmethod
     def of(cls, grouped: GroupedAttempts) -> BetaBinomial:
-        """Return the likelihood of the counts of each group; weights of attempts are not looked at."""
+        """Return the likelihood of the counts of each group; weights of attempts are ignored."""
         return cls(
             passed=RisingFactorials.of(grouped, grouped.c),
             failed=RisingFactorials.of(grouped, grouped.n - grouped.c),
@@ -182,12 +185,12 @@ class BetaBinomial:
         return bisected(rises, np.zeros_like(kappa), np.ones_like(kappa))
 
     def ends(self, kappa: FloatArray, mode: FloatArray, least: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the lowest and the highest mu with at least some log-likelihood; the mode itself where none has it.
+        """Return the lowest and the highest mu with a log-likelihood of at least `least`, or else the mode.
 
         Args:
             kappa: (groups, points).
             mode: (groups, points) the mode for each kappa.
-            least: (groups, points) the log-likelihood.
+            least: (groups, points) the lower limit of the log-likelihood.
         """
 
         def likely(mu: FloatArray) -> BoolArray:
@@ -199,15 +202,15 @@ class BetaBinomial:
 def bisected(
     holds: Callable[[FloatArray], BoolArray], inside: FloatArray, outside: FloatArray, halvings: int = HALVINGS
 ) -> FloatArray:
-    """Return how far from `inside` towards `outside` a condition holds, element by element.
+    """Return the last point from `inside` towards `outside` at which a condition holds, elementwise.
 
     >>> bisected(lambda x: x * x < 2.0, np.array([0.0]), np.array([2.0])).round(6).tolist()
     [1.414214]
     """
     for _ in range(halvings):
         middle = (inside + outside) / 2.0
-        held = holds(middle)
-        inside, outside = np.where(held, middle, inside), np.where(held, outside, middle)
+        holds_there = holds(middle)
+        inside, outside = np.where(holds_there, middle, inside), np.where(holds_there, outside, middle)
     return inside
 
 
@@ -229,32 +232,33 @@ def _digamma_rise(x: FloatArray, k: FloatArray) -> FloatArray:
 
 INTERVAL_METHOD: Final = "profile_likelihood"
 
-#: log kappa: where the prior is cut, its median and its standard deviation.
+#: The limits of log kappa, its prior median and standard deviation.
 _LOWEST, _HIGHEST = log(0.1), log(1e4)
 _MEDIAN, _SPREAD = log(2.0), 2.0
-#: What lies further below the maximum than this has no weight in a mean: e^-18.
+#: Points further than this below the maximum of the log-posterior are ignored in means: e^-18.
 _NO_WEIGHT: Final = 18.0
-#: Points over log kappa: first look, each closer look, along the bounds.
-_FIRST, _CLOSER, _ALONG = 25, 9, 33
-#: Closer looks at the maximum: each sees 4 times as sharp, the last to 8e-3, and a parabola the rest.
-_LOOKS: Final = 3
+#: Number of points over log kappa: in the first search, in each refinement, and along the bounds.
+_FIRST_POINTS, _REFINED_POINTS, _BOUND_POINTS = 25, 9, 33
+#: Number of refinements around the maximum: each is 4 times as fine, the last one has steps of 8e-3; a parabola is
+#: fitted to these.
+_REFINEMENTS: Final = 3
 #: Nodes of the integral over log kappa, and over mu for each of them.
 _NODES: Final = (24, 24)
-#: Halvings to where the region ends: to 1e-4 of log kappa.
-_TO_THE_END: Final = 12
-#: Groups at a time: some 20 MB.
+#: Number of bisections to the ends of the region; the precision is 1e-4 in log kappa.
+_END_BISECTIONS: Final = 12
+#: Number of groups computed at once: about 20 MB.
 _CHUNK: Final = 64
-#: The first look.
-_GRID: Final[FloatArray] = np.linspace(_LOWEST, _HIGHEST, _FIRST)
+#: The points of the first search.
+_GRID: Final[FloatArray] = np.linspace(_LOWEST, _HIGHEST, _FIRST_POINTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HierarchicalEstimator:
     """Posterior predictive of a new case under a Beta-binomial model of cases, bounds by profile likelihood.
 
-    For cases with few attempts each, where `per_case` has to leave cases out and a pooled estimate treats cases as
-    equal. Undefined without attempts. Weights of attempts are not used: in a sample by chance a case's rate is that of
-    its sampled attempts, for any number of them.
+    It is meant for cases with few attempts each, where `per_case` has to exclude cases and a pooled estimate treats
+    cases as equal. Undefined without attempts. Weights of attempts are not used: in a random sample, the sampled
+    attempts of a case have its rate, in any number.
 
     >>> from otel_agentic.stats.model import Attempts
     >>> cases = [(f"case {i}", attempt < i % 3) for i in range(12) for attempt in range(2)]
@@ -295,25 +299,25 @@ class HierarchicalEstimator:
         """Return (pass@k and pass^k, groups, k, value and bounds) of groups that all have attempts."""
         posterior = Posterior.of(grouped)
         mu, log_kappa, weight = posterior.nodes()
-        values = np.array([(functionals(mu, log_kappa, item) * weight).sum(axis=-1) for item in k])
+        values = np.array([(functionals(mu, log_kappa, each_k) * weight).sum(axis=-1) for each_k in k])
         degrees = np.maximum(grouped.total(np.ones(len(grouped.n))) - 1.0, 1.0)
         drop = critical_values(self.level, degrees)[:, None] ** 2 / 2.0
         log_kappas, lower, upper = posterior.boundary(drop)
-        lows = np.array([-_crest(-functionals(lower, log_kappas, item)) for item in k])
-        highs = np.array([_crest(functionals(upper, log_kappas, item)) for item in k])
+        lows = np.array([-_crest(-functionals(lower, log_kappas, each_k)) for each_k in k])
+        highs = np.array([_crest(functionals(upper, log_kappas, each_k)) for each_k in k])
         stacked = np.stack([values, np.minimum(lows, values), np.maximum(highs, values)], axis=-1)
         return np.asarray(stacked.clip(0.0, 1.0).transpose(1, 2, 0, 3) + 0.0)  # + 0.0: no -0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Posterior:
-    """The posterior of (mu, log kappa) in many groups, looked at along its ridge: the best mu for each kappa.
+    """The posterior of (mu, log kappa) in many groups, evaluated along its ridge: the most likely mu for each kappa.
 
     Attributes:
-        likelihood: of the groups.
+        likelihood: the likelihood of the groups.
         first: (groups, points) log-posterior along the ridge at the points of `_GRID`.
-        peak: (groups, 1) the log kappa where the ridge is highest.
-        top: (groups, 1) the log-posterior there.
+        peak: (groups, 1) the log kappa of the maximum of the ridge.
+        top: (groups, 1) the log-posterior at the peak.
     """
 
     likelihood: BetaBinomial
@@ -325,21 +329,21 @@ class Posterior:
     def of(cls, grouped: GroupedAttempts) -> Posterior:
         """Return the posterior of groups that all have attempts."""
         likelihood = BetaBinomial.of(grouped)
-        log_kappa = np.broadcast_to(_GRID, (grouped.size, _FIRST))
+        log_kappa = np.broadcast_to(_GRID, (grouped.size, _FIRST_POINTS))
         first = heights = _ridge(likelihood, log_kappa)[1]
         step = _GRID[1] - _GRID[0]
-        for _ in range(_LOOKS):
+        for _ in range(_REFINEMENTS):
             peak = _at_highest(log_kappa, heights)
-            log_kappa = np.clip(peak + step * np.linspace(-1.0, 1.0, _CLOSER), _LOWEST, _HIGHEST)
+            log_kappa = np.clip(peak + step * np.linspace(-1.0, 1.0, _REFINED_POINTS), _LOWEST, _HIGHEST)
             heights = _ridge(likelihood, log_kappa)[1]
-            step /= (_CLOSER - 1) / 2
+            step /= (_REFINED_POINTS - 1) / 2
         top = np.maximum(_crest(heights)[:, None], first.max(axis=-1, keepdims=True))
         return cls(likelihood=likelihood, first=first, peak=_at_highest(log_kappa, heights), top=top)
 
     def nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return mu, log kappa and the weights, summing to 1, whose weighted sums are posterior means: (groups, nodes).
 
-        Gauss-Legendre over log kappa, and over mu for each, between the ends of what has weight.
+        Gauss-Legendre over log kappa, and over mu for each log kappa, within the region that has weight.
         """
         (across, across_weight), (along, along_weight) = (leggauss(count) for count in _NODES)
         middle, half = _halves(*self._within(_NO_WEIGHT))
@@ -354,13 +358,14 @@ class Posterior:
         return every_mu, every_kappa, weight / weight.sum(axis=-1, keepdims=True)
 
     def boundary(self, drop: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return log kappa with the lowest and highest mu of it, along where the posterior is `drop` below its top.
+        """Return log kappa with its lowest and highest mu, along the contour `drop` below the maximum.
 
-        The points lie as on an ellipse, denser to its ends: (groups, points) each.
+        The points are spaced as on an ellipse, denser towards its ends: (groups, points) each.
         """
         middle, half = _halves(*self._within(drop))
-        log_kappa = middle - half * np.cos(np.linspace(0.0, np.pi, _ALONG))
-        # A region in two parts: the points between them are no part of it. The peak replaces them, which bounds nothing.
+        log_kappa = middle - half * np.cos(np.linspace(0.0, np.pi, _BOUND_POINTS))
+        # If the region has two parts, the points between them are not in it. The peak replaces them, without effect on
+        # bounds.
         inside = _ridge(self.likelihood, log_kappa)[1] >= self.top - drop - 1e-9
         log_kappa = np.where(inside, log_kappa, self.peak)
         return log_kappa, *self._ends(log_kappa, drop)
@@ -370,7 +375,7 @@ class Posterior:
         return self.likelihood.ends(kappa, self.likelihood.mode(kappa), self.top - drop - _log_prior(log_kappa))
 
     def _within(self, drop: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-        """Return the lowest and the highest log kappa where the ridge is at most `drop` below its top: (groups, 1)."""
+        """Return the lowest and the highest log kappa whose ridge is at most `drop` below its maximum: (groups, 1)."""
 
         def likely(log_kappa: FloatArray) -> BoolArray:
             return np.asarray(_ridge(self.likelihood, log_kappa)[1] >= self.top - drop)
@@ -379,8 +384,8 @@ class Posterior:
         lowest = np.minimum(self.peak, np.where(inside_drop, _GRID, np.inf).min(axis=-1, keepdims=True))
         highest = np.maximum(self.peak, np.where(inside_drop, _GRID, -np.inf).max(axis=-1, keepdims=True))
         below = _GRID[np.maximum(np.searchsorted(_GRID, lowest) - 1, 0)]
-        above = _GRID[np.minimum(np.searchsorted(_GRID, highest, side="right"), _FIRST - 1)]
-        ends = bisected(likely, np.hstack([lowest, highest]), np.hstack([below, above]), _TO_THE_END)
+        above = _GRID[np.minimum(np.searchsorted(_GRID, highest, side="right"), _FIRST_POINTS - 1)]
+        ends = bisected(likely, np.hstack([lowest, highest]), np.hstack([below, above]), _END_BISECTIONS)
         return ends[:, :1], ends[:, 1:]
 
 
@@ -391,11 +396,11 @@ def functionals(mu: FloatArray, log_kappa: FloatArray, k: int) -> FloatArray:
     [0.75, 0.25]
     """
     passes, fails = all_and_none(mu, np.exp(log_kappa), k)
-    return np.array([passes if k == 1 else 1.0 - fails, passes])  # one attempt: pass@1 is pass^1, to the last digit
+    return np.array([passes if k == 1 else 1.0 - fails, passes])  # pass@1 must equal pass^1 to the last digit
 
 
 def _ridge(likelihood: BetaBinomial, log_kappa: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the best mu for each kappa and the log-posterior there."""
+    """Return the most likely mu for each kappa and its log-posterior."""
     kappa = np.exp(log_kappa)
     mode = likelihood.mode(kappa)
     return mode, likelihood.log(mode, kappa) + _log_prior(log_kappa)
@@ -423,12 +428,12 @@ def _crest(heights: FloatArray) -> FloatArray:
     before, at, after = (np.take_along_axis(heights, top + side, axis=-1)[..., 0] for side in (-1, 0, 1))
     bend = 2.0 * at - before - after
     rise = np.divide((after - before) ** 2, 8.0 * bend, out=np.zeros_like(at), where=bend > 0.0)
-    within = (at >= before) & (at >= after)  # else the highest is the first or the last, and there is no top beyond it
+    within = (at >= before) & (at >= after)  # otherwise the maximum is the first or the last point
     return np.asarray(np.where(within, at + rise, np.maximum(before, after)))
 
 
 def _part(grouped: GroupedAttempts, rows: slice, group: npt.NDArray[np.int64]) -> GroupedAttempts:
-    """Return some rows under new group numbers, ascending from 0."""
+    """Return the selected rows with new group numbers, ascending from 0."""
     return GroupedAttempts(
         size=int(group.max()) + 1, group=group, n=grouped.n[rows], c=grouped.c[rows], cases=grouped.cases[rows]
     )
@@ -448,12 +453,12 @@ class TargetEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Estimates by k of the two targets; `new_case` lacks a k for which nothing was estimated.
+    """Estimates by k of the two targets; `new_case` lacks a k without an estimate.
 
     Attributes:
-        cases: how many cases there are.
-        fewest: attempts of the case that has the fewest.
-        most: attempts of the case that has the most.
+        cases: number of cases.
+        fewest: lowest number of attempts of a case.
+        most: highest number of attempts of a case.
         this_traffic: k conversations, each drawn from these cases in these shares.
         new_case: k attempts of the same new case like these.
     """
@@ -501,9 +506,9 @@ def targets_of(attempts: Attempts, this_traffic: Estimates, estimates: Mapping[s
     """Return both targets of a group that has attempts.
 
     Args:
-        attempts: of the group.
-        this_traffic: by `TrafficEstimator`, for each k.
-        estimates: by estimator; `per_case` and `hierarchical` are used where they are there.
+        attempts: the attempts of the group.
+        this_traffic: the estimates of `TrafficEstimator`, for each k.
+        estimates: the estimates by estimator, of which `per_case` and `hierarchical` are used if present.
     """
     sizes = [case.n for case in attempts.cases]
     traffic = {k: _target_estimate(this_traffic, k) for k in this_traffic.pass_pow_k}
@@ -516,14 +521,14 @@ def targets_of(attempts: Attempts, this_traffic: Estimates, estimates: Mapping[s
 
 
 def _attempts_within(grouped: GroupedAttempts, rate: FloatArray) -> FloatArray:
-    """Return how many independent attempts would give the same information about the rate of these very cases: (size,)."""
+    """Return the number of independent attempts with the same information about the rate of these cases: (size,)."""
     n, c = grouped.n.astype(np.float64), grouped.c.astype(np.float64)
-    own, cases, attempts = grouped.total(np.stack((c * (n - c) / n, np.ones_like(n), n), axis=1)).T
+    variances, cases, attempts = grouped.total(np.stack((c * (n - c) / n, np.ones_like(n), n), axis=1)).T
     total, _, squares = grouped.total(row_weights(grouped)).T
     with np.errstate(divide="ignore", invalid="ignore"):  # a group without attempts, or where all pass or fail
-        alone = rate * (1.0 - rate)
-        worth = np.fmax(attempts, attempts**2 * alone / (own + cases * alone))
-        return np.asarray(np.where(unequal_weights(grouped), total * total / squares, worth))
+        unit_variance = rate * (1.0 - rate)
+        equivalent_n = np.fmax(attempts, attempts**2 * unit_variance / (variances + cases * unit_variance))
+        return np.asarray(np.where(unequal_weights(grouped), total * total / squares, equivalent_n))
 
 
 def _target_estimate(estimates: Estimates, k: int) -> TargetEstimate:

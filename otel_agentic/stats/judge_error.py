@@ -1,53 +1,49 @@
 """Agreement of judges with people, and the pass rate that people would report.
 
-How far a judge's verdicts are those of people: agreement, kappa, sensitivity, specificity, and other thresholds.
+The agreement of a judge with people has several measures: agreement, kappa, sensitivity and specificity, at the current
+and at other thresholds. A pass by a person is the positive class: sensitivity is the share of conversations passed by
+people that the judge passes too, specificity the share of those failed by people that the judge fails too. Verdicts on
+the attempts of one case resemble each other; rates therefore have Wilson's interval on the effective sample size of
+`cluster`, as elsewhere in this package.
 
-A person's pass is the positive: sensitivity is the share of what people pass that the judge passes too, specificity the
-share of what people fail that the judge fails too. Verdicts on the attempts of one case resemble each other; rates
-therefore have Wilson's interval on the effective sample size of `cluster`, as everywhere in this room.
-
-The interval of kappa is the large-sample one with 1 added to each cell, stretched to hold the estimate. As published it
-collapses to a point where the two agree always, and covers the true kappa far too seldom in samples that people label: 30
-to 92 % of the time at 20 labels, where 95 % is claimed. With the four additions it is 95 to 98 % (all tables enumerated,
+The interval of kappa is the large-sample one with 1 added to each cell, stretched to contain the estimate. As published
+it collapses to a point if both always agree, and its coverage is far too low in samples of the size that people label:
+30 to 92 % with 20 labels, at a nominal level of 95 %. With the four additions it is 95 to 98 % (all tables enumerated,
 tests/stats/test_stats_agreement.py).
 
 Ref: Cohen 1960, "A coefficient of agreement for nominal scales"; Fleiss, Cohen and Everitt 1969, "Large sample standard
 errors of kappa and weighted kappa", eq. 13; Agresti and Coull 1998, "Approximate is better than 'exact' for interval
 estimation of binomial proportions" (the additions); Youden 1950, "Index for rating diagnostic tests".
 
-The pass rate that people would report, estimated from a judge's verdicts and a random sample of human verdicts.
+The pass rate that people would report is estimated from a judge's many verdicts and a random sample of human verdicts.
+There are two estimators: prediction-powered inference with power tuning (PPI++), and Rogan-Gladen.
 
-Two estimators: prediction-powered inference, power-tuned (PPI++), and Rogan-Gladen.
+PPI++: p = lambda q + mean(human - lambda judge): q is the share that the judge passes among the unlabelled
+conversations, the mean is over the labelled ones. The estimate is unbiased for any fixed lambda; with 0 it is the mean
+of people's verdicts alone, with 1 it trusts the judge fully. Lambda is tuned to the smallest variance: the more a judge
+agrees with people, the more its many verdicts help; a useless judge is ignored.
 
-Rates by a judge's many verdicts and people's few: prediction-powered inference, power-tuned (PPI++).
-
-p = lambda q + mean(human - lambda judge): q is the share that the judge passes among the unlabelled conversations, the mean is over
-the labelled. Unbiased at any fixed lambda; 0 is the mean of people's verdicts alone, 1 trusts the judge fully. Lambda is
-tuned to the smallest variance: the more a judge agrees with people the more its many verdicts help, and a useless one is
-left aside.
-
-The interval is asymptotic: normal, with estimated variances. As published it is too narrow where few labels disagree with
-the judge, because an error that no label shows has no variance: with 100 labels of 27 simulated judges 85 to 95 % of nominal
-95 % intervals held p. With 1/2 added to each cell of the table of labels, and stretched to hold the estimate, 93 to 97 % do
-(docs/calibration.md, tests/stats/test_stats_judge_error.py).
+The interval is asymptotic: normal, with estimated variances. As published it is too narrow if few labels disagree with
+the judge, because an error that no label shows has no variance: with 100 labels of 27 simulated judges, 85 to 95 % of
+nominal 95 % intervals contained p. With 1/2 added to each cell of the table of labels, and stretched to contain the
+estimate, 93 to 97 % do (docs/calibration.md, tests/stats/test_stats_judge_error.py).
 
 Ref: Angelopoulos, Duchi and Zrnic 2023, "PPI++: Efficient prediction-powered inference" (power tuning of a mean);
 Angelopoulos, Bates, Fannjiang, Jordan and Zrnic 2023, "Prediction-powered inference" (lambda = 1).
 
-The rate that people would find, from the rate that a judge finds, its sensitivity and its specificity.
-
-p = (q + sp - 1) / (se + sp - 1), with q the share that the judge passes among the unlabelled conversations. Undefined where
-se + sp <= 1: such a judge knows nothing.
+Rogan-Gladen corrects the rate of the judge by its sensitivity and specificity: p = (q + sp - 1) / (se + sp - 1), with q
+the share that the judge passes among the unlabelled conversations. It is undefined if se + sp <= 1: such a judge has no
+information.
 
 Ref: Rogan and Gladen 1978, "Estimating prevalence from the results of a screening test"; Lang and Reiczigel 2014,
 "Confidence limits for prevalence of disease adjusted for estimated sensitivity and specificity".
 
-A judge that errs makes a rate wrong by as much as it errs, however many answers it judges. People's verdicts on a random
-sample of the same conversations show how it errs. There are two corrections, `rogan_gladen` and `ppi`; the
-assumptions of both are stated above. Below some 50 labels neither interval is reliable.
+The errors of a judge bias a rate, no matter how many answers it judges. People's verdicts on a random sample of the
+same conversations measure these errors; `rogan_gladen` and `ppi` correct the rate under the assumptions stated above.
+With fewer than about 50 labels neither interval is reliable.
 
-Conversations of one case resemble each other. Variances are multiplied by the design effect of the very estimate (see
-`cluster`); quantiles are then Student's t on the number of cases.
+Conversations of one case resemble each other. Variances are multiplied by the design effect of the estimate (see
+`cluster`); quantiles are then Student's t, by the number of cases.
 """
 
 from __future__ import annotations
@@ -61,13 +57,16 @@ from otel_agentic.stats.estimators import INTERVAL_METHODS
 from otel_agentic.stats.model import Attempts, CaseKey, Estimate
 from otel_agentic.stats.rates import quantile, wilson
 
-#: Added to each of the four cells before the interval of kappa is made.
+#: Added to each of the four cells before the interval of kappa is computed.
 _ADDED_FOR_KAPPA: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictPair:
-    """The verdicts of a judge and of a person on the same thing, True for a pass; `case` identifies repetitions, see `Attempts`."""
+    """The verdicts of a judge and a person on the same conversation or turn, True for a pass.
+
+    `case` identifies repetitions, see `Attempts`.
+    """
 
     judge: bool
     human: bool
@@ -76,7 +75,7 @@ class VerdictPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion:
-    """Counts of verdict pairs: `false_pass` is what the judge passes and people fail, `false_fail` the reverse."""
+    """Counts of verdict pairs: `false_pass` if the judge passes and people fail, `false_fail` for the reverse."""
 
     both_pass: float
     false_pass: float
@@ -85,11 +84,11 @@ class Confusion:
 
     @property
     def n(self) -> float:
-        """All of them."""
+        """The number of pairs."""
         return self.both_pass + self.false_pass + self.false_fail + self.both_fail
 
     def scaled(self, factor: float, added: float = 0.0) -> Confusion:
-        """Return the counts times a factor, with something added to each.
+        """Return the counts times a factor, with `added` added to each.
 
         >>> Confusion(both_pass=4, false_pass=0, false_fail=2, both_fail=2).scaled(0.5, 1.0).n
         8.0
@@ -104,7 +103,10 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How far judge and people agree. A rate without data is undefined (None), never 0: kappa without both classes too."""
+    """Agreement of judge and people.
+
+    A rate without data is undefined (None), never 0; so is kappa without both classes.
+    """
 
     confusion: Confusion
     interval_method: str
@@ -133,7 +135,7 @@ class CurvePoint:
 
 
 def confusion_of(pairs: Iterable[VerdictPair]) -> Confusion:
-    """Return the counts of some verdict pairs.
+    """Return the counts of verdict pairs.
 
     >>> confusion_of([VerdictPair(judge=True, human=False, case="a")]).false_pass
     1
@@ -148,7 +150,7 @@ def confusion_of(pairs: Iterable[VerdictPair]) -> Confusion:
 
 
 def agreement_of(pairs: Sequence[VerdictPair], level: float) -> Agreement:
-    """Return how far judge and people agree, with intervals at a level.
+    """Return the agreement of judge and people, with intervals at a level.
 
     >>> pairs = [VerdictPair(judge=i < 8, human=i != 0, case=str(i)) for i in range(10)]
     >>> found = agreement_of(pairs, 0.95)
@@ -221,10 +223,10 @@ def threshold_curve(scored: Iterable[tuple[float, bool]], also: Iterable[float] 
 
 
 def best_threshold(curve: Iterable[CurvePoint], current: float) -> CurvePoint | None:
-    """Return the point with the highest Youden index; of equal ones the nearest to the current threshold.
+    """Return the point with the highest Youden index; among equal ones, the nearest to the current threshold.
 
-    None if no point has one, because people gave verdicts of one class only. It is chosen on the very labels that it
-    is measured on: on others it will do worse.
+    None if no point has one, because people gave verdicts of one class only. The threshold is chosen and measured on
+    the same labels, so it will perform worse on others.
 
     >>> best_threshold(threshold_curve([(0.2, False), (0.6, False), (0.9, True)]), 0.7).threshold
     0.9
@@ -238,17 +240,17 @@ def best_threshold(curve: Iterable[CurvePoint], current: float) -> CurvePoint | 
 def _point(threshold: float, scores: Sequence[tuple[float, bool]], passes: int) -> CurvePoint:
     fails = len(scores) - passes
     true_passes = sum(human and score >= threshold for score, human in scores)
-    refused = sum(not human and score < threshold for score, human in scores)
+    true_fails = sum(not human and score < threshold for score, human in scores)
     return CurvePoint(
         threshold=threshold,
-        agreement=(true_passes + refused) / len(scores),
+        agreement=(true_passes + true_fails) / len(scores),
         sensitivity=true_passes / passes if passes else None,
-        specificity=refused / fails if fails else None,
+        specificity=true_fails / fails if fails else None,
     )
 
 
 def pooled_rate(attempts: Attempts, level: float) -> Estimate:
-    """Return the pooled pass rate of some attempts with its Wilson interval, on their effective number; None without any.
+    """Return the pooled pass rate with its Wilson interval on the effective attempts; None without attempts.
 
     >>> round(pooled_rate(Attempts.of((str(number), number < 8) for number in range(10)), 0.95).lower, 3)
     0.49
@@ -262,7 +264,7 @@ def pooled_rate(attempts: Attempts, level: float) -> Estimate:
 
 
 def _kappa_estimate(confusion: Confusion, sample: EffectiveSample, level: float) -> Estimate:
-    """Return kappa with its interval, for as many independent pairs as the sample is worth."""
+    """Return kappa with its interval, based on the effective number of independent pairs."""
     value = kappa(confusion)
     if value is None:
         return Estimate.of(None)
@@ -272,7 +274,7 @@ def _kappa_estimate(confusion: Confusion, sample: EffectiveSample, level: float)
 
 
 def _margins(confusion: Confusion) -> tuple[float, float]:
-    """Return the shares that judge and people pass."""
+    """Return the pass rates of judge and people."""
     judge = (confusion.both_pass + confusion.false_pass) / confusion.n
     return judge, (confusion.both_pass + confusion.false_fail) / confusion.n
 
@@ -282,7 +284,7 @@ def _by_chance(confusion: Confusion) -> float:
     return judge * human + (1.0 - judge) * (1.0 - human)
 
 
-#: Added to each cell of the table of labels before the interval is made.
+#: Added to each cell of the table of labels before the interval is computed.
 _ADDED_FOR_PPI: Final = 0.5
 
 
@@ -295,14 +297,15 @@ class Unlabelled:
 
     @property
     def rate(self) -> float:
-        """The share that it passed; 0 without any, when it has no effect."""
+        """The share that it passed; 0 without conversations, in which case it has no effect."""
         return self.passed / self.n if self.n else 0.0
 
 
 def tuned_power(confusion: Confusion, unlabelled: Unlabelled) -> float:
-    """Return the lambda of PPI++ that makes its variance smallest, within [0, 1].
+    """Return the lambda of PPI++ with the smallest variance, within [0, 1].
 
-    lambda = cov(human, judge) / ((1 + n / N) var(judge)), n labelled and N not; 0 if the judge always gives the same verdict.
+    lambda = cov(human, judge) / ((1 + n / N) var(judge)), n labelled and N unlabelled; 0 if the judge always gives the
+    same verdict.
 
     Ref: Angelopoulos, Duchi and Zrnic 2023, power tuning of a mean.
 
@@ -320,7 +323,7 @@ def tuned_power(confusion: Confusion, unlabelled: Unlabelled) -> float:
 
 
 def ppi_rate(confusion: Confusion, unlabelled: Unlabelled, power: float) -> float:
-    """Return the PPI++ estimate at a lambda, which may lie outside of [0, 1] by a little.
+    """Return the PPI++ estimate at a lambda, which may be slightly outside of [0, 1].
 
     Ref: Angelopoulos, Duchi and Zrnic 2023, mean estimation.
 
@@ -334,7 +337,7 @@ def ppi_rate(confusion: Confusion, unlabelled: Unlabelled, power: float) -> floa
 
 
 def ppi_variance(confusion: Confusion, unlabelled: Unlabelled, power: float) -> float:
-    """Return the estimated variance of the PPI++ estimate at a lambda, independent conversations.
+    """Return the estimated variance of the PPI++ estimate at a lambda, for independent conversations.
 
     Ref: Angelopoulos, Duchi and Zrnic 2023, mean estimation: lambda^2 var(judge) / N + var(human - lambda judge) / n.
 
@@ -344,9 +347,9 @@ def ppi_variance(confusion: Confusion, unlabelled: Unlabelled, power: float) -> 
     [0.002016, 0.001142, 0.001296]
     """
     judge, human = _margins(confusion)
-    rest = human * (1.0 - human) + power**2 * judge * (1.0 - judge) - 2.0 * power * _covariance(confusion)
-    many = power**2 * unlabelled.rate * (1.0 - unlabelled.rate) / unlabelled.n if unlabelled.n else 0.0
-    return many + max(0.0, rest) / confusion.n
+    label_variance = human * (1.0 - human) + power**2 * judge * (1.0 - judge) - 2.0 * power * _covariance(confusion)
+    judge_variance = power**2 * unlabelled.rate * (1.0 - unlabelled.rate) / unlabelled.n if unlabelled.n else 0.0
+    return judge_variance + max(0.0, label_variance) / confusion.n
 
 
 def ppi(
@@ -358,7 +361,7 @@ def ppi(
 ) -> Estimate:
     """Return the PPI++ estimate with its interval, clipped to [0, 1]; None without labels.
 
-    The interval is made with 1/2 added to each cell of the labels and stretched to hold the estimate, see above.
+    The interval is computed with 1/2 added to each cell of the labels, and stretched to contain the estimate.
 
     Ref: Angelopoulos, Duchi and Zrnic 2023, mean estimation.
 
@@ -393,7 +396,7 @@ def ppi_repeats(
 
 
 def influences_of_judged(unlabelled: Sequence[tuple[CaseKey, bool]], rest: Unlabelled, power: float) -> list[Influence]:
-    """Return the amount that each conversation that only the judge evaluated adds to `power` times their mean.
+    """Return the influence of each conversation that only the judge evaluated on `power` times their mean.
 
     >>> influences_of_judged([(("", "a"), True), (("", "b"), False)], Unlabelled(n=2, passed=1), 1.0)
     [(('', 'a'), 0.25), (('', 'b'), -0.25)]
@@ -410,12 +413,12 @@ def _clip(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
-#: Verdicts added to each class of labels, half of them right (Lang and Reiczigel 2014).
+#: Verdicts added to each class of labels, half of them correct (Lang and Reiczigel 2014).
 _PLUS: Final = 2.0
 
 
 def rogan_gladen_rate(q: float, sensitivity: float, specificity: float) -> float | None:
-    """Return the rate that people would find where the judge passes a share q; None for a judge that knows nothing.
+    """Return the rate that people would report if the judge passes a share q; None if the judge has no information.
 
     It is clipped to [0, 1]: a judge that passes less often than it errs would give a negative rate.
 
@@ -429,7 +432,7 @@ def rogan_gladen_rate(q: float, sensitivity: float, specificity: float) -> float
 
 
 def rogan_gladen(confusion: Confusion, unlabelled: Unlabelled, level: float, repeats: Repeats = Repeats()) -> Estimate:  # noqa: B008 — frozen
-    """Return the Rogan-Gladen estimate with its interval, both within [0, 1]; stretched to hold the estimate.
+    """Return the Rogan-Gladen estimate with its interval, both within [0, 1]; stretched to contain the estimate.
 
     None if the judge has no information, if the labels are of one class only, or if everything is labelled.
 
@@ -438,8 +441,8 @@ def rogan_gladen(confusion: Confusion, unlabelled: Unlabelled, level: float, rep
     Args:
         confusion: the labels.
         unlabelled: the unlabelled conversations; independent of the labels.
-        level: of the interval.
-        repeats: how much more the attempts of one case vary.
+        level: level of the interval.
+        repeats: the effect of repeated cases on the variance.
 
     >>> from otel_agentic.stats.judge_error import Confusion
     >>> from otel_agentic.stats.judge_error import Unlabelled
@@ -460,7 +463,7 @@ def rogan_gladen(confusion: Confusion, unlabelled: Unlabelled, level: float, rep
 
 
 def sensitivity_of(confusion: Confusion) -> float | None:
-    """Return the share of what people pass that the judge passes too; None if people pass nothing.
+    """Return the share of passes by people that the judge passes too; None if people pass nothing.
 
     >>> from otel_agentic.stats.judge_error import Confusion
     >>> sensitivity_of(Confusion(both_pass=3, false_pass=0, false_fail=1, both_fail=0))
@@ -470,7 +473,7 @@ def sensitivity_of(confusion: Confusion) -> float | None:
 
 
 def specificity_of(confusion: Confusion) -> float | None:
-    """Return the share of what people fail that the judge fails too; None if people fail nothing.
+    """Return the share of fails by people that the judge fails too; None if people fail nothing.
 
     >>> from otel_agentic.stats.judge_error import Confusion
     >>> specificity_of(Confusion(both_pass=3, false_pass=0, false_fail=1, both_fail=0)) is None
@@ -502,11 +505,14 @@ def repeats_of_rogan_gladen(
 def _lang_reiczigel(
     confusion: Confusion, unlabelled: Unlabelled, level: float, repeats: Repeats
 ) -> tuple[float, float]:
-    """Return the adjusted limits, not clipped; [0, 1] where so few labels leave even the adjusted judge without knowledge."""
+    """Return the adjusted limits, not clipped; [0, 1] if even the adjusted rates of the judge are uninformative."""
     z = quantile(level)
-    few = confusion.scaled(1.0 / repeats.clusters_only)
-    passes, fails = few.both_pass + few.false_fail + _PLUS, few.both_fail + few.false_pass + _PLUS
-    sensitivity, specificity = (few.both_pass + _PLUS / 2) / passes, (few.both_fail + _PLUS / 2) / fails
+    independent = confusion.scaled(1.0 / repeats.clusters_only)
+    passes, fails = (
+        independent.both_pass + independent.false_fail + _PLUS,
+        independent.both_fail + independent.false_pass + _PLUS,
+    )
+    sensitivity, specificity = (independent.both_pass + _PLUS / 2) / passes, (independent.both_fail + _PLUS / 2) / fails
     n = unlabelled.n + z * z
     q = (unlabelled.passed + z * z / 2) / n
     youden = sensitivity + specificity - 1.0
@@ -527,10 +533,10 @@ def _share(right: float, other: float) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrected:
-    """A pass rate as the judge has it, as the labels alone have it, and corrected.
+    """A pass rate according to the judge, according to the labels alone, and corrected.
 
-    `n_human` labelled conversations, `n_judge` that only the judge looked at. Undefined values are None, never 0.
-    `sensitivity` and `specificity` are those of the labels. `power` is the lambda of PPI++.
+    `n_human` conversations are labelled, `n_judge` were evaluated by the judge only. Undefined values are None, never
+    0. `sensitivity` and `specificity` are those of the labels. `power` is the lambda of PPI++.
     """
 
     level: float
@@ -546,12 +552,12 @@ class Corrected:
 
 
 def corrected(pairs: Sequence[VerdictPair], unlabelled: Sequence[tuple[CaseKey, bool]], level: float) -> Corrected:
-    """Return the pass rate of some conversations, corrected for the judge's errors in both ways.
+    """Return the pass rate of conversations, corrected for the judge's errors in both ways.
 
     Args:
-        pairs: the labelled ones, a random sample of all; at least one.
-        unlabelled: the other ones: the case, and whether the judge passed it.
-        level: of the intervals.
+        pairs: the labelled conversations, a random sample of all; at least one.
+        unlabelled: the case of each other conversation, and whether the judge passed it.
+        level: level of the intervals.
 
     >>> from otel_agentic.stats.judge_error import VerdictPair
     >>> verdicts = [(True, True)] * 70 + [(True, False)] * 10 + [(False, True)] * 2 + [(False, False)] * 18
@@ -563,12 +569,12 @@ def corrected(pairs: Sequence[VerdictPair], unlabelled: Sequence[tuple[CaseKey, 
     confusion = confusion_of(pairs)
     rest = Unlabelled(n=len(unlabelled), passed=sum(passed for _, passed in unlabelled))
     power = tuned_power(confusion, rest)
-    every = [*((pair.case, pair.judge) for pair in pairs), *unlabelled]
+    judge_verdicts = [*((pair.case, pair.judge) for pair in pairs), *unlabelled]
     return Corrected(
         level=level,
         n_human=len(pairs),
         n_judge=len(unlabelled),
-        raw=pooled_rate(Attempts.of(every), level),
+        raw=pooled_rate(Attempts.of(judge_verdicts), level),
         human=pooled_rate(Attempts.of((pair.case, pair.human) for pair in pairs), level),
         sensitivity=sensitivity_of(confusion),
         specificity=specificity_of(confusion),

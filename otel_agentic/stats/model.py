@@ -1,12 +1,12 @@
 """Attempts per case with their sampling weights, estimates from them, and both for many groups at once, as arrays.
 
-Everything that is estimated of a group depends on how many of its cases have how many attempts and how many of those
-are correct. A row of `GroupedAttempts` is such a *kind* of case, with its multiplicity: a thousand conversations without a
-case are two rows, however many they are.
+Every estimate of a group depends only on how many of its cases have a certain number of attempts and of correct
+attempts. A row of `GroupedAttempts` is such a *kind* of case with its multiplicity: conversations without a case need
+two rows, whether there are ten or a thousand.
 
-An attempt that was evaluated with probability 1/5 represents five. Rates weigh by it, and an effective number of attempts
-measures the precision of such a rate (see `cluster`). Weights matter only where they differ within a group: where they are all
-equal, every number is exactly the one without them.
+An attempt that was evaluated with probability 1/5 represents five. Rates are weighted accordingly, and an effective
+number of attempts measures the precision of such a rate (see `cluster`). Weights matter only if they differ within a
+group: if all are equal, every number is exactly the unweighted one.
 
 Ref: Horvitz and Thompson 1952, "A generalization of sampling without replacement from a finite universe"; Kish 1965,
 "Survey Sampling", section 11.7 (effective sample size of unequal weights).
@@ -49,9 +49,9 @@ class CaseWeights(NamedTuple):
     """Sums over the attempts of a case; a weight is 1 / the probability that the attempt was sampled.
 
     Attributes:
-        total: of the weights.
-        correct: of the weights of the correct ones.
-        squares: of the squared weights.
+        total: sum of the weights.
+        correct: sum of the weights of the correct attempts.
+        squares: sum of the squared weights.
     """
 
     total: float
@@ -77,17 +77,17 @@ class CaseCount:
 class Attempts:
     """The evaluated attempts of a group, by case, sorted by dataset and case id.
 
-    A conversation scored without a case (by a given label alone) is a case of its own.
+    A conversation scored without a case (by a label alone) is a case of its own.
     """
 
     cases: tuple[CaseCount, ...] = ()
 
     @classmethod
     def of(cls, outcomes: Iterable[Outcome]) -> Attempts:
-        """Return the counts of `(case, correct)` or `(case, correct, weight)`.
+        """Return the attempts of tuples `(case, correct)` or `(case, correct, weight)`, counted by case.
 
-        A case is `(dataset, case_id)`, or a case id of no dataset. A weight is 1 / the probability that the attempt was
-        sampled; without one it is 1.
+        A case is `(dataset, case_id)`, or a case id without a dataset. A weight is 1 / the probability that the attempt
+        was sampled; without one it is 1.
 
         Raises:
             UsageError: a weight is not a number above 0; names the case.
@@ -106,25 +106,25 @@ class Attempts:
             key = ("", case) if isinstance(case, str) else case
             n[key] += 1
             c[key] += correct
-            weight = _checked(optional[0], key) if optional else 1.0
-            total, right, squares = weighted[key]
-            weighted[key] = (total + weight, right + weight * correct, squares + weight * weight)
+            weight = _checked_weight(optional[0], key) if optional else 1.0
+            total, correct_weight, squares = weighted[key]
+            weighted[key] = (total + weight, correct_weight + weight * correct, squares + weight * weight)
         return cls(cases=tuple(case_count(key, n[key], c[key], CaseWeights(*weighted[key])) for key in sorted(n)))
 
     @property
     def n(self) -> int:
-        """Evaluated attempts."""
+        """The number of evaluated attempts."""
         return sum(case.n for case in self.cases)
 
     @property
     def c(self) -> int:
-        """Correct attempts."""
+        """The number of correct attempts."""
         return sum(case.c for case in self.cases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A point and its interval; all None if the estimator is undefined."""
+    """A point estimate and its interval; all None if the estimate is undefined."""
 
     value: float | None
     lower: float | None = None
@@ -132,15 +132,15 @@ class Estimate:
 
     @classmethod
     def of(cls, known: tuple[float, float, float] | None) -> Estimate:
-        """Return the estimate of (value, lower, upper), or the undefined one, which is never 0."""
+        """Return the estimate (value, lower, upper), or for None the undefined estimate, which is never 0."""
         return cls(value=None) if known is None else cls(value=known[0], lower=known[1], upper=known[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimates:
-    """pass@k and pass^k by k, with how they were made.
+    """pass@k and pass^k by k, and the methods that computed them.
 
-    `cases_left_out`: k -> cases that had fewer than k attempts (per-case estimators only).
+    `cases_left_out` counts, by k, the cases with fewer than k attempts (per-case estimators only).
     """
 
     estimator: str
@@ -157,12 +157,12 @@ class Estimator(Protocol):
 
     @property
     def name(self) -> str:
-        """The plug-in name, as in the entry point and in reports; a plain class attribute will do."""
+        """The plug-in name, as in the entry point and in reports; a class attribute is sufficient."""
         ...
 
     @classmethod
     def from_settings(cls, settings: StatsSettings) -> Estimator:
-        """Return the estimator with level and prior of the settings."""
+        """Return the estimator with the level and the prior of the settings."""
         ...
 
     def estimate(self, attempts: Attempts, k: Sequence[int]) -> Estimates:
@@ -171,16 +171,16 @@ class Estimator(Protocol):
 
 
 def case_count(key: CaseKey, n: int, c: int, weights: CaseWeights) -> CaseCount:
-    """Return the counts of a case; sums that come of weights of 1 alone are left out.
+    """Return the counts of a case; `weights` is None if all weights are 1.
 
     >>> case_count(("", "a"), 3, 2, CaseWeights(3.0, 2.0, 3.0)).weights is None
     True
     """
-    of_ones = (n, c, n)  # sum w = sum w^2 = n: no weight is apart from 1
-    return CaseCount(dataset=key[0], case_id=key[1], n=n, c=c, weights=None if weights == of_ones else weights)
+    unit_sums = (n, c, n)  # sum w = sum w^2 = n: all weights are 1
+    return CaseCount(dataset=key[0], case_id=key[1], n=n, c=c, weights=None if weights == unit_sums else weights)
 
 
-def _checked(weight: float, key: CaseKey) -> float:
+def _checked_weight(weight: float, key: CaseKey) -> float:
     if not (isfinite(weight) and weight > 0):
         raise UsageError(f"weight {weight!r} of an attempt of case {key!r}: a weight is a number above 0, 1 / ratio")
     return weight
@@ -193,11 +193,11 @@ class GroupedAttempts:
     Attributes:
         size: number of groups; a group without a row has no attempts.
         group: (rows,) index of the group, ascending.
-        n: (rows,) attempts a case, 1 or more.
-        c: (rows,) correct ones among them.
-        cases: (rows,) how many cases are of this kind.
-        weights: (rows, 3) or None. By case: the sum of the attempts' weights, the same over the correct ones, and the
-            sum of the squared weights. A weight is 1 / the probability that the attempt was sampled; None: all are 1.
+        n: (rows,) attempts per case, 1 or more.
+        c: (rows,) correct attempts per case.
+        cases: (rows,) number of cases of this kind.
+        weights: (rows, 3) sums over the attempts of a case: weights, weights of the correct ones, squared weights. A
+            weight is 1 / the probability that the attempt was sampled; None if all are 1.
     """
 
     size: int
@@ -209,7 +209,7 @@ class GroupedAttempts:
 
     @classmethod
     def of(cls, groups: Sequence[Attempts]) -> GroupedAttempts:
-        """Return the counts of groups that are given one by one.
+        """Return the counts of a sequence of groups.
 
         >>> from otel_agentic.stats.model import Attempts
         >>> grouped = GroupedAttempts.of([Attempts(), Attempts.of([("a", True), ("b", True), ("c", False)])])
@@ -227,7 +227,7 @@ class GroupedAttempts:
         return cls(size=len(groups), group=group, n=n, c=c, cases=cases, weights=rows[:, 3:6] if weighted else None)
 
     def where(self, rows: BoolArray) -> GroupedAttempts:
-        """Return the counts of some rows only; the groups stay.
+        """Return the counts of the selected rows; the number of groups does not change.
 
         >>> grouped = GroupedAttempts.of([Attempts.of([("a", True), ("a", True), ("b", True)])])
         >>> grouped.where(grouped.n > 1).n.tolist()
@@ -243,7 +243,7 @@ class GroupedAttempts:
         )
 
     def total(self, values: npt.ArrayLike) -> FloatArray:
-        """Return the sum over the cases of each group of some value a case: (size, ...) from (rows, ...)."""
+        """Return the sum of values per case over the cases of each group: (size, ...) from (rows, ...)."""
         columns = np.asarray(values, dtype=np.float64)
         if columns.ndim > 1:
             return np.stack([self.total(columns[:, index]) for index in range(columns.shape[1])], axis=1)
@@ -251,14 +251,14 @@ class GroupedAttempts:
         return np.asarray(summed, dtype=np.float64)
 
     def attempts(self, group: int) -> Attempts:
-        """Return one group as its own; its cases have numbers for names.
+        """Return the attempts of one group; its cases are named by numbers.
 
         >>> GroupedAttempts.of([Attempts.of([("a", True), ("b", True)])]).attempts(0).n
         2
         """
-        first, beyond = np.searchsorted(self.group, [group, group + 1])
+        start, end = np.searchsorted(self.group, [group, group + 1])
         weights = np.stack((self.n, self.c, self.n), axis=1) if self.weights is None else self.weights
-        kinds = [row for row in range(first, beyond) for _ in range(self.cases[row])]
+        kinds = [row for row in range(start, end) for _ in range(self.cases[row])]
         return Attempts(
             cases=tuple(
                 case_count(("", f"{index:09}"), int(self.n[row]), int(self.c[row]), CaseWeights(*weights[row].tolist()))
@@ -269,13 +269,13 @@ class GroupedAttempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupedEstimates:
-    """pass@k and pass^k of many groups by one estimator; NaN where it is undefined.
+    """pass@k and pass^k of many groups by one estimator; NaN where they are undefined.
 
     Attributes:
-        estimator: its name.
+        estimator: name of the estimator.
         level: level of the intervals.
         k: the k, ascending.
-        interval_methods: how the interval of each group was made.
+        interval_methods: interval method of each group.
         pass_at_k: (groups, len(k), 3) value, lower, upper.
         pass_pow_k: (groups, len(k), 3) the same.
         cases_left_out: (groups, len(k)) cases with fewer than k attempts; None if the estimator includes all cases.
@@ -291,20 +291,20 @@ class GroupedEstimates:
 
     @classmethod
     def stacked(cls, estimates: Sequence[Estimates], k: Sequence[int]) -> GroupedEstimates:
-        """Return estimates that were made group by group, as one; there must be at least one.
+        """Return the combined estimates of single groups, of which there must be at least one.
 
         Args:
-            estimates: by one estimator, each with all the k.
+            estimates: estimates by one estimator, each for every k.
             k: the k, ascending.
         """
-        left_out = [[result.cases_left_out.get(item, 0) for item in k] for result in estimates]
+        left_out = [[result.cases_left_out.get(each_k, 0) for each_k in k] for result in estimates]
         return cls(
             estimator=estimates[0].estimator,
             level=estimates[0].level,
             k=tuple(k),
             interval_methods=[result.interval_method for result in estimates],
-            pass_at_k=np.array([[_numbers(result.pass_at_k[item]) for item in k] for result in estimates]),
-            pass_pow_k=np.array([[_numbers(result.pass_pow_k[item]) for item in k] for result in estimates]),
+            pass_at_k=np.array([[_numbers(result.pass_at_k[each_k]) for each_k in k] for result in estimates]),
+            pass_pow_k=np.array([[_numbers(result.pass_pow_k[each_k]) for each_k in k] for result in estimates]),
             cases_left_out=np.array(left_out) if any(result.cases_left_out for result in estimates) else None,
         )
 
@@ -325,7 +325,7 @@ class GroupedEstimates:
 
 @runtime_checkable
 class GroupEstimator(Protocol):
-    """An estimator that takes many groups at once; others are asked group by group."""
+    """An estimator that computes many groups at once; others are called group by group."""
 
     def estimate_groups(self, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
         """Return the estimates of every group for each k, ascending."""
@@ -333,10 +333,10 @@ class GroupEstimator(Protocol):
 
 
 def estimate_groups(estimator: Estimator, grouped: GroupedAttempts, k: Sequence[int]) -> GroupedEstimates:
-    """Return the estimates of every group, at once where the estimator can, else group by group.
+    """Return the estimates of every group, computed at once if the estimator supports it, otherwise group by group.
 
     Args:
-        estimator: any.
+        estimator: any estimator.
         grouped: the counts of at least one group.
         k: the k, ascending.
     """
@@ -348,24 +348,24 @@ def estimate_groups(estimator: Estimator, grouped: GroupedAttempts, k: Sequence[
 
 
 def _numbers(estimate: Estimate) -> tuple[float, float, float]:
-    return tuple(np.nan if item is None else item for item in (estimate.value, estimate.lower, estimate.upper))  # type: ignore[return-value]  # of three come three
+    return tuple(np.nan if number is None else number for number in (estimate.value, estimate.lower, estimate.upper))  # type: ignore[return-value]  # three values
 
 
 def _by_k(k: Sequence[int], numbers: FloatArray) -> dict[int, Estimate]:
     return {
-        item: Estimate(value=None) if np.isnan(row[0]) else Estimate(value=row[0], lower=row[1], upper=row[2])
-        for item, row in zip(k, numbers.tolist(), strict=True)
+        each_k: Estimate(value=None) if np.isnan(row[0]) else Estimate(value=row[0], lower=row[1], upper=row[2])
+        for each_k, row in zip(k, numbers.tolist(), strict=True)
     }
 
 
-#: Weights whose relative variance is no larger are equal: they are apart by the rounding of their sums only.
+#: Weights with at most this relative variance are equal: they differ only by the rounding of their sums.
 _EQUAL: Final = 1e-10
 
 
 def row_weights(grouped: GroupedAttempts) -> FloatArray:
-    """Return the weights of the attempts of a case, by row: (rows, 3), their sum, that of correct ones, that of squares.
+    """Return sums over the attempts of a case, by row: (rows, 3), weights, weights of correct ones, squared weights.
 
-    In a group whose weights are all equal they are 1: the columns are n, c and n.
+    In a group with equal weights each counts as 1, so the columns are n, c and n.
 
     >>> from otel_agentic.stats.model import GroupedAttempts
     >>> from otel_agentic.stats.model import Attempts
@@ -382,8 +382,8 @@ def row_weights(grouped: GroupedAttempts) -> FloatArray:
 def unequal_weights(grouped: GroupedAttempts) -> BoolArray:
     """Return whether the weights of the attempts of each group differ: (size,).
 
-    They do where their relative variance, `n sum w^2 / (sum w)^2 - 1`, is above 0; by it Kish's effective number of
-    attempts is smaller than their number.
+    They differ if their relative variance, `n sum w^2 / (sum w)^2 - 1`, is above 0; Kish's effective number of attempts
+    is then smaller than their number.
 
     >>> from otel_agentic.stats.model import GroupedAttempts
     >>> from otel_agentic.stats.model import Attempts
@@ -397,7 +397,7 @@ def unequal_weights(grouped: GroupedAttempts) -> BoolArray:
 
 
 def correct_counts(grouped: GroupedAttempts) -> FloatArray:
-    """Return the correct attempts of a case, by row: c, or the weighted rate of the case times its attempts.
+    """Return the correct attempts per case, by row: c, or the weighted rate of the case times its attempts.
 
     >>> from otel_agentic.stats.model import GroupedAttempts
     >>> from otel_agentic.stats.model import Attempts

@@ -1,11 +1,11 @@
 """pass@k and pass^k of counts and rates, vectorised over numpy arrays, and intervals of a rate.
 
 pass@k is the chance that at least one of k attempts is correct, pass^k that all k are. The plug-in forms put the
-observed rate into the Bernoulli formulas (draws with replacement); the unbiased forms count subsets of the attempts
-made (draws without replacement) and are undefined (NaN here, null in reports) with fewer than k attempts.
+observed rate into the Bernoulli formulas (draws with replacement); the unbiased forms count subsets of the observed
+attempts (draws without replacement) and are undefined (NaN here, null in reports) with fewer than k attempts.
 
 All arguments broadcast against each other, k too. Counts may be real numbers: with attempts of unequal weight the correct
-ones are the weighted rate times the attempts, and the binomials are the Gamma function's.
+ones are the weighted rate times the attempts, and the binomials are those of the Gamma function.
 
 Counting subsets and averaging over a Beta distribution both come down to ratios of rising factorials
 `(x)_k = x (x + 1) ... (x + k - 1)`: the share of k-subsets that are all correct is `(c - k + 1)_k / (n - k + 1)_k`, the mean
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     BoolArray = npt.NDArray[np.bool_]
     IntArray = npt.NDArray[np.int64]
 
-#: From here on Stirling's series with four terms has all digits of a double.
+#: From this value on, four terms of Stirling's series are exact to double precision.
 _LARGE: Final = 16.0
-#: So many factors below 1e19 have a product that is a double.
+#: The product of this many factors below 1e19 does not overflow a double.
 _FEW: Final = 16
 
 
@@ -67,10 +67,10 @@ def log_rising(x: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
 
 
 def rising_ratio(part: npt.ArrayLike, total: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
-    """Return (part)_k / (whole)_k, elementwise, for 0 < part <= whole: in [0, 1].
+    """Return (part)_k / (total)_k, elementwise, for 0 < part <= total: in [0, 1].
 
-    Up to k = 16 the factors are multiplied: of small whole numbers the ratio is then the nearest double, so that a tier whose
-    threshold it meets exactly does not hang on the rounding of logarithms. Beyond that, log Gamma.
+    Up to k = 16 the factors are multiplied: for small integers the ratio is then the nearest double, so that a tier
+    whose threshold it meets exactly does not depend on the rounding of logarithms. Larger k use log Gamma.
 
     >>> round(float(rising_ratio(8.0, 12.0, 3)), 4)  # (8 * 9 * 10) / (12 * 13 * 14)
     0.3297
@@ -84,7 +84,7 @@ def rising_ratio(part: npt.ArrayLike, total: npt.ArrayLike, k: npt.ArrayLike) ->
 
 
 def _rising(x: npt.ArrayLike, k: npt.NDArray[np.integer]) -> FloatArray:
-    """Return (x)_k, by its first factors only where k is above the few."""
+    """Return (x)_k, or the product of the first `_FEW` factors if k is larger."""
     steps = np.arange(min(int(k.max(initial=0)), _FEW))
     factors = np.asarray(x, dtype=np.float64)[..., None] + steps
     return np.asarray(np.where(steps < k[..., None], factors, 1.0).prod(axis=-1))
@@ -108,9 +108,9 @@ def any_of(p: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
     """
     _require_k(k)
     rate = np.asarray(p, dtype=np.float64)
-    with np.errstate(divide="ignore"):  # p = 1: log1p(-1) is -inf, and expm1(-inf) is the -1 that we want
-        some = -np.expm1(np.asarray(k) * np.log1p(-rate))
-    return np.where(np.equal(k, 1), rate, some)  # one attempt: pass@1 is pass^1, to the last digit
+    with np.errstate(divide="ignore"):  # p = 1: log1p(-1) is -inf, and expm1(-inf) is -1, as required
+        at_least_one = -np.expm1(np.asarray(k) * np.log1p(-rate))
+    return np.where(np.equal(k, 1), rate, at_least_one)  # pass@1 must equal pass^1 to the last digit
 
 
 def all_of(p: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
@@ -168,8 +168,8 @@ def unbiased_pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> 
     (1.0, nan)
     """
     attempts, correct = _counts(n, c)
-    some = 1.0 - _subset_ratio(attempts - correct, attempts, k)
-    return np.where(np.equal(k, 1), _rate(attempts, correct), some)
+    at_least_one = 1.0 - _subset_ratio(attempts - correct, attempts, k)
+    return np.where(np.equal(k, 1), _rate(attempts, correct), at_least_one)
 
 
 def unbiased_pass_pow_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> FloatArray:
@@ -188,13 +188,13 @@ def unbiased_pass_pow_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) ->
 
 
 def _subset_ratio(part: FloatArray, total: FloatArray, k: npt.ArrayLike) -> FloatArray:
-    """Return C(part, k) / C(whole, k): 0 where part <= k - 1, NaN where whole < k."""
+    """Return C(part, k) / C(total, k): 0 where part <= k - 1, NaN where total < k."""
     _require_k(k)
     last = np.asarray(k) - 1.0
-    # The factors are positive where they are needed; elsewhere they are replaced by 1, because the ratio is decided without them.
-    none, undefined = part <= last, total <= last
-    ratio = rising_ratio(np.where(none, 1.0, part - last), np.where(undefined, 1.0, total - last), k)
-    return np.asarray(np.where(undefined, np.nan, np.where(none, 0.0, ratio)))
+    # Where the ratio is 0 or undefined, factors may not be positive; they are replaced by 1 and not used.
+    zero, undefined = part <= last, total <= last
+    ratio = rising_ratio(np.where(zero, 1.0, part - last), np.where(undefined, 1.0, total - last), k)
+    return np.asarray(np.where(undefined, np.nan, np.where(zero, 0.0, ratio)))
 
 
 def _rate(n: npt.ArrayLike, c: npt.ArrayLike) -> FloatArray:
@@ -222,7 +222,7 @@ class Interval(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """A point with its interval, all of them known."""
+    """A point with its interval, all of them defined."""
 
     value: float
     lower: float
@@ -230,7 +230,7 @@ class Bounded(NamedTuple):
 
 
 def lower_tail(level: float) -> float:
-    """Return the probability outside an equal-tailed interval of a level, on either side.
+    """Return the probability on each side of an equal-tailed interval of a level.
 
     Raises:
         UsageError: the level is not between 0 and 1.
@@ -244,7 +244,7 @@ def lower_tail(level: float) -> float:
 
 
 def quantile(level: float, degrees: float | None = None) -> float:
-    """Return the two-sided quantile of a level: normal, or Student's t where degrees of freedom are given.
+    """Return the two-sided quantile of a level: normal, or Student's t if degrees of freedom are passed.
 
     Raises:
         UsageError: the level is not between 0 and 1.
@@ -265,15 +265,15 @@ def critical_values(level: float, degrees: npt.ArrayLike) -> FloatArray:
     [1.96, 2.093]
     """
     upper = 1.0 - lower_tail(level)
-    # Of many groups few have other degrees of freedom, and Student's quantile is slow.
+    # Many groups have few distinct degrees of freedom, and Student's quantile is slow.
     freedom, inverse = np.unique(np.asarray(degrees, dtype=np.float64), return_inverse=True)
     return np.asarray(np.where(np.isnan(freedom), ndtri(upper), stdtrit(freedom, upper))[inverse])
 
 
 def wilson(p: float, n: float, critical: float) -> Interval:
-    """Return the score interval of a rate p seen in n attempts, at a critical value (see `quantile`).
+    """Return the score interval of a rate p observed in n attempts, at a critical value (see `quantile`).
 
-    Unlike p +- z * standard error it keeps a width at p = 0 and p = 1 and stays inside [0, 1].
+    Unlike p +- z * standard error, it has a width at p = 0 and p = 1, and remains inside [0, 1].
 
     Ref: Wilson 1927, "Probable inference, the law of succession, and statistical inference"; with n the effective
     sample size and a t quantile for clustered data: Dean and Pagano 2015, "Evaluating Confidence Interval Methods
@@ -296,7 +296,7 @@ def wilson_bounds(p: npt.ArrayLike, n: npt.ArrayLike, critical: npt.ArrayLike) -
     shrink = np.square(critical) / np.asarray(n, dtype=np.float64)
     centre = (rate + shrink / 2.0) / (1.0 + shrink)
     half = np.sqrt(shrink * rate * (1.0 - rate) + shrink * shrink / 4.0) / (1.0 + shrink)
-    # The formula gives exactly 0 or 1 at p = 0 or 1; rounding must not let it miss p.
+    # The formula gives exactly 0 or 1 at p = 0 or 1; rounding must not exclude p.
     lower, upper = np.minimum(rate, centre - half), np.maximum(rate, centre + half)
     return np.stack((np.maximum(lower, 0.0), np.minimum(upper, 1.0)), axis=-1)
 
@@ -321,24 +321,24 @@ def clopper_pearson(c: float, n: float, level: float) -> Interval:
 
 
 def clopper_pearson_bounds(p: npt.ArrayLike, n: npt.ArrayLike, level: float) -> FloatArray:
-    """Return `clopper_pearson` for arrays of rates seen in n attempts: (..., 2), lower and upper; NaN where a rate is NaN.
+    """Return `clopper_pearson` for arrays of observed rates: (..., 2), lower and upper; NaN where a rate is NaN.
 
     >>> clopper_pearson_bounds([0.7, 1.0], [10, 10], 0.95).round(4).tolist()
     [[0.3475, 0.9333], [0.6915, 1.0]]
     """
     tail, rate, attempts = lower_tail(level), np.asarray(p, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    right = rate * attempts
-    failures = attempts - right
-    lower = np.where(rate <= 0.0, 0.0, betaincinv(right, failures + 1.0, tail))
-    upper = np.where(rate >= 1.0, 1.0, betaincinv(right + 1.0, np.maximum(failures, 0.0), 1.0 - tail))
+    correct = rate * attempts
+    failures = attempts - correct
+    lower = np.where(rate <= 0.0, 0.0, betaincinv(correct, failures + 1.0, tail))
+    upper = np.where(rate >= 1.0, 1.0, betaincinv(correct + 1.0, np.maximum(failures, 0.0), 1.0 - tail))
     return np.stack((lower, upper), axis=-1)
 
 
 def bounded(values: FloatArray, bounds: FloatArray) -> FloatArray:
-    """Return points with their intervals: (groups, k, 3), NaN all three where the point is NaN.
+    """Return points with their intervals: (groups, k, 3); all three are NaN where the point is NaN.
 
-    An interval that misses its point is stretched to hold it: an interval without its own estimate is of no use, and
-    stretching only adds coverage.
+    An interval that does not contain its point is stretched to contain it: an interval without its own estimate is
+    useless, and stretching only adds coverage.
 
     Args:
         values: (groups, k) points.
@@ -352,33 +352,36 @@ def bounded(values: FloatArray, bounds: FloatArray) -> FloatArray:
 
 
 def smallest_for_each(holds: Callable[[IntArray, IntArray], BoolArray], size: int, most: int) -> IntArray:
-    """Return for each of `size` conditions the smallest number from 1 to `most` where it holds, 0 where nowhere.
+    """Return for each of `size` conditions the smallest number from 1 to `most` for which it holds, or 0.
 
-    It doubles until a condition holds, then bisects: some 2 log2(most) calls for all of them. A condition must keep
-    holding once it holds, as a tier does at a fixed rate, where intervals only shrink; were it to lapse in between, the
-    answer would still be a number where it holds while it does not just below.
+    Numbers are doubled until a condition holds, then bisected: about 2 log2(most) calls for all conditions. A condition
+    must hold for all larger numbers once it holds, like a tier at a fixed rate, whose intervals only shrink. Otherwise
+    the result is still a number for which it holds, while it does not for the next smaller one.
 
     Args:
-        holds: takes which conditions to ask and a number for each, returns whether each holds there.
-        size: how many conditions.
-        most: the largest number to look at, 1 or more.
+        holds: takes the indices of conditions and a number for each; returns whether each condition holds.
+        size: number of conditions.
+        most: the largest number to try, 1 or more.
 
     >>> smallest_for_each(lambda which, numbers: numbers >= np.array([37, 1, 101])[which], 3, 100).tolist()
     [37, 1, 0]
     """
     below, above = np.zeros(size, dtype=np.int64), np.ones(size, dtype=np.int64)
-    open_ = np.arange(size)
-    while open_.size:
-        open_ = open_[~holds(open_, above[open_])]
-        below[open_] = above[open_]
-        above[open_] = np.where(above[open_] == most, 0, np.minimum(2 * above[open_], most))
-        open_ = open_[above[open_] > 0]
-    open_ = np.flatnonzero(above - below > 1)
-    while open_.size:
-        middle = (below[open_] + above[open_]) // 2
-        held = holds(open_, middle)
-        above[open_[held]], below[open_[~held]] = middle[held], middle[~held]
-        open_ = open_[above[open_] - below[open_] > 1]
+    unresolved = np.arange(size)
+    while unresolved.size:
+        unresolved = unresolved[~holds(unresolved, above[unresolved])]
+        below[unresolved] = above[unresolved]
+        above[unresolved] = np.where(above[unresolved] == most, 0, np.minimum(2 * above[unresolved], most))
+        unresolved = unresolved[above[unresolved] > 0]
+    unresolved = np.flatnonzero(above - below > 1)
+    while unresolved.size:
+        middle = (below[unresolved] + above[unresolved]) // 2
+        holds_at_middle = holds(unresolved, middle)
+        above[unresolved[holds_at_middle]], below[unresolved[~holds_at_middle]] = (
+            middle[holds_at_middle],
+            middle[~holds_at_middle],
+        )
+        unresolved = unresolved[above[unresolved] - below[unresolved] > 1]
     return above
 
 
@@ -422,14 +425,19 @@ def beta_bounds(a: npt.ArrayLike, b: npt.ArrayLike, level: float) -> FloatArray:
 
 
 def beta_quantiles(a: npt.ArrayLike, b: npt.ArrayLike, tail: npt.ArrayLike) -> FloatArray:
-    """Return the interval of p ~ Beta(a, b) that leaves out a probability on either side: (..., 2), lower and upper.
+    """Return the interval of p ~ Beta(a, b) that excludes a probability on each side: (..., 2), lower and upper.
 
     >>> beta_quantiles([8.0, 1.0], [4.0, 1.0], [0.025, 0.1]).round(4).tolist()
     [[0.3903, 0.8907], [0.1, 0.9]]
     """
-    successes, failures, beyond = (np.asarray(value, dtype=np.float64) for value in (a, b, tail))
-    ends = [betaincinv(successes, failures, probability) for probability in (beyond, 1.0 - beyond)]
-    return np.stack(ends, axis=-1, dtype=np.float64)
+    successes, failures, tails = (np.asarray(value, dtype=np.float64) for value in (a, b, tail))
+    lower = betaincinv(successes, failures, tails)
+    if np.isnan(lower).any():
+        # scipy returns NaN for some tails below 1e-16. The quantile is then so small that P(X < x) = x^a / (a B(a, b)).
+        with np.errstate(divide="ignore", invalid="ignore"):  # of the other elements, which may be 0 or NaN
+            logs = np.log(tails) + np.log(successes) + betaln(successes, failures)
+            lower = np.where(np.isnan(lower), np.exp(logs / successes), lower)
+    return np.stack([lower, betaincinv(successes, failures, 1.0 - tails)], axis=-1, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -465,14 +473,14 @@ class BetaPosterior:
         return Interval(lower, upper)
 
 
-#: A density is cut off where its logarithm is this far below the top: the omitted part is below 1e-17.
+#: A density is cut off where its logarithm is this far below its maximum: the omitted part is below 1e-17.
 _DROP: Final = 45.0
-#: Halvings of the bracket that holds an end.
+#: Number of bisections of the bracket around each end.
 _HALVINGS: Final = 60
-#: Parts on either side of each density's top, and Gauss-Legendre nodes in each part.
+#: Number of parts on each side of a density's maximum, and Gauss-Legendre nodes in each part.
 _PARTS: Final = 24
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-#: Below this logit only the leading term of the distribution counts, and the rate itself leaves the range of a float.
+#: Below this logit only the leading term of the distribution counts, and the rate itself underflows.
 _TINY: Final = -600.0
 
 
@@ -485,16 +493,16 @@ def probability_below(x: BetaPosterior, y: BetaPosterior) -> float:
     >>> round(probability_below(BetaPosterior(a=85.0, b=117.0), BetaPosterior(a=100.0, b=102.0)), 4)
     0.9335
     """
-    own, other = _edges(y), _edges(x)
-    edges = np.unique(np.concatenate([own, other[(other > own[0]) & (other < own[-1])]]))
+    y_edges, x_edges = _edges(y), _edges(x)
+    edges = np.unique(np.concatenate([y_edges, x_edges[(x_edges > y_edges[0]) & (x_edges < y_edges[-1])]]))
     half = np.diff(edges)[:, None] / 2.0
     logit = edges[:-1, None] + half * (1.0 + _NODES)
     weight = half * _WEIGHTS * np.exp(_log_density(y, logit))
-    return float(min(1.0, np.sum(weight * _below(x, logit)) / np.sum(weight)))
+    return float(min(1.0, np.sum(weight * _distribution_at(x, logit)) / np.sum(weight)))
 
 
 def _log_density(curve: BetaPosterior, logit: FloatArray) -> FloatArray:
-    """Return the log density of the logit, 0 at its top."""
+    """Return the log density of the logit, 0 at its maximum."""
     top = np.log(curve.a / curve.b)
     density: FloatArray = curve.a * (log_expit(logit) - log_expit(top)) + curve.b * (
         log_expit(-logit) - log_expit(-top)
@@ -502,8 +510,8 @@ def _log_density(curve: BetaPosterior, logit: FloatArray) -> FloatArray:
     return density
 
 
-def _below(curve: BetaPosterior, logit: FloatArray) -> FloatArray:
-    """Return the distribution function at logits, from the side on which the rate keeps its digits."""
+def _distribution_at(curve: BetaPosterior, logit: FloatArray) -> FloatArray:
+    """Return the distribution function at logits, computed from the side on which the rate is precise."""
     a, b = curve.a, curve.b
     far = [(a, np.minimum(logit, _TINY)), (b, np.minimum(-logit, _TINY))]
     leading = [np.exp(slope * end - np.log(slope) - betaln(a, b)) for slope, end in far]
@@ -516,7 +524,7 @@ def _below(curve: BetaPosterior, logit: FloatArray) -> FloatArray:
 
 
 def _edges(curve: BetaPosterior) -> FloatArray:
-    """Return the parts that a density of a logit is cut into, from where it starts to count to where it ceases to."""
+    """Return the edges of the parts into which the density of a logit is divided, from one cut-off to the other."""
     top = np.log(curve.a / curve.b)
     spread = (1.0 / curve.a + 1.0 / curve.b) ** 0.5
     sides = np.array([-1.0, 1.0])
@@ -527,5 +535,5 @@ def _edges(curve: BetaPosterior) -> FloatArray:
         middle = (near + far) / 2.0
         within = _log_density(curve, top + sides * middle) > -_DROP
         near, far = np.where(within, middle, near), np.where(within, far, middle)
-    steps = np.linspace(0.0, 1.0, _PARTS + 1) ** 3  # finest at the top, where a flat density bends
+    steps = np.linspace(0.0, 1.0, _PARTS + 1) ** 3  # finest at the maximum, where a flat density bends
     return np.concatenate([top - far[0] * steps[::-1], top + far[1] * steps[1:]])

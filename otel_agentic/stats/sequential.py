@@ -1,33 +1,31 @@
 """Evidence that a pass rate is below its objective, valid at every look: e-processes and a Shiryaev-Roberts change detector.
 
-Evidence that a pass rate is below its promised value, valid at every look: a one-sided e-process.
-
-The e-value is what a bettor would have made of 1 who bets, conversation by conversation, that the rate lies below `p0`.
-While every conversation passes with probability `p0` or more, independent of those before it, no betting system gets rich: the
+A one-sided e-process measures the evidence that a pass rate is below its promised value. The e-value is the wealth of a
+bettor who starts with 1 and bets, conversation by conversation, that the rate is below `p0`. As long as every
+conversation passes with probability `p0` or more, independent of those before it, no betting system wins: the
 probability that the e-value ever reaches 1/alpha is at most alpha, for any number of looks.
 
 Ref: Ville (1939), Étude critique de la notion de collectif (the inequality); Robbins (1970), Ann. Math. Statist. 41(5)
 (mixtures of likelihood ratios); Ramdas, Grünwald, Vovk and Shafer (2023), Statist. Sci. 38(4), arXiv:2210.01948.
 
-Has the pass rate fallen below what was promised, although it was good before? A Shiryaev-Roberts e-detector.
-
-The evidence of an e-process that watches from the beginning sinks while an agent does well, and a later fall has to make
-up for that first. A change detector sums the evidence over every start: a stream that was good for long costs nothing.
-The price is another promise: no bound on ever being wrong, but false alarms are `target_run_length` conversations apart
-on average, at least, while every conversation passes with probability `p0` or more.
+A Shiryaev-Roberts e-detector detects that the pass rate has fallen below its promised value after it was good before.
+The evidence of an e-process from the beginning decreases while an agent performs well, and a later fall must compensate
+for that first. A change detector sums the evidence over every possible start, so a long good period costs nothing. In
+return, its guarantee is weaker: the probability of a false alarm is not bounded, but false alarms are at least
+`target_run_length` conversations apart on average, as long as every conversation passes with probability `p0` or more.
 
 Ref: Shiryaev (1963), Theory Probab. Appl. 8(1); Roberts (1966), Technometrics 8(3); Pollak (1985), Ann. Statist. 13(1)
-(the sum less n is a martingale, which gives the run length); Shin, Ramdas and Rinaldo (2024), E-detectors, New England J.
-Statist. Data Sci., doi:10.51387/23-NEJSDS51, arXiv:2203.03532 (under composite hypotheses).
+(the sum minus n is a martingale, which gives the run length); Shin, Ramdas and Rinaldo (2024), E-detectors, New England
+J. Statist. Data Sci., doi:10.51387/23-NEJSDS51, arXiv:2203.03532 (under composite hypotheses).
 
-Similar conversations in sequence, combined: one outcome in [0, 1] a block, and bets on these.
+Similar consecutive conversations can be combined into blocks with one outcome in [0, 1] each, on which the bets are
+placed. Outages, and users with several conversations in a row, make neighbouring conversations similar. Then "each
+conversation passes with p0 or more, independent of those before it" is false even for an agent that meets its
+objective, and an e-process that counts each conversation raises false alarms. For blocks the assumption may hold: the
+expected mean outcome of a block is p0 or more, independent of the blocks before it.
 
-Users who come in runs, and outages, make neighbouring conversations similar: then "each conversation passes with p0 or more,
-independent of those before it" does not hold of an agent that keeps its promise, and an e-process that counts each of them alarms
-falsely. Of blocks it may hold: the expected mean outcome of a block is p0 or more, independent of the blocks before it.
-
-A bet on the rate p1 < p0 multiplies its stake by m p1/p0 + (1-m) (1-p1)/(1-p0) at a block of mean m. Its expectation is 1 at
-most, and of blocks of one conversation it is the likelihood ratio.
+A bet on the rate p1 < p0 multiplies its stake by m p1/p0 + (1-m) (1-p1)/(1-p0) at a block of mean m. Its expectation is
+at most 1, and for blocks of one conversation it is the likelihood ratio.
 
 Ref: Waudby-Smith and Ramdas (2024), Estimating means of bounded random variables by betting, J. R. Statist. Soc. B 86(1),
 arXiv:2010.09686.
@@ -51,12 +49,12 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
     IntArray = npt.NDArray[np.int64]
 
-#: (a, b) of the Beta on [0, p0] that the bets are spread over: the quickest over 13 pairs of promised and true rates
-#: among the priors tried; the table is in docs/monitoring.md.
+#: (a, b) of the Beta on [0, p0] over which the bets are spread: the fastest of the tested priors over 13 pairs of
+#: promised and true rates; docs/monitoring.md has the table.
 PRIOR: Final = (3.0, 0.5)
 #: Bounds of an e-value that is reported as a number; beyond them its logarithm is reported.
 LEAST, LARGEST = 1e-300, 1e300
-#: Below this the regularised incomplete beta is close to underflow and a continued fraction takes over.
+#: Below this value the regularised incomplete beta is close to underflow, and a continued fraction is used instead.
 _SMALL: Final = 1e-250
 _MAX_TERMS: Final = 10_000
 _CONVERGED: Final = 1e-15
@@ -95,7 +93,7 @@ def log_e_value(
         log_e = np.asarray(betaln(a + c, b + n - c) + np.log(share) - c * np.log(p0) - (n - c) * np.log1p(-p0))
     small = share < _SMALL
     if small.any():
-        # Powers of p0 and 1-p0 cancel here by hand: the remainder neither under- nor overflows.
+        # Powers of p0 and 1-p0 are cancelled in advance, so that the remainder neither underflows nor overflows.
         powers = a * np.log(p0[small]) + b * np.log1p(-p0[small])
         log_e[small] = powers + _log_tail(a + c[small], b + n[small] - c[small], p0[small])
     return np.asarray(np.where(n == 0, 0.0, log_e - betaln(a, b) - np.log(betainc(a, b, p0))), dtype=np.float64)
@@ -106,8 +104,8 @@ def log_e_path(outcomes: npt.ArrayLike, p0: npt.ArrayLike, prior: tuple[float, f
 
     Args:
         outcomes: (..., looks) true where correct, in event order; any number of streams at once.
-        p0: the promised rate, or one a stream with a last axis of 1.
-        prior: of the bets.
+        p0: the promised rate, or one per stream with a last axis of 1.
+        prior: prior of the bets.
 
     Returns:
         The same shape as the outcomes.
@@ -136,7 +134,7 @@ def first_alarm(log_e: npt.ArrayLike, alpha: float) -> IntArray:
 
 
 def e_value(log_e: float) -> float:
-    """Return the e-value as a number that every reader can take: within 1e-300 and 1e300.
+    """Return the e-value as a number that every reader can represent: within 1e-300 and 1e300.
 
     >>> e_value(0.0), e_value(5_000.0)
     (1.0, 1e+300)
@@ -177,26 +175,26 @@ def _require_counts(n: FloatArray, c: FloatArray, p0: FloatArray, prior: tuple[f
         raise UsageError(f"prior Beta{prior}: both parameters must be above 0")
 
 
-#: When a sum that is updated by differences is computed again: after so many of them, or once it is so small a part
-#: of its former value, or so large.
-_ADD_UP_AFTER: Final = 1_000
-_LOST, _GREAT = 1e-3, 1e12
+#: A sum that is updated by differences is recomputed after this many updates, when it falls below this fraction of its
+#: largest value, or when it exceeds this value.
+_RECOMPUTE_AFTER: Final = 1_000
+_MIN_FRACTION, _MAX_SUM = 1e-3, 1e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """The e-process of one stream so far; it continues where it stopped. Cases may have bets of their own.
+    """The e-process of one stream so far, which can be continued. Cases may have bets of their own.
 
-    With several cases the e-value is the mean over them of each one's e-process, in which a case that joins late counts
-    with the e-value at that moment as its stake. So the wealth is shared again at each arrival and the process stays a
-    betting game; a plain mean, in which each newcomer brings 1, would let a lost bet be made good for nothing.
+    With several cases, the e-value is the mean of their e-processes, in which a case that joins late starts with the
+    current e-value as its stake. The wealth is thus redistributed at each arrival, and the process remains a betting
+    game; in a plain mean, each new case would bring a stake of 1 and compensate for lost bets at no cost.
 
     Attributes:
         n: (cases,) conversations of each case.
-        c: (cases,) correct ones.
+        c: (cases,) correct conversations of each case.
         log_stake: (cases,) log of the e-value when the case joined.
-        log_e: log of the e-value now.
-        log_largest: log of the largest so far.
+        log_e: log of the current e-value.
+        log_largest: log of the largest e-value so far.
     """
 
     n: IntArray
@@ -224,7 +222,7 @@ class Evidence:
                 one pooled e-process.
             outcomes: (looks,) true where correct, in event order.
             p0: the promised rate.
-            prior: of the bets.
+            prior: prior of the bets.
 
         >>> np.round(Evidence.none().then([0, 0], [True, False], 0.9)[1], 2).tolist()
         [-0.23, 0.68]
@@ -239,7 +237,7 @@ class Evidence:
         log_each = log_e_value(
             n[case] + _running(case, np.ones_like(case)), c[case] + _running(case, correct), p0, prior
         )
-        log_stake, path = _shared(self, size, case, log_each, log_e_value(n, c, p0, prior))
+        log_stake, path = _combined(self, size, case, log_each, log_e_value(n, c, p0, prior))
         n += np.bincount(case, minlength=size)
         c += np.bincount(case, weights=correct, minlength=size).astype(np.int64)
         log_e = float(path[-1]) if path.size else self.log_e
@@ -247,35 +245,35 @@ class Evidence:
         return Evidence(n=n, c=c, log_stake=log_stake, log_e=log_e, log_largest=largest), path
 
 
-def _shared(
+def _combined(
     before: Evidence, size: int, case: IntArray, log_each: FloatArray, log_now: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the stakes of all cases, and the log of the mean over the cases after each conversation.
 
     Args:
         before: the evidence before these conversations.
-        size: cases then.
+        size: number of cases afterwards.
         case: (looks,) case of each conversation.
-        log_each: (looks,) log e-value of that case after it.
+        log_each: (looks,) log e-value of that case after the conversation.
         log_now: (size,) log e-value of each case before these conversations.
     """
     if size <= 1:
         return np.zeros(size), log_each
     log_stake = np.zeros(size)
     log_stake[: before.n.size] = before.log_stake
-    fund = _Fund((before.log_stake + log_now[: before.n.size]).tolist())
+    wealth = _Wealth((before.log_stake + log_now[: before.n.size]).tolist())
     stakes, joined, log_e = log_stake.tolist(), before.n.size, before.log_e
     path = []
     for row, log_of_case in zip(case.tolist(), log_each.tolist(), strict=True):
         if row >= joined:
             stakes[row], joined = log_e, row + 1
-        log_e = fund.store(row, stakes[row] + log_of_case)
+        log_e = wealth.store(row, stakes[row] + log_of_case)
         path.append(log_e)
     return np.array(stakes), np.array(path, dtype=np.float64)
 
 
-class _Fund:
-    """What each case has, as logarithms; their mean is known at once after one of them changes."""
+class _Wealth:
+    """The wealth of each case, as logarithms; the log of their mean is updated in constant time."""
 
     def __init__(self, logs: list[float]) -> None:
         self._logs = logs
@@ -283,13 +281,13 @@ class _Fund:
         self._top = self._total = self._largest = 0.0
         self._steps = 0
         if logs:
-            self._add_up()
+            self._recompute()
 
     def store(self, position: int, log: float) -> float:
-        """Set what a case has, the next case where the place is the first free one; return the log of the mean."""
+        """Set the log wealth of a case, or of a new case at the next position; return the log of the mean."""
         if position == len(self._logs):
             self._logs.append(log)
-            self._add_up()
+            self._recompute()
         else:
             self._logs[position] = log
             share = math.exp(min(log - self._top, 700.0))
@@ -297,12 +295,12 @@ class _Fund:
             self._shares[position] = share
             self._largest = max(self._largest, self._total)
             self._steps += 1
-            if self._steps >= _ADD_UP_AFTER or not self._largest * _LOST < self._total < _GREAT:
-                self._add_up()
+            if self._steps >= _RECOMPUTE_AFTER or not self._largest * _MIN_FRACTION < self._total < _MAX_SUM:
+                self._recompute()
         return self._top + math.log(self._total / len(self._logs))
 
-    def _add_up(self) -> None:
-        """Compute the sum again from the logarithms, so that no rounding error grows."""
+    def _recompute(self) -> None:
+        """Recompute the sum from the logarithms, so that rounding errors do not accumulate."""
         self._top = max(self._logs)
         self._shares = [math.exp(log - self._top) for log in self._logs]
         self._total = self._largest = math.fsum(self._shares)
@@ -310,7 +308,7 @@ class _Fund:
 
 
 def _running(groups: IntArray, values: npt.ArrayLike) -> IntArray:
-    """Return the running sum within each row's own group, the row included."""
+    """Return the running sum within the group of each row, including the row."""
     order = np.argsort(groups, kind="stable")
     total = np.cumsum(np.asarray(values, dtype=np.int64)[order])
     first = np.flatnonzero(np.diff(groups[order], prepend=-1))
@@ -325,22 +323,22 @@ def _padded(counts: IntArray, size: int) -> IntArray:
 
 
 _NODES: Final = 16
-#: Conversations taken at once, at most, and the largest exponent of their likelihood ratios' product: no overflow.
+#: Maximum number of conversations processed at once, and of the exponent of their likelihood ratios' product.
 _PORTION, _EXPONENT = 256, 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChangeDetector:
-    """What a change detector looks for.
+    """The parameters of a change detector.
 
     Attributes:
-        target_run_length: conversations between false alarms on average, at least; the alarm is at this value.
+        target_run_length: minimum mean number of conversations between false alarms; also the value at which it alarms.
         rates: (rates,) pass rates after the change that it bets on, all below the promised one.
-        weights: (rates,) share of each, adding up to 1.
+        weights: (rates,) share of each rate, with the sum 1.
         log_pass: (rates,) log likelihood ratio of a correct conversation.
-        log_fail: (rates,) that of a failed one.
+        log_fail: (rates,) log likelihood ratio of a failed conversation.
 
-    A block of conversations is given by its mean, in the place of an outcome (see above). Run lengths are in blocks then.
+    A block of conversations is passed as its mean instead of an outcome (see above). Run lengths are then in blocks.
     """
 
     target_run_length: float
@@ -355,8 +353,8 @@ class ChangeDetector:
 
         Args:
             p0: the promised rate.
-            target_run_length: conversations between false alarms on average, at least; 1 or more.
-            prior: (a, b) of the Beta on [0, p0] that the bets are spread over, at the nodes of a Gauss quadrature.
+            target_run_length: minimum mean number of conversations between false alarms; 1 or more.
+            prior: (a, b) of the Beta on [0, p0] over which the bets are spread, at the nodes of a Gauss quadrature.
 
         Raises:
             UsageError: p0 is not between 0 and 1, or the run length is below 1.
@@ -446,17 +444,17 @@ class ChangeDetector:
         """
         correct = np.asarray(outcomes, dtype=np.bool_)
         lengths = np.zeros(len(correct), dtype=np.int64)
-        waiting = np.arange(len(correct))
+        active = np.arange(len(correct))
         values = np.zeros((len(correct), self.rates.size))
         for look in range(correct.shape[1]):
-            values = self.step(values, correct[waiting, look])
+            values = self.step(values, correct[active, look])
             reached = self.value(values) >= self.target_run_length
-            lengths[waiting[reached]] = look + 1
-            waiting, values = waiting[~reached], values[~reached]
+            lengths[active[reached]] = look + 1
+            active, values = active[~reached], values[~reached]
         return lengths
 
     def _portion(self, values: FloatArray, correct: FloatArray) -> FloatArray:
-        """Return the values after each conversation: with L the product so far, R = L * (R before + sum of 1 / earlier L)."""
+        """Return the values after each conversation: R = L * (R at first + sum of 1 / earlier L), L the product."""
         means = correct[:, np.newaxis]
         ratios = np.log(means * np.exp(self.log_pass) + (1.0 - means) * np.exp(self.log_fail))
         log_product = np.cumsum(ratios, axis=0)
@@ -464,8 +462,8 @@ class ChangeDetector:
         return np.asarray(np.exp(log_product) * (values + np.cumsum(earlier, axis=0)))
 
 
-#: Rates that are bet on, of each of two priors: that of the bets on conversations, and one for the large stakes that pay where
-#: blocks are large and their means vary little.
+#: Number of rates that are bet on for each of two priors: that of the bets on conversations, and one with large stakes,
+#: which pay if blocks are large and their means vary little.
 _BLOCK_NODES: Final = 32
 _LARGE_STAKES: Final = (0.5, 0.5)
 
@@ -475,7 +473,7 @@ class BlockEvidence:
     """The e-process of blocks so far, against "the mean of the next block is expected to be p0 or more".
 
     Attributes:
-        log_bets: (bets,) log of what each bet has, its share of the stake included.
+        log_bets: (bets,) log wealth of each bet, including its share of the stake.
         log_largest: log of the largest e-value so far.
     """
 
@@ -484,7 +482,7 @@ class BlockEvidence:
 
     @classmethod
     def none(cls, p0: float) -> BlockEvidence:
-        """Return the evidence of no blocks: an e-value of 1.
+        """Return the evidence without blocks: an e-value of 1.
 
         >>> round(BlockEvidence.none(0.9).log_e, 12)
         0.0
@@ -493,14 +491,14 @@ class BlockEvidence:
 
     @property
     def log_e(self) -> float:
-        """Log of the e-value now."""
+        """The log of the current e-value."""
         return float(logsumexp(self.log_bets))
 
     def then(self, means: npt.ArrayLike, p0: float) -> tuple[BlockEvidence, FloatArray]:
         """Return the evidence after more blocks, and the log e-value after each of them.
 
         Args:
-            means: (blocks,) share of correct conversations of each, in the order in which they closed.
+            means: (blocks,) share of correct conversations of each block, in the order in which they closed.
             p0: the promised rate.
 
         >>> np.round(np.exp(BlockEvidence.none(0.9).then([0.5, 0.5, 1.0], 0.9)[1]), 1).tolist()
@@ -517,7 +515,7 @@ class BlockEvidence:
 
 @lru_cache(maxsize=64)
 def _bets(p0: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the payoff of each bet at a block that passes and at one that fails, and the log of its stake."""
+    """Return the payoff of each bet on a block that passes and on one that fails, and the log of its stake."""
     parts = []
     for a, b in (PRIOR, _LARGE_STAKES):
         nodes, weights = roots_jacobi(_BLOCK_NODES, 0.0, a - 1.0)
@@ -529,11 +527,11 @@ def _bets(p0: float) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def runs(key: npt.ArrayLike, time_ns: npt.ArrayLike, idle_ns: int) -> IntArray:
-    """Return the number of the run that each conversation is in: runs of one key, with no pause longer than `idle_ns`.
+    """Return the number of the run of each conversation: a run has one key and no pause longer than `idle_ns`.
 
     Args:
-        key: (rows,) of whom each is.
-        time_ns: (rows,) when it ended, ascending.
+        key: (rows,) key of each conversation, such as its user.
+        time_ns: (rows,) end of each conversation, ascending.
         idle_ns: the longest pause within a run, ns.
 
     >>> runs([7, 8, 7, 7], [0, 1, 2, 90], 10).tolist()

@@ -1,22 +1,23 @@
-"""Deployment tiers: claimed when the evidence so far suffices, whenever one looks, or read off the published tables.
+"""Deployment tiers: claimed from sequential evidence that is valid at every look, or read from the published tables.
 
 The default rule, `interval`, claims a tier about the mean rate over cases, by an e-value of 20 (see below): a claim
-that is not true is made with probability 5 % at most, however often one looks. That holds for counts from a beginning that
-does not depend on the outcomes, such as an agent version's first conversation; not for a window that rolls. The first line
-that holds is the tier; pass@1 and pass@3 are those of the configured estimator.
+that is not true is made with probability 5 % at most, for any number of looks. That holds for counts from a beginning
+that does not depend on the outcomes, such as an agent version's first conversation, but not for a rolling window. The
+first row whose condition holds is the tier; pass@1 and pass@3 are those of the configured estimator.
 
 | tier | when |
 |---|---|
 | ready | the mean rate is above .70^(1/3) = .888, at which pass^3 is .70, and pass@1 > .90 |
 | not_ready | the mean rate is below .70 |
-| inconsistent | the mean rate is below .888, and pass@3 > .95: it can, but not reliably |
+| inconsistent | the mean rate is below .888, and pass@3 > .95: the agent succeeds, but not reliably |
 | needs_improvement | the mean rate is below .888, or below .90 |
-| insufficient_evidence | otherwise, with the tier it leans to and the conversations that would settle it |
+| insufficient_evidence | otherwise, with the tier it leans to and the number of conversations that would settle it |
 
-`paper` and `docs` are the published tables, which look at points only (see `paper_tier` and `docs_tier`). Where such a
-table has no row for the points, the tier is `no_row`.
+`paper` and `docs` are the published tables, which use point estimates only (see `paper_tier` and `docs_tier`). If such
+a table has no row for the estimates, the tier is `no_row`.
 
-Evidence that the mean rate over cases is above, or below, a value: valid at every look, for any distribution of cases.
+The evidence that the mean rate over cases is above, or below, a value is valid at every look and for any distribution
+of cases.
 
 Case j has a rate p_j, drawn from some distribution G of rates, and c_j of its n_j attempts are correct. Against "the mean
 of G is at most p0" the e-value is
@@ -25,10 +26,11 @@ of G is at most p0" the e-value is
     -------------------------------------------------------------------------
     max over all G with mean <= p0 of prod_j integral of p^c_j (1-p)^(n_j - c_j) dG(p)
 
-At the true G the ratio would be a mixture of likelihood ratios, which no stopping rule makes reach 1/alpha with probability
-above alpha (Ville); the maximum in the denominator can only make it smaller. G has no assumed shape: with a Beta in the
-denominator too, cases of which some never pass are taken for others, and false claims become certain. Which case is tried
-next may depend on everything that was observed. The e-value is a function of the counts: it needs no memory of its own.
+At the true G the ratio would be a mixture of likelihood ratios, which reaches 1/alpha with probability at most alpha
+under any stopping rule (Ville); the maximum in the denominator can only make it smaller. No shape of G is assumed: with
+a Beta in the denominator too, populations in which some cases never pass would be misjudged, and false claims would
+become certain. The choice of the next case may depend on everything observed so far. The e-value is a function of the
+counts and needs no state.
 
 Ref: Wasserman, Ramdas and Balakrishnan (2020), Universal inference, PNAS 117(29), arXiv:1912.11436 (the ratio); Laird (1978),
 J. Amer. Statist. Assoc. 73 (likelihood of G without a shape); Wang (2007), J. R. Statist. Soc. B 69(2) (its maximisation).
@@ -63,22 +65,23 @@ if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
 
 Side = Literal["above", "below"]
-#: What a group's cases are like: (attempts, correct ones, how many cases), each (attempts, correct) once, sorted.
+#: The cases of a group by kind: (attempts, correct attempts, number of cases), each (attempts, correct) once, sorted.
 CaseKinds = tuple[tuple[int, int, int], ...]
 
-#: Alternatives: means at the nodes of a Gauss-Jacobi quadrature between p0 and the end of the scale, and how similar cases are.
+#: Alternatives: the number of means, which are nodes of a Gauss-Jacobi quadrature between p0 and 1, and the
+#: concentrations. A higher concentration means more similar cases.
 _MEANS: Final = 24
 _CONCENTRATIONS: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
-#: Rates that G may put mass on, besides the observed rates of the cases, spread evenly in arcsine scale.
+#: Number of rates on which G may have mass, in addition to the observed rates of cases; evenly spaced in arcsine scale.
 _GRID_RATES: Final = 200
-#: Every so many of them the search begins with.
-_FIRST: Final = 8
-#: The maximum is bracketed to so much of its logarithm; the upper end counts, so that the remainder makes no claim.
+#: The search begins with every n-th of these rates.
+_INITIAL_STRIDE: Final = 8
+#: Width of the bracket of the maximum's logarithm; its upper end is used, so that the error cannot cause a claim.
 _TOLERANCE: Final = 1e-3
 _ROUNDS: Final = 100
-#: Log-likelihoods of a case are no further than this below its largest one: no rate makes an outcome impossible.
-_LEAST: Final = -500.0
-#: Attempts of a case up to which rising factorials are looked up.
+#: Lower limit of a case's log-likelihood relative to its largest one, so that no rate makes an outcome impossible.
+_MIN_LOG_LIKELIHOOD: Final = -500.0
+#: Maximum number of attempts of a case for which rising factorials are read from a table.
 _LOOKED_UP: Final = 4096
 
 
@@ -105,9 +108,9 @@ class MeanEvidence:
     """The evidence that the mean rate over cases is above p0.
 
     Attributes:
-        n: (kinds,) attempts of a case.
-        c: (kinds,) correct ones.
-        cases: (kinds,) how many cases are of this kind.
+        n: (kinds,) attempts per case.
+        c: (kinds,) correct attempts per case.
+        cases: (kinds,) number of cases of this kind.
         p0: the value.
     """
 
@@ -118,17 +121,17 @@ class MeanEvidence:
 
     @property
     def log_e(self) -> float:
-        """Log of the e-value."""
+        """The natural logarithm of the e-value."""
         return self.grown(1.0)
 
     def grown(self, factor: float) -> float:
-        """Return the log e-value of so many times the cases, of the same kinds in the same shares."""
-        # The best G stays the best, so the denominator's logarithm is proportional to the number of cases.
+        """Return the log e-value for `factor` times as many cases of each kind."""
+        # The best G does not change, so the logarithm of the denominator is proportional to the number of cases.
         return self._numerator(factor) - factor * self._largest
 
     @cached_property
     def most(self) -> float:
-        """An upper bound of the log e-value that is known with little work: Beta distributions of mean p0 are some G."""
+        """An upper bound of the log e-value that is cheap to compute: Beta distributions of mean p0 are possible G."""
         return self._numerator(1.0) - float(self._likelihoods[alternatives(self.p0).count :].max(initial=-math.inf))
 
     def _numerator(self, factor: float) -> float:
@@ -154,13 +157,13 @@ class Alternatives:
     def __init__(self, p0: float) -> None:
         nodes, weights = roots_jacobi(_MEANS, -0.5, -0.5)
         means = p0 + (1.0 - p0) * (nodes + 1.0) / 2.0
-        like = np.array(_CONCENTRATIONS)
-        self.count = means.size * like.size
-        self.log_prior = np.log(np.repeat(weights / weights.sum(), like.size) / like.size)
-        every = np.concatenate((np.repeat(means, like.size), np.full(like.size, p0)))
-        kappa = np.concatenate((np.tile(like, means.size), like))
-        self.a, self.b = every * kappa, (1.0 - every) * kappa
-        self._tables = [np.zeros((item.size, 1)) for item in (self.a, self.b, kappa)]
+        concentrations = np.array(_CONCENTRATIONS)
+        self.count = means.size * concentrations.size
+        self.log_prior = np.log(np.repeat(weights / weights.sum(), concentrations.size) / concentrations.size)
+        all_means = np.concatenate((np.repeat(means, concentrations.size), np.full(concentrations.size, p0)))
+        kappa = np.concatenate((np.tile(concentrations, means.size), concentrations))
+        self.a, self.b = all_means * kappa, (1.0 - all_means) * kappa
+        self._tables = [np.zeros((parameters.size, 1)) for parameters in (self.a, self.b, kappa)]
         self._parameters = (self.a, self.b, kappa)
 
     def log_likelihood(self, n: IntArray, c: IntArray) -> FloatArray:
@@ -169,14 +172,14 @@ class Alternatives:
         return np.asarray(a + b - both)
 
     def _rising(self, index: int, counts: IntArray) -> FloatArray:
-        """Return log of x (x+1) ... (x+count-1) for each parameter x of one kind."""
+        """Return the log of x (x+1) ... (x+count-1) for each parameter x of one kind."""
         x = self._parameters[index][:, np.newaxis]
-        most = int(counts.max())
-        if most > _LOOKED_UP:
+        largest = int(counts.max())
+        if largest > _LOOKED_UP:
             return np.asarray(gammaln(x + counts) - gammaln(x))
         table = self._tables[index]
-        if table.shape[1] <= most:
-            logs = np.log(x + np.arange(2 * most))
+        if table.shape[1] <= largest:
+            logs = np.log(x + np.arange(2 * largest))
             table = np.concatenate((np.zeros_like(x), np.cumsum(logs, axis=1)), axis=1)
             self._tables[index] = table
         return np.asarray(table[:, counts])
@@ -190,13 +193,13 @@ def alternatives(p0: float) -> Alternatives:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Parts:
-    """What every G of mean p0 or less is a mixture of: one rate up to p0, or two around it that have the mean p0.
+    """The components of every G of mean p0 or less: single rates up to p0, and pairs around p0 with the mean p0.
 
     Attributes:
         low: (low,) rates up to p0.
         high: (high,) rates above it.
-        share: (low, high) of the lower one of two.
-        of_low: (kinds, low) likelihood of a case of each kind at each rate, up to a factor a kind.
+        share: (low, high) weight of the lower rate of a pair.
+        of_low: (kinds, low) likelihood of a case of each kind at each rate, up to a factor per kind.
         of_high: (kinds, high) the same.
     """
 
@@ -219,7 +222,11 @@ class _Parts:
         )
 
     def column(self, part: tuple[int, int]) -> FloatArray:
-        """Return the likelihood of a case of each kind under a part: (place among low, among high or -1 for none)."""
+        """Return the likelihood of a case of each kind under a part.
+
+        Args:
+            part: indices into `low` and `high`; the latter is -1 for a single rate.
+        """
         low, high = part
         if high < 0:
             return self.of_low[:, low]
@@ -227,19 +234,19 @@ class _Parts:
         return np.asarray(share * self.of_low[:, low] + (1.0 - share) * self.of_high[:, high])
 
     def first(self) -> list[tuple[int, int]]:
-        """Return some parts to begin with: evenly spread ones, and those of the likeliest rates of some kinds of cases."""
+        """Return the initial parts: evenly spaced ones, and those of the most likely rates of some kinds of cases."""
         low, high = len(self.low), len(self.high)
-        best_low = set(self.of_low.argmax(axis=1)[:: 1 + len(self.of_low) // _FIRST**2].tolist())
-        best_high = set(self.of_high.argmax(axis=1)[:: 1 + len(self.of_high) // _FIRST**2].tolist())
-        parts = [(index, high - 1) for index in sorted(best_low.union(range(0, low, _FIRST)))]
-        parts += [(0, index) for index in sorted(best_high.union(range(0, high, _FIRST)))]
+        best_low = set(self.of_low.argmax(axis=1)[:: 1 + len(self.of_low) // _INITIAL_STRIDE**2].tolist())
+        best_high = set(self.of_high.argmax(axis=1)[:: 1 + len(self.of_high) // _INITIAL_STRIDE**2].tolist())
+        parts = [(index, high - 1) for index in sorted(best_low.union(range(0, low, _INITIAL_STRIDE)))]
+        parts += [(0, index) for index in sorted(best_high.union(range(0, high, _INITIAL_STRIDE)))]
         return list(dict.fromkeys([*parts, (low - 1, 0)]))
 
     def gains(self, per_case: FloatArray) -> tuple[float, set[tuple[int, int]]]:
-        """Return the largest gain of the likelihood a part promises, and the parts where it has a peak.
+        """Return the largest gradient of the likelihood towards a part, and the parts at which the gradient has a peak.
 
         Args:
-            per_case: (kinds,) number of cases divided by their likelihood now.
+            per_case: (kinds,) number of cases divided by their current likelihood.
         """
         low, high = self.of_low.T @ per_case, self.of_high.T @ per_case
         pairs = self.share * low[:, np.newaxis] + (1.0 - self.share) * high
@@ -251,62 +258,62 @@ class _Parts:
 
 
 def _largest_likelihood(n: IntArray, c: IntArray, cases: FloatArray, p0: float) -> float:
-    """Return the largest log-likelihood of all cases under any G of mean p0 or less, from above to `_TOLERANCE`.
+    """Return an upper bound, within `_TOLERANCE`, of the log-likelihood of all cases under any G of mean p0 or less.
 
-    By the constrained Newton method over the parts of G: parts at the peaks of the gradient join, weights are those of a
-    non-negative least squares problem, and parts of weight 0 leave. The likelihood is concave in G, so that the largest
-    gradient bounds the remainder: log-likelihood + N log(gradient / N).
+    This is the constrained Newton method over the parts of G: parts at the peaks of the gradient are added, the weights
+    solve a non-negative least squares problem, and parts of weight 0 are removed. The log-likelihood is concave in G,
+    so the largest gradient bounds the maximum: log-likelihood + N log(gradient / N).
     """
     rates = np.unique(np.concatenate((np.sin(np.linspace(0.0, np.pi / 2.0, _GRID_RATES)) ** 2, c / n)))
     with np.errstate(divide="ignore"):
-        log_likelihood = _times(c, np.log(rates)) + _times(n - c, np.log1p(-rates))
+        log_likelihood = _counts_times_logs(c, np.log(rates)) + _counts_times_logs(n - c, np.log1p(-rates))
     highest = log_likelihood.max(axis=1)
-    parts = _Parts.of(rates, np.exp(np.maximum(log_likelihood - highest[:, np.newaxis], _LEAST)), p0)
+    parts = _Parts.of(rates, np.exp(np.maximum(log_likelihood - highest[:, np.newaxis], _MIN_LOG_LIKELIHOOD)), p0)
     total, root = float(cases.sum()), np.sqrt(cases)
     chosen = parts.first()
-    columns = np.stack([parts.column(item) for item in chosen], axis=1)
+    columns = np.stack([parts.column(part) for part in chosen], axis=1)
     weights = np.full(len(chosen), 1.0 / len(chosen))
-    now = columns @ weights
+    likelihood = columns @ weights
     for _ in range(_ROUNDS):
-        gradient, peaks = parts.gains(cases / now)
-        left = total * math.log(max(gradient, total) / total)
-        if left < _TOLERANCE:
+        gradient, peaks = parts.gains(cases / likelihood)
+        gap = total * math.log(max(gradient, total) / total)
+        if gap < _TOLERANCE:
             break
-        new = sorted(peaks.difference(chosen))
-        chosen += new
-        columns = np.concatenate((columns, *(parts.column(item)[:, np.newaxis] for item in new)), axis=1)
-        scaled = columns * (root / now)[:, np.newaxis]
+        added = sorted(peaks.difference(chosen))
+        chosen += added
+        columns = np.concatenate((columns, *(parts.column(part)[:, np.newaxis] for part in added)), axis=1)
+        scaled = columns * (root / likelihood)[:, np.newaxis]
         # The second-order expansion of log-likelihood - N (sum of weights - 1) - N (sum of weights - 1)^2 / 2.
         optimum, _ = nnls(
             np.vstack((scaled, np.full(len(chosen), math.sqrt(total)))), np.concatenate((2.0 * root, [0.0]))
         )
         optimum /= optimum.sum()
-        step = _step(now, columns @ optimum - now, cases)
-        weights = np.concatenate((weights, np.zeros(len(new)))) * (1.0 - step) + step * optimum
-        positive = weights > 1e-12  # noqa: PLR2004 — nothing
-        chosen = [item for item, stays in zip(chosen, positive, strict=True) if stays]
+        step = _step(likelihood, columns @ optimum - likelihood, cases)
+        weights = np.concatenate((weights, np.zeros(len(added)))) * (1.0 - step) + step * optimum
+        positive = weights > 1e-12  # noqa: PLR2004 — numerically 0
+        chosen = [part for part, is_positive in zip(chosen, positive, strict=True) if is_positive]
         columns, weights = columns[:, positive], weights[positive] / weights[positive].sum()
-        now = columns @ weights
+        likelihood = columns @ weights
     else:
-        left = math.inf if left > 1.0 else left  # no claim from a search that has not come to its end
-    return float(cases @ (np.log(now) + highest)) + left
+        gap = math.inf if gap > 1.0 else gap  # a search that did not converge supports no claim
+    return float(cases @ (np.log(likelihood) + highest)) + gap
 
 
-def _step(now: FloatArray, direction: FloatArray, cases: FloatArray) -> float:
-    """Return how far to go in a direction of ascent: the largest 1, 1/2, 1/4, ... that raises the likelihood enough."""
-    slope, step = float(cases @ (direction / now)), 1.0
-    while step > 1e-9:  # noqa: PLR2004 — a step
-        gain = float(cases @ np.log(np.maximum(1.0 + step * direction / now, 1e-300)))
+def _step(likelihood: FloatArray, direction: FloatArray, cases: FloatArray) -> float:
+    """Return the step size in a direction of ascent: the largest of 1, 1/2, 1/4, ... with a sufficient gain."""
+    slope, step = float(cases @ (direction / likelihood)), 1.0
+    while step > 1e-9:  # noqa: PLR2004 — the smallest step
+        gain = float(cases @ np.log(np.maximum(1.0 + step * direction / likelihood, 1e-300)))
         if gain >= 1e-4 * step * slope:
             break
         step /= 2.0
     return step
 
 
-def _times(counts: IntArray, logs: FloatArray) -> FloatArray:
+def _counts_times_logs(counts: IntArray, logs: FloatArray) -> FloatArray:
     """Return counts x logs, where 0 times minus infinity is 0: (kinds, rates)."""
-    some = counts[:, np.newaxis]
-    return np.where(some > 0, np.where(some > 0, some, 1) * logs, 0.0)
+    column = counts[:, np.newaxis]
+    return np.where(column > 0, np.where(column > 0, column, 1) * logs, 0.0)
 
 
 def _peaks(values: FloatArray) -> IntArray:
@@ -318,11 +325,11 @@ if TYPE_CHECKING:
     _Rule = Sequence[tuple[npt.NDArray[np.bool_], Tier]]
 
 
-#: Maximum probability that a false claim is ever made, independent of the level that the report shows.
+#: Maximum probability that a false claim is ever made; independent of the level of intervals.
 CLAIM_ALPHA: Final = 0.05
-#: A claim is made from this e-value on.
+#: Minimum e-value of a claim.
 E_VALUE_NEEDED: Final = 1.0 / CLAIM_ALPHA
-#: Beyond this many more conversations, "how many more" is no advice.
+#: Larger numbers of further conversations are not reported, because they have no practical use.
 MOST_NEEDED: Final = 100_000
 
 #: The thresholds of the rule and of the tables.
@@ -338,14 +345,15 @@ READY_RATE: Final = promised_rate(3, HIGH_PASS_POW_3)
 
 _LOG_NEEDED: Final = math.log(E_VALUE_NEEDED)
 
-#: What each tier claims of the mean rate over cases, any one of these; in the order in which tiers are tried.
+#: The statements about the mean rate over cases, any one of which supports a tier; in the order in which tiers are
+#: tried.
 _STATEMENTS: Final[dict[Tier, tuple[tuple[Side, float], ...]]] = {
     "ready": (("above", READY_RATE),),
     "not_ready": (("below", LOW_PASS_AT_1),),
     "inconsistent": (("below", READY_RATE),),
     "needs_improvement": (("below", READY_RATE), ("below", HIGH_PASS_AT_1)),
 }
-#: The rates that each rule looks at.
+#: The rates that each rule uses.
 _RATES_OF_RULE: Final[dict[str, tuple[str, ...]]] = {
     "interval": ("pass_at_1", "pass_at_3", "pass_pow_3"),
     "paper": ("pass_at_1", "pass_pow_3"),
@@ -359,14 +367,16 @@ class TierEvidence:
 
     Attributes:
         rule: the rule of the settings.
-        estimator: whose rates the rule looks at.
-        rates: the estimates pass_at_1, pass_at_3 and pass_pow_3 that it looks at, None if undefined.
-        n: conversations.
-        c: correct ones.
-        cases: cases; a conversation without a case is one of its own.
-        statement: what the tier, or the tier that it leans to, claims of the mean rate over cases; None by the tables.
-        e_value: the evidence for that, within 1e-300 and 1e300; None by the tables, and where it was not asked for.
-        e_value_needed: the claim is made from this e-value on.
+        estimator: the estimator whose rates the rule uses.
+        rates: the estimates pass_at_1, pass_at_3 and pass_pow_3 that it uses, None if undefined.
+        n: number of conversations.
+        c: number of correct ones.
+        cases: number of cases; a conversation without a case is a case of its own.
+        statement: the claim of the tier, or of the tier that it leans to, about the mean rate over cases; None by the
+            tables.
+        e_value: the evidence for the statement, within 1e-300 and 1e300; None by the tables, or if it was not
+            requested.
+        e_value_needed: the minimum e-value of a claim.
     """
 
     rule: str
@@ -382,11 +392,11 @@ class TierEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierClaim:
-    """A tier and, where the evidence does not suffice, what it leans to and how many more conversations settle it.
+    """A tier; without sufficient evidence also the tier it leans to and the number of conversations that settle it.
 
-    `leaning` is given with `insufficient_evidence` only. `needed` is 0 if the interval rule claims a tier, and None
-    if it is above 100,000, or unknown: without attempts, by a table that asks for no evidence, or if a claim is
-    `withheld` (which states the reason).
+    `leaning` is set only with `insufficient_evidence`. `needed` is 0 if the interval rule claims a tier, and None if it
+    is above 100,000 or unknown: without attempts, by a table that requires no evidence, or if a claim is `withheld`
+    (which states the reason).
     """
 
     tier: Tier
@@ -398,7 +408,7 @@ class TierClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Points:
-    """The rates that tiers look at: (groups,) each, NaN where undefined."""
+    """The rates that tiers use: (groups,) each, NaN where undefined."""
 
     pass_at_1: FloatArray
     pass_at_3: FloatArray
@@ -416,12 +426,12 @@ class _Points:
         )
 
     def known(self, rule: str) -> npt.NDArray[np.bool_]:
-        """Return where every rate that a rule looks at is defined."""
+        """Return whether every rate that a rule uses is defined: (groups,)."""
         return np.asarray(~np.isnan(np.stack([getattr(self, name) for name in _RATES_OF_RULE[rule]])).any(axis=0))
 
 
 def rate_name(name: str) -> str:
-    """Return the name of a rate of `TierEvidence` as people write it.
+    """Return the name of a rate of `TierEvidence` in the usual notation.
 
     >>> rate_name("pass_at_1"), rate_name("pass_pow_3")
     ('pass@1', 'pass^3')
@@ -455,16 +465,16 @@ def claim_tiers(
 ) -> list[TierClaim]:
     """Return the tier of every group by the rule of the settings.
 
-    Attempts are counted as they are, without the weights of sampling: whether a conversation is sampled depends neither on
-    its outcome nor on its case's rate.
+    Attempts are counted without sampling weights: whether a conversation is sampled depends neither on its outcome nor
+    on the rate of its case.
 
     Args:
         grouped: the counts, all from a beginning that does not depend on the outcomes.
         settings: rule, mode and prior.
-        needed: whether to look for the conversations that would settle it, and to report the e-value; if not, `needed` is None
-            without sufficient evidence.
-        estimator: the one whose rates are looked at; None: the pooled one of the statistical mode.
-        withheld: of each group the reason why nothing may be claimed of it, or None.
+        needed: whether to compute the number of conversations that would settle the tier, and the e-value; if not,
+            `needed` is None without sufficient evidence.
+        estimator: the estimator whose rates are used; None for the pooled one of the statistical mode.
+        withheld: for each group the reason why no tier may be claimed, or None.
 
     >>> from otel_agentic.config import StatsSettings
     >>> from otel_agentic.stats.model import Attempts
@@ -472,33 +482,33 @@ def claim_tiers(
     >>> [(claim.tier, claim.needed) for claim in claim_tiers(grouped, StatsSettings(), needed=True)]
     [('insufficient_evidence', None), ('insufficient_evidence', 16), ('ready', 0)]
     """
-    own = mode_estimator(settings) if estimator is None else estimator
-    points, rule = _Points.of(own, grouped), settings.tier_rule
+    chosen = mode_estimator(settings) if estimator is None else estimator
+    points, rule = _Points.of(chosen, grouped), settings.tier_rule
     known, table = points.known(rule), _table(points, rule)
     totals = grouped.total(np.stack((grouped.n, grouped.c, np.ones_like(grouped.n)), axis=1)).astype(np.int64).tolist()
     claims = []
     for group, (kinds, (n, c, cases)) in enumerate(zip(_kinds(grouped), totals, strict=True)):
-        of_table: Tier = TIERS[table[group]]
+        table_tier: Tier = TIERS[table[group]]
         reason = withheld[group] if withheld else None
         rates = {name: float(getattr(points, name)[group]) for name in _RATES_OF_RULE[rule]}
         claim = TierClaim(tier="insufficient_evidence", leaning=None, needed=None, withheld=reason)
         statement = e = None
         if known[group] and rule != "interval":
-            claim = TierClaim(tier=of_table, leaning=None, needed=None)
+            claim = TierClaim(tier=table_tier, leaning=None, needed=None)
         elif known[group]:
-            tier = None if reason else _claimed(kinds, rates)
-            claims_shown = _claim_and_evidence(kinds, tier or of_table) if needed else None
-            if claims_shown:
-                statement, e = claims_shown
+            tier = None if reason else _claimed_tier(kinds, rates)
+            claim_evidence = _claim_and_evidence(kinds, tier or table_tier) if needed else None
+            if claim_evidence:
+                statement, e = claim_evidence
             more = _needed(kinds, n, c / n) if needed and tier is None and not reason else None
             claim = (
-                TierClaim(tier="insufficient_evidence", leaning=of_table, needed=more, withheld=reason)
+                TierClaim(tier="insufficient_evidence", leaning=table_tier, needed=more, withheld=reason)
                 if tier is None
                 else TierClaim(tier=tier, leaning=None, needed=0)
             )
         evidence = TierEvidence(
             rule=rule,
-            estimator=own.name,
+            estimator=chosen.name,
             rates={name: None if math.isnan(value) else value for name, value in rates.items()},
             n=n,
             c=c,
@@ -516,7 +526,7 @@ def leaning_tiers(
 ) -> list[Tier | None]:
     """Return the tier of each group by the published table, or None if its estimates are undefined.
 
-    It claims nothing: in a window that rolls, no claim holds at every look.
+    This is not a claim: in a rolling window, no claim is valid at every look.
 
     >>> from otel_agentic.config import StatsSettings
     >>> from otel_agentic.stats.model import Attempts
@@ -525,7 +535,7 @@ def leaning_tiers(
     """
     points = _Points.of(mode_estimator(settings) if estimator is None else estimator, grouped)
     known, table = points.known(settings.tier_rule), _table(points, settings.tier_rule)
-    return [TIERS[item] if there else None for item, there in zip(table.tolist(), known.tolist(), strict=True)]
+    return [TIERS[item] if defined else None for item, defined in zip(table.tolist(), known.tolist(), strict=True)]
 
 
 def paper_tier(pass_at_1: float, pass_pow_3: float) -> Tier:
@@ -539,14 +549,14 @@ def paper_tier(pass_at_1: float, pass_pow_3: float) -> Tier:
     | < .70 | any | not_ready |
 
     The second row cannot be reached by one agent's rates, since pass^3 >= 1 - 3 (1 - pass@1) > .70. Below .30 the table has
-    no row: there the tier is `no_row`.
+    no row, and the tier is `no_row`.
 
     Ref: Fritz and Fiorenza 2026, "Agentic Evaluation Metric", table 1.
 
     >>> paper_tier(0.95, 0.86), paper_tier(0.90, 0.73), paper_tier(0.667, 0.296), paper_tier(0.95, 0.20)
     ('ready', 'needs_improvement', 'not_ready', 'no_row')
     """
-    return TIERS[int(_paper_places(np.asarray(pass_at_1), np.asarray(pass_pow_3)))]
+    return TIERS[int(_paper_indices(np.asarray(pass_at_1), np.asarray(pass_pow_3)))]
 
 
 def docs_tier(pass_at_3: float, pass_pow_3: float) -> Tier:
@@ -558,18 +568,18 @@ def docs_tier(pass_at_3: float, pass_pow_3: float) -> Tier:
     | > .95 | < .50 | inconsistent |
     | < .70 | any | needs_improvement |
 
-    The table leaves gaps (pass@3 of .97 with pass^3 of .60, or pass@3 of .80): there the tier is `no_row`.
+    The table has gaps (pass@3 of .97 with pass^3 of .60, or pass@3 of .80), in which the tier is `no_row`.
 
     Ref: Fair Forge documentation, "Agentic Metric", quality assessment.
 
     >>> docs_tier(0.99, 0.80), docs_tier(0.97, 0.33), docs_tier(0.97, 0.60), docs_tier(0.66, 0.03)
     ('ready', 'inconsistent', 'no_row', 'needs_improvement')
     """
-    return TIERS[int(_docs_places(np.asarray(pass_at_3), np.asarray(pass_pow_3)))]
+    return TIERS[int(_docs_indices(np.asarray(pass_at_3), np.asarray(pass_pow_3)))]
 
 
 def _kinds(grouped: GroupedAttempts) -> list[CaseKinds]:
-    """Return the kinds of cases of each group; cases that differ in weights alone are of one kind."""
+    """Return the kinds of cases of each group; cases that differ only in weights are of the same kind."""
     result: list[dict[tuple[int, int], int]] = [{} for _ in range(grouped.size)]
     columns = (grouped.group, grouped.n, grouped.c, grouped.cases)
     for group, n, c, cases in zip(*(item.tolist() for item in columns), strict=True):
@@ -577,7 +587,7 @@ def _kinds(grouped: GroupedAttempts) -> list[CaseKinds]:
     return [tuple((n, c, cases) for (n, c), cases in sorted(item.items())) for item in result]
 
 
-def _claimed(kinds: CaseKinds, rates: Mapping[str, float]) -> Tier | None:
+def _claimed_tier(kinds: CaseKinds, rates: Mapping[str, float]) -> Tier | None:
     """Return the tier that the evidence supports, or None."""
     allowed = {"ready": rates["pass_at_1"] > HIGH_PASS_AT_1, "inconsistent": rates["pass_at_3"] > HIGH_PASS_AT_3}
     for tier, statements in _STATEMENTS.items():
@@ -603,7 +613,7 @@ def _evidence(kinds: CaseKinds, statements: Sequence[tuple[Side, float]]) -> lis
 
 
 def _needed(kinds: CaseKinds, n: int, rate: float) -> int | None:
-    """Return how many more conversations of such cases at the observed rate settle a tier, or None if too many."""
+    """Return how many more conversations of such cases at the observed rate settle a tier; None above `MOST_NEEDED`."""
     allowed = {"ready": rate > HIGH_PASS_AT_1, "inconsistent": 1.0 - (1.0 - rate) ** 3 > HIGH_PASS_AT_3}
     statements = {item for tier, result in _STATEMENTS.items() if allowed.get(tier, True) for item in result}
     evidence = _evidence(kinds, sorted(statements))
@@ -621,10 +631,10 @@ def _table(points: _Points, rule: str) -> IntArray:
 
 
 def _paper(points: _Points) -> IntArray:
-    return _paper_places(points.pass_at_1, points.pass_pow_3)
+    return _paper_indices(points.pass_at_1, points.pass_pow_3)
 
 
-def _paper_places(pass_at_1: FloatArray, pass_pow_3: FloatArray) -> IntArray:
+def _paper_indices(pass_at_1: FloatArray, pass_pow_3: FloatArray) -> IntArray:
     rule: _Rule = (
         ((pass_at_1 > HIGH_PASS_AT_1) & (pass_pow_3 > HIGH_PASS_POW_3), "ready"),
         ((pass_at_1 > HIGH_PASS_AT_1) & (pass_pow_3 >= LEAST_PASS_POW_3), "inconsistent"),
@@ -635,10 +645,10 @@ def _paper_places(pass_at_1: FloatArray, pass_pow_3: FloatArray) -> IntArray:
 
 
 def _docs(points: _Points) -> IntArray:
-    return _docs_places(points.pass_at_3, points.pass_pow_3)
+    return _docs_indices(points.pass_at_3, points.pass_pow_3)
 
 
-def _docs_places(pass_at_3: FloatArray, pass_pow_3: FloatArray) -> IntArray:
+def _docs_indices(pass_at_3: FloatArray, pass_pow_3: FloatArray) -> IntArray:
     rule: _Rule = (
         (pass_at_3 < LOW_PASS_AT_3, "needs_improvement"),
         ((pass_at_3 > HIGH_PASS_AT_3) & (pass_pow_3 > HIGH_PASS_POW_3), "ready"),
@@ -648,6 +658,6 @@ def _docs_places(pass_at_3: FloatArray, pass_pow_3: FloatArray) -> IntArray:
 
 
 def _first_of(rule: _Rule, otherwise: Tier) -> IntArray:
-    """Return the tier of the first line that holds, elementwise, as a place in `TIERS`."""
+    """Return the tier of the first rule whose condition holds, elementwise, as an index into `TIERS`."""
     conditions, tiers = zip(*rule, strict=True)
     return np.select(conditions, [TIERS.index(tier) for tier in tiers], TIERS.index(otherwise))

@@ -335,8 +335,12 @@ class OpenMetricsHistory:
         rows = [
             (self._series(sample), sample.time_ns, float(sample.value)) for sample in past_samples(points, self._emit)
         ]
-        with self._con:
-            self._con.executemany("INSERT OR REPLACE INTO samples VALUES (?, ?, ?)", rows)
+        try:
+            with self._con:
+                self._con.executemany("INSERT OR REPLACE INTO samples VALUES (?, ?, ?)", rows)
+        except BaseException:
+            self._ids.clear()  # the rollback also removed the series that were new
+            raise
         return len(rows)
 
     def finish(self) -> Path:

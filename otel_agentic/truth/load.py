@@ -1,13 +1,11 @@
 """Ground truth from files: cases in any text format, labels from CSV, and redaction of both.
 
-Labels from a CSV of `conversation_id[,case_id][,verdict|reward]`.
+Labels are read from a CSV file with the columns `conversation_id[,case_id][,verdict|reward]`. A verdict is pass, fail,
+true, false, 1 or 0 (case ignored); a reward is a number that passes at or above a threshold. An empty cell means no
+value. A file may map conversations to cases, contain verdicts, or both.
 
-A verdict is pass, fail, true, false, 1 or 0 (case ignored); a reward is a number that passes at or above a threshold.
-An empty cell means no value. A file may map conversations to cases, contain verdicts, or both.
-
-Redaction of ground truth with the same key as spans, for storage and for comparison with redacted conversations.
-
-Marks of equal values are equal, so nearly all comparisons still work. If a field is redacted completely, its shape is lost:
+Ground truth is redacted with the same key as spans, before it is stored or compared with redacted conversations. Equal
+values have equal marks, so nearly all comparisons still work. If a field is redacted completely, its shape is lost:
 rules about the shape (a regular expression, a schema, a part, a tolerance) then accept any value.
 """
 
@@ -38,7 +36,7 @@ def read_cases(path: Path, format_name: str | None = None) -> Document:
 
     Raises:
         CaseError: the file cannot be read, or is not UTF-8.
-        TooLargeError: it is larger than any file of cases.
+        TooLargeError: it is larger than `MAX_FILE_BYTES`.
     """
     from otel_agentic.truth.formats.files import read_document  # noqa: PLC0415 — loads the formats of other tools
 
@@ -50,7 +48,7 @@ def read_text(path: Path, what: str) -> str:
 
     Raises:
         CaseError: the file cannot be read, or is not UTF-8.
-        TooLargeError: it is larger than any file of ground truth.
+        TooLargeError: it is larger than `MAX_FILE_BYTES`.
     """
     try:
         content = read_regular(path, MAX_FILE_BYTES + 1)
@@ -63,8 +61,8 @@ def decoded(content: bytes, name: str, what: str) -> str:
     """Return the text of a file's bytes, without a byte order mark.
 
     Raises:
-        CaseError: they are not UTF-8.
-        TooLargeError: they are more than `MAX_FILE_BYTES`.
+        CaseError: the bytes are not UTF-8.
+        TooLargeError: there are more than `MAX_FILE_BYTES`.
     """
     if len(content) > MAX_FILE_BYTES:
         raise TooLargeError(
@@ -188,15 +186,15 @@ def _add(label: Label, labels: dict[str, Label]) -> None:
     Raises:
         ValueError: the conversation already has another label; names its line.
     """
-    first = labels.setdefault(label.conversation_id, label)
-    if replace(first, line=label.line) != label:
+    existing = labels.setdefault(label.conversation_id, label)
+    if replace(existing, line=label.line) != label:
         raise ValueError(
-            f"conversation_id: {label.conversation_id!r} is labelled differently on line {first.line}; keep one of them"
+            f"conversation_id: {label.conversation_id!r} is labelled differently on line {existing.line}; keep one of them"
         )
 
 
 def read_verdict(verdict: str, reward: str, reward_threshold: float) -> bool | None:
-    """Return the verdict in the cells `verdict` and `reward` of a row, True for a pass; or None if both are empty.
+    """Return the verdict in the cells `verdict` and `reward` of a row, True for a pass, or None if both are empty.
 
     Raises:
         ValueError: a cell has an invalid value; names the column.
@@ -232,7 +230,7 @@ class Redacts(Protocol):
     """A redactor of secrets."""
 
     def value(self, value: Any) -> Any:
-        """Return a plain value with all secrets redacted, the same object if it has none."""
+        """Return a plain value with all secrets redacted, or the same object if it contains no secret."""
         ...
 
     def redacts_field(self, name: str) -> bool:
@@ -241,14 +239,14 @@ class Redacts(Protocol):
 
 
 def redacted_case(case: Case, redacts: Redacts) -> Case:
-    """Return a case with all secrets redacted, the same object if it has none. Idempotent."""
+    """Return a case with all secrets redacted, or the same object if it contains no secret. Idempotent."""
     record = case.model_dump(mode="json", exclude_defaults=True)
     changed = _redacted(record, redacts)
     return case if changed == record else Case.model_validate(changed)
 
 
 def redacted_label(label: Label, redacts: Redacts) -> Label:
-    """Return a label with the redacted ids of conversation and case; the same object if nothing is redacted."""
+    """Return a label with the ids of conversation and case redacted, or the same object if they contain no secret."""
     conversation_id, case_id = redacts.value(label.conversation_id), redacts.value(label.case_id)
     if conversation_id is label.conversation_id and case_id is label.case_id:
         return label
@@ -270,7 +268,7 @@ def _redacted(record: dict[str, Any], redacts: Redacts) -> dict[str, Any]:
         clean["tools"] = _redacted(record["tools"], redacts)
     for part in ("turns", "calls", "alternatives"):
         if part in record:
-            clean[part] = [_redacted(item, redacts) for item in record[part]]
+            clean[part] = [_redacted(part_record, redacts) for part_record in record[part]]
     return {**clean, **_parameters(record, redacts)} if "parameters" in record or "match" in record else clean
 
 

@@ -1,10 +1,10 @@
 """Matching of conversations with cases by id, queries or text; a conversation without a reliable match stays unknown.
 
-The methods, first hit wins: the case id in the spans, the labels file, the queries of the whole conversation, the queries so
-far, and, if the settings enable it, the text of all queries. Queries are compared after `normalise`. If a method matches two
-cases equally well, the conversation is ambiguous and no weaker method is tried. Drafts that have not been reviewed are tried
-only if no reviewed case matches by any method. Unless the settings enable matches by text, the most similar case is a
-suggestion, which has no effect.
+The methods are tried in this order, and the first match counts: the case id in the spans, the labels file, the queries
+of the whole conversation, its first query, and, if the settings enable it, the text of all queries. Queries are
+compared after `normalise`. If a method matches two cases equally well, the conversation is ambiguous and no weaker
+method is tried. Drafts that have not been reviewed are tried only if no reviewed case matches by any method. Unless the
+settings enable matches by text, the most similar case is only a suggestion.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 MatchMethod = Literal["case_id", "labels_file", "exact_queries", "first_query", "text"]
 
-#: Confidence of each method, in [0, 1]. The queries so far match one case today; a future case may begin the same way. A match
-#: by text has its calibrated probability.
+#: Confidence of each method, in [0, 1]. The first query matches one case today, but a future case may begin in the same
+#: way. A match by text has its own calibrated probability.
 CONFIDENCE: Final[Mapping[MatchMethod, float]] = {
     "case_id": 1.0,
     "labels_file": 1.0,
@@ -93,7 +93,7 @@ class Pool:
             self._by_first_query[first].append(case)
 
     def named(self, name: str) -> tuple[list[Case], float]:
-        """Return the cases of an id, written `case_id` or `dataset/case_id`, and the confidence."""
+        """Return the cases with an id, written `case_id` or `dataset/case_id`, and the confidence of the match."""
         exact = self._by_name.get(name)
         return (exact, 1.0) if exact else (self._by_spelling.get(_spelling(name), []), RESPELLED_CONFIDENCE)
 
@@ -125,7 +125,7 @@ class Pool:
 
 
 def _same_continuation(cases: Sequence[Case], queries: Sequence[str | None]) -> Sequence[Case]:
-    """Return the cases that the later queries of a conversation match as well; those with the most equal queries.
+    """Return the cases that also match the later queries of a conversation, those with the most equal queries.
 
     Args:
         cases: cases that begin with the first query.
@@ -134,38 +134,39 @@ def _same_continuation(cases: Sequence[Case], queries: Sequence[str | None]) -> 
     if not cases:
         return ()
     spoken = [Spoken.of([query]) for query in queries if query is not None]
-    fitting = [(case, equal) for case in cases if (equal := _equal_queries(case, spoken)) is not None]
-    most = max((equal for _, equal in fitting), default=0)
-    return [case for case, equal in fitting if equal == most]
+    matches = [(case, equal) for case in cases if (equal := _equal_queries(case, spoken)) is not None]
+    highest = max((equal for _, equal in matches), default=0)
+    return [case for case, equal in matches if equal == highest]
 
 
 def _equal_queries(case: Case, spoken: Sequence[Spoken]) -> int | None:
     """Return the number of queries of a conversation that equal those of the case, or None if it does not match the case.
 
     The first queries are equal. Each later one must resemble a query of the case, in order, or have no content. Queries after
-    the last one of the case are not annotated and may be any, so a case of one turn matches every continuation.
+    the last one of the case are not annotated and therefore not compared, so a case of one turn matches every
+    continuation.
     """
     expected = [Spoken.of([turn.query]) for turn in case.turns if turn.query is not None]
-    position, fitting, equal = 1, 1, 1
+    position, matched, equal = 1, 1, 1
     for index, query in enumerate(spoken[1:], start=1):
-        if fitting == len(expected):
+        if matched == len(expected):
             spoken = spoken[:index]
             break
         match = next((at for at in range(position, len(expected)) if resemble(query, expected[at])), None)
         if match is not None:
-            position, fitting, equal = match + 1, fitting + 1, equal + (query.words == expected[match].words)
+            position, matched, equal = match + 1, matched + 1, equal + (query.words == expected[match].words)
         elif not says_nothing(query) or any(denies(query, other) for other in expected[position : position + 1]):
             return None
     return None if contradict(Spoken.joined(spoken), Spoken.joined(expected)) else equal
 
 
 def _hit(method: MatchMethod, cases: Sequence[Case], request: MatchRequest, confidence: float | None = None) -> Hit:
-    fitting = [case for case in cases if case.is_for(request.agent_name)]
-    return Hit(method=method, cases=fitting, confidence=CONFIDENCE[method] if confidence is None else confidence)
+    applicable = [case for case in cases if case.is_for(request.agent_name)]
+    return Hit(method=method, cases=applicable, confidence=CONFIDENCE[method] if confidence is None else confidence)
 
 
 def queries_key(queries: Iterable[str | None]) -> Queries:
-    """Return the normalised queries; None for a query that is unknown, or punctuation only.
+    """Return the normalised queries, with None for a query that is unknown or consists of punctuation only.
 
     >>> queries_key(["Where is my order?", None, "?"])
     ('where is my order', None, None)
@@ -174,7 +175,7 @@ def queries_key(queries: Iterable[str | None]) -> Queries:
 
 
 def _up_to_first(queries: Queries) -> Queries:
-    """Return the queries up to the first known one, () if all are unknown: an agent may speak before its user does."""
+    """Return the queries up to the first known one, or () if all are unknown: an agent may speak before its user."""
     index = next((index for index, query in enumerate(queries) if query is not None), None)
     return () if index is None else queries[: index + 1]
 
@@ -185,17 +186,18 @@ def _spelling(name: str) -> str:
 
 #: Maximum number of values compared.
 _VALUE_LIMIT: Final = 1000
-#: A longer text is prose, not a value: a summary is worded differently each time.
+#: A longer text is prose, not a value: the wording of a summary differs each time.
 _PROSE_CHARACTERS: Final = 60
-#: Queries this similar (`Bag.similarity`) may be one query in two wordings. If people or models play the same case twice, one
-#: pair of their queries nearly always is; see docs/matching.md for the measurement.
+#: Minimum similarity (`Bag.similarity`) of two wordings of one query. If people or models play the same case twice, at
+#: least one pair of their queries is nearly always this similar; see docs/matching.md for the measurement.
 _SAME_QUERY: Final = 0.4
-#: Share of the words of the shorter side, without common words, that two wordings of one request have in common.
+#: Minimum share of the words of the shorter text, without common words, that two wordings of one request have in
+#: common.
 _SAME_REQUEST: Final = 0.3
-#: This many turns, or identifiers among the arguments, determine the request, for any form of the identifiers.
+#: With this many turns, or identifiers among the arguments, identifiers are compared even if their forms differ.
 _ENOUGH_TURNS: Final = 3
 _ENOUGH_IDENTIFIERS: Final = 2
-#: With fewer words (without common ones) nothing is concluded, unless none is shared and both sides have several queries.
+#: Texts with fewer words (without common ones) differ only if they share no word and both sides have several queries.
 _ENOUGH_WORDS: Final = 10
 
 Value = str | float
@@ -207,7 +209,7 @@ def shares_nothing(case: Case, conversation: Conversation) -> bool:
     A value is shared if it is an argument of an actual call, or occurs in a query or answer. If the calls of both contain
     identifiers (texts of letters and digits, such as order numbers), only these count: a city or a number of bags fits many
     cases. In the first two turns a single identifier of another form, such as a user id where an order is expected, proves
-    nothing. False if one of the two contains too little to compare: a conversation that ended early is no evidence.
+    nothing. False if one of the two contains too little to compare: a conversation that ended early is not evidence.
     """
     expected_queries, queries = (
         [turn.query for turn in turns if turn.query] for turns in (case.turns, conversation.turns)
@@ -218,27 +220,31 @@ def shares_nothing(case: Case, conversation: Conversation) -> bool:
         value for tools in _expectations(case) for call in tools.calls for value in call.parameters.values()
     )
     actual = _values(call.arguments for turn in conversation.turns for call in turn.calls if call.arguments)
-    own, theirs = _identifiers(expected), _identifiers(actual)
-    early = len(conversation.turns) < _ENOUGH_TURNS and len(theirs) < _ENOUGH_IDENTIFIERS
-    if own and theirs and not (early and set(map(form, own)).isdisjoint(map(form, theirs))):
-        return not (own & theirs or _mentions(own, conversation))
+    expected_identifiers, actual_identifiers = _identifiers(expected), _identifiers(actual)
+    early = len(conversation.turns) < _ENOUGH_TURNS and len(actual_identifiers) < _ENOUGH_IDENTIFIERS
+    if (
+        expected_identifiers
+        and actual_identifiers
+        and not (early and set(map(form, expected_identifiers)).isdisjoint(map(form, actual_identifiers)))
+    ):
+        return not (expected_identifiers & actual_identifiers or _mentions(expected_identifiers, conversation))
     if expected & actual or _mentions(expected, conversation):
         return False
     if expected_queries and queries:
         return _ask_for_different_things(expected_queries, queries)
-    return bool(expected and actual and not (own and theirs))
+    return bool(expected and actual and not (expected_identifiers and actual_identifiers))
 
 
 def _ask_for_different_things(expected_queries: Sequence[str], queries: Sequence[str]) -> bool:
-    """Return whether no two queries are similar, and the shorter side shares few of its words with the other.
+    """Return whether no two queries are similar and the shorter text shares few of its words with the other.
 
-    Of a few words none may be shared, and from a single query nothing is concluded: it may be vague.
+    Short texts must share no word at all. A single short query proves nothing, because it may be vague.
     """
     expected, actual = Spoken.of(expected_queries).content, Spoken.of(queries).content
-    fewer, shared = min(len(expected), len(actual)), len(expected & actual)
-    if not fewer or shared >= _SAME_REQUEST * fewer:
+    shorter, shared = min(len(expected), len(actual)), len(expected & actual)
+    if not shorter or shared >= _SAME_REQUEST * shorter:
         return False
-    if fewer < _ENOUGH_WORDS and (shared or min(len(expected_queries), len(queries)) == 1):
+    if shorter < _ENOUGH_WORDS and (shared or min(len(expected_queries), len(queries)) == 1):
         return False
     left, right = ([Bag.of(text) for text in texts] for texts in (expected_queries, queries))
     return not any(bag.similarity(other) >= _SAME_QUERY for bag in left for other in right)
@@ -286,7 +292,7 @@ class Match:
     """The case of a conversation, or the reason why it has none.
 
     `confidence` is in [0, 1]. `candidates` are the ids of the cases that fit (one when matched, several when ambiguous),
-    sorted. `warning` reports a ground truth that looks wrong, or a case id that leads nowhere; otherwise None.
+    sorted. `warning` reports ground truth that looks wrong, or an assigned case id that was not used; otherwise None.
     `suggestion` is the case most similar to the text of an unmatched conversation, to be confirmed by a person.
     """
 
@@ -307,7 +313,7 @@ class CaseIndex:
 
         Args:
             cases: reviewed cases and drafts.
-            matching: the use of the text of all queries.
+            matching: whether and how the text of all queries is compared.
 
         Raises:
             CaseError: two cases have the same dataset and case id but different content.
@@ -330,7 +336,7 @@ class CaseIndex:
         nearest = self._by_text(request) if hit is None and self._matching.text != "off" else None
         if nearest is not None and self._matching.text == "auto":
             hit = Hit(method="text", cases=[nearest.case], confidence=nearest.confidence)
-        warning = self._not_followed(request, hit)
+        warning = self._unused_id_warning(request, hit)
         if hit is None:
             return replace(_unmatched("unmatched", [], warning), suggestion=nearest)
         if len(hit.cases) > 1:
@@ -338,19 +344,19 @@ class CaseIndex:
         return _matched(hit, conversation, warning)
 
     def _by_text(self, request: MatchRequest) -> TextMatch | None:
-        """Return the case that the text of a conversation is most similar to, if the confidence suffices."""
+        """Return the case with the most similar text, or None if the confidence is below the threshold."""
         matches = (pool.nearest(request) for pool in (self._reviewed, self._drafts))
         return next((match for match in matches if match and match.confidence >= self._matching.text_threshold), None)
 
-    def _not_followed(self, request: MatchRequest, hit: Hit | None) -> str | None:
-        """Return the reason why the first assigned case id, unless the hit is by it, leads to no case."""
+    def _unused_id_warning(self, request: MatchRequest, hit: Hit | None) -> str | None:
+        """Return a warning about the first assigned case id that was not used, or None."""
         methods = [named.method for named in request.named]
-        passed_over = request.named[: methods.index(hit.method)] if hit and hit.method in methods else request.named
-        return self._leads_nowhere(passed_over[0], request.agent_name) if passed_over else None
+        unused = request.named[: methods.index(hit.method)] if hit and hit.method in methods else request.named
+        return self._reason_unused(unused[0], request.agent_name) if unused else None
 
-    def _leads_nowhere(self, named: Named, agent_name: str | None) -> str:
+    def _reason_unused(self, named: Named, agent_name: str | None) -> str:
         source = "the spans name" if named.method == "case_id" else "the labels file names"
-        subject = f"{source} case {_cut(named.case_id)!r}"
+        subject = f"{source} case {_shortened(named.case_id)!r}"
         cases = [*self._reviewed.named(named.case_id)[0], *self._drafts.named(named.case_id)[0]]
         if not cases:
             return f"{subject}, which is in no dataset; load its file or correct the id"
@@ -359,16 +365,16 @@ class CaseIndex:
         return f"{subject}, a draft: a reviewed case that fits goes before it"
 
 
-def _cut(name: str) -> str:
-    """Return an untrusted id as quoted in messages, which are stored with every conversation."""
+def _shortened(name: str) -> str:
+    """Return an untrusted id, shortened because messages are stored with every conversation."""
     return name if len(name) <= _SHOWN_CHARACTERS else f"{name[: _SHOWN_CHARACTERS - 1]}…"
 
 
 def _by_key(cases: Iterable[Case]) -> dict[tuple[str, str], Case]:
     by_key: dict[tuple[str, str], Case] = {}
     for case in cases:
-        known = by_key.setdefault(case.key, case)
-        if known is not case and known.version != case.version:
+        existing = by_key.setdefault(case.key, case)
+        if existing is not case and existing.version != case.version:
             raise CaseError(
                 f"case {case.case_id!r} of dataset {case.dataset!r} exists twice with different content; keep one"
             )
@@ -405,7 +411,7 @@ def _matched(hit: Hit, conversation: Conversation, warning: str | None) -> Match
 
 
 def _unmatched(reason: UnmatchedReason, fitting: Sequence[Case], warning: str | None) -> Match:
-    # Cases of several datasets may share an id: then the dataset distinguishes the candidates.
-    shared = len({case.case_id for case in fitting}) < len(fitting)
-    names = sorted(f"{case.dataset}/{case.case_id}" if shared else case.case_id for case in fitting)
+    # Cases of several datasets may have the same id; the dataset distinguishes them.
+    repeated_ids = len({case.case_id for case in fitting}) < len(fitting)
+    names = sorted(f"{case.dataset}/{case.case_id}" if repeated_ids else case.case_id for case in fitting)
     return Match(case=None, method=None, confidence=None, candidates=tuple(names), warning=warning, reason=reason)

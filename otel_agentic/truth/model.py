@@ -1,6 +1,7 @@
 """Cases: the annotated ground truth of one conversation, and the messages about invalid ones.
 
-Every field of the case format is validated here and nothing else is accepted; messages about invalid files come from `load`.
+Every field of the case format is validated here; unknown fields are rejected. The readers of `formats` add file and
+line to the messages.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Ratio = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
-#: Python has lists where JSON has arrays: both are accepted.
+#: Not strict, so that a Python list is accepted for a tuple, as a JSON array is.
 _LISTS: Final = Field(strict=False)
 
 
@@ -56,8 +57,8 @@ def _answer_form(value: Any) -> str:
     return "[list]" if isinstance(value, list | tuple) else "[text]"
 
 
-def _accepted(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    """Return accepted answers without duplicates; a single one as text, so that a case has one version in any notation."""
+def _unique_answers(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    """Return the accepted answers without duplicates, a single one as text, so that the notation does not matter."""
     if isinstance(value, str):
         return value
     if not value:
@@ -66,12 +67,12 @@ def _accepted(value: str | tuple[str, ...]) -> str | tuple[str, ...]:
     return merged if len(merged) > 1 else merged[0]
 
 
-#: An expected answer: one text, or two or more accepted answers, each of which is right.
+#: An expected answer: one text, or two or more accepted answers, each of which is correct.
 Answer = Annotated[
     Annotated[Name, Tag("[text]")]
     | Annotated[tuple[Name, ...], Field(strict=False, json_schema_extra={"minItems": 1}), Tag("[list]")],
     Discriminator(_answer_form),
-    AfterValidator(_accepted),
+    AfterValidator(_unique_answers),
 ]
 
 
@@ -136,7 +137,7 @@ class ExpectedCall(_Record):
 
 
 def _operand_problem(mode: ModeName, value: Any) -> str | None:
-    """Return the problem of the expected value of a mode, or None."""
+    """Return the reason why a value cannot be the expected value of a mode, or None."""
     if mode == "number" and not (is_number(value) and math.isfinite(value)):
         return f"expects a number, found {value!r}"
     if mode == "one_of" and not (isinstance(value, list) and value):
@@ -215,7 +216,7 @@ class CaseTurn(_Record):
 
     @property
     def annotated(self) -> bool:
-        """Whether anything is expected of the turn beyond its existence."""
+        """Whether the turn has an expected answer, a forbidden answer or expected tool calls."""
         return self.answer is not None or self.not_answer is not None or self.tools is not None
 
 
@@ -269,7 +270,7 @@ class Case(_Record):
         return self.agent is None or (agent_name is not None and fnmatchcase(agent_name, self.agent))
 
     def given_verdict(self, reward_threshold: float) -> bool | None:
-        """Return the case's own verdict, True for a pass; a reward passes at or above the threshold."""
+        """Return the recorded verdict, True for a pass, or None; a reward passes at or above the threshold."""
         if self.verdict is None or isinstance(self.verdict, str):
             return None if self.verdict is None else self.verdict == "pass"
         return self.verdict >= reward_threshold
@@ -277,10 +278,11 @@ class Case(_Record):
 
 _SHOWN_CHARACTERS: Final = 80
 
-#: Parts of a location that are pydantic's own: the key of an object, and the form that was tried.
+#: Parts that pydantic adds to the location of an error: the key of an object, and the variant of a union that was
+#: tried.
 _TAGS: Final = frozenset({"[key]", "[text]", "[list]", "[messages]", "[object]"})
 
-#: The record that the value of a field holds, which determines the allowed names.
+#: The model of the value of a field, which determines the allowed field names.
 _RECORDS: Final[Mapping[str, type[BaseModel]]] = {
     "turns": CaseTurn,
     "tools": ToolExpectation,
@@ -291,8 +293,8 @@ _RECORDS: Final[Mapping[str, type[BaseModel]]] = {
 
 _EXTRA_RULES: Final = ", ".join(get_args(ExtraRule))
 
-#: Fields with several forms: pydantic names each form it tried, a person needs one sentence.
-_SHAPES: Final[Mapping[str, str]] = {
+#: The allowed values of union fields: pydantic reports an error per variant, people need one sentence.
+_UNION_VALUES: Final[Mapping[str, str]] = {
     "extra_calls": f"{_EXTRA_RULES}, or one of these for each of {' and '.join(get_args(Effect))}, "
     'such as {"read": "allow", "write": "forbid"}',
     "match": f'for each parameter one of {", ".join(get_args(ModeName))}, or {{"mode": "number", "tolerance": 0.01}}',
@@ -301,17 +303,17 @@ _SHAPES: Final[Mapping[str, str]] = {
     "verdict": '"pass", "fail", or a reward (a number)',
 }
 
-#: Those of these whose next part is the author's own: a parameter, or a position in a list.
-_INDEXED: Final = frozenset({"answer", "match", "outputs"})
+#: Union fields whose errors are located by the next part of the path: a parameter name, or an index of a list.
+_INDEXED_UNIONS: Final = frozenset({"answer", "match", "outputs"})
 
-#: Errors whose message is complete.
+#: Complete messages, by pydantic's type of error.
 _SENTENCES: Final[Mapping[str, str]] = {
     "value_error": "{error}",
     "missing": "missing; it is required here",
     "json_invalid": "not JSON: {error}; a line holds one case as a JSON object",
 }
 
-#: The allowed values by pydantic's type of error; other errors keep pydantic's words.
+#: The allowed values, by pydantic's type of error; for other types pydantic's message is used.
 _ALLOWED: Final[Mapping[str, str]] = {
     "string_type": "a text",
     "string_too_short": "a text that is not empty",
@@ -331,7 +333,7 @@ _ALLOWED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """The problem of a field: its path, the actual value and the allowed ones."""
+    """A problem of a field: its path, and a sentence with the actual and the allowed values."""
 
     path: tuple[str | int, ...]
     sentence: str
@@ -347,41 +349,41 @@ def describe(error: ValidationError) -> Iterator[Complaint]:
             yield Complaint(path=path, sentence=_sentence(detail))
 
 
-def _shaped_field(detail: ErrorDetails) -> tuple[int, str] | None:
-    """Return the index and name of the field with several forms that contains the error, or None."""
+def _union_field(detail: ErrorDetails) -> tuple[int, str] | None:
+    """Return the index and name of the union field that contains the error, or None."""
     for index, part in enumerate(detail["loc"]):
-        # A parameter may itself be called `match` or `outputs`; the content of `parameters` is free.
+        # Users choose the keys of `parameters`, which may include `match` or `outputs`.
         if part == "parameters":
             return None
-        if part in _SHAPES:
+        if part in _UNION_VALUES:
             return index, str(part)
     return None
 
 
 def _field_path(detail: ErrorDetails) -> tuple[str | int, ...]:
-    shaped = _shaped_field(detail)
-    named = tuple(part for part in detail["loc"] if part not in _TAGS)
-    # After a field with several forms only the parameter (`match`) or the position (lists) is the author's own name.
-    return named if shaped is None else named[: named.index(shaped[1]) + 1 + (shaped[1] in _INDEXED)]
+    union_field = _union_field(detail)
+    path = tuple(part for part in detail["loc"] if part not in _TAGS)
+    # After a union field only the parameter name (`match`) or the index (lists) is a part of the document.
+    return path if union_field is None else path[: path.index(union_field[1]) + 1 + (union_field[1] in _INDEXED_UNIONS)]
 
 
 def _sentence(detail: ErrorDetails) -> str:
     kind, actual = detail["type"], found_text(detail["input"])
     if kind in _SENTENCES:
         return _SENTENCES[kind].format(**detail.get("ctx", {}))
-    if kind == "extra_forbidden" and _shaped_field(detail) is None:
+    if kind == "extra_forbidden" and _union_field(detail) is None:
         return f"unknown field, found {actual}; allowed: {', '.join(sorted(_record_at(detail).model_fields))}"
-    shaped = _shaped_field(detail)
-    if shaped is not None:
-        return f"found {actual}; allowed: {_SHAPES[shaped[1]]}"
+    union_field = _union_field(detail)
+    if union_field is not None:
+        return f"found {actual}; allowed: {_UNION_VALUES[union_field[1]]}"
     if not detail["loc"]:
         return f"a case is a JSON object, found {actual}"
     return f"found {actual}; allowed: {_allowed(detail)}"
 
 
 def _record_at(detail: ErrorDetails) -> type[BaseModel]:
-    holders = [part for part in detail["loc"][:-1] if isinstance(part, str) and part in _RECORDS]
-    return _RECORDS[holders[-1]] if holders else Case
+    fields = [part for part in detail["loc"][:-1] if isinstance(part, str) and part in _RECORDS]
+    return _RECORDS[fields[-1]] if fields else Case
 
 
 def _allowed(detail: ErrorDetails) -> str:
@@ -394,6 +396,6 @@ def _allowed(detail: ErrorDetails) -> str:
 
 
 def found_text(value: Any) -> str:
-    """Return a value as quoted in messages: as JSON, cut if it is long."""
+    """Return a value as quoted in messages: as JSON, truncated if it is long."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"

@@ -16,13 +16,15 @@ from otel_agentic.truth.values import normalise, words
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
 
-#: Similarity in percent (rapidfuzz, InDel over sorted words) from which two first queries ask the same.
+#: Minimum similarity in percent (rapidfuzz, InDel over sorted words) of two first queries with the same question.
 _SAME_QUESTION: Final = 80
-#: Words of a query that are compared: the question is at the beginning, and a pasted document costs nothing.
+#: Number of words of a query that are compared: the question comes first, and a pasted document must not add to the
+#: cost.
 _WORDS: Final = 20
-#: Number of clusters that other queries may join, the most frequent ones; further dissimilar queries stay separate. Bounds the cost.
-_ATTRACTING: Final = 1000
-#: Replaces a word with a digit: order A1 and order B2 are one question.
+#: Maximum number of clusters (the most frequent) that other queries can join; further dissimilar queries remain
+#: separate.
+_MAX_LEADERS: Final = 1000
+#: Replaces words with a digit, so that "order A1" and "order B2" are the same question.
 _FIGURE: Final = "#"
 
 
@@ -43,7 +45,7 @@ class Cluster:
 
     `query` is the most frequent first query in the words of the newest conversation, None if not captured; `example` is that
     conversation. `size` counts conversations, `share` is their share of all clustered ones, in (0, 1]. `agents` are names,
-    most frequent first. Times are those of the first and the last end, ns since the epoch.
+    most frequent first. Times are those of the earliest and the latest end, ns since the epoch.
     """
 
     query: str | None
@@ -59,16 +61,16 @@ def cluster(openings: Iterable[Opening]) -> list[Cluster]:
     """Return the clusters of conversations by opening query, the largest first; independent of the order of conversations.
 
     Queries are equal if they contain the same words, independent of order, case and punctuation, with words with digits treated
-    as equal. The others join the most similar of the `_ATTRACTING` most frequent ones, if one is similar enough.
+    as equal. The others join the most similar of the `_MAX_LEADERS` most frequent ones, if one is similar enough.
     """
     by_question: dict[str, list[Opening]] = defaultdict(list)
     for opening in openings:
         by_question[_question(opening.query)].append(opening)
     total = sum(map(len, by_question.values()))
-    groups = _join({question: len(same) for question, same in by_question.items()})
+    groups = _join({question: len(group) for question, group in by_question.items()})
     clusters = [
-        _cluster(by_question[leader], [opening for question in joined for opening in by_question[question]], total)
-        for leader, joined in groups.items()
+        _cluster(by_question[leader], [opening for question in questions for opening in by_question[question]], total)
+        for leader, questions in groups.items()
     ]
     return sorted(
         clusters, key=lambda item: (-item.size, -item.last_seen_ns, item.query or "", item.example.conversation_id)
@@ -86,13 +88,13 @@ def _question(query: str | None) -> str:
 
 
 def _join(sizes: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
-    """Return the questions by their leading one, in order of frequency, so that the input order does not matter."""
+    """Return the questions of each cluster by its leading question, independent of the input order."""
     from rapidfuzz import fuzz, process  # noqa: PLC0415 — only clustering needs it
 
     groups: dict[str, list[str]] = {}
     leaders: list[str] = []
     for question in sorted(sizes, key=lambda text: (-sizes[text], text)):
-        # Without words nothing was captured, which resembles no other query.
+        # A question without words was not captured and is similar to no other.
         best = (
             process.extractOne(question, leaders, scorer=fuzz.ratio, score_cutoff=_SAME_QUESTION) if question else None
         )
@@ -100,19 +102,19 @@ def _join(sizes: Mapping[str, int]) -> Mapping[str, Sequence[str]]:
             groups[best[0]].append(question)
             continue
         groups[question] = [question]
-        if question and len(leaders) < _ATTRACTING:
+        if question and len(leaders) < _MAX_LEADERS:
             leaders.append(question)
     return groups
 
 
-def _cluster(leading: Sequence[Opening], all_: Sequence[Opening], total: int) -> Cluster:
+def _cluster(leading: Sequence[Opening], members: Sequence[Opening], total: int) -> Cluster:
     example = max(leading, key=lambda opening: (opening.ended_ns, opening.environment, opening.conversation_id))
-    agents = Counter(opening.agent for opening in all_ if opening.agent is not None)
-    ends = [opening.ended_ns for opening in all_]
+    agents = Counter(opening.agent for opening in members if opening.agent is not None)
+    ends = [opening.ended_ns for opening in members]
     return Cluster(
         query=example.query,
-        size=len(all_),
-        share=len(all_) / total,
+        size=len(members),
+        share=len(members) / total,
         agents=tuple(sorted(agents, key=lambda name: (-agents[name], name))),
         example=example,
         first_seen_ns=min(ends),
@@ -141,7 +143,7 @@ class CaseIdentity:
 
     @property
     def case_id(self) -> str:
-        """The id of the case, the same each time. It is a hash, since ids appear in telemetry and must not reveal texts."""
+        """The id of the case: a deterministic hash, because ids appear in telemetry and must not reveal texts."""
         content = json.dumps([self.agent, *self.queries], ensure_ascii=False)
         return f"production-{hashlib.sha256(content.encode()).hexdigest()[:_ID_DIGITS]}"
 
@@ -171,7 +173,7 @@ def draft_case(
         case_id=CaseIdentity.of(conversation.agent_name, (turn.query for turn in conversation.turns)).case_id,
         dataset=dataset,
         tags=(PROMOTED_TAG,),
-        agent=_own_name(conversation.agent_name),
+        agent=_agent_glob(conversation.agent_name),
         turns=tuple(_turn(turn, count_errors=count_errors) for turn in conversation.turns),
         reviewed=False,
         promoted_from=tuple(promoted_from),
@@ -179,8 +181,8 @@ def draft_case(
     )
 
 
-def _own_name(agent: str | None) -> str | None:
-    """Return a glob that matches this name alone."""
+def _agent_glob(agent: str | None) -> str | None:
+    """Return a glob that matches only this agent name, or None without a name."""
     if not agent:
         return None
     return "".join(f"[{character}]" if character in _GLOB else character for character in agent)
@@ -197,35 +199,35 @@ def _turn(turn: Turn, *, count_errors: bool) -> CaseTurn:
 
 def _draft_calls(turn: Turn, *, count_errors: bool) -> tuple[ExpectedCall, ...]:
     """Return the calls that scoring counts, with their steps renumbered without gaps."""
-    actual = [call for call in turn.calls if _counts(call) and (count_errors or call.error is None)]
+    actual = [call for call in turn.calls if _is_scored(call) and (count_errors or call.error is None)]
     steps = {step: number for number, step in enumerate(sorted({call.step for call in actual}), start=1)}
     return tuple(
         ExpectedCall(
             tool_name=call.name,
             parameters=dict(call.arguments or {}),
             step=steps[call.step],
-            # Arguments that were not captured may exist.
+            # The call may have had arguments that were not captured.
             ignore_extra_parameters=call.arguments is None,
         )
         for call in actual
     )
 
 
-def _counts(call: ToolCall) -> bool:
-    """Return whether expectations apply to a call: no transfer, and no agent used as a tool."""
+def _is_scored(call: ToolCall) -> bool:
+    """Return whether expectations apply to a call: it is neither a transfer nor an agent used as a tool."""
     return call.kind == "tool" and bool(call.name)
 
 
 def _remarks(conversation: Conversation, *, count_errors: bool) -> Iterator[str]:
-    """Yield the information that the draft lacks, a sentence each."""
-    actual = [call for turn in conversation.turns for call in turn.calls if _counts(call)]
+    """Yield a sentence for each kind of information that the draft lacks."""
+    actual = [call for turn in conversation.turns for call in turn.calls if _is_scored(call)]
     errored = 0 if count_errors else sum(call.error is not None for call in actual)
     if errored:
-        yield f"Left out: {_number(errored, 'call')} that returned an error."
+        yield f"Left out: {_counted(errored, 'call')} that returned an error."
     included = [call for call in actual if count_errors or call.error is None]
     unknown = sum(call.arguments is None for call in included)
     if unknown:
-        yield f"Not captured: the arguments of {_number(unknown, 'call')}."
+        yield f"Not captured: the arguments of {_counted(unknown, 'call')}."
     for part, turns in (
         ("query", [turn.index + 1 for turn in conversation.turns if not turn.query_captured]),
         ("answer", [turn.index + 1 for turn in conversation.turns if not turn.answer_captured]),
@@ -234,5 +236,5 @@ def _remarks(conversation: Conversation, *, count_errors: bool) -> Iterator[str]
             yield f"Not captured: the {part} of turn {', '.join(map(str, turns))}."
 
 
-def _number(count: int, noun: str) -> str:
+def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,6 +1,6 @@
 """User queries by sentence: their words, and whether two texts contradict each other.
 
-Two wordings of one request differ in most words, so nothing follows from a word that one of them lacks. A contradiction is
+Two wordings of one request differ in most words, so a word that one of them lacks proves nothing. A contradiction is
 narrower: both contain an identifier of the same form and neither contains the other's, or two otherwise equal sentences
 differ in a negation, a number or a name.
 """
@@ -22,7 +22,7 @@ _WORDS: Final[Mapping[str, Any]] = tomllib.loads(files(__package__).joinpath("wo
 #: English words that any request may contain; words of other languages weigh little because most cases contain them.
 COMMON_WORDS: Final = frozenset(_WORDS["common"].split())
 _NEGATIONS: Final = frozenset(_WORDS["negations"].split())
-#: Words that a sentence has and its negation does not, or vice versa.
+#: Words that occur in a sentence but not in its negation, or vice versa.
 _UNCOUNTED: Final = _NEGATIONS | {"do", "does", "did"}
 _SHORT_FORM: Final = regex.compile("|".join(_WORDS["short_forms"]))
 _ENDING: Final = regex.compile(rf"(?:{'|'.join(_WORDS['endings'])})\b")
@@ -44,13 +44,14 @@ _DIGIT: Final = regex.compile(r"\d")
 _SIMILAR: Final = 0.75
 #: Sentences of fewer words are similar only if equal.
 _FEW_WORDS: Final = 3
-#: Share of the words of two queries (Dice, without common words and figures) from which one may be the other.
+#: Minimum similarity (Dice, without common words and figures) of two wordings of one query.
 _RESEMBLES: Final = 0.5
-#: Figures with letters, or of at least this many digits, identify something: an order, a user, a card; others count or date it.
+#: Minimum length of a figure of digits only, or with letters, that identifies an order, a user or a card; others are
+#: counts and dates.
 _IDENTIFIER: Final = 5
-#: A short answer followed by the full one: "No, I do not want it" denies once.
+#: A short answer before the full one: "No, I do not want it" contains one negation.
 _ANSWER: Final = regex.compile(r"(?i)\s*(?:(yes|oui|ja|sí|sim|sì)|(?:no|non|nein|nee|não))\s*(?:[,.!;]|$)")
-#: Names of at least this many letters may be misspelt in two.
+#: Two spellings of a name with at least this many letters may differ in two letters; of a shorter name, in one.
 _LONG_NAME: Final = 8
 #: Limits on comparisons: the cost grows with the product of the sentences.
 _CHARACTERS: Final = 20_000
@@ -82,12 +83,12 @@ class Spoken:
     @classmethod
     def of(cls, queries: Iterable[str | None]) -> Spoken:
         """Return the content of queries; unknown ones are None. Only the first 20,000 characters are read."""
-        rest = _CHARACTERS
+        remaining = _CHARACTERS
         tokens: list[str] = []
         sentences: list[Sentence] = []
         for query in queries:
-            text = _ITEM_NUMBER.sub("", (query or "")[:rest].translate(_APOSTROPHES))
-            rest -= len(text)
+            text = _ITEM_NUMBER.sub("", (query or "")[:remaining].translate(_APOSTROPHES))
+            remaining -= len(text)
             for part in _parts(text):
                 part_words = plain_words(part)
                 tokens += part_words
@@ -105,7 +106,7 @@ class Spoken:
 
     @property
     def content(self) -> frozenset[str]:
-        """The subject of the text: the beginnings of its words, without common ones, and its figures."""
+        """The content of the text: the stems of its words, without common ones, and its figures."""
         return self.figures.union(stems(self.words))
 
     @property
@@ -140,17 +141,17 @@ def is_figure(word: str) -> bool:
 
 
 def stems(tokens: Iterable[str]) -> list[str]:
-    """Return the beginnings of the words that are neither common nor figures: "cancelling" equals "cancel"."""
+    """Return the stems of the words that are neither common nor figures: "cancelling" equals "cancel"."""
     return [stem(word) for word in tokens if word not in COMMON_WORDS and not is_figure(word)]
 
 
 def stem(word: str) -> str:
-    """Return the first five characters of a word, which identify its inflected forms."""
+    """Return the first five characters of a word, which its inflected forms share."""
     return word[:5]
 
 
 def resemble(first: Spoken, second: Spoken) -> bool:
-    """Return whether two queries may be one query in other words: half of their words agree, and no figure differs.
+    """Return whether two queries may be two wordings of one: half of their words agree, and no figure differs.
 
     >>> resemble(Spoken.of(["Please cancel order 17."]), Spoken.of(["I'd like to cancel order 17"]))
     True
@@ -186,11 +187,11 @@ def contradict(first: Spoken, second: Spoken) -> bool:
     """
     if _differ(_identifiers(first), _identifiers(second)):
         return True
-    return any(_denied(sentence, second.sentences) for sentence in first.sentences)
+    return any(_is_denied(sentence, second.sentences) for sentence in first.sentences)
 
 
 def asks_for_another(first: Spoken, second: Spoken) -> bool:
-    """Return whether a request is a sentence of the other text with another word in it, or with its words in another order.
+    """Return whether a request repeats a sentence of another text with a different word, or in a different order.
 
     The sentence must be at least half of the request. In a longer text such pairs are common and meaningless.
 
@@ -209,23 +210,25 @@ def asks_for_another(first: Spoken, second: Spoken) -> bool:
 
 
 def _replaces(first: Sentence, second: Sentence) -> bool:
-    own, others = frozenset(first.stems), frozenset(second.stems)
-    return _named_otherwise(own - others, others - own) or (own == others and first.stems != second.stems)
+    first_stems, second_stems = frozenset(first.stems), frozenset(second.stems)
+    return _names_differ(first_stems - second_stems, second_stems - first_stems) or (
+        first_stems == second_stems and first.stems != second.stems
+    )
 
 
 def _parts(text: str) -> Iterator[str]:
     """Yield the sentences of a text; a lone negation belongs to the sentence before it."""
-    before = ""
+    sentence = ""
     for part in _SENTENCE_END.split(text):
         part_words = plain_words(part)
-        if before and part_words and all(word in _NEGATIONS for word in part_words):
-            before += f" {part}"
+        if sentence and part_words and all(word in _NEGATIONS for word in part_words):
+            sentence += f" {part}"
             continue
-        if before:
-            yield before
-        before = part if part_words else ""
-    if before:
-        yield before
+        if sentence:
+            yield sentence
+        sentence = part if part_words else ""
+    if sentence:
+        yield sentence
 
 
 def _sentence(text: str, part_words: Sequence[str]) -> Sentence:
@@ -266,7 +269,7 @@ def form(word: str) -> str:
     return _DIGIT.sub("9", _LETTERS.sub("a", word))
 
 
-def _denied(sentence: Sentence, others: Sequence[Sentence]) -> bool:
+def _is_denied(sentence: Sentence, others: Sequence[Sentence]) -> bool:
     best, denied = 0.0, False
     for other in others:
         similarity = _similarity(sentence.words, other.words)
@@ -284,11 +287,11 @@ def _differs(first: Sentence, second: Sentence) -> bool:
         or {first.affirms, second.affirms} == {True, False}
         or (first.figures != second.figures and sorted(map(form, first.figures)) == sorted(map(form, second.figures)))
         or _differ(frozenset(first.figures), frozenset(second.figures))
-        or _named_otherwise(first.names - second.names, second.names - first.names)
+        or _names_differ(first.names - second.names, second.names - first.names)
     )
 
 
-def _named_otherwise(names: frozenset[str], others: frozenset[str]) -> bool:
+def _names_differ(names: frozenset[str], others: frozenset[str]) -> bool:
     """Return whether two texts contain names that are not misspellings of each other."""
     if not names or not others:
         return False
@@ -301,7 +304,7 @@ def _named_otherwise(names: frozenset[str], others: frozenset[str]) -> bool:
 
 def _similarity(first: Mapping[str, int], second: Mapping[str, int]) -> float:
     sizes = sum(first.values()), sum(second.values())
-    # At most, the shorter one shares all its words.
+    # The similarity is highest if the longer sentence contains all words of the shorter one.
     if not min(sizes) or 2 * min(sizes) < _SIMILAR * sum(sizes):
         return 0.0
     shared = sum([min(count, second[word]) for word, count in first.items() if word in second])

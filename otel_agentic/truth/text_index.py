@@ -1,10 +1,10 @@
-"""Cases by the queries of all turns: the last method of matching, for requests in other words.
+"""Search of cases by the text of all queries: the last method of matching, for requests that are worded differently.
 
 Texts are compared by TF-IDF: the cosines of their words, of pairs of neighbouring words and of words with digits
 (identifiers, numbers). Only the user's queries count, never the agent's actions: otherwise the conversations in which it
-failed would stay unmatched. The confidence of the best case depends on its similarity, on its margin to the next case, and on
-the words that both texts share; a logistic model computes a probability, see docs/matching.md for its fit. A case that
-contradicts the conversation (`sentences.contradict`) is no match, at any confidence.
+failed would remain unmatched. The confidence of the best case depends on its similarity, on its margin to the next
+case, and on the words that both texts share; a logistic model computes a probability, see docs/matching.md for its fit.
+A case that contradicts the conversation (`sentences.contradict`) is no match, at any confidence.
 
 Ref: Salton and Buckley, Term-weighting approaches in automatic text retrieval, 1988 (sublinear TF-IDF, cosine).
 """
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 Wording = tuple[str, ...]
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-#: Weights of the kinds of terms in the similarity, for kinds that the conversation has.
+#: Weights of the kinds of terms in the similarity; kinds that a conversation lacks are ignored.
 _WEIGHTS: Final = {"words": 0.5, "pairs": 0.3, "figures": 0.2}
-#: Minimum number of words and figures that two texts share: the model was not fitted on shorter ones.
-_LEAST_SHARED: Final = 4
+#: Minimum number of words and figures that two texts must share: the model was not fitted on pairs with fewer.
+_MIN_SHARED: Final = 4
 #: Words that do not change a request.
 _POLITE: Final = frozenset({"please", "kindly", "thanks", "thank", "hi", "hello", "hey", "sure", "ok", "okay"})
 #: Probability of a match if only spelling, contractions and politeness differ.
 _EQUAL_CONFIDENCE: Final = 0.99
-#: Documents without any of the terms, added to the cases for the weights: with a single case no term would be rare.
+#: Number of empty documents added to the cases when terms are weighted: with a single case, no term would be rare.
 _PRIOR_CASES: Final = 20
 #: Maximum number of differing letters between two spellings, by length of the word.
 _TYPOS: Final = {4: 1, 5: 1, 6: 1, 7: 1}
@@ -97,7 +97,7 @@ class TextIndex:
         self._channels = {kind: _Channel([counts[kind] for counts in terms]) for kind in _WEIGHTS}
 
     def nearest(self, queries: Iterable[str | None], agent_name: str | None) -> TextMatch | None:
-        """Return the case most similar to the queries of a conversation, or None if none shares a word or it contradicts."""
+        """Return the case most similar to the queries of a conversation, or None if there is no acceptable case."""
         spoken = Spoken.of(queries)
         equal = [case for case in self._by_wording.get(self._wording(spoken), ()) if case.is_for(agent_name)]
         if len(equal) == 1:
@@ -111,7 +111,7 @@ class TextIndex:
         return TextMatch(case=self._cases[position], confidence=probability(features), margin=features.margin)
 
     def best(self, spoken: Spoken, agent_name: str | None) -> tuple[int, Features] | None:
-        """Return the position of the most similar case for an agent and its features, or None if none shares a word."""
+        """Return the position and features of the most similar case for an agent, or None if no case shares a word."""
         if not self._cases:
             return None
         terms = _terms(map(self._spelling.corrected, spoken.words))
@@ -133,9 +133,9 @@ class TextIndex:
         return position, Features(best, best - float(similarity.max()), float(shared[position]))
 
     def excludes(self, spoken: Spoken, position: int) -> bool:
-        """Return whether the case at a position is no match in spite of its similarity: the text is too short, or another request."""
+        """Return whether a similar case is not a match: the texts share too few words, or are different requests."""
         other = self._spoken[position]
-        if len(spoken.content & other.content) < _LEAST_SHARED:
+        if len(spoken.content & other.content) < _MIN_SHARED:
             return True
         return contradict(spoken, other) or asks_for_another(spoken, other)
 
@@ -190,22 +190,27 @@ class _Channel:
 
     def compare(self, counts: Mapping[str, int]) -> tuple[Floats, Floats]:
         """Return the cosine of each case with a document, and the sum of the weights of the shared terms."""
-        known = [(self._postings[term], count) for term, count in counts.items() if term in self._postings]
-        unknown = [count for term, count in counts.items() if term not in self._postings]
-        own = [(len(positions), float(self._weights(len(positions), [count])[0])) for (positions, _), count in known]
-        norm = math.sqrt(sum(weight**2 for _, weight in own) + float((self._weights(0, unknown) ** 2).sum()))
-        products = self._sum(
-            (positions, weights * weight) for ((positions, weights), _), (_, weight) in zip(known, own, strict=True)
+        indexed = [(self._postings[term], count) for term, count in counts.items() if term in self._postings]
+        other_counts = [count for term, count in counts.items() if term not in self._postings]
+        term_weights = [
+            (len(positions), float(self._weights(len(positions), [count])[0])) for (positions, _), count in indexed
+        ]
+        norm = math.sqrt(
+            sum(weight**2 for _, weight in term_weights) + float((self._weights(0, other_counts) ** 2).sum())
         )
-        shared = self._sum((positions, self._rarity(len(positions))) for (positions, _), _ in known)
+        products = self._sum(
+            (positions, weights * weight)
+            for ((positions, weights), _), (_, weight) in zip(indexed, term_weights, strict=True)
+        )
+        shared = self._sum((positions, self._rarity(len(positions))) for (positions, _), _ in indexed)
         return products / (self._norms * norm), shared
 
-    def _weights(self, found_in: int, counts: Sequence[int]) -> Floats:
-        weights: Floats = self._rarity(found_in) * (1.0 + np.log(np.array(counts, dtype=float)))
+    def _weights(self, document_count: int, counts: Sequence[int]) -> Floats:
+        weights: Floats = self._rarity(document_count) * (1.0 + np.log(np.array(counts, dtype=float)))
         return weights
 
-    def _rarity(self, found_in: int) -> float:
-        return math.log((self._size + _PRIOR_CASES + 1) / (found_in + 0.5))
+    def _rarity(self, document_count: int) -> float:
+        return math.log((self._size + _PRIOR_CASES + 1) / (document_count + 0.5))
 
     def _sum(self, parts: Iterable[tuple[np.ndarray[tuple[int], np.dtype[np.int_]], Floats | float]]) -> Floats:
         total = np.zeros(self._size)
@@ -225,7 +230,7 @@ class _Spelling:
         self._corrected: Callable[[str], str] = lru_cache(maxsize=10_000)(self._nearest)
 
     def corrected(self, word: str) -> str:
-        """Return the known word that an unknown one is a misspelling of, or the word itself."""
+        """Return the known word of which an unknown word is a misspelling, or the word itself."""
         return word if word in self._known or len(word) < _SHORTEST_TYPO or is_figure(word) else self._corrected(word)
 
     def _nearest(self, word: str) -> str:

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 #: Punctuation that may end a sentence without changing its meaning; `%` and the like are significant. NFKC has already
-#: converted full-width marks and the ellipsis into these. The last ones end sentences in Urdu, the languages of India,
-#: Armenian, Burmese, Amharic and Khmer.
+#: converted full-width marks and the ellipsis into these. The code points are the full stops of Urdu, the languages of
+#: India, Armenian, Burmese, Amharic and Khmer.
 _FINAL_PUNCTUATION: Final = " .!?。؟،,;:" + "".join(map(chr, (0x06D4, 0x0964, 0x0965, 0x0589, 0x104B, 0x1362, 0x17D4)))
 
 #: Scripts written without spaces: each character is a word.
 UNSPACED: Final = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-#: Not `re`: its words break at combining marks, which would split Hindi words into letters.
+#: `regex` instead of `re`, whose words end at combining marks: it would split Hindi words into letters.
 _WORD: Final = regex.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
 _UNSPACED_CHARACTER: Final = regex.compile(f"[{UNSPACED}]")
-#: These marks select how an emoji is drawn, and are part of no word.
+#: These marks select how an emoji is drawn and do not belong to a word.
 _VARIATION_SELECTORS: Final = frozenset("\ufe0e\ufe0f")
 
 
@@ -78,9 +78,9 @@ class Bag:
         if self.text == other.text:
             return 1.0
         total = self.size + other.size
-        few, many = sorted((self.counts, other.counts), key=len)
-        # Not Counter's own `&`: it creates a Counter, which costs twice as much.
-        shared = sum([min(count, many[word]) for word, count in few.items() if word in many])
+        smaller, larger = sorted((self.counts, other.counts), key=len)
+        # `Counter.__and__` creates a Counter, which takes twice as long.
+        shared = sum([min(count, larger[word]) for word, count in smaller.items() if word in larger])
         return 2 * shared / total if total else 0.0
 
 
@@ -94,7 +94,7 @@ def similarity(first: str, second: str) -> float:
 
 
 def says_text(text: str, part: str) -> bool:
-    """Return whether a normalised text contains another one as whole words.
+    """Return whether a normalised text contains another one as complete words.
 
     >>> says_text("you now know", "no"), says_text("no, you do not", "no")
     (False, True)
@@ -103,19 +103,19 @@ def says_text(text: str, part: str) -> bool:
 
 
 def places_of(text: str, part: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans (start, end) where a text contains another one as whole words.
+    """Yield the ranges (start, end) in which a text contains another one as complete words.
 
-    Adjacent letters or digits make it another word, except in scripts without spaces.
+    A match next to a letter or digit is part of a longer word, except in scripts without spaces.
     """
     start = text.find(part) if part else -1
     while start >= 0:
         end = start + len(part)
-        if _apart(text[start - 1 : start], part[0]) and _apart(part[-1], text[end : end + 1]):
+        if _separate_words(text[start - 1 : start], part[0]) and _separate_words(part[-1], text[end : end + 1]):
             yield start, end
         start = text.find(part, start + 1)
 
 
-def _apart(left: str, right: str) -> bool:
+def _separate_words(left: str, right: str) -> bool:
     """Return whether two neighbouring characters belong to different words ("" is the edge of the text)."""
     if not (left and right and _in_word(left) and _in_word(right)):
         return True
@@ -129,7 +129,7 @@ def _in_word(character: str) -> bool:
     return unicodedata.category(character) in {"Mn", "Mc"} and character not in _VARIATION_SELECTORS
 
 
-#: A number as JSON writes it: "05" is a text (a postcode), not the number 5. Longer ones are texts too.
+#: A number in JSON notation: "05" is a text (a postcode), not the number 5. Numbers with more digits are texts too.
 _JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?")
 _TEXT_CHARACTERS: Final = 60
 
@@ -139,7 +139,8 @@ def canonical(
 ) -> Hashable:
     """Return a hashable key that is equal for equal JSON values.
 
-    Numbers are equal by value (5 and 5.0), true is not 1, text is text, keys of an object come in any order.
+    Numbers are compared by value (5 equals 5.0), true differs from 1, a text differs from any number, and the order of
+    keys in an object does not matter.
 
     Args:
         value: any JSON value.
@@ -158,35 +159,35 @@ def canonical(
     (False, False)
     """
 
-    def key(item: Any) -> Hashable:
-        if isinstance(item, str):
-            if numbers_as_text and _JSON_NUMBER.fullmatch(item):
-                return ("number", float(item))
-            return ("text", normalise(item) if fold_case else item)
-        if isinstance(item, (list, tuple)):
-            keys = tuple(key(held) for held in item)
+    def key(element: Any) -> Hashable:
+        if isinstance(element, str):
+            if numbers_as_text and _JSON_NUMBER.fullmatch(element):
+                return ("number", float(element))
+            return ("text", normalise(element) if fold_case else element)
+        if isinstance(element, (list, tuple)):
+            keys = tuple(key(inner) for inner in element)
             return ("list", frozenset(Counter(keys).items()) if unordered else keys)
-        if _is_object(item):
-            return ("object", frozenset((str(name), key(held)) for name, held in item.items()))
-        return _constant_key(item)
+        if _is_object(element):
+            return ("object", frozenset((str(name), key(inner)) for name, inner in element.items()))
+        return _constant_key(element)
 
     return key(value)
 
 
-def _is_object(item: Any) -> bool:
-    # The built-in types first: checking against the abstract one costs ten times as much.
-    return type(item) is dict or (
-        not (item is None or isinstance(item, (str, int, float))) and isinstance(item, Mapping)
+def _is_object(value: Any) -> bool:
+    # Built-in types first: a check against the abstract `Mapping` takes ten times as long.
+    return type(value) is dict or (
+        not (value is None or isinstance(value, (str, int, float))) and isinstance(value, Mapping)
     )
 
 
-def _constant_key(item: Any) -> Hashable:
-    if isinstance(item, bool) or item is None:
-        return ("constant", item)
-    if isinstance(item, (int, float)):
+def _constant_key(value: Any) -> Hashable:
+    if isinstance(value, bool) or value is None:
+        return ("constant", value)
+    if isinstance(value, (int, float)):
         # NaN differs from itself; two actual values that are both NaN count as equal here.
-        return ("number", "nan" if math.isnan(item) else item)
-    return ("other", repr(item))
+        return ("number", "nan" if math.isnan(value) else value)
+    return ("other", repr(value))
 
 
 def is_number(value: Any) -> bool:
@@ -202,21 +203,21 @@ def leaves(value: Any, *, limit: int) -> Iterator[tuple[str, Any]]:
     >>> list(leaves({"city": "Zürich", "days": [{"high": 12}]}, limit=10))
     [('city', 'Zürich'), ('high', 12)]
     """
-    waiting: list[tuple[str, Any]] = [("", value)]
+    pending: list[tuple[str, Any]] = [("", value)]
     count = 0
-    while waiting and count < limit:
-        name, item = waiting.pop()
-        if _is_object(item):
-            waiting.extend((str(key), held) for key, held in reversed(list(item.items())))
-        elif isinstance(item, (list, tuple)):
-            waiting.extend((name, held) for held in reversed(item))
+    while pending and count < limit:
+        name, element = pending.pop()
+        if _is_object(element):
+            pending.extend((str(key), inner) for key, inner in reversed(list(element.items())))
+        elif isinstance(element, (list, tuple)):
+            pending.extend((name, inner) for inner in reversed(element))
         else:
             count += 1
-            yield name, item
+            yield name, element
 
 
 def json_text(value: Any, characters: int = _TEXT_CHARACTERS) -> str:
-    """Return a JSON value as text of at most so many characters.
+    """Return a JSON value as text, truncated to a number of characters.
 
     >>> json_text({"b": 1, "a": "Zürich"}), json_text("x" * 10, characters=8)
     ('{"a": "Zürich", "b": 1}', '"xxxxxx…')
@@ -228,19 +229,21 @@ def json_text(value: Any, characters: int = _TEXT_CHARACTERS) -> str:
     return text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
-#: Characters of a schema and of arguments, as JSON; levels of nesting of either.
+#: Maximum characters of a schema and of arguments, as JSON, and maximum levels of nesting of either.
 _SCHEMA_CHARACTERS: Final = 200_000
 _ARGUMENT_CHARACTERS: Final = 1_000_000
 _DEPTH: Final = 250
-#: Keywords that a schema may apply, references expanded; and that number times the characters of the arguments.
+#: Maximum number of keywords that a schema applies, with references expanded; and of these times the characters of the
+#: arguments.
 _STEPS: Final = 100_000
 _WORK: Final = 200_000_000
-#: Faults reported of one call, characters of a path, allowed values that are listed, schemas kept compiled.
+#: Maximum number of faults reported for one call, characters of a path, allowed values in a message, and cached
+#: schemas.
 _FAULTS: Final = 20
 _PATH_CHARACTERS: Final = 200
 _CHOICES: Final = 10
 _COMPILED: Final = 512
-#: Patterns of one schema that the engine may reject before the schema is.
+#: Number of patterns that the engine may reject before the whole schema is refused.
 _UNUSABLE_PATTERNS: Final = 100
 
 _INVALID: Final = "the schema is not a valid JSON Schema"
@@ -265,13 +268,16 @@ _MAPS: Final = frozenset(
 )
 #: Keywords whose operands are values, not schemas.
 _VALUES: Final = frozenset({"enum", "const", "default", "examples", "example"})
-#: Markers put in the place of patterns that the engine rejects: `pattern`, and a key of `patternProperties`.
+#: Markers that replace patterns that the engine rejects: `pattern`, and a key of `patternProperties`.
 _BAD_PATTERN: Final = "x-unusable-pattern"
 _BAD_KEYS: Final = "x-unusable-pattern-properties"
 
 
 class SchemaUnusableError(ValueError):
-    """A schema cannot be used to check a call; the message states the reason. `of_call`: other calls may be checked."""
+    """A schema cannot be used to check a call; the message states the reason.
+
+    `of_call` is True if the reason is in the call, so that other calls can still be checked.
+    """
 
     def __init__(self, message: str, *, of_call: bool = False) -> None:
         super().__init__(message)
@@ -327,8 +333,8 @@ def schema_problems(schema: Any) -> Iterator[str]:
 def schema_faults(arguments: Mapping[str, Any], schema: Any) -> tuple[SchemaFault, ...]:
     """Return the violations in the arguments of a call, by path; none if they are valid.
 
-    The draft is that of `$schema`, else 2020-12. Numbers are integers by value (5.0 is one), true is not a number; `nullable`
-    allows null; `format` is not checked.
+    The draft is that of `$schema`, otherwise 2020-12. A number is an integer by value (5.0 is one), true is not a
+    number, `nullable` allows null, and `format` is not checked.
 
     Raises:
         SchemaUnusableError: the schema is invalid, refers outside itself or is too expensive to check; or the arguments are too
@@ -364,24 +370,24 @@ def _compiled(text: str, *, as_written: bool) -> _Compiled:
 
 
 class _Compiled:
-    """A schema with its validator, and the estimate of the work of a check."""
+    """A schema with its validator and an upper bound of the work of a check."""
 
     def __init__(self, schema: Any, draft: int) -> None:
         self._schema = schema
         self._work: dict[tuple[int, int], int] = {}
         self._tried_bad_pattern = False
         if isinstance(schema, dict):
-            self._check_references()  # first: the library expands references when it compiles
+            self._check_references()  # before compiling, because the library expands references
         self._validator = self._compile(draft)
 
     def accepts(self, value: Any) -> bool:
         """Return whether a value is valid."""
-        self._bound(value)
+        self._check_work(value)
         return bool(self._validator.is_valid(_without_surrogates(value)))
 
     def faults(self, value: Any) -> list[SchemaFault]:
-        """Return the first violations in a value, each once."""
-        self._bound(value)
+        """Return the first violations in a value, without duplicates."""
+        self._check_work(value)
         self._tried_bad_pattern = False
         faults: dict[SchemaFault, None] = {}
         for error, _ in zip(self._validator.iter_errors(_without_surrogates(value)), range(_FAULTS), strict=False):
@@ -425,14 +431,14 @@ class _Compiled:
         raise SchemaUnusableError(f"more than {_UNUSABLE_PATTERNS} patterns of the schema are unsupported")
 
     def _mark_bad_pattern(self, error: ValidationError) -> None:
-        """Replace a pattern that the engine rejects, so that only values it would be tried on stay unchecked."""
+        """Replace a pattern that the engine rejects by a marker, so that only values that reach it remain unchecked."""
         *parents, key = error.instance_path or [""]
         keyword = parents[-1] if parents else None
         if type(error.kind).__name__ == "Referencing" or "Resource" in error.message or "Pointer" in error.message:
             raise SchemaUnusableError(_OUTSIDE)
         if type(error.kind).__name__ != "Format" or (key != "pattern" and keyword != "patternProperties"):
             raise SchemaUnusableError(f"{_INVALID}, at {_path(error.instance_path) or 'the top'}")
-        node = _at(self._schema, parents if key == "pattern" else parents[:-1])
+        node = _value_at(self._schema, parents if key == "pattern" else parents[:-1])
         if key == "pattern":
             del node["pattern"]
             node[_BAD_PATTERN] = _BAD_PATTERN
@@ -441,7 +447,7 @@ class _Compiled:
             node[_BAD_KEYS] = _BAD_KEYS
 
     def _check_references(self) -> None:
-        """Refuse references that the estimate of the work cannot follow."""
+        """Reject references that make the work of a check impossible to bound."""
         keys = set(_keys(self._schema))
         if not keys.intersection(_REFERENCES):
             return
@@ -452,7 +458,7 @@ class _Compiled:
         if self._steps(self._schema, _depth_of(self._schema)) > _STEPS:
             raise SchemaUnusableError(f"checking takes more than {_STEPS:,} steps")
 
-    def _bound(self, value: Any) -> None:
+    def _check_work(self, value: Any) -> None:
         """Raise SchemaUnusableError if checking a value could take too much work."""
         depth = _depth_of(value)
         if depth > _DEPTH:
@@ -468,15 +474,15 @@ class _Compiled:
             raise SchemaUnusableError(f"checking takes more than {_STEPS:,} steps")
 
     def _steps(self, node: Any, depth: int) -> int:
-        """Return an upper bound of the keywords that apply to a value of some depth and to one value on each level in it."""
+        """Return an upper bound of the keywords applied to a value of a depth and to one value on each level in it."""
         if not isinstance(node, dict):
             return 1
         key = (id(node), depth)
-        known = self._work.get(key)
-        if known == 0:  # reached again without a step into the value
+        cached = self._work.get(key)
+        if cached == 0:  # a cycle of references that does not descend into the value
             raise SchemaUnusableError(_TOO_DEEP)
-        if known is not None:
-            return known
+        if cached is not None:
+            return cached
         self._work[key] = 0
         total = 1 + len(node)
         for keyword, operand in node.items():
@@ -494,7 +500,7 @@ class _Compiled:
             return self._schema
         if fragment.startswith("#/"):
             try:
-                return _at(self._schema, _pointer(fragment))
+                return _value_at(self._schema, _pointer(fragment))
             except (LookupError, TypeError, ValueError):
                 raise SchemaUnusableError(_OUTSIDE) from None
         name = fragment.removeprefix("#")
@@ -508,7 +514,7 @@ class _Compiled:
         operand: Any = None
         if keyword != "false":
             try:
-                operand = _at(self._schema, error.schema_path)
+                operand = _value_at(self._schema, error.schema_path)
             except (LookupError, TypeError, ValueError):
                 operand = error.kind.value
         if keyword == "required":
@@ -519,7 +525,7 @@ class _Compiled:
         elif keyword in {"type", "enum", "const"}:
             choices = [operand] if keyword == "const" or not isinstance(operand, list) else operand
             yield SchemaFault(
-                path=_path(path), keyword=keyword, message=f"is {value}, allowed: {_either(choices, keyword)}"
+                path=_path(path), keyword=keyword, message=f"is {value}, allowed: {_choices_text(choices, keyword)}"
             )
         elif keyword == "pattern":
             yield SchemaFault(
@@ -536,11 +542,14 @@ class _Compiled:
 
 
 def _translated(schema: Any) -> tuple[Any, int]:
-    """Return a schema of any draft in a supported one, with its year: drafts up to 7 in 7, `nullable` as a condition."""
+    """Return a schema of any draft in a supported draft, and that draft.
+
+    Drafts up to 7 become draft 7, and `nullable` becomes a condition.
+    """
     dialect = schema.get("$schema") if isinstance(schema, dict) else None
     if dialect is not None and not isinstance(dialect, str):
         raise SchemaUnusableError(f"{_INVALID}, at $schema")
-    # People write http and https for either.
+    # Both http and https occur.
     name = (dialect or "").partition("://json-schema.org/")[2]
     draft = 7 if name.startswith("draft-0") else 2019 if name.startswith("draft/2019-09") else 2020
     old = name[: len("draft-0x")] in {"draft-03", "draft-04"}
@@ -548,33 +557,36 @@ def _translated(schema: Any) -> tuple[Any, int]:
 
 
 def _rewritten(node: Any, root: Any, *, old: bool, is_map: bool = False) -> Any:
-    """Return a schema, or a map of schemas, without inner dialects, in the words of draft 6 and later, with nulls allowed."""
+    """Return a schema, or a map of schemas, with the keywords of draft 6 and later.
+
+    `nullable` is applied, and `$schema` is removed.
+    """
     if isinstance(node, list):
-        return [_rewritten(item, root, old=old) for item in node]
+        return [_rewritten(inner, root, old=old) for inner in node]
     if not isinstance(node, dict):
         return node
     if is_map:
-        return {key: _rewritten(item, root, old=old) for key, item in node.items()}
+        return {key: _rewritten(inner, root, old=old) for key, inner in node.items()}
     schema = _without_old_keywords(node) if old else dict(node)
     if isinstance(schema.get("$schema"), str):
         del schema["$schema"]
     for key, operand in schema.items():
         if key in _REFERENCES and isinstance(operand, str) and operand.startswith("#/"):
-            schema[key] = _moved(operand, root)
+            schema[key] = _rewritten_pointer(operand, root)
         elif key not in _VALUES:
             schema[key] = _rewritten(operand, root, old=old, is_map=key in _MAPS)
     # OpenAPI's and Gemini's way to allow null; JSON Schema has no such keyword.
     return {"if": {"type": "null"}, "else": schema} if node.get("nullable") is True else schema
 
 
-def _moved(pointer: str, root: Any) -> str:
-    """Return a pointer into the rewritten schema: nullable schemas are one level deeper there."""
+def _rewritten_pointer(pointer: str, root: Any) -> str:
+    """Return a JSON pointer adapted to the rewritten schema, in which nullable schemas are one level deeper."""
     node, parts, is_map = root, list[str](), False
     for part in pointer[2:].split("/"):
         if isinstance(node, dict) and node.get("nullable") is True and not is_map:
             parts.append("else")
         try:
-            node = _at(node, _pointer(f"#/{part}"))
+            node = _value_at(node, _pointer(f"#/{part}"))
         except (LookupError, TypeError, ValueError):
             return pointer
         parts.append(part)
@@ -583,7 +595,10 @@ def _moved(pointer: str, root: Any) -> str:
 
 
 def _without_old_keywords(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema of draft 3 or 4 in the words of draft 6: bounds, identifiers, `divisibleBy`, `required` on properties."""
+    """Return a schema of draft 3 or 4 with the keywords of draft 6.
+
+    These are bounds, identifiers, `divisibleBy`, and `required` on properties.
+    """
     if {"extends", "disallow"}.intersection(node):
         raise SchemaUnusableError("the schema uses keywords of draft 3 that are not supported: extends, disallow")
     schema = {{"divisibleBy": "multipleOf", "id": "$id"}.get(key, key): operand for key, operand in node.items()}
@@ -610,7 +625,7 @@ def _json(value: Any) -> str | None:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Return a value whose texts UTF-8 can encode: the library takes no lone surrogates."""
+    """Return a value whose texts can be encoded in UTF-8: the library rejects lone surrogates."""
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
@@ -622,9 +637,9 @@ def _depth_of(value: Any) -> int:
     depth, level = 0, [value]
     while level and depth <= _DEPTH:
         level = [
-            item
+            child
             for node in level
-            for item in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
+            for child in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
         ]
         depth += bool(level)
     return depth
@@ -633,8 +648,8 @@ def _depth_of(value: Any) -> int:
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _nodes(item)
+    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _nodes(child)
 
 
 def _keys(value: Any) -> Iterator[str]:
@@ -655,16 +670,16 @@ def _pointer(fragment: str) -> list[str]:
     return [unquote(part).replace("~1", "/").replace("~0", "~") for part in fragment[2:].split("/")]
 
 
-def _at(value: Any, path: Sequence[str | int]) -> Any:
+def _value_at(value: Any, path: Sequence[str | int]) -> Any:
     for part in path:
         value = value[int(part)] if isinstance(value, list) else value[part]
     return value
 
 
-def _either(choices: Sequence[Any], keyword: str) -> str:
+def _choices_text(choices: Sequence[Any], keyword: str) -> str:
     """Return the allowed values as part of a sentence.
 
-    >>> _either(["string"], "type"), _either(["a", 5], "enum")
+    >>> _choices_text(["string"], "type"), _choices_text(["a", 5], "enum")
     ('string', '"a" or 5')
     """
     names = [
@@ -675,7 +690,7 @@ def _either(choices: Sequence[Any], keyword: str) -> str:
 
 
 def _path(parts: Sequence[str | int]) -> str:
-    """Return a path as people write it.
+    """Return a path in dotted notation.
 
     >>> _path(["legs", 0, "date"])
     'legs[0].date'

@@ -6,13 +6,15 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.special import betainc
 from scipy.stats import beta
 
 from otel_agentic.config import StatsSettings
 from otel_agentic.errors import UsageError
 from otel_agentic.stats import Attempts, BayesianEstimator, BetaPosterior
+from otel_agentic.stats.rates import beta_quantiles
 
 
 def independent(n: int, c: int) -> Attempts:
@@ -86,3 +88,10 @@ def test_posterior_means_are_ordered_and_monotone(counts: tuple[int, int], k: in
     assert posterior.pass_pow_mean(k + 1) <= posterior.pass_pow_mean(k) + 1e-12
     assert posterior.pass_at_mean(k) <= better.pass_at_mean(k) + 1e-12
     assert posterior.pass_pow_mean(k) <= better.pass_pow_mean(k) + 1e-12
+
+
+@given(st.floats(0.9, 4.0), st.floats(0.01, 4.0), st.floats(-100.0, -2.0))
+@example(1.01860219, 0.74330457, -36.56)  # scipy's inverse is NaN
+def test_every_tail_has_a_quantile(a: float, b: float, log10_tail: float) -> None:
+    lower = beta_quantiles(a, b, 10.0**log10_tail)[0]
+    assert betainc(a, b, lower) == pytest.approx(10.0**log10_tail, rel=1e-6)

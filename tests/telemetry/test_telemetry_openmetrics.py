@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +66,19 @@ def test_series_have_the_labels_of_a_scrape(tmp_path: Path, make_telemetry: Make
 
     live = series(families(text.decode()))
     assert series(written(tmp_path / "past.om", [window_point()])) == live
+
+
+def test_points_that_could_not_be_stored_can_be_sent_again(tmp_path: Path) -> None:
+    history = OpenMetricsHistory(tmp_path / "past.om", EmitSettings())
+    with sqlite3.connect(tmp_path / "past.om.parts") as full:
+        full.execute("CREATE TRIGGER full BEFORE INSERT ON samples BEGIN SELECT RAISE(ABORT, 'full'); END")
+    with pytest.raises(sqlite3.IntegrityError, match="full"):
+        history.send([window_point()])
+    with full:
+        full.execute("DROP TRIGGER full")
+    full.close()
+    history.send([window_point()])
+    assert families(history.finish().read_text()) == written(tmp_path / "once.om", [window_point()])
 
 
 def test_adding_twice_is_adding_once_and_a_restatement_replaces(tmp_path: Path) -> None:

@@ -463,7 +463,6 @@ def _readers(text: str) -> Iterator[Callable[[str], Iterator[Fact]]]:
     if _DIGIT.search(text):
         yield times
         yield days
-    if _DIGIT.search(text):
         yield telephones
     if _CODE_MARK.search(text) or "/" in text or "\\" in text:
         yield identifiers

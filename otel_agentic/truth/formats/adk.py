@@ -1,7 +1,7 @@
 """ADK eval sets: conversations with the expected calls and response of each invocation.
 
-Reads all three forms (an eval set; a list of named conversations; a bare list of turns, which is one case), writes the
-current one. ADK compares calls in their exact order.
+Reads all three forms (an eval set; a list of named conversations; a bare list of turns, which is one case) and writes
+the current one. ADK compares calls in their exact order.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class _Adk(Record):
     def _snake_case(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        own = {to_camel(name): name for name in cls.model_fields}
-        return {own.get(key, key): held for key, held in value.items()}
+        names = {to_camel(name): name for name in cls.model_fields}
+        return {names.get(key, key): field_value for key, field_value in value.items()}
 
 
 class ToolUse(_Adk):
@@ -193,8 +193,8 @@ class Adk(Format):
 
     def dataset_of(self, item: Item) -> str | None:
         """Return the id of the eval set."""
-        named = first_of(dict(item.header), "eval_set_id", "evalSetId", "dataset")
-        return named if isinstance(named, str) and named else None
+        dataset = first_of(dict(item.header), "eval_set_id", "evalSetId", "dataset")
+        return dataset if isinstance(dataset, str) and dataset else None
 
     def reading(self, item: Item, number: int) -> Reading:  # noqa: ARG002 — the signature of a format
         """Return an eval case of any form."""
@@ -249,8 +249,8 @@ def _turn_of(
     if answer:
         turn["answer"] = answer
     if calls is not None:
-        listed = [{"tool_name": name, "parameters": arguments} for name, arguments in calls]
-        turn["tools"] = {"calls": listed, **({"order": "exact"} if listed else {})}
+        expected_calls = [{"tool_name": name, "parameters": arguments} for name, arguments in calls]
+        turn["tools"] = {"calls": expected_calls, **({"order": "exact"} if expected_calls else {})}
     return turn
 
 

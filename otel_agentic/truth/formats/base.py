@@ -17,7 +17,7 @@ from otel_agentic.errors import CaseError
 from otel_agentic.truth.formats.located import Item, Parsed, Problem, Unit, located
 from otel_agentic.truth.model import Case, describe, found_text
 
-#: Maximum number of problems reported for one file, followed by the number of further ones.
+#: Maximum number of problems listed for one file; the number of further ones follows.
 _MAX_PROBLEMS: int = 1000
 
 
@@ -33,7 +33,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The content of a file, in its order.
+    """The content of a file, in file order.
 
     `conversations` are present if a foreign file contains the agent's actions in addition to the expectations; each names its
     case. `problems` are sentences with file, line and field; `losses` are fields that a case cannot represent.
@@ -59,9 +59,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One record, read: the case as a native record, its conversation, and the fields that were skipped.
+    """The content of one record: the case as a native record, its conversation, and the fields that were skipped.
 
-    `other_id` is the case id to use if another record has the same id with other expectations.
+    `other_id` is the case id to use if another record has the same id but different expectations.
     """
 
     fields: Mapping[str, Any]
@@ -97,11 +97,11 @@ class Format(ABC):
 
     def sniff(self, document: Sequence[Any]) -> bool:
         """Return whether at least half of the records of a file look like this format."""
-        fitting = sum(isinstance(record, dict) and self.fits(record) for record in document)
-        return 0 < fitting and len(document) <= 2 * fitting
+        matching = sum(isinstance(record, dict) and self.fits(record) for record in document)
+        return 0 < matching and len(document) <= 2 * matching
 
-    def items(self, items: Sequence[Item], name: str) -> Sequence[Item]:  # noqa: ARG002 — a file with one case is named after it
-        """Return the records of a file, one per case: a format may spread a case over several."""
+    def items(self, items: Sequence[Item], name: str) -> Sequence[Item]:  # noqa: ARG002 — used by some formats
+        """Return the records of a file, one per case; a format whose cases span several records merges them."""
         return items
 
     def dataset_of(self, item: Item) -> str | None:
@@ -126,7 +126,7 @@ class Format(ABC):
         Args:
             parsed: the records of a file.
             name: name of the file.
-            problems: is extended.
+            problems: the list to which problems are appended.
         """
         problems += [*parsed.problems, *self.header_problems(parsed.items)]
         for number, item in enumerate(self.items(parsed.items, name)):
@@ -162,11 +162,11 @@ class _Collected:
         """Add a case and the conversation of the same record."""
         conversation = reading.conversation
         if conversation is not None:
-            # Attempts at one task are separate records: everything that a case contains is equal.
+            # Several attempts at one task are separate records with equal case content.
             content = (case.dataset, case.model_copy(update={"case_id": "-"}).version)
-            known = self.attempted.setdefault(content, case)
-            if known is not case:
-                self._attempt(known, conversation)
+            first_case = self.attempted.setdefault(content, case)
+            if first_case is not case:
+                self._add_attempt(first_case, conversation)
                 return
         if case.key in self.cases and reading.other_id is not None:
             case = case.model_copy(update={"case_id": reading.other_id})
@@ -184,9 +184,9 @@ class _Collected:
         ]
         if conversation is not None:
             self.attempted[content] = case
-            self._attempt(case, conversation)
+            self._add_attempt(case, conversation)
 
-    def _attempt(self, case: Case, conversation: Conversation) -> None:
+    def _add_attempt(self, case: Case, conversation: Conversation) -> None:
         name, number = str(conversation.conversation_id), 1
         if name in self.conversations and conversation.agent_name:
             name = f"{name}/{conversation.agent_name}"
@@ -244,7 +244,7 @@ def problem_text(name: str, problem: Problem, unit: Unit) -> str:
 
 
 def first_problems(problems: Sequence[str]) -> list[str]:
-    """Return the first problems, and the number of further ones."""
+    """Return the first problems, followed by the number of further ones."""
     more = len(problems) - _MAX_PROBLEMS
     return [*problems[:_MAX_PROBLEMS], *([f"… and {more:,} more problems"] if more > 0 else [])]
 
@@ -284,7 +284,7 @@ class Native(Format):
 
 
 class Yaml(Native):
-    """Cases as YAML: a list."""
+    """Cases as a YAML list."""
 
     name = "yaml"
 
@@ -307,7 +307,7 @@ def case_schema() -> dict[str, Any]:
     """Return the schema of a file of cases: one case, a list of cases, or an object with the list `cases`.
 
     The models check more than the schema can: a parameter with a match mode but no value, a value that does not fit its mode, a
-    tool that is both expected and forbidden. Otherwise both agree.
+    tool that is both expected and forbidden. Otherwise schema and models agree.
 
     Ref: JSON Schema, draft 2020-12.
     """
@@ -358,7 +358,7 @@ def _refine(records: dict[str, Any]) -> None:
         "properties": {name: rule for name, rule in expectation["properties"].items() if name != "alternatives"},
         "description": "Another correct way; alternatives cannot have alternatives.",
     }
-    # An empty list of alternatives is allowed here, a non-empty one is not.
+    # Within an alternative, only an empty list of alternatives is allowed.
     alternative["properties"]["alternatives"] = {"type": "array", "maxItems": 0}
     expectation["properties"]["alternatives"]["items"] = {"$ref": "#/$defs/Alternative"}
     records["Alternative"] = alternative

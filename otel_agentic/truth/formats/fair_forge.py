@@ -53,7 +53,7 @@ class _Agentic(Silent):
 class _Expected(Record):
     """The expected calls; without a list of tools there is no expectation.
 
-    Their sequence matters unless stated otherwise.
+    Their sequence matters unless `tool_sequence_matters` is false.
     """
 
     expected_tools: list[_Tool] | None = None
@@ -97,12 +97,12 @@ class FairForge(Format):
             **({"dataset": session.dataset} if session.dataset else {}),
             "turns": [_turn(batch) for batch in session.conversation],
         }
-        other = f"{session.session_id}/{session.assistant_id}" if session.assistant_id else None
+        id_with_assistant = f"{session.session_id}/{session.assistant_id}" if session.assistant_id else None
         return Reading(
             fields=fields,
             conversation=_conversation(session),
             left_out=tuple(session.left_out()),
-            other_id=other,
+            other_id=id_with_assistant,
         )
 
     def document(self, cases: Sequence[Case]) -> str:

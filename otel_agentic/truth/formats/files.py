@@ -1,4 +1,4 @@
-"""Files of cases and of evaluation rows: detection of the format, reading, writing, and a list of the fields that were lost."""
+"""Files of cases and of evaluation rows: detection of the format, reading, and writing with a list of lost fields."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _YAML: Final = (".yaml", ".yml")
 
 
 def read_document(name: str, text: str, format_name: str | None = None) -> Document:
-    """Return the content of a text of cases in any format.
+    """Return the content of a text with cases in any format.
 
-    The syntax (JSON lines, JSON, YAML, CSV) follows from the extension of the name, otherwise from the text; the format from
-    the shape of the records. Invalid records are reported in `problems` and do not affect others.
+    The extension of the name, otherwise the text, determines the syntax (JSON lines, JSON, YAML, CSV); the shape of the
+    records determines the format. Invalid records are reported in `problems` and do not affect others.
 
     Args:
-        name: for messages; without folder and extension it is the dataset of cases that name none.
+        name: used in messages; without folder and extension, it is the dataset of cases that do not name one.
         text: the text, decoded.
         format_name: a name of `FORMATS`, if the shape is ambiguous.
 
@@ -103,19 +103,19 @@ def _parse_yaml(text: str) -> Parsed:
 
 
 def _read(parsed: Parsed, name: str, forced: Format | None) -> Document:
-    chosen = forced or _fitting(parsed, name)
+    chosen = forced or _detected(parsed, name)
     return chosen.read(parsed, name) if isinstance(chosen, Format) else chosen
 
 
-def _fitting(parsed: Parsed, name: str) -> Format | Document:
+def _detected(parsed: Parsed, name: str) -> Format | Document:
     """Return the format of the records, or a document with the problem if it cannot be detected."""
     records = [item.value for item in parsed.items]
-    fitting = [shape for shape in _SHAPES if shape.sniff(records)]
-    if len(fitting) > 1:
-        names = " and ".join(shape.name for shape in fitting)
+    candidates = [shape for shape in _SHAPES if shape.sniff(records)]
+    if len(candidates) > 1:
+        names = " and ".join(shape.name for shape in candidates)
         problem = Problem(line=0, text=f"the records look like {names}; choose one with --file-format NAME")
         return Document(name=name, format="", problems=(problem_text(name, problem, parsed.unit),))
-    if not fitting and name.endswith(".csv") and records and not any("case_id" in record for record in records):
+    if not candidates and name.endswith(".csv") and records and not any("case_id" in record for record in records):
         columns = ", ".join(dict.fromkeys(str(column) for record in records for column in record))
         message = (
             f"found the columns {columns}; a CSV of cases has case_id, and others such as query and answer; one of labels has "
@@ -124,20 +124,24 @@ def _fitting(parsed: Parsed, name: str) -> Format | Document:
         return Document(
             name=name, format="", problems=(problem_text(name, Problem(line=1, text=message), parsed.unit),)
         )
-    return fitting[0] if fitting else _NATIVE
+    return candidates[0] if candidates else _NATIVE
 
 
-#: Fields that contain records: a difference is reported for a field of these.
-_HOLDERS: Final = frozenset({"turns", "tools", "calls"})
+#: Fields that contain records, whose differences are reported field by field.
+_RECORD_FIELDS: Final = frozenset({"turns", "tools", "calls"})
 
 
 def losses_of(cases: Sequence[Case], back: Document, format_name: str) -> Iterator[Loss]:
-    """Yield the fields that differ between cases and their file read again, in the order of the cases."""
+    """Yield the fields of cases that differ after their file is read again, in the order of the cases."""
     reasons = loss_reasons(format_name)
     read_again = {case.key: case for case in back.cases}
     for case in cases:
-        right = read_again.get(case.key)
-        paths = [()] if right is None else differences(case.model_dump(mode="json"), right.model_dump(mode="json"))
+        reread_case = read_again.get(case.key)
+        paths = (
+            [()]
+            if reread_case is None
+            else differences(case.model_dump(mode="json"), reread_case.model_dump(mode="json"))
+        )
         for path in paths:
             yield Loss(
                 dataset=case.dataset,
@@ -148,50 +152,54 @@ def losses_of(cases: Sequence[Case], back: Document, format_name: str) -> Iterat
 
 
 def differences(left: Mapping[str, Any], right: Mapping[str, Any], path: Path = ()) -> Iterator[Path]:
-    """Yield the paths of the fields in which two dumped records differ; of lists of different lengths the list itself."""
+    """Yield the paths of the fields in which two dumped records differ; lists of different lengths as a whole."""
     for name, value in left.items():
         yield from _differences(name, value, right.get(name), (*path, name))
 
 
 def _differences(name: str, value: Any, right: Any, path: Path) -> Iterator[Path]:
-    if _same(value, right):
+    if _equal(value, right):
         return
-    if name in _HOLDERS and isinstance(value, dict) and isinstance(right, dict):
+    if name in _RECORD_FIELDS and isinstance(value, dict) and isinstance(right, dict):
         yield from differences(value, right, path)
-    elif name in _HOLDERS and isinstance(value, list) and isinstance(right, list) and len(value) == len(right):
+    elif name in _RECORD_FIELDS and isinstance(value, list) and isinstance(right, list) and len(value) == len(right):
         for index, (left_item, right_item) in enumerate(zip(value, right, strict=True)):
             yield from differences(left_item, right_item, (*path, index))
     elif name == "parameters":
-        yield from ((*path, key) for key in value if key not in right or not _same(value[key], right[key]))
+        yield from ((*path, key) for key in value if key not in right or not _equal(value[key], right[key]))
         yield from ((*path, key) for key in right if key not in value)
     else:
         yield path
 
 
-def _same(left: Any, right: Any) -> bool:
+def _equal(left: Any, right: Any) -> bool:
     """Return whether two JSON values are equal; true is not 1, and 1.0 is 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_same(value, right[key]) for key, value in left.items())
+        return left.keys() == right.keys() and all(_equal(value, right[key]) for key, value in left.items())
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
+        return len(left) == len(right) and all(map(_equal, left, right))
     return bool(left == right)
 
 
 def loss_reasons(format_name: str) -> Mapping[str, str]:
-    """Return the reasons why a format cannot represent a field, by path."""
+    """Return, by path, the reasons why a format cannot represent a field."""
     tables = tomllib.loads(files(__package__).joinpath("losses.toml").read_text("utf-8"))
     reasons: dict[str, str] = tables.get(format_name, {})
-    at = reasons.pop("calls_at", None)
-    return reasons if at is None else {f"{at}.{path}": reason for path, reason in tables["calls"].items()} | reasons
+    calls_path = reasons.pop("calls_at", None)
+    return (
+        reasons
+        if calls_path is None
+        else {f"{calls_path}.{path}": reason for path, reason in tables["calls"].items()} | reasons
+    )
 
 
 def _reason(path: Path, reasons: Mapping[str, str]) -> str:
-    """Return the reason why a field is lost: that of the longest matching path."""
+    """Return the reason why a field is lost: the reason of the longest matching path."""
     names = [str(part) for part in path if not isinstance(part, int)]
-    ways = (".".join(names[:end]) for end in range(len(names), -1, -1))
-    return next((reasons[way] for way in ways if way in reasons), "the format has no field for it")
+    prefixes = (".".join(names[:end]) for end in range(len(names), -1, -1))
+    return next((reasons[prefix] for prefix in prefixes if prefix in reasons), "the format has no field for it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,15 +225,15 @@ def write_document(cases: Sequence[Case], format_name: str) -> Written:
         KeyError: the format is unknown.
     """
     text = FORMATS[format_name].document(cases)
-    back = read_document("", text, format_name)
-    return Written(text=text, losses=tuple(losses_of(cases, back, format_name)))
+    reread = read_document("", text, format_name)
+    return Written(text=text, losses=tuple(losses_of(cases, reread, format_name)))
 
 
 def write_rows(cases: Sequence[Case]) -> WrittenRows:
     """Return cases as rows of the flat layout, for Parquet."""
     rows = tuple(flat_rows(cases))
-    back = read_rows("", COLUMNS, list(enumerate(rows, start=1)), "parquet")
-    return WrittenRows(rows=rows, losses=tuple(losses_of(cases, back, Csv.name)))
+    reread = read_rows("", COLUMNS, list(enumerate(rows, start=1)), "parquet")
+    return WrittenRows(rows=rows, losses=tuple(losses_of(cases, reread, Csv.name)))
 
 
 _RAGAS: Final = Ragas()
@@ -267,33 +275,33 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
     """
     problems: list[Problem] = []
     rows: list[Attempt] = []
-    first: dict[str, tuple[int, Case]] = {}
-    times: Counter[str] = Counter()
-    names: set[str] = set()
+    first_rows: dict[str, tuple[int, Case]] = {}
+    row_counts: Counter[str] = Counter()
+    used_names: set[str] = set()
     for item, reading, case in _RAGAS.readings(parsed, name, problems):
         line = item.line_of(())
-        unrecorded = _calls_unrecorded(item.value, reading.conversation) and case.tools is not None
-        if unrecorded:
+        calls_missing = _calls_unrecorded(item.value, reading.conversation) and case.tools is not None
+        if calls_missing:
             case = case.model_copy(update={"tools": None})  # noqa: PLW2901 — the calls are unknown, not absent
-        known_line, known = first.setdefault(case.case_id, (line, case))
-        if known.version != case.version:
+        first_line, first_case = first_rows.setdefault(case.case_id, (line, case))
+        if first_case.version != case.version:
             message = (
-                f"id: {case.case_id!r} is already used on {parsed.unit} {known_line}, with other queries, or "
+                f"id: {case.case_id!r} is already used on {parsed.unit} {first_line}, with other queries, or "
                 "another reference or dataset; give each row its own"
             )
             problems.append(Problem(line=line, text=message))
             continue
-        times[case.case_id] += 1
-        row_name = _unused(case.case_id, times[case.case_id], names)
-        names.add(row_name)
+        row_counts[case.case_id] += 1
+        row_name = _unused_name(case.case_id, row_counts[case.case_id], used_names)
+        used_names.add(row_name)
         conversation = reading.conversation
         if conversation is not None:
             conversation = replace(conversation, conversation_id=ConversationId(row_name), case_id=case.case_id)
         left_out = tuple(
-            dict.fromkeys((*reading.left_out, *(("reference_tool_calls without tool_calls",) if unrecorded else ())))
+            dict.fromkeys((*reading.left_out, *(("reference_tool_calls without tool_calls",) if calls_missing else ())))
         )
         rows.append(
-            Attempt(file=name, line=line, name=row_name, case=known, conversation=conversation, left_out=left_out)
+            Attempt(file=name, line=line, name=row_name, case=first_case, conversation=conversation, left_out=left_out)
         )
     if problems:
         problems.sort(key=lambda problem: problem.line)
@@ -304,13 +312,13 @@ def attempts_of(parsed: Parsed, name: str) -> tuple[Attempt, ...]:
 
 
 def _calls_unrecorded(row: Mapping[str, Any], conversation: Conversation | None) -> bool:
-    """Return whether the calls of a question with an answer are not recorded: messages include them, a text needs `tool_calls`."""
+    """Return whether a row has an answer but no calls: messages contain them, a text needs `tool_calls`."""
     return conversation is not None and isinstance(row.get("user_input"), str) and row.get("tool_calls") is None
 
 
-def _unused(case_id: str, time: int, names: Container[str]) -> str:
-    """Return the name of the n-th row with a case: that of the case, numbered from the second on."""
-    first = (case_id,) if time == 1 else ()
-    # An id may look like the number of another row.
-    numbered = (f"{case_id}#{number}" for number in count(max(time, 2)))
-    return next(name for name in chain(first, numbered) if name not in names)
+def _unused_name(case_id: str, row_number: int, used_names: Container[str]) -> str:
+    """Return an unused name for the n-th row of a case: the case id, with a number from the second row on."""
+    first = (case_id,) if row_number == 1 else ()
+    # An id may equal the numbered name of another row.
+    numbered = (f"{case_id}#{number}" for number in count(max(row_number, 2)))
+    return next(name for name in chain(first, numbered) if name not in used_names)

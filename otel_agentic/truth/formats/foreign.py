@@ -61,7 +61,7 @@ class Silent(Record):
         return iter(())
 
 
-def _object(value: Any) -> Any:
+def _parsed_object(value: Any) -> Any:
     """Return the object in a JSON text, {} for blank text; any other value unchanged."""
     if isinstance(value, str) and value.strip():
         try:
@@ -72,26 +72,26 @@ def _object(value: Any) -> Any:
     return {} if value is None or isinstance(value, str) else value
 
 
-def _listed(value: Any) -> Any:
+def _list_or_empty(value: Any) -> Any:
     return [] if value is None else value
 
 
-def _named(value: Any) -> Any:
+def _id_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _text(value: Any) -> Any:
+def _number_as_text(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 #: Arguments of a call: an object, also as JSON text as in OpenAI's format; null and blank text mean no arguments.
-Arguments = Annotated[dict[str, Any], BeforeValidator(_object)]
+Arguments = Annotated[dict[str, Any], BeforeValidator(_parsed_object)]
 #: A list that may be null.
-Listed = BeforeValidator(_listed)
+Listed = BeforeValidator(_list_or_empty)
 #: An id: a text, or a whole number, which is converted.
-Id = Annotated[Name, BeforeValidator(_named)]
+Id = Annotated[Name, BeforeValidator(_id_text)]
 #: A text, or a number, which is converted.
-TextOrNumber = Annotated[str, BeforeValidator(_text)]
+TextOrNumber = Annotated[str, BeforeValidator(_number_as_text)]
 
 
 def first_of(record: dict[str, Any], *names: str) -> Any:
@@ -109,7 +109,7 @@ def required_calls(tools: ToolExpectation) -> Iterator[ExpectedCall]:
 
 
 def calls_of_conversation(case: Case) -> list[ExpectedCall] | None:
-    """Return the calls expected of the conversation, or those of its turns one after the other; None without expectations."""
+    """Return the calls expected of the conversation, or else those of its turns in order; None without expectations."""
     if case.tools is not None:
         return list(case.tools.calls)
     expected = [turn.tools for turn in case.turns if turn.tools is not None]
@@ -117,7 +117,7 @@ def calls_of_conversation(case: Case) -> list[ExpectedCall] | None:
 
 
 def tools_of_turn(case: Case, turn: CaseTurn) -> ToolExpectation | None:
-    """Return the expectation of a turn, or that of the conversation if it has no other turn."""
+    """Return the expectation of a turn, or that of the conversation if this is its only turn."""
     return case.tools if turn.tools is None and len(case.turns) == 1 else turn.tools
 
 
@@ -136,7 +136,9 @@ def recorded_call(
     used: bool | None = None,
     **result: Any,
 ) -> ToolCall:
-    """Return a call of a file; pass `result` only if the file has one. `used` is whether the answer used it.
+    """Return a call recorded in a file.
+
+    Pass `result` only if the file has one. `used` states whether the answer used it.
 
     A result that looks like an error is treated as one, as for spans.
     """
@@ -165,7 +167,7 @@ def _error_patterns() -> list[OwnPattern]:
 
 
 def recorded_turn(index: int, query: str | None, answer: str | None, calls: Sequence[ToolCall]) -> Turn:
-    """Return a turn of a file; None for a missing answer or query."""
+    """Return a turn recorded in a file; a missing query or answer is None."""
     return Turn(
         index=index,
         query=query,
@@ -182,7 +184,7 @@ def recorded_turn(index: int, query: str | None, answer: str | None, calls: Sequ
 
 
 def recorded_conversation(name: str, turns: Sequence[Turn], *, agent_name: str | None = None) -> Conversation:
-    """Return a conversation of a file: complete, without a service or a time (0)."""
+    """Return a conversation recorded in a file: complete, without a service, and with 0 for its times."""
     return Conversation(
         environment="",
         conversation_id=ConversationId(name),
@@ -200,7 +202,7 @@ def recorded_conversation(name: str, turns: Sequence[Turn], *, agent_name: str |
     )
 
 
-#: Speakers by the words of either form.
+#: Speakers by the `type` (LangChain) or `role` (OpenAI) of a message.
 _SPEAKERS: Final = {
     **dict.fromkeys(("human", "user"), "user"),
     **dict.fromkeys(("ai", "assistant"), "agent"),
@@ -223,17 +225,17 @@ class Call(Silent):
     def _one_form(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        held = value["function"] if isinstance(value.get("function"), dict) else value
+        function = value["function"] if isinstance(value.get("function"), dict) else value
         return {
             **{key: value[key] for key in cls.model_fields if key in value},
-            **{key: held[key] for key in ("name",) if key in held},
-            "args": first_of(held, "args", "arguments", "parameters", "kwargs", "input"),
+            **{key: function[key] for key in ("name",) if key in function},
+            "args": first_of(function, "args", "arguments", "parameters", "kwargs", "input"),
             "id": value.get("id"),
         }
 
 
 class Message(Silent):
-    """A message of either form."""
+    """A message in the form of LangChain or OpenAI."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -281,7 +283,10 @@ def _result_text(content: Any) -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    """A turn while its messages are read. The last answer counts; text along with calls only if there is no other."""
+    """A turn while its messages are read.
+
+    The last answer counts; the text of a message with calls (`aside`) counts only if there is no answer.
+    """
 
     query: str | None
     answer: str | None = None
@@ -300,14 +305,14 @@ class _Draft:
             self.answer = message.content
 
     def add_result(self, message: Message) -> None:
-        """Add the result of a call: of the one that it names, or of the first without a result."""
-        open_ = [index for index in range(len(self.calls)) if index not in self.results]
-        named = [
+        """Add a result to the call that the message names, otherwise to the first call without a result."""
+        pending = [index for index in range(len(self.calls)) if index not in self.results]
+        matching = [
             index
-            for index in open_
+            for index in pending
             if message.tool_call_id is not None and self.calls[index][1].id == message.tool_call_id
         ]
-        for index in (named or open_)[:1]:
+        for index in (matching or pending)[:1]:
             self.results[index] = _result(message.content)
 
     def turn(self, index: int) -> Turn:

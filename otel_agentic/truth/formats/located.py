@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 Path = tuple[str | int, ...]
 Unit = Literal["line", "row"]
 
-#: Maximum nesting of objects and lists; deeper ones are attacks on the reader.
+#: Maximum nesting of objects and lists; deeper nesting is treated as an attack on the parser.
 MAX_DEPTH: Final = 128
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 #: Keys of an object that may contain the list of records of a file.
@@ -61,7 +61,7 @@ class Parsed:
 
 
 def same_line(line: int, _: Path) -> int:
-    """Return the line of a record that is on a single line, for any of its fields."""
+    """Return the line of any field of a record that is on a single line."""
     return line
 
 
@@ -131,23 +131,23 @@ def line_starts(text: str) -> LineStarts:
 
 
 def faults(value: Any) -> Iterator[tuple[Path, str]]:
-    """Yield path and reason of each value that is faulty, nested too deep, or no text; iterative, without recursion."""
-    waiting: list[tuple[Path, Any]] = [((), value)]
-    while waiting:
-        path, item = waiting.pop()
-        if isinstance(item, Faulty):
-            yield path, item.reason
-        elif isinstance(item, str):
-            if _SURROGATE.search(item):
+    """Yield the path and reason of each value that is faulty, nested too deeply, or invalid text, without recursion."""
+    pending: list[tuple[Path, Any]] = [((), value)]
+    while pending:
+        path, current = pending.pop()
+        if isinstance(current, Faulty):
+            yield path, current.reason
+        elif isinstance(current, str):
+            if _SURROGATE.search(current):
                 yield path, "half of a surrogate pair in the text; it is no character"
         elif len(path) > MAX_DEPTH:
             yield path[:3], f"nested deeper than {MAX_DEPTH} levels; no case needs that"
             return
-        elif isinstance(item, dict):
-            waiting.extend((path, key) for key in item if _SURROGATE.search(key))
-            waiting.extend(((*path, key), inner) for key, inner in reversed(item.items()))
-        elif isinstance(item, list):
-            waiting.extend(((*path, index), inner) for index, inner in reversed(list(enumerate(item))))
+        elif isinstance(current, dict):
+            pending.extend((path, key) for key in current if _SURROGATE.search(key))
+            pending.extend(((*path, key), inner) for key, inner in reversed(current.items()))
+        elif isinstance(current, list):
+            pending.extend(((*path, index), inner) for index, inner in reversed(list(enumerate(current))))
 
 
 #: White space of JSON.
@@ -169,7 +169,7 @@ class Cursor:
 
         Raises:
             JSONDecodeError: there is no valid value.
-            RecursionError: the value is nested too deep.
+            RecursionError: the value is nested too deeply.
         """
         value, self.at = DECODER.raw_decode(self._text, self.at)
         self._skip()
@@ -227,7 +227,7 @@ class Cursor:
 
 
 def offset_of(text: str, start: int, path: Path) -> int:
-    """Return the offset of a field of the value at `start`; of a missing field, the offset of its container."""
+    """Return the offset of a field of the value at `start`, or of its container if the field is missing."""
     for part in path:
         start = _part_of(Cursor(text, start), part)
     return start
@@ -248,18 +248,18 @@ def _part_of(cursor: Cursor, part: str | int) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
-        known: set[str] = set()
+        keys: set[str] = set()
         for key, _ in pairs:
-            if key in known:
+            if key in keys:
                 mapping[key] = duplicate(key)
-            known.add(key)
+            keys.add(key)
     return mapping
 
 
 def _whole_number(digits: str) -> Any:
     try:
         return int(digits)
-    except ValueError:  # Python's own limit against quadratic conversion times
+    except ValueError:  # Python limits the digits, because the conversion takes quadratic time
         return Faulty(f"a number of {len(digits):,} digits; write it as a text")
 
 
@@ -400,7 +400,7 @@ class _Document:
                 value = cursor.value()
                 header[key] = duplicate(key) if key in header else value
         if wraps:
-            self._sound(top, header)
+            self._check(top, header)
         else:
             self._add(top, header, top, {})
 
@@ -410,12 +410,12 @@ class _Document:
 
     def _add(self, start: int, value: Any, top: int, header: dict[str, Any]) -> None:
         """Add the record at offset `start`; `header` are the fields around it, of the object at `top`."""
-        if self._sound(start, value):
+        if self._check(start, value):
             line_of, header_line = partial(self._line_of, start), partial(self._line_of, top)
             self._items.append(Item(value=value, line_of=line_of, header=header, header_line=header_line))
 
-    def _sound(self, start: int, value: Any) -> bool:
-        """Return whether a value has no faults; report them."""
+    def _check(self, start: int, value: Any) -> bool:
+        """Report the faults of a value; return whether it has no faults."""
         invalid = list(faults(value))
         for path, reason in invalid:
             self._report(offset_of(self._text, start, path), located(path, reason))

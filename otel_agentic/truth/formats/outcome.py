@@ -1,7 +1,7 @@
 """Outcome-style evaluation cases: a task, and an expected outcome of called tools and fields of the end state.
 
-Graded by the outcome, not the path: a tool without arguments may be called with any arguments, in any order, and other calls
-are ignored.
+Cases are graded by the outcome, not by the path: an expected tool without arguments accepts any arguments, calls may
+come in any order, and other calls are ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _INPUTS: Final = ("inputs", "input")
 
 
 class _Called(Record):
-    """A tool that should be called; without arguments any are accepted."""
+    """A tool that should be called; if `arguments` is missing, any are accepted."""
 
     name: Name
     arguments: Arguments | None = None
@@ -48,10 +48,10 @@ class _Called(Record):
             return {"name": value}
         if not isinstance(value, dict):
             return value
-        known = ("name", "tool_name", "tool", "arguments", "args", "parameters")
-        name, arguments = first_of(value, *known[:3]), first_of(value, *known[3:])
+        aliases = ("name", "tool_name", "tool", "arguments", "args", "parameters")
+        name, arguments = first_of(value, *aliases[:3]), first_of(value, *aliases[3:])
         return {
-            **{key: field for key, field in value.items() if key not in known},
+            **{key: field for key, field in value.items() if key not in aliases},
             **({} if name is None else {"name": name}),
             **({} if arguments is None else {"arguments": arguments}),
         }
@@ -78,8 +78,8 @@ class _Expected(Record):
     @property
     def state(self) -> dict[str, Any] | None:
         """The expected end state, or None if the outcome has no state."""
-        own = self.model_extra or {}
-        return {**(self.final_state or {}), **own} if own or self.final_state is not None else None
+        extra_fields = self.model_extra or {}
+        return {**(self.final_state or {}), **extra_fields} if extra_fields or self.final_state is not None else None
 
 
 def _form(value: Any) -> str:
@@ -104,25 +104,37 @@ class _Outcome(Record):
         return next((text for _, text in self._tasks()), None)
 
     def _tasks(self) -> Iterator[tuple[str, str]]:
-        """Yield the fields that may hold the task and do; the first one is used."""
-        own = self.model_extra or {}
+        """Yield the name and text of each field that contains a task; the first one is used."""
+        extra_fields = self.model_extra or {}
         for name in _TASKS:
-            if isinstance(own.get(name), str):
-                yield name, own[name]
-        for holder in _INPUTS:
-            held = own.get(holder)
-            if isinstance(held, str):
-                yield holder, held
-            elif isinstance(held, dict):
-                yield from ((f"{holder}.{name}", held[name]) for name in _TASKS if isinstance(held.get(name), str))
+            if isinstance(extra_fields.get(name), str):
+                yield name, extra_fields[name]
+        for input_name in _INPUTS:
+            input_value = extra_fields.get(input_name)
+            if isinstance(input_value, str):
+                yield input_name, input_value
+            elif isinstance(input_value, dict):
+                yield from (
+                    (f"{input_name}.{name}", input_value[name])
+                    for name in _TASKS
+                    if isinstance(input_value.get(name), str)
+                )
 
     def left_out(self, path: str = "") -> Iterator[str]:
-        """Yield the fields that cases do not have, without the task."""
+        """Yield the fields that cases do not have, except the one with the task."""
         task = next(iter(self._tasks()), ("", ""))[0]
         for name, value in (self.model_extra or {}).items():
             inner = value if name in _INPUTS and isinstance(value, dict) else None
-            fields = {f"{name}.{key}": held for key, held in inner.items()} if inner is not None else {name: value}
-            yield from (f"{path}{field}" for field, held in fields.items() if field != task and held not in NOTHING)
+            fields = (
+                {f"{name}.{key}": field_value for key, field_value in inner.items()}
+                if inner is not None
+                else {name: value}
+            )
+            yield from (
+                f"{path}{field}"
+                for field, field_value in fields.items()
+                if field != task and field_value not in NOTHING
+            )
         for called in getattr(self.expected_outcome, "tools_called", None) or ():
             yield from called.left_out(f"{path}expected_outcome.tools_called.")
 
@@ -186,7 +198,7 @@ def _outcome(case: Case) -> dict[str, Any]:
         "final_state": case.expected_state,
         "goal": case.goal,
     }
-    own = {
+    fields = {
         "id": case.case_id,
         "dataset": case.dataset,
         "description": case.notes,
@@ -195,7 +207,7 @@ def _outcome(case: Case) -> dict[str, Any]:
         "minimum_steps": case.minimum_steps,
         "inputs": {"task": turn.query} if turn is not None and turn.query is not None else None,
     }
-    present = {name: value for name, value in own.items() if value is not None}
+    present = {name: value for name, value in fields.items() if value is not None}
     return {**present, "expected_outcome": {name: value for name, value in expected.items() if value is not None}}
 
 

@@ -40,12 +40,12 @@ def _form(value: Any) -> str:
 
 def _text_or_messages(value: Any) -> Any:
     if not isinstance(value, str | list):
-        raise ValueError(f"found {found_text(value)}; allowed: a text or a list of messages")  # noqa: TRY004 — pydantic's own
+        raise ValueError(f"found {found_text(value)}; allowed: a text or a list of messages")  # noqa: TRY004 — for pydantic
     return value
 
 
 class _Row(Record):
-    """A row; `id` and `dataset` are extensions, ignored by RAGAS. `tool_calls` are the actual calls for a question."""
+    """A row; `id` and `dataset` are extensions that RAGAS ignores. `tool_calls` are the actual calls for a question."""
 
     user_input: Annotated[
         Annotated[str, Tag("[text]")] | Annotated[list[Message], Tag("[messages]")],
@@ -115,9 +115,9 @@ def _conversation(name: str, row: _Row, turns: list[Turn]) -> Conversation | Non
 
 def _row(case: Case) -> dict[str, Any]:
     row: dict[str, Any] = {"id": case.case_id, "dataset": case.dataset}
-    only = case.turns[0] if len(case.turns) == 1 else None
-    if only is not None and (only.answer is not None or case.goal is None):
-        row |= {"user_input": only.query or "", "reference": only.first_answer}
+    single_turn = case.turns[0] if len(case.turns) == 1 else None
+    if single_turn is not None and (single_turn.answer is not None or case.goal is None):
+        row |= {"user_input": single_turn.query or "", "reference": single_turn.first_answer}
     else:
         row |= {
             "user_input": [{"content": turn.query or "", "type": "human"} for turn in case.turns],

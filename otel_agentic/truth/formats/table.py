@@ -70,7 +70,7 @@ TURN_COLUMNS: Final[Mapping[str, tuple[str, Kind]]] = {
     "turn_tools": ("tools", "json"),
     "reference_topics": ("reference_topics", "texts"),
 }
-#: The number of the row's turn, 1-based: for turns without other values, and for rows that a person has sorted.
+#: The 1-based turn number of a row, for turns without other values and for tables whose rows were sorted.
 TURN: Final = "turn"
 COLUMNS: Final = (
     "case_id",
@@ -80,7 +80,7 @@ COLUMNS: Final = (
     *(name for name in CASE_COLUMNS if name not in {"case_id", "dataset"}),
 )
 
-#: A text that a spreadsheet would take for a formula is written with a leading apostrophe, and read without it.
+#: A text that a spreadsheet would interpret as a formula is written with a leading apostrophe, and read without it.
 _GUARDED: Final = re.compile(r"'+[=+\-@\t\r]")
 _FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
 
@@ -98,7 +98,7 @@ def cell_value(kind: Kind, cell: Any) -> Any:
     Values that are not text (numbers, lists and objects of Parquet) are unchanged.
     """
     if not isinstance(cell, str):
-        return _integral(_plain(cell)) if kind == "number" else _plain(cell)
+        return _integral(_json_value(cell)) if kind == "number" else _json_value(cell)
     if kind in {"text", "answers"}:
         return (kind == "answers" and listed_texts(cell)) or unguarded(cell)
     if kind == "json" or (kind in {"texts", "values"} and cell.lstrip().startswith("[")):
@@ -127,7 +127,7 @@ def listed_texts(cell: str) -> list[Any] | None:
 
 
 def guarded(text: str) -> str:
-    """Return a text as a cell of CSV that no spreadsheet takes for a formula.
+    """Return a text as a CSV cell that no spreadsheet interprets as a formula.
 
     >>> guarded("=1+1"), unguarded(guarded("=1+1")), guarded("plain")
     ("'=1+1", '=1+1', 'plain')
@@ -136,7 +136,7 @@ def guarded(text: str) -> str:
 
 
 def unguarded(cell: str) -> str:
-    """Return the text of a cell, without the apostrophe that hides a formula."""
+    """Return the text of a cell, without the apostrophe before a formula."""
     return cell[1:] if _GUARDED.match(cell) else cell
 
 
@@ -157,17 +157,17 @@ def _scalar(kind: Kind, text: str) -> Any:
 
 
 def _integral(value: Any) -> Any:
-    """Return 3.0 as 3: a column of numbers with empty cells is read as fractions."""
+    """Return 3.0 as 3: a column of integers with empty cells is read as floats."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _plain(cell: Any) -> Any:  # noqa: PLR0911 — one return a type
+def _json_value(cell: Any) -> Any:  # noqa: PLR0911 — one return per type
     """Return a value of Parquet as JSON; null fields of a struct are absent."""
     match cell:
         case Mapping():
-            return {str(key): _plain(value) for key, value in cell.items() if value is not None}
+            return {str(key): _json_value(value) for key, value in cell.items() if value is not None}
         case list() | tuple():
-            return [_plain(value) for value in cell]
+            return [_json_value(value) for value in cell]
         case Decimal():
             return int(cell) if cell == cell.to_integral_value() else float(cell)
         case date() | datetime() | time():
@@ -206,9 +206,11 @@ def flat_records(header: Sequence[str], rows: Sequence[Row], unit: Unit, header_
     items = []
     for draft in drafts.values():
         value = draft.record()
-        bad = [Problem(line=draft.line_of(path), text=located(_column_of(path), why)) for path, why in faults(value)]
-        problems += bad
-        if not bad:
+        record_problems = [
+            Problem(line=draft.line_of(path), text=located(_column_of(path), reason)) for path, reason in faults(value)
+        ]
+        problems += record_problems
+        if not record_problems:
             items.append(Item(value=value, line_of=draft.line_of, name_of=_column_of))
     return Parsed(items=tuple(items), problems=tuple(problems), unit=unit)
 
@@ -218,10 +220,10 @@ def row_records(rows: Sequence[Row], unit: Unit) -> Parsed:
     items: list[Item] = []
     problems: list[Problem] = []
     for line, cells in rows:
-        value = {column: _loose(cell) for column, cell in cells.items() if not is_empty(cell)}
-        bad = [Problem(line=line, text=located(path, why)) for path, why in faults(value)]
-        problems += bad
-        if value and not bad:
+        value = {column: _parsed_cell(cell) for column, cell in cells.items() if not is_empty(cell)}
+        record_problems = [Problem(line=line, text=located(path, reason)) for path, reason in faults(value)]
+        problems += record_problems
+        if value and not record_problems:
             items.append(Item(value=value, line_of=partial(same_line, line)))
     return Parsed(items=tuple(items), problems=tuple(problems), unit=unit)
 
@@ -273,7 +275,7 @@ class _Draft:
         return {**self.fields, **({"turns": [turn for _, _, turn in self.turns]} if self.turns else {})}
 
     def line_of(self, path: Path) -> int:
-        """Return the line of a field: that of the row that sets it."""
+        """Return the line of the row that sets a field."""
         match path:
             case ("turns", int(number), *_) if number < len(self.turns):
                 return self.turns[number][0]
@@ -283,7 +285,7 @@ class _Draft:
 
 
 def _column_of(path: Path) -> Path:
-    """Return the path of a field in the table: fields of turns by column."""
+    """Return the path of a field in the table, in which fields of turns have columns of their own."""
     columns = {name: column for column, (name, _) in TURN_COLUMNS.items()}
     match path:
         case ("turns", int(), str(name), *rest) if name in columns:
@@ -291,14 +293,14 @@ def _column_of(path: Path) -> Path:
     return path
 
 
-def _loose(cell: Any) -> Any:
+def _parsed_cell(cell: Any) -> Any:
     nested = isinstance(cell, str) and cell.lstrip().startswith(_NESTED)
     value = cell_value("json", cell) if nested else cell_value("text", cell)
     return _literal(cell) if nested and isinstance(value, Faulty) else value
 
 
 def _literal(cell: str) -> Any:
-    """Return a list or object in Python notation, as RAGAS writes CSV; otherwise the text."""
+    """Return the list or object of a cell in Python notation, which RAGAS writes to CSV; otherwise the text."""
     try:
         with warnings.catch_warnings(action="ignore"):
             value = ast.literal_eval(cell.strip())
@@ -332,9 +334,9 @@ def parse_csv(text: str, *, flat: bool | None = None) -> Parsed:
 
 def write_csv(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return rows of the flat layout, texts and numbers, as CSV: the columns that any row uses, in order."""
-    listed = list(rows)
-    used = [column for column in COLUMNS if any(row.get(column) is not None for row in listed)] or ["case_id"]
-    lines = [used, *([_cell(row.get(column)) for column in used] for row in listed)]
+    table_rows = list(rows)
+    columns = [column for column in COLUMNS if any(row.get(column) is not None for row in table_rows)] or ["case_id"]
+    lines = [columns, *([_cell(row.get(column)) for column in columns] for row in table_rows)]
     return "".join(",".join(map(_quoted, line)) + "\n" for line in lines)
 
 
@@ -356,7 +358,7 @@ def _read(text: str) -> tuple[list[str], list[Row], list[Problem]]:
     rows: list[Row] = []
     problems: list[Problem] = []
     header: list[str] = []
-    began = 1
+    first_line = 1
     try:
         for cells in reader:
             if not any(cell.strip() for cell in cells):
@@ -365,13 +367,13 @@ def _read(text: str) -> tuple[list[str], list[Row], list[Problem]]:
                 header = [cell.strip().lower() for cell in cells]
             elif len(cells) > len(header):
                 message = f"{len(cells)} cells, but {len(header)} columns in the header; quote a cell that contains a separator"
-                problems.append(Problem(line=began, text=message))
+                problems.append(Problem(line=first_line, text=message))
             else:
-                rows.append((began, dict(zip(header, cells, strict=False))))
-            began = reader.line_num + 1
+                rows.append((first_line, dict(zip(header, cells, strict=False))))
+            first_line = reader.line_num + 1
     except csv.Error as error:
         message = f"not readable as CSV: {error}; quote cells according to RFC 4180; nothing after it was read"
-        problems.append(Problem(line=began, text=message))
+        problems.append(Problem(line=first_line, text=message))
     return header, rows, problems
 
 
@@ -388,25 +390,30 @@ class Csv(Native):
 def flat_rows(cases: Sequence[Case]) -> list[dict[str, Any]]:
     """Return the rows of cases: texts, numbers and booleans by column; lists and objects as JSON text.
 
-    Values of the case as a whole are on its first row. A case whose name no cell can hold has no rows.
+    Values of the case itself are on its first row. A case whose id or dataset cannot be stored in a cell has no rows.
     """
-    return [row for case in cases if _holds(case.case_id) and _holds(case.dataset) for row in _rows(record_of(case))]
+    return [
+        row
+        for case in cases
+        if _is_storable(case.case_id) and _is_storable(case.dataset)
+        for row in _rows(record_of(case))
+    ]
 
 
 def _rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     fields = {column: _cell_of_kind(kind, record[column]) for column, kind in CASE_COLUMNS.items() if column in record}
     identity = {"case_id": record["case_id"], "dataset": record["dataset"]}
     for index, turn in enumerate(record.get("turns") or [None]):
-        own: dict[str, Any] = {}
+        turn_fields: dict[str, Any] = {}
         if turn is not None:
-            own = {
+            turn_fields = {
                 column: _cell_of_kind(kind, turn[name]) for column, (name, kind) in TURN_COLUMNS.items() if name in turn
             } | {TURN: index + 1}
-        yield {**(identity if index else fields), **own}
+        yield {**(identity if index else fields), **turn_fields}
 
 
-def _holds(text: str) -> bool:
-    """Return whether a cell can hold a text: white space alone is empty, and NUL ends the text for many readers."""
+def _is_storable(text: str) -> bool:
+    """Return whether a cell can store a text: white space alone is empty, and NUL ends the text for many readers."""
     return not is_empty(text) and "\x00" not in text
 
 
@@ -414,7 +421,7 @@ def _cell_of_kind(kind: Kind, value: Any) -> Any:
     if kind == "answers" and isinstance(value, str) and listed_texts(value):
         value = [value]  # a text that would be read as a list
     if kind in {"text", "answers"} and isinstance(value, str):
-        return value if _holds(value) else None
+        return value if _is_storable(value) else None
     if value is None or kind in {"number", "flag", "verdict"}:
         return value
     return json.dumps(value, ensure_ascii=False)

@@ -53,7 +53,7 @@ class _Action(Call):
 
 
 class _Task(Record):
-    """A task; `id` and `dataset` are extensions, ignored by tau-bench."""
+    """A task; `id` and `dataset` are extensions that tau-bench ignores."""
 
     instruction: str
     actions: Annotated[list[_Action], Listed]
@@ -106,9 +106,9 @@ class TauBench(Format):
         return ("instruction" in record and "actions" in record) or "evaluation_criteria" in record
 
     def reading(self, item: Item, number: int) -> Reading:
-        """Return a task as a case; without an id it is named by its index, from 0."""
+        """Return a task as a case; without an id, the case id is the 0-based index."""
         if "evaluation_criteria" in item.value:
-            return _second(item.value)
+            return _read_tau2_task(item.value)
         task = _Task.of(item.value)
         fields = _fields(task.id or str(number), task.instruction, task.actions, task.outputs)
         if task.dataset:
@@ -129,7 +129,7 @@ def is_read(tool_name: str) -> bool:
     return any(fnmatchcase(tool_name, pattern) for pattern in READS)
 
 
-def _second(value: Mapping[str, Any]) -> Reading:
+def _read_tau2_task(value: Mapping[str, Any]) -> Reading:
     criteria = value["evaluation_criteria"]
     if isinstance(criteria, dict) and isinstance(criteria.get("actions"), list):
         # The simulated user's own tool calls are not calls of the agent.

@@ -1,9 +1,9 @@
 """Reading and writing of YAML, as strict as JSON, with the line of every field.
 
-A plain scalar is true, false, null, a JSON number, or text: `no`, `007`, `12:30` and `2024-05-20` are texts here, not the
-truth value, octal number, seconds or date that they are in YAML 1.1. Nodes are built from events instead of `yaml.compose`: the
-composer of libyaml recurses in C and ends the process on a deeply nested text, that of Python takes five times as long, and
-both lose the records before a syntax error.
+A plain scalar is true, false, null, a JSON number, or text: `no`, `007`, `12:30` and `2024-05-20` are texts here, not a
+boolean, an octal number, a number of seconds and a date as in YAML 1.1. Nodes are built from events instead of
+`yaml.compose`: the composer of libyaml recurses in C and crashes the process on deeply nested text, the one in Python
+takes five times as long, and both lose the records before a syntax error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 #: Maximum number of values in a file, including those repeated by aliases.
 MAX_VALUES: Final = 1_000_000
-#: Plain scalars that are not text, besides numbers.
+#: Plain scalars other than numbers that are not text.
 CONSTANTS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -59,7 +59,7 @@ MERGE: Final = "<<"
 
 
 class GivenUpError(Exception):
-    """The rest of the text is not read: it exceeds a limit, or is malformed from `line` on."""
+    """Reading stopped at `line`, because the text exceeds a limit or is malformed there."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
@@ -68,7 +68,7 @@ class GivenUpError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A value with its line; `parts` are the nodes of a container, `size` counts its values and itself.
+    """A value with its line; `parts` are the nodes of a container, `size` is the number of its values plus 1.
 
     A container is `open` until its end has been read.
     """
@@ -82,7 +82,7 @@ class Node:
     merges: bool = False
 
     def line_of(self, path: Path) -> int:
-        """Return the line of a field; of a missing field, that of its container."""
+        """Return the line of a field, or of its container if the field is missing."""
         node = self
         for part in path:
             if part not in node.parts:
@@ -123,7 +123,7 @@ class Builder:
                 node.size = 1 + sum(part.size for part in node.parts.values())
 
     def _scalar(self, event: ScalarEvent, line: int) -> None:
-        if self._wants_key():
+        if self._expects_key():
             merges = event.value == MERGE and event.implicit[0]
             self._stack[-1].key = event.value
             self._stack[-1].merges = merges
@@ -133,7 +133,7 @@ class Builder:
         self._attach(node)
 
     def _begin(self, event: CollectionStartEvent, node: Node) -> None:
-        if self._wants_key():
+        if self._expects_key():
             raise GivenUpError(node.line, "a key is a text; found a list or an object, nothing after it was read")
         if event.tag in {None, "!", f"{_TAGS}map", f"{_TAGS}seq"}:
             self._remember(event, node)
@@ -148,14 +148,14 @@ class Builder:
         target = self._anchors.get(str(event.anchor))
         if target is None:
             raise GivenUpError(line, f"alias *{event.anchor} names no anchor; nothing after it was read")
-        if self._wants_key():
+        if self._expects_key():
             self._stack[-1].key = str(target.value)
         elif target.open:
             self._attach(Node(line=line, value=Faulty(f"alias *{event.anchor} contains itself; write the value out")))
         else:
             self._attach(Node(line=line, value=target.value, parts=target.parts, size=target.size))
 
-    def _wants_key(self) -> bool:
+    def _expects_key(self) -> bool:
         return bool(self._stack) and isinstance(self._stack[-1].value, dict) and self._stack[-1].key is None
 
     def _remember(self, event: NodeEvent, node: Node) -> None:
@@ -171,18 +171,18 @@ class Builder:
         if not self._stack:
             self.tops.append(node)
             return
-        holder = self._stack[-1]
-        if isinstance(holder.value, list):
-            holder.parts[len(holder.value)] = node
-            holder.value.append(node.value)
+        container = self._stack[-1]
+        if isinstance(container.value, list):
+            container.parts[len(container.value)] = node
+            container.value.append(node.value)
             return
-        key, holder.key = str(holder.key), None
-        if key in holder.value:
+        key, container.key = str(container.key), None
+        if key in container.value:
             node = Node(line=node.line, value=duplicate(key))
-        elif holder.merges:
+        elif container.merges:
             node = Node(line=node.line, value=Faulty("merging (<<) is not supported; write the fields out"))
-        holder.parts[key] = node
-        holder.value[key] = node.value
+        container.parts[key] = node
+        container.value[key] = node.value
 
 
 def _value(event: ScalarEvent) -> Any:
@@ -214,7 +214,7 @@ def _unknown(tag: str | None) -> Faulty:
 _WIDTH: Final = 120
 _REST: Final = "nothing after it was read"
 #: Line breaks of YAML 1.1 and the byte order mark, which would be lost without quotes, and control characters of terminals,
-#: which have escapes in double quotes only.
+#: which can be escaped in double quotes only.
 _ESCAPED: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -248,18 +248,18 @@ def _records(top: Node, problems: list[Problem]) -> Iterator[Item]:
     elif isinstance(top.value, dict):
         lists = [part for key, part in top.parts.items() if key in WRAPPERS and isinstance(part.value, list)]
         header = {str(key): part.value for key, part in top.parts.items() if part not in lists} if lists else {}
-    elif top.value is None:  # nothing between two `---`
+    elif top.value is None:  # an empty document
         return
     else:
         lists, header = [], {}
-    _sound(top, header, problems)
-    for node in [part for held in lists for part in held.parts.values()] if lists else [top]:
-        if _sound(node, node.value, problems) and not node.open:
+    _check(top, header, problems)
+    for node in [part for record_list in lists for part in record_list.parts.values()] if lists else [top]:
+        if _check(node, node.value, problems) and not node.open:
             yield Item(value=node.value, line_of=node.line_of, header=header, header_line=top.line_of)
 
 
-def _sound(node: Node, value: Any, problems: list[Problem]) -> bool:
-    """Return whether a value has no faults; report them."""
+def _check(node: Node, value: Any, problems: list[Problem]) -> bool:
+    """Append the faults of a value to the problems; return whether it has no faults."""
     invalid = list(faults(value))
     problems += [Problem(line=node.line_of(path), text=located(path, reason)) for path, reason in invalid]
     return not invalid
@@ -276,9 +276,9 @@ def _syntax_problem(error: YAMLError, text: str) -> Problem:
 
 
 def _dumper() -> type[SafeDumper]:
-    """Return a dumper that omits quotes only if every reader takes the text for text.
+    """Return a dumper that omits quotes only if every reader reads the scalar as text.
 
-    PyYAML itself knows what YAML 1.1 takes for something else; what we take for something else is added.
+    PyYAML quotes texts that YAML 1.1 reads as another type; those that `parse_yaml` reads as another type are added.
     """
 
     class Plain(yaml.SafeDumper):
@@ -286,19 +286,19 @@ def _dumper() -> type[SafeDumper]:
             return True
 
     digits = list("-0123456789")
-    for tag, pattern, first in (
+    for tag, pattern, first_characters in (
         ("bool", r"(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
         ("null", r"(?:~|null|Null|NULL)?$", ["~", "n", "N", ""]),
         ("int", r"-?(?:0|[1-9][0-9]*)$", digits),
         ("float", NUMBER.pattern, digits),
         ("merge", f"{MERGE}$", [MERGE[0]]),
     ):
-        Plain.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), first)
-    Plain.add_representer(str, _written)
+        Plain.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), first_characters)
+    Plain.add_representer(str, _represent_text)
     return Plain
 
 
-def _written(dumper: SafeDumper, text: str) -> ScalarNode:
+def _represent_text(dumper: SafeDumper, text: str) -> ScalarNode:
     """Return a text as a scalar node: a block if it has several lines, escaped if it has special characters."""
     plain = not _ESCAPED.search(text)
     style = ("|" if "\n" in text else None) if plain else '"'
