@@ -29,7 +29,7 @@ demo: $(PROJECT) ## run small agents offline and report their reliability (under
 # A failed test runs once more and is then listed as RERUN: on a busy machine a process of a test may be late. One that
 # fails twice fails.
 test: $(PROJECT) ## run the tests that take seconds
-	$(PYTEST) --reruns 1 --reruns-delay 1
+	$(PYTEST) --reruns 1 --reruns-delay 1 -r aR
 
 test-slow: $(PROJECT) ## run the tests that take minutes, and every property with many examples
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) -m "slow or hypothesis"
