@@ -63,7 +63,7 @@ def from_spans() -> None:
 
 def from_records() -> None:
     """Score records, read the tables of results, and use a custom judge."""
-    evaluation = evaluate(RECORDS, REFUND, turn_rule="both")
+    evaluation = evaluate(RECORDS, REFUND, criteria=("annotated",))
     for row in evaluation.table("turns"):
         print(f"{row['conversation_id']}: {row['outcome']}, answer score {row['answer_score']:.2f}")
     for fault in evaluation.failing_tools():

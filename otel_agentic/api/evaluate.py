@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,27 +13,19 @@ from otel_agentic import plugins
 from otel_agentic.api.evaluation import Evaluation, chosen_k
 from otel_agentic.api.frames import ScoredAttempt
 from otel_agentic.api.inputs import read_cases, read_conversations, read_labels
-from otel_agentic.compat import scorer
-from otel_agentic.config import EvaluatorSettings, ScoringSettings, Settings
+from otel_agentic.config import EvaluatorSettings, Settings
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluation.judge_runs import (
-    RunBudget,
-    answers_to,
-    require_judge,
-    score_asking,
-    subject_of,
-    unasked_note,
-)
+from otel_agentic.evaluation.conversation import ActiveEvaluators, ConversationEvaluation, deciding_evaluators
+from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, RunBudget, answers_to, require_judge, unasked_note
 from otel_agentic.evaluation.scope import Tally, position_of
-from otel_agentic.evaluators.registry import Chosen, chosen, of_files
-from otel_agentic.evaluators.run import Ask
-from otel_agentic.evaluators.run import evaluate as run_evaluators
+from otel_agentic.evaluators.criteria import MetricCriteria
+from otel_agentic.evaluators.registry import Chosen, all_evaluators, chosen, of_files
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge
+from otel_agentic.judges.dialogue import Ask, asking, run_dialogues
 from otel_agentic.judges.registry import judge_of
 from otel_agentic.redaction.engine import CountingRedactor
-from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversations
-from otel_agentic.scoring.outcome import BATCH
+from otel_agentic.scoring import MatchedConversation
 from otel_agentic.truth import CaseIndex
 from otel_agentic.truth.load import redacted_case, redacted_labels
 
@@ -42,9 +33,10 @@ if TYPE_CHECKING:
     import os
 
     from otel_agentic.api.inputs import CaseLike, ConversationLike, Inputs, LabelLike
-    from otel_agentic.evaluators.base import AnyEvaluator, MetricScore
+    from otel_agentic.evaluators.base import AnyEvaluator
     from otel_agentic.judges import Budget, Judge, JudgeCache
     from otel_agentic.judges.registry import JudgeLike
+    from otel_agentic.store.table import Scored
 
     #: An evaluator; a function, which becomes one metric named after it; or `path.py:name`.
     EvaluatorLike = AnyEvaluator | Callable[..., Any] | str
@@ -79,46 +71,6 @@ def _evaluator(description: EvaluatorLike, settings: EvaluatorSettings) -> Any:
     return evaluator()(description)
 
 
-def with_metrics(
-    attempts: Sequence[ScoredAttempt],
-    selected: Chosen,
-    settings: ScoringSettings,
-    *,
-    judge: Judge,
-    cache: JudgeCache | None,
-    budget: Budget,
-    tally: Tally,
-) -> tuple[list[ScoredAttempt], tuple[str, ...]]:
-    """Return the scored conversations with their metric scores, and messages about skipped metrics and failures."""
-    # The order in which the judge's budget is spent.
-    order = sorted(range(len(attempts)), key=lambda index: position_of(attempts[index].conversation.key))
-    ordered_attempts = [attempts[index] for index in order]
-    subjects = [
-        subject_of(attempt.conversation, attempt.match, attempt.score, settings) for attempt in ordered_attempts
-    ]
-    scores_by_attempt: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in attempts]
-    faults: Counter[str] = Counter()
-    for ran in run_evaluators(selected.evaluators, subjects, _ask(judge, cache, budget, tally)):
-        scores_by_attempt[order[ran.subject_index]][ran.evaluator.name] = ran.scores
-        faults.update(ran.faults)
-    names = [evaluator.name for evaluator in selected.evaluators]
-    attempts_with_metrics = [
-        replace(attempt, evaluator_scores={name: scores[name] for name in names if name in scores})
-        for attempt, scores in zip(attempts, scores_by_attempt, strict=True)
-    ]
-    notes = [unasked_note(selected.unasked)] if selected.unasked else []
-    return attempts_with_metrics, (
-        *notes,
-        *(f"{fault} (conversations: {count:,})" for fault, count in faults.most_common()),
-    )
-
-
-def _ask(judge: Judge, cache: JudgeCache | None, budget: Budget, tally: Tally) -> Ask | None:
-    if isinstance(judge, ExactJudge):
-        return None
-    return partial(answers_to, judge=AskingJudge(judge, cache=cache, budget=budget), tally=tally)
-
-
 def evaluate(
     conversations: ConversationLike | Iterable[ConversationLike],
     cases: CaseLike | Iterable[CaseLike] | None = None,
@@ -127,7 +79,7 @@ def evaluate(
     judge: JudgeLike | None = None,
     k: int | Sequence[int] | None = None,
     estimator: str | None = None,
-    turn_rule: Literal["answer", "tools", "both"] | None = None,
+    criteria: Sequence[str] | None = None,
     answer_threshold: float | None = None,
     tool_threshold: float | None = None,
     compat: Literal["fair-forge", "ragas", "agent-surface", "agentest"] | None = None,
@@ -154,7 +106,8 @@ def evaluate(
             model, a `Judge`, or a function from a `Question` to a score in [0, 1]. None for the judge of the settings.
         k: the k of pass@k and pass^k.
         estimator: the name of the headline estimator. None for the pooled estimator of the mode.
-        turn_rule: what decides a turn: its answer, its tools, or both.
+        criteria: what decides whether a conversation is correct, such as ["annotated"] (everything that its case annotates,
+            the default), ["answer"], or ["tools", "agentest.helpfulness >= 4"].
         answer_threshold: answer score at which a turn passes, in [0, 1].
         tool_threshold: tool score at which tools are correct, in [0, 1].
         compat: score with another system's arithmetic.
@@ -175,7 +128,7 @@ def evaluate(
         settings or Settings(),
         scoring={
             "judge": judge if isinstance(judge, str) else None,
-            "turn_rule": turn_rule,
+            "criteria": None if criteria is None else tuple(criteria),
             "answer_threshold": answer_threshold,
             "tool_threshold": tool_threshold,
             "compat": compat,
@@ -191,28 +144,41 @@ def evaluate(
     budget = RunBudget(effective.judge)
     try:
         metrics_to_compute = chosen_for(active_judge, effective.evaluators, _names(metrics), evaluators)
-        scores = _scores(
-            matched, active_judge, effective, cache=cache, budget=budget, tally=tally, progress=progress or _ignore
+        installed = all_evaluators(effective.evaluators)
+        metric_criteria = MetricCriteria(evaluators=installed, settings=effective.evaluators)
+        deciding = deciding_evaluators(metric_criteria, index, effective.scoring, active_judge)
+        active = ActiveEvaluators.in_memory(metrics_to_compute.with_all(deciding))
+        evaluation = ConversationEvaluation(
+            judge=active_judge, settings=effective.scoring, active=active, criteria=metric_criteria
         )
-        attempts = [
-            ScoredAttempt(conversation=pair.conversation, match=pair.match, score=score)
-            for pair, score in zip(matched, scores, strict=True)
-        ]
-        attempts, faults = with_metrics(
-            attempts, metrics_to_compute, effective.scoring, judge=active_judge, cache=cache, budget=budget, tally=tally
-        )
+        results = _evaluated(matched, evaluation, _ask(active_judge, cache, budget, tally), progress or _ignore)
     finally:
         if active_judge is not judge:  # created by this call, so closed by it
             getattr(active_judge, "close", _ignore)()
+    faults = Counter(fault for item in results for measured in item.metrics for fault in measured.faults)
+    skipped = [unasked_note(metrics_to_compute.unasked)] if metrics_to_compute.unasked else []
     return Evaluation(
-        attempts=tuple(attempts),
+        attempts=tuple(map(_attempt, results)),
         cases=tuple(index),
         settings=effective,
         judge_name=active_judge.name,
         judge_version=active_judge.version,
         judge_use=tally,
         unused_labels=unused,
-        problems=(*inputs.problems, *faults),
+        problems=(
+            *inputs.problems,
+            *skipped,
+            *(f"{fault} (conversations: {count:,})" for fault, count in faults.most_common()),
+        ),
+    )
+
+
+def _attempt(scored: Scored) -> ScoredAttempt:
+    return ScoredAttempt(
+        conversation=scored.conversation,
+        match=scored.match,
+        score=scored.score,
+        evaluator_scores={item.evaluator.name: item.scores for item in scored.metrics},
     )
 
 
@@ -241,30 +207,28 @@ def _matched(
     return matched, index, tuple(name for name in verdicts if name not in ids)
 
 
-def _scores(
+def _evaluated(
     matched: Sequence[MatchedConversation],
-    judge: Judge,
-    settings: Settings,
-    *,
-    cache: JudgeCache | None,
-    budget: RunBudget,
-    tally: Tally,
+    evaluation: ConversationEvaluation,
+    ask: Ask,
     progress: Callable[[int, int], None],
-) -> list[ConversationScore]:
+) -> list[Scored]:
     """Return the scores of conversations, in their order."""
-    compat = settings.scoring.compat
-    score = partial(score_conversations if compat is None else scorer(compat), settings=settings.scoring)
-    scores: dict[int, ConversationScore] = {}
+    # The order in which the judge's budget is spent.
+    order = sorted(range(len(matched)), key=lambda index: position_of(matched[index].conversation.key))
+    results: dict[int, Scored] = {}
+    for start in range(0, len(order), JUDGED_BATCH):
+        part = order[start : start + JUDGED_BATCH]
+        for number, scored in run_dialogues((evaluation.dialogue(matched[index]) for index in part), ask):
+            results[part[number]] = scored
+            progress(len(results), len(matched))
+    return [results[index] for index in range(len(matched))]
+
+
+def _ask(judge: Judge, cache: JudgeCache | None, budget: Budget, tally: Tally) -> Ask:
     if isinstance(judge, ExactJudge):  # it computes: cache, budget and concurrency would cost more than its verdicts
-        for start in range(0, len(matched), BATCH):
-            scores |= enumerate(score(matched[start : start + BATCH], judge=judge), start)
-            progress(len(scores), len(matched))
-    else:
-        asking_judge = AskingJudge(judge, cache=cache, budget=budget)
-        for index, result in score_asking(matched, asking_judge, score, tally=tally):
-            scores[index] = result
-            progress(len(scores), len(matched))
-    return [scores[index] for index in range(len(matched))]
+        return asking(judge)
+    return partial(answers_to, judge=AskingJudge(judge, cache=cache, budget=budget), tally=tally)
 
 
 def _settings(settings: Settings, **sections: Mapping[str, Any]) -> Settings:

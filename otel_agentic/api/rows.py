@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 from otel_agentic.conversations.model import Conversation, ConversationId
 from otel_agentic.errors import CaseError
 from otel_agentic.evaluation.case_files import read_attempts_file
-from otel_agentic.evaluation.judge_runs import RunBudget, answers_to, require_judge, score_asking
+from otel_agentic.evaluation.conversation import ActiveEvaluators
+from otel_agentic.evaluation.judge_runs import RunBudget, answers_to, require_judge
 from otel_agentic.evaluation.run import judge_models
 from otel_agentic.evaluation.scope import MetricTally, Tally, TruthFile
 from otel_agentic.evaluators.base import MetricScore, Subject, asks
 from otel_agentic.evaluators.registry import Chosen, chosen, chosen_of
-from otel_agentic.evaluators.run import Ran, abstentions, evaluate
+from otel_agentic.evaluators.run import Ran, abstentions
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.base import kinds_of
+from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.redaction.engine import CountingRedactor
-from otel_agentic.scoring import MatchedConversation, score_conversations
-from otel_agentic.scoring.outcome import aligned_turns
+from otel_agentic.scoring import MatchedConversation
+from otel_agentic.scoring.outcome import aligned_turns, scoring
 from otel_agentic.store.conversations import (
     Built,
     content_hash,
@@ -31,7 +33,6 @@ from otel_agentic.store.conversations import (
     load_conversations,
     save_conversations,
 )
-from otel_agentic.store.scores import Measured
 from otel_agentic.truth.formats import native_lines
 from otel_agentic.truth.formats.foreign import recorded_conversation
 from otel_agentic.truth.load import redacted_case
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from otel_agentic.config import ScoringSettings, Settings
     from otel_agentic.engine.engine import Engine
     from otel_agentic.judges import Judge
-    from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.judges.dialogue import Dialogue
     from otel_agentic.store.connection import Connection
+    from otel_agentic.store.scores import Measured
     from otel_agentic.truth import Case
     from otel_agentic.truth.formats.files import Attempt
 
@@ -141,12 +143,11 @@ def _evaluate(
     redacted_rows = [_redacted(row, redactor) for row in rows]
     budget, tally, metrics = RunBudget(settings.judge), Tally(), MetricTally()
     scores: list[dict[str, tuple[MetricScore, ...]]] = [{} for _ in redacted_rows]
-    done = 0
-    for run in _run(redacted_rows, selected, AskingJudge(judge, budget=budget), tally, settings.scoring):
-        metrics.add([_measured(run, redacted_rows[run.subject_index])])
-        metrics.faults.update(run.faults)
-        scores[run.subject_index][run.evaluator.name] = run.scores
-        done += len(scores[run.subject_index]) == len(selected.evaluators)
+    ask = partial(answers_to, judge=AskingJudge(judge, budget=budget), tally=tally)
+    dialogues = (_dialogue(row, selected, judge, settings.scoring) for row in redacted_rows)
+    for done, (index, results) in enumerate(run_dialogues(dialogues, ask), start=1):
+        metrics.add(results)
+        scores[index] = {measured.evaluator.name: measured.scores for measured in results}
         progress(done, len(redacted_rows))
     return RowsEvaluated(
         rows=tuple(
@@ -179,68 +180,34 @@ def _redacted(row: Attempt, redactor: CountingRedactor) -> Attempt:
     return replace(row, case=redacted_case(row.case, redactor), conversation=conversation)
 
 
-def _run(
-    rows: Sequence[Attempt], selected: Chosen, judge: AskingJudge, tally: Tally, settings: ScoringSettings
-) -> Iterator[Ran]:
-    """Yield the result of each evaluator for each row; `subject_index` is the index of the row."""
-    with_output: list[tuple[int, Attempt, Conversation]] = []
-    for index, row in enumerate(rows):
-        if row.conversation is not None:
-            with_output.append((index, row, row.conversation))
-            continue
-        for evaluator in selected.evaluators:
-            yield Ran(index, evaluator, abstentions(evaluator, "no_data", _NO_AGENT))
-    pairs = [(row, conversation) for _, row, conversation in with_output]
-    subjects = _subjects(pairs, selected, judge, tally, settings)
-    for run in evaluate(selected.evaluators, subjects, lambda questions: answers_to(questions, judge, tally=tally)):
-        yield run._replace(subject_index=with_output[run.subject_index][0])
-
-
-def _subjects(
-    pairs: Sequence[tuple[Attempt, Conversation]],
-    selected: Chosen,
-    judge: AskingJudge,
-    tally: Tally,
-    settings: ScoringSettings,
-) -> list[Subject]:
-    """Return the subjects of evaluators.
+def _dialogue(row: Attempt, selected: Chosen, judge: Judge, settings: ScoringSettings) -> Dialogue[list[Measured]]:
+    """Return the dialogue that runs the evaluators on a row.
 
     Core scores, which may need calls of the judge, are computed only if required.
     """
-    matched_conversations = [
-        MatchedConversation(conversation=conversation, match=_match(row)) for row, conversation in pairs
-    ]
-    scores: list[ConversationScore | None] = [None] * len(matched_conversations)
-    if any("score" in evaluator.needs for evaluator in selected.evaluators):
-        score = partial(score_conversations, settings=settings)
-        for index, result in score_asking(matched_conversations, judge, score, tally=tally):
-            scores[index] = result
-    return [
-        Subject(
-            conversation=conversation,
-            case=row.case,
-            score=score,
-            aligned=aligned_turns(row.case, conversation.turns),
-            settings=settings,
-        )
-        for (row, conversation), score in zip(pairs, scores, strict=True)
-    ]
+    conversation = row.conversation or recorded_conversation(row.name, ())
+    matched = MatchedConversation(conversation=conversation, match=_match(row))
+    active = ActiveEvaluators.in_memory(selected)
+    if row.conversation is None:
+        return [
+            active.measured(Ran(evaluator, abstentions(evaluator, "no_data", _NO_AGENT)), matched)
+            for evaluator in selected.evaluators
+        ]
+    needs_score = any("score" in evaluator.needs for evaluator in selected.evaluators)
+    subject = Subject(
+        conversation=conversation,
+        case=row.case,
+        score=(yield from scoring(matched, judge, settings)) if needs_score else None,
+        aligned=aligned_turns(row.case, conversation.turns),
+        settings=settings,
+    )
+    return (yield from active.measuring(selected.evaluators, matched, subject))
 
 
 def _match(row: Attempt) -> Match:
     """Return the match of a row with its own reference; no search is needed."""
     return Match(
         case=row.case, method="case_id", confidence=1.0, candidates=(row.case.case_id,), warning=None, reason=None
-    )
-
-
-def _measured(run: Ran, row: Attempt) -> Measured:
-    return Measured(
-        conversation=row.conversation or recorded_conversation(row.name, ()),
-        case_id=row.case.case_id,
-        evaluator=run.evaluator,
-        evaluation_id="",
-        scores=run.scores,
     )
 
 

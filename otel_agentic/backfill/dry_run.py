@@ -14,11 +14,12 @@ import numpy as np
 from otel_agentic.backfill.plan import BackfillRequest, Plan, duration, moment, plan_of
 from otel_agentic.backfill.run import Backfilled, selection_of, unscored_in
 from otel_agentic.engine.engine import Engine, Progress, stored_estimator_names
-from otel_agentic.evaluation.judge_runs import StandInJudge, scorer_of
+from otel_agentic.evaluation.conversation import scorer_of
 from otel_agentic.evaluation.scope import Truth, TruthFile, cases_of, labels_of, sample_of
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.judges.base import BudgetAwareJudge
+from otel_agentic.judges.dialogue import Answer, run_dialogues
 from otel_agentic.results import from_json
 from otel_agentic.results.evaluation import (
     BackfillDryRun,
@@ -103,12 +104,17 @@ def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]
     judge = engine.runner.judge
     if isinstance(judge, ExactJudge):
         return JudgeQuestions(judge=judge.name, asks_a_model=False)
-    stand_in = StandInJudge(judge)
     settings = engine.settings.scoring
     score = scorer_of(settings)
+    questions: dict[Question, None] = {}
+
+    def record(asked: Sequence[Question]) -> Iterable[tuple[int, Answer]]:
+        questions.update(dict.fromkeys(asked))
+        return ()
+
     for matched in parts:
-        score(matched, judge=stand_in, settings=settings)
-    return _estimate(engine, judge, list(stand_in.missing))
+        list(run_dialogues((score(item, judge, settings) for item in matched), record))
+    return _estimate(engine, judge, list(questions))
 
 
 def _estimate(engine: Engine, judge: Judge, questions: Sequence[Question]) -> JudgeQuestions:

@@ -15,7 +15,7 @@ __all__ = ["scorer"]
 
 
 def scorer(name: str) -> Scorer:
-    """Return the scorer of a system, which replaces `otel_agentic.scoring.score_conversations`.
+    """Return the scorer of a system, which replaces `otel_agentic.scoring.outcome.scoring`.
 
     Args:
         name: fair-forge, ragas, agent-surface or agentest.

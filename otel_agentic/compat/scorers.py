@@ -27,11 +27,10 @@ from otel_agentic.compat.fair_forge import ToolCorrectnessScore, turn_tool_corre
 from otel_agentic.compat.ragas import RagasCall, tool_call_accuracy, tool_call_f1
 from otel_agentic.config import DEFAULT_TOOL_WEIGHTS, ScoringSettings
 from otel_agentic.errors import BadInputError, UsageError
-from otel_agentic.judges import JudgeFailure, Question, Verdict
-from otel_agentic.judges.asking_judge import ask
+from otel_agentic.judges import JudgeFailure, Question
 from otel_agentic.scoring.dimensions import score_tools
 from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
-from otel_agentic.scoring.outcome import TurnRule, aligned_turns, decide_turn, without_case
+from otel_agentic.scoring.outcome import aligned_turns, criteria_of, without_case
 from otel_agentic.scoring.parts import (
     Part,
     answer_part,
@@ -48,13 +47,8 @@ from otel_agentic.truth.model import VALUELESS_MODES, Case, CaseTurn, ExpectedCa
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall, Turn
     from otel_agentic.judges import Judge
+    from otel_agentic.judges.dialogue import Answer, Dialogue
     from otel_agentic.scoring import MatchedConversation
-
-#: The reply of a judge to one question.
-Sentence = Verdict | JudgeFailure
-
-#: Conversations whose questions go to the judge together.
-_BATCH: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +95,7 @@ class Prepared:
         """Yield a question for each answer that a judge must see."""
         return (question for _, question in self.answers() if isinstance(question, Question))
 
-    def answer_parts(self, message: Iterator[Sentence]) -> dict[int, Part]:
+    def answer_parts(self, message: Iterator[Answer]) -> dict[int, Part]:
         """Return turn index -> outcome of its answer; takes as many verdicts as there are questions."""
         return {
             turn.index: answer_part(turn, next(message), self.threshold)
@@ -135,33 +129,23 @@ class System:
     """
 
     title: str
-    numbers: Callable[[Prepared, Iterator[Sentence]], Numbers]
+    numbers: Callable[[Prepared, Iterator[Answer]], Numbers]
     questions: Callable[[Prepared], Iterable[Question]] = lambda _: ()
 
 
 def score_as(
-    system: System, matched: Sequence[MatchedConversation], *, judge: Judge, settings: ScoringSettings
-) -> list[ConversationScore]:
-    """Return the scores of conversations in their order, by the system's arithmetic."""
-    scores: list[ConversationScore] = []
-    for start in range(0, len(matched), _BATCH):
-        batch = matched[start : start + _BATCH]
-        prepared_batch = [_prepared(entry, settings) for entry in batch]
-        verdicts = iter(
-            ask(
-                judge,
-                [
-                    question
-                    for entry in prepared_batch
-                    if isinstance(entry, Prepared)
-                    for question in system.questions(entry)
-                ],
-            )
-        )
-        scores += [
-            _score(system, entry, prepared, verdicts) for entry, prepared in zip(batch, prepared_batch, strict=True)
-        ]
-    return scores
+    system: System, matched: MatchedConversation, judge: Judge, settings: ScoringSettings
+) -> Dialogue[ConversationScore]:
+    """Return the dialogue that scores a conversation by the system's arithmetic."""
+    del judge
+    prepared = _prepared(matched, settings)
+    if isinstance(prepared, Part):
+        nothing = Numbers(decided=prepared, needed=(), answers={}, tools=(), by_tools=prepared, by_both=prepared)
+        return _written(system, matched, nothing, prepared, {})
+    questions = list(system.questions(prepared))
+    verdicts = (yield questions) if questions else ()
+    numbers = system.numbers(prepared, iter(verdicts))
+    return _written(system, matched, numbers, combine([*numbers.answers.values()]), prepared.aligned)
 
 
 def _prepared(matched: MatchedConversation, settings: ScoringSettings) -> Prepared | Part:
@@ -173,16 +157,6 @@ def _prepared(matched: MatchedConversation, settings: ScoringSettings) -> Prepar
     if not case.reviewed:
         return not_evaluated("unreviewed", f"case {case.case_id!r} is a draft that has not been reviewed")
     return Prepared.of(matched, case, settings)
-
-
-def _score(
-    system: System, matched: MatchedConversation, prepared: Prepared | Part, verdicts: Iterator[Sentence]
-) -> ConversationScore:
-    if isinstance(prepared, Part):
-        no_numbers = Numbers(decided=prepared, needed=(), answers={}, tools=(), by_tools=prepared, by_both=prepared)
-        return _written(system, matched, no_numbers, prepared, {})
-    numbers = system.numbers(prepared, verdicts)
-    return _written(system, matched, numbers, combine([*numbers.answers.values()]), prepared.aligned)
 
 
 def _written(
@@ -320,21 +294,20 @@ def whole_numbers(
     tools = score(calls) if isinstance(calls, WholeConversation) else calls
     answers_part = combine([*answers.values()]) if answers else None
     tools_part = None if tools is None else tool_part(tools)
-    rule = prepared.settings.turn_rule
+    annotated = {"answer": answers_part, "tools": tools_part}
+    parts = {name: part for name, part in annotated.items() if part is not None}
+    # These systems decide by answers, and by tools where no answer is annotated, unless the criteria name other parts.
+    named = {criterion.name for criterion in criteria_of(prepared.case, prepared.settings)} & parts.keys()
+    deciding = named or set(list(parts)[:1])
+    by_part = {"answer": tuple(answers.values()), "tools": () if tools_part is None else (tools_part,)}
     return Numbers(
-        decided=decide_turn(rule, answers_part, tools_part) if answers or tools else NOTHING_TO_SCORE,
-        needed=_needed(rule, [*answers.values()], [] if tools_part is None else [tools_part]),
+        decided=combine([parts[name] for name in parts if name in deciding]) if parts else NOTHING_TO_SCORE,
+        needed=tuple(part for name in parts if name in deciding for part in by_part[name]),
         answers=answers,
         tools=() if tools is None else (tools,),
-        by_tools=decide_turn("tools", None, tools_part),
-        by_both=decide_turn("both", answers_part, tools_part),
+        by_tools=combine([] if tools_part is None else [tools_part]),
+        by_both=combine([*parts.values()]),
     )
-
-
-def _needed(rule: TurnRule, answers: list[Part], tools: list[Part]) -> tuple[Part, ...]:
-    if rule == "both":
-        return (*answers, *tools)
-    return tuple(answers or tools) if rule == "answer" else tuple(tools or answers)
 
 
 def _expectations(prepared: Prepared) -> Iterator[ToolExpectation]:
@@ -353,7 +326,7 @@ def _in_steps(expectation: ToolExpectation) -> list[ExpectedCall]:
     ]
 
 
-def _agent_surface_numbers(prepared: Prepared, _verdicts: Iterator[Sentence]) -> Numbers:
+def _agent_surface_numbers(prepared: Prepared, _verdicts: Iterator[Answer]) -> Numbers:
     return whole_numbers(prepared, {}, lambda total: _agent_surface_tools(total, prepared))
 
 
@@ -387,7 +360,7 @@ def _parameters(total: WholeConversation) -> float:
 AGENT_SURFACE = System(title="the Agent Surface pages", numbers=_agent_surface_numbers)
 
 
-def _agentest_numbers(prepared: Prepared, _verdicts: Iterator[Sentence]) -> Numbers:
+def _agentest_numbers(prepared: Prepared, _verdicts: Iterator[Answer]) -> Numbers:
     return whole_numbers(prepared, {}, _agentest_tools)
 
 
@@ -441,7 +414,7 @@ def _result_text(result: TrajectoryResult) -> str:
 AGENTEST = System(title="Agentest 0.0.17", numbers=_agentest_numbers)
 
 
-def _fair_forge_numbers(prepared: Prepared, verdicts: Iterator[Sentence]) -> Numbers:
+def _fair_forge_numbers(prepared: Prepared, verdicts: Iterator[Answer]) -> Numbers:
     answers = prepared.answer_parts(verdicts)
     tools = tuple(
         _fair_forge_tools(turn, expected.tools, prepared.rules)
@@ -539,7 +512,7 @@ def _ragas_questions(prepared: Prepared) -> Iterator[Question]:
         yield replace(question, expected=question.answer, answer=reference, also_accepted=())
 
 
-def _ragas_numbers(prepared: Prepared, verdicts: Iterator[Sentence]) -> Numbers:
+def _ragas_numbers(prepared: Prepared, verdicts: Iterator[Answer]) -> Numbers:
     answers = {
         turn.index: _average(turn, next(verdicts), next(verdicts), prepared.threshold)
         if isinstance(question_or_part, Question)
@@ -549,7 +522,7 @@ def _ragas_numbers(prepared: Prepared, verdicts: Iterator[Sentence]) -> Numbers:
     return whole_numbers(prepared, answers, lambda total: _ragas_tools(total, prepared.rules.threshold))
 
 
-def _average(turn: Turn, first: Sentence, second: Sentence, threshold: float) -> Part:
+def _average(turn: Turn, first: Answer, second: Answer, threshold: float) -> Part:
     if isinstance(first, JudgeFailure) or isinstance(second, JudgeFailure):
         return answer_part(turn, first if isinstance(first, JudgeFailure) else second, threshold)
     score = (first.score + second.score) / 2
@@ -588,17 +561,17 @@ NAMES: Final = tuple(_SYSTEMS)
 
 
 class Scorer(Protocol):
-    """A function with the signature of `otel_agentic.scoring.score_conversations`."""
+    """Returns the dialogue that scores a conversation, such as `otel_agentic.scoring.outcome.scoring`."""
 
     def __call__(
-        self, matched: Sequence[MatchedConversation], *, judge: Judge, settings: ScoringSettings
-    ) -> list[ConversationScore]:
-        """Return the scores of conversations, in their order."""
+        self, matched: MatchedConversation, judge: Judge, settings: ScoringSettings
+    ) -> Dialogue[ConversationScore]:
+        """Return the dialogue; of the judge, only its attributes are read."""
         ...
 
 
 def scorer(name: str) -> Scorer:
-    """Return the scorer of a system, which replaces `score_conversations`.
+    """Return the scorer of a system, which replaces `otel_agentic.scoring.outcome.scoring`.
 
     Raises:
         UsageError: there is no such system.

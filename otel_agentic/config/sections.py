@@ -312,7 +312,11 @@ class ScoringSettings(Section):
             "computed and reported but decides nothing (docs/tool-scoring.md explains why utilization is one)",
         )
     )
-    turn_rule: Literal["answer", "tools", "both"] = Field(default="answer", description="the rule that decides a turn")
+    criteria: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        default=("annotated",),
+        description="what decides whether a conversation is correct: `annotated` is everything that its case annotates; "
+        "docs/scoring.md lists the others. A case may name its own",
+    )
     strict_turns: bool = Field(
         default=False, description="a turn beyond the case's turns, or a missing one, fails the conversation"
     )

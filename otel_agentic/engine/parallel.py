@@ -27,9 +27,11 @@ from otel_agentic.conversations import Linked, assemble, link_segments, read_seg
 from otel_agentic.conversations.model import ClosedBy, Conversation, ToolCall
 from otel_agentic.dialects import Reader
 from otel_agentic.engine.rebuild import AffectedItems, Rebuilder, RebuildResult, chunks
-from otel_agentic.evaluation.judge_runs import JudgeRun, scorer_of
+from otel_agentic.evaluation.conversation import scorer_of
+from otel_agentic.evaluation.judge_runs import JudgeRun
 from otel_agentic.evaluation.run import EvaluationRunner
 from otel_agentic.judges import ExactJudge
+from otel_agentic.judges.dialogue import asking, run_dialogues
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.scoring.compile import CompiledCall, CompiledExpectation, compiled
 from otel_agentic.scoring.model import ToolScore
@@ -39,10 +41,11 @@ from otel_agentic.store.spans import TraceRows, bucket_of, load_rows
 from otel_agentic.store.table import Scored
 
 if TYPE_CHECKING:
-    from otel_agentic.config import JudgeSettings, ScoringSettings, Settings
+    from otel_agentic.config import JudgeSettings, Settings
     from otel_agentic.conversations.link import Segment
     from otel_agentic.engine.engine import Engine
     from otel_agentic.judges import Budget, Judge
+    from otel_agentic.judges.dialogue import Dialogue
     from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.scoring.scope import ToolRules
     from otel_agentic.store import Store
@@ -266,10 +269,11 @@ def _expected(index: int, rules: ToolRules, number: int) -> CompiledCall:
 def scoring_over(engine: Engine, pool: WorkerPool | None) -> EvaluationRunner:
     """Return the evaluation runner of an engine, with worker processes if there are any.
 
-    An LLM judge is always called from this process: waiting for it needs no processor.
+    An LLM judge is always called from this process: waiting for it needs no processor. Evaluators also run here.
     """
-    if pool is None or not isinstance(engine.runner.judge, ExactJudge):
-        return engine.runner
+    runner = engine.runner
+    if pool is None or not isinstance(runner.judge, ExactJudge) or runner.truth().deciding.evaluators:
+        return runner
     return PooledEvaluationRunner(engine, pool)
 
 
@@ -289,7 +293,6 @@ class PooledEvaluationRunner(EvaluationRunner):
             self.store,
             self.judge,
             self.budget,
-            scoring=self._settings,
             settings=self._judge_settings,
             stop=stop,
             over=(self._pool, self._all_settings),
@@ -305,19 +308,21 @@ class PooledJudgeRun(JudgeRun):
         judge: Judge,
         budget: Budget,
         *,
-        scoring: ScoringSettings,
         settings: JudgeSettings,
         stop: Callable[[], bool],
         over: tuple[WorkerPool, Settings],
     ) -> None:
         """Start a run; see `JudgeRun`."""
-        super().__init__(store, judge, budget, scoring=scoring, settings=settings, stop=stop)
+        super().__init__(store, judge, budget, settings=settings, stop=stop)
         self._pool, self._all_settings = over
 
-    def scored(
-        self, keys: Sequence[Key], match: Callable[[Sequence[Key]], list[MatchedConversation]]
+    def evaluated(
+        self,
+        keys: Sequence[Key],
+        match: Callable[[Sequence[Key]], list[MatchedConversation]],
+        dialogue_of: Callable[[MatchedConversation], Dialogue[Scored]],  # noqa: ARG002 — workers score by the settings
     ) -> Iterator[list[Scored]]:
-        """Yield scores in batches; see `JudgeRun.scored`."""
+        """Yield scores in batches; see `JudgeRun.evaluated`."""
         pending: deque[Iterator[Scored]] = deque()
         for start in range(0, len(keys), _SCORING_BATCH):
             if self._stop():
@@ -369,8 +374,9 @@ def score_packed(resources: WorkerResources, part: Part) -> bytes:
 
 def score_part(resources: WorkerResources, part: Part) -> list[ConversationScore]:
     """Return the scores of a part, in its order."""
-    settings = resources.settings.scoring
-    return list(scorer_of(settings)(part, judge=resources.judge, settings=settings))
+    settings, judge = resources.settings.scoring, resources.judge
+    scores = dict(run_dialogues((scorer_of(settings)(item, judge, settings) for item in part), asking(judge)))
+    return [scores[index] for index in range(len(part))]
 
 
 def by_bucket(matched: Part, parts: int) -> list[list[int]]:

@@ -1,56 +1,34 @@
-"""Runs of a judge and of evaluators over conversations: ask in parallel within budgets, and store the scores.
-
-`JudgeRun` scores conversations with a judge, `MetricRunner` runs evaluators over scored conversations.
-"""
+"""Runs of a judge over conversations: ask in parallel, within budgets, with a cache in the store."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import closing, contextmanager
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from otel_agentic.compat import scorer
 from otel_agentic.errors import UsageError
-from otel_agentic.evaluation.scope import MetricTally, Tally, position_of
-from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, Subject, asks
-from otel_agentic.evaluators.registry import Chosen, evaluation_id_of
-from otel_agentic.evaluators.run import Ask, Ran, evaluate
-from otel_agentic.judges import ExactJudge, is_calibrated
+from otel_agentic.evaluation.scope import Tally, position_of
+from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.asking_judge import AskingJudge, Cost, Limits
 from otel_agentic.judges.base import Breaker, JudgeFailure, NotAsked, Patience, Question, Verdict, kinds_of
-from otel_agentic.scoring import MatchedConversation, score_conversations
-from otel_agentic.scoring.outcome import aligned_turns
+from otel_agentic.judges.dialogue import Answer, Ask, Dialogue, asking, run_dialogues
 from otel_agentic.store.judges import DuckDbJudgeCache
-from otel_agentic.store.scores import Evaluation, Measured, evaluated_before, save_evaluations, save_metrics
-from otel_agentic.store.table import Scored
 
 if TYPE_CHECKING:
-    from otel_agentic.compat.scorers import Scorer
-    from otel_agentic.config import EvaluatorSettings, JudgeSettings, ScoringSettings
-    from otel_agentic.conversations.model import Conversation
-    from otel_agentic.evaluation.scope import Truth
-    from otel_agentic.judges import Budget, Judge, JudgeCache
-    from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.config import JudgeSettings
+    from otel_agentic.evaluators.registry import Chosen
+    from otel_agentic.judges import Budget, Judge
+    from otel_agentic.scoring import MatchedConversation
     from otel_agentic.store import Store
-    from otel_agentic.store.connection import Connection
-    from otel_agentic.store.table import Key
-    from otel_agentic.telemetry import Evaluator as EventEvaluator
-    from otel_agentic.truth.match import Match
-
-    AnyEvaluator = Evaluator | AskingEvaluator
-    Answer = Verdict | JudgeFailure
+    from otel_agentic.store.table import Key, Scored
 
 T = TypeVar("T")
-#: Maximum number of scores in one transaction, and the maximum time that scores wait for further ones, seconds.
-_ROWS: Final = 20_000
+#: Maximum time that scores wait for further ones before they are stored, seconds.
 _PATIENCE_S: Final = 1.0
 #: Maximum number of metric names in one message.
 _NAMED: Final = 5
@@ -90,162 +68,15 @@ def _name_list(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
-def subject_of(
-    conversation: Conversation, match: Match, score: ConversationScore, settings: ScoringSettings
-) -> Subject:
-    """Return the input of evaluators; it has the case only if that is reviewed, with turns aligned as in scoring."""
-    case = match.case if match.case is not None and match.case.reviewed else None
-    aligned: Mapping[int, int] = {}
-    if case is not None and score.turns:
-        aligned = {turn.turn_index: turn.case_turn_index for turn in score.turns if turn.case_turn_index is not None}
-    elif case is not None:
-        aligned = aligned_turns(case, conversation.turns)
-    return Subject(conversation=conversation, case=case, score=score, aligned=aligned, settings=settings)
-
-
-def evaluator_of(item: Scored, truth: Truth, settings: ScoringSettings) -> EventEvaluator:
-    """Return the evaluator of a conversation with its thresholds; the case takes precedence over the settings."""
-    from otel_agentic.telemetry import Evaluator as EventEvaluator  # noqa: PLC0415 — only where events are emitted
-
-    case = item.match.case
-    answer = case.answer_threshold if case is not None else None
-    tool = case.tool_threshold if case is not None else None
-    return EventEvaluator(
-        version=truth.evaluation.evaluation_id,
-        answers="rule" if isinstance(truth.judge, ExactJudge) else "judge",
-        answer_threshold=settings.answer_threshold if answer is None else answer,
-        tool_threshold=settings.tool_threshold if tool is None else tool,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveEvaluators:
-    """The chosen evaluators with their evaluation ids.
-
-    Attributes:
-        chosen: the evaluators.
-        ids: the evaluation ids, by name of the evaluator.
-        evaluation: the name of the evaluation, the same as that of the conversation scores.
-    """
-
-    chosen: Chosen
-    ids: Mapping[str, str]
-    evaluation: str
-
-    @classmethod
-    def of(cls, chosen: Chosen, core: Evaluation, judge: Judge, settings: EvaluatorSettings) -> ActiveEvaluators:
-        """Return the evaluators with their evaluation ids, derived from the evaluation of the conversation scores."""
-        ids = {
-            evaluator.name: evaluation_id_of(evaluator, core.evaluation_id, judge, settings)
-            for evaluator in chosen.evaluators
-        }
-        return cls(chosen=chosen, ids=ids, evaluation=core.name)
-
-    @property
-    def asks_judge(self) -> Mapping[str, bool]:
-        """Whether the evaluator asks the judge, by evaluation id."""
-        return {self.ids[evaluator.name]: asks(evaluator) for evaluator in self.chosen.evaluators}
-
-    def save(self, con: Connection, core: Evaluation, now_ns: int) -> None:
-        """Store an evaluation for each evaluator."""
-        evaluations = [
-            replace(
-                core,
-                evaluation_id=self.ids[evaluator.name],
-                evaluator=evaluator.name,
-                evaluator_version=evaluator.version,
-            )
-            for evaluator in self.chosen.evaluators
-        ]
-        save_evaluations(con, evaluations, now_ns)
-
-
-class MetricRunner:
-    """Runs evaluators over scored conversations and stores the scores in batches."""
-
-    def __init__(
-        self,
-        store: Store,
-        active: ActiveEvaluators,
-        settings: ScoringSettings,
-        *,
-        ask: Ask,
-        on_scores: Callable[[Sequence[Measured]], None],
-        stop: Callable[[], bool],
-    ) -> None:
-        """Create a runner.
-
-        Args:
-            store: receives the scores.
-            active: the evaluators.
-            settings: the scoring settings.
-            ask: asks the judge.
-            on_scores: called with each batch of scores, after it was stored.
-            stop: once it returns True, no new work begins.
-        """
-        self._store = store
-        self._active = active
-        self._settings = settings
-        self._ask = ask
-        self._on_scores = on_scores
-        self._stop = stop
-        self.tally = MetricTally()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether no new work may begin."""
-        return self._stop()
-
-    def id_of(self, evaluator: AnyEvaluator) -> str:
-        """Return the evaluation id of an evaluator."""
-        return self._active.ids[evaluator.name]
-
-    def measure(self, scored: Sequence[Scored], evaluators: Iterable[AnyEvaluator], *, fresh: bool = False) -> None:
-        """Run evaluators over scored conversations; `fresh`: none of them has metric scores yet."""
-        chosen = list(evaluators)
-        if not scored or not chosen or self._stop():
-            return
-        evaluated: AbstractSet[tuple[str, str, str]] = frozenset()
-        if not fresh:
-            with self._store.read() as con:
-                evaluated = evaluated_before(con, [item.conversation.key for item in scored], self._active.evaluation)
-        if any(map(asks, chosen)):  # the order in which the judge's budget is spent
-            scored = sorted(scored, key=lambda item: position_of(item.conversation.key))
-        subjects = [subject_of(item.conversation, item.match, item.score, self._settings) for item in scored]
-        for batch in _batches(evaluate(chosen, subjects, self._ask), _ROWS, lambda ran: len(ran.scores)):
-            self._save([self._measured(result, scored[result.subject_index], evaluated) for result in batch])
-            self.tally.faults.update(fault for result in batch for fault in result.faults)
-
-    def _measured(self, ran: Ran, item: Scored, evaluated: AbstractSet[tuple[str, str, str]]) -> Measured:
-        environment, name = item.conversation.key
-        case = item.match.case
-        return Measured(
-            conversation=item.conversation,
-            case_id=case.case_id if case is not None and case.reviewed else None,
-            evaluator=ran.evaluator,
-            evaluation_id=self._active.ids[ran.evaluator.name],
-            scores=ran.scores,
-            restated=(environment, str(name), ran.evaluator.name) in evaluated,
-            evaluation=self._active.evaluation,
-        )
-
-    def _save(self, measured: Sequence[Measured]) -> None:
-        fresh = not any(item.restated for item in measured)
-        self._store.write(partial(save_metrics, measured=measured, now_ns=self._store.clock(), fresh=fresh))
-        self.tally.add(measured)
-        self._on_scores(measured)
-
-
-def _batches(items: Iterable[T], max_size: int, size: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
-    """Yield items in batches: a batch ends when it reaches `max_size`, or `_PATIENCE_S` after its start."""
+def batches(items: Iterable[T], max_size: int) -> Iterator[list[T]]:
+    """Yield items in batches: a batch ends when it has `max_size` items, or `_PATIENCE_S` after its start."""
     batch: list[T] = []
-    batch_size, since_s = 0, time.monotonic()
+    since_s = time.monotonic()
     for item in items:
         batch.append(item)
-        batch_size += size(item)
-        if batch_size >= max_size or time.monotonic() - since_s >= _PATIENCE_S:
+        if len(batch) >= max_size or time.monotonic() - since_s >= _PATIENCE_S:
             yield batch
-            batch, batch_size, since_s = [], 0, time.monotonic()
+            batch, since_s = [], time.monotonic()
     if batch:
         yield batch
 
@@ -321,49 +152,6 @@ class StoppableBudget:
         return limit
 
 
-def score_asking(
-    matched: Sequence[MatchedConversation],
-    judge: AskingJudge,
-    score: Callable[..., list[ConversationScore]],
-    *,
-    tally: Tally,
-    stop: Callable[[], bool] = lambda: False,
-    on_answer: Callable[[Answer], None] = lambda _: None,
-    waits: bool = False,
-) -> Iterator[tuple[int, ConversationScore]]:
-    """Yield (index, score) of each conversation as soon as the judge has answered all questions that its score needs.
-
-    All questions are sent to the judge together, to keep it busy, in the order of `scope.position_of`, in which the
-    budget is spent. If an answer raises new questions, they are asked in another round.
-    A conversation is not yielded if `stop` returned True before all its questions were answered or, with `waits`, if
-    the judge was unavailable.
-    """
-    order = {index: position_of(item.conversation.key) for index, item in enumerate(matched)}
-    stand_in = StandInJudge(judge)
-    waiting: dict[int, dict[Question, None]] = {}
-
-    def scored(index: int) -> Iterator[tuple[int, ConversationScore]]:
-        stand_in.missing.clear()
-        (result,) = score([matched[index]], judge=stand_in)
-        if stand_in.missing:
-            waiting[index] = dict(stand_in.missing)
-        else:
-            yield index, result
-
-    for index in range(len(matched)):
-        yield from scored(index)
-    while waiting and not stop():
-        pending, waiting = (
-            _PendingQuestions({index: waiting[index] for index in sorted(waiting, key=order.__getitem__)}),
-            {},
-        )
-        questions = pending.questions
-        for number, answer in answers_to(questions, judge, tally=tally, stop=stop, on_answer=on_answer, waits=waits):
-            stand_in.answers[questions[number]] = answer
-            for index in pending.without(questions[number]):
-                yield from scored(index)
-
-
 def answers_to(
     questions: Sequence[Question],
     judge: AskingJudge,
@@ -387,52 +175,6 @@ def answers_to(
         tally.count(answer)
         on_answer(answer)
         yield number, answer
-
-
-class StandInJudge:
-    """Replaces a judge that is not asked now: returns known answers, and records the questions without an answer."""
-
-    def __init__(self, judge: Judge) -> None:
-        self.name: str = judge.name
-        self.version: str = judge.version
-        self.kinds = kinds_of(judge)
-        self.calibrated = is_calibrated(judge)
-        self.answers: dict[Question, Answer] = {}
-        self.missing: dict[Question, None] = {}  # a dict keeps the order of the questions
-
-    @classmethod
-    def from_settings(cls, settings: JudgeSettings, argument: str | None = None) -> Self:
-        """Raise NotImplementedError, because this class is not a plug-in."""
-        raise NotImplementedError
-
-    def judge(self, questions: Sequence[Question]) -> list[Answer]:
-        """Return the known answer of each question, or a failure."""
-        self.missing |= dict.fromkeys(question for question in questions if question not in self.answers)
-        not_asked = JudgeFailure(reason="judge_error", message="not asked yet")
-        return [self.answers.get(question, not_asked) for question in questions]
-
-
-class _PendingQuestions:
-    """The open questions of each conversation, by index of the conversation."""
-
-    def __init__(self, waiting: dict[int, dict[Question, None]]) -> None:
-        self._waiting = waiting
-        self._indices: dict[Question, list[int]] = {}
-        for index, questions in waiting.items():
-            for question in questions:
-                self._indices.setdefault(question, []).append(index)
-
-    @property
-    def questions(self) -> list[Question]:
-        """Every question once, in the order of the conversations."""
-        return list(self._indices)
-
-    def without(self, question: Question) -> list[int]:
-        """Remove an answered question; return the conversations that have no further open question."""
-        indices = self._indices[question]
-        for index in indices:
-            del self._waiting[index][question]
-        return [index for index in indices if not self._waiting[index]]
 
 
 def _prefetched(answers: Generator[tuple[int, Answer], None, None]) -> Iterator[tuple[int, Answer]]:
@@ -468,21 +210,6 @@ def _prefetched(answers: Generator[tuple[int, Answer], None, None]) -> Iterator[
 _UNKNOWN: Final = JudgeFailure(reason="judge_error", message="the verdict is no longer cached")
 
 
-class CachedJudge(StandInJudge):
-    """A judge that answers from the cache only."""
-
-    def __init__(self, judge: AskingJudge, cache: JudgeCache) -> None:
-        super().__init__(judge)
-        self._key: Callable[[Question], str] = judge.key
-        self._cache = cache
-
-    def judge(self, questions: Sequence[Question]) -> list[Answer]:
-        """Return the cached verdict of each question, or a failure without one."""
-        keys = [self._key(question) for question in questions]
-        cached = self._cache.get(keys)
-        return [cached.get(key, _UNKNOWN) for key in keys]
-
-
 #: Number of conversations that are scored and stored in one batch.
 _PORTION: Final = 500
 #: Number of conversations whose questions are sent to the judge together: so many that waiting for the last answers
@@ -499,7 +226,6 @@ class JudgeRun:
         judge: Judge,
         budget: Budget,
         *,
-        scoring: ScoringSettings,
         settings: JudgeSettings,
         stop: Callable[[], bool],
         on_answer: Callable[[Verdict | JudgeFailure], None] = lambda _: None,
@@ -513,7 +239,6 @@ class JudgeRun:
             judge: decides whether answers are correct. The exact judge is called directly, which is cheaper than
                 caching.
             budget: limits the cost.
-            scoring: the scoring settings.
             settings: the settings of LLM judges.
             stop: once it returns True, no new work begins.
             on_answer: called with each answer of an LLM judge, including those from the cache.
@@ -528,7 +253,6 @@ class JudgeRun:
         self._judge = judge
         self._canaries = canaries_of(judge)
         self._stop = stop
-        self._score = partial(scorer_of(scoring), settings=scoring)
         self._cache: DuckDbJudgeCache | None = None
         self._asker: AskingJudge | None = None
         if not isinstance(judge, ExactJudge):
@@ -541,14 +265,18 @@ class JudgeRun:
                 patience=None if waits else Patience(settings.outage_wait_s, stop),
             )
 
-    def scored(
-        self, keys: Sequence[Key], match: Callable[[Sequence[Key]], list[MatchedConversation]]
+    def evaluated(
+        self,
+        keys: Sequence[Key],
+        match: Callable[[Sequence[Key]], list[MatchedConversation]],
+        dialogue_of: Callable[[MatchedConversation], Dialogue[Scored]],
     ) -> Iterator[list[Scored]]:
-        """Yield scores in batches as they become available.
+        """Yield scores in batches as they become available; after a stop, conversations may be missing.
 
         Args:
             keys: the conversations.
             match: returns conversations with their cases; called for the next part while the judge answers.
+            dialogue_of: scores a conversation.
         """
         if not keys:
             return
@@ -560,48 +288,48 @@ class JudgeRun:
                 matched = pending_matches.pop().result()
                 if next_part is not None:
                     pending_matches.append(thread.submit(match, next_part))
-                scores = ((matched[index], score) for index, score in self.scores(matched))
-                yield from _batches(
-                    (Scored(conversation=item.conversation, match=item.match, score=score) for item, score in scores),
-                    _PORTION,
-                )
+                yield from batches((scored for _, scored in self.run(matched, dialogue_of)), _PORTION)
                 if self._stop():
                     return
 
-    def scores(self, matched: Sequence[MatchedConversation]) -> Iterator[tuple[int, ConversationScore]]:
-        """Yield (index, score) of conversations, in any order; after a stop, conversations may be missing."""
-        if self._asker is None:
-            yield from enumerate(self._score(matched, judge=self._judge))
-        else:
-            yield from score_asking(
-                matched,
-                self._asker,
-                self._score,
-                tally=self.tally,
-                stop=self._stop,
-                on_answer=self._on_answer,
-                waits=self._waits,
-            )
+    def run(
+        self, matched: Sequence[MatchedConversation], dialogue_of: Callable[[MatchedConversation], Dialogue[T]]
+    ) -> Iterator[tuple[int, T]]:
+        """Yield (index, result) of a dialogue about each conversation, in any order; after a stop, some may be missing.
 
-    def scored_from_cache(self, matched: Sequence[MatchedConversation]) -> list[ConversationScore]:
-        """Recompute scores without asking the judge; only cached verdicts are used."""
+        The judge is asked in the order in which its budget is spent, see `scope.position_of`.
+        """
+        order = range(len(matched))
+        if self._asker is not None:
+            order = sorted(order, key=lambda index: position_of(matched[index].conversation.key))  # type: ignore[assignment]
+        for number, result in run_dialogues((dialogue_of(matched[index]) for index in order), self.ask):
+            yield order[number], result
+
+    def ask(self, questions: Sequence[Question]) -> Iterable[tuple[int, Answer]]:
+        """Yield (index, answer) for questions, in order of completion; only one thread at a time may ask."""
         if self._asker is None:
-            return list(self._score(matched, judge=self._judge))
-        cache = DuckDbJudgeCache(self._store, self._judge.name, self._judge.version)
+            return asking(self._judge)(questions)
+        return answers_to(
+            questions, self._asker, tally=self.tally, stop=self._stop, on_answer=self._on_answer, waits=self._waits
+        )
+
+    @contextmanager
+    def cached_answers(self) -> Iterator[Ask]:
+        """Return a function that answers from the cache only, or by the judge if that is the exact one."""
+        if self._asker is None:
+            yield self.ask
+            return
+        key, cache = self._asker.key, DuckDbJudgeCache(self._store, self._judge.name, self._judge.version)
+
+        def cached(questions: Sequence[Question]) -> Iterable[tuple[int, Answer]]:
+            keys = [key(question) for question in questions]
+            known = cache.get(keys)
+            return enumerate(known.get(name, _UNKNOWN) for name in keys)
+
         try:
-            return self._score(matched, judge=CachedJudge(self._asker, cache))
+            yield cached
         finally:
             cache.close()
-
-    def ask(self, questions: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
-        """Yield (index, answer) for questions, in order of completion; nothing if the judge is the exact one.
-
-        Do not call it while `scored` is running: only one thread at a time may ask the judge.
-        """
-        if self._asker is not None:
-            yield from answers_to(
-                questions, self._asker, tally=self.tally, stop=self._stop, on_answer=self._on_answer, waits=self._waits
-            )
 
     def __enter__(self) -> Self:
         return self
@@ -620,8 +348,3 @@ def canaries_of(judge: Judge) -> tuple[int, int] | None:
     """Return the number of canaries that a judge was asked so far, and how many passed; None without canaries."""
     canaries = getattr(judge, "canaries", None)
     return None if canaries is None else (canaries.total, canaries.fooled)
-
-
-def scorer_of(settings: ScoringSettings) -> Scorer:
-    """Return the scoring function of the settings: the built-in one, or one with the arithmetic of another system."""
-    return score_conversations if settings.compat is None else scorer(settings.compat)

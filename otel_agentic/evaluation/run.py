@@ -10,10 +10,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings, MatchingSettings, SamplingSettings, ScoringSettings
-from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, ActiveEvaluators, JudgeRun, MetricRunner, require_judge
+from otel_agentic.evaluation.conversation import (
+    ActiveEvaluators,
+    ConversationEvaluation,
+    deciding_evaluators,
+    scorer_of,
+)
+from otel_agentic.evaluation.judge_runs import JUDGED_BATCH, JudgeRun, batches, require_judge
 from otel_agentic.evaluation.scope import (
     EvaluationSummary,
-    MetricTally,
     Tally,
     Truth,
     TruthFile,
@@ -26,16 +31,18 @@ from otel_agentic.evaluation.scope import (
     sample_of,
 )
 from otel_agentic.evaluators.base import AnyEvaluator, asks
+from otel_agentic.evaluators.criteria import MetricCriteria
 from otel_agentic.evaluators.registry import Chosen, all_evaluators, chosen
 from otel_agentic.judges import ExactJudge
 from otel_agentic.judges.base import Breaker
 from otel_agentic.judges.chat_models import same_models
+from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.scoring import MatchedConversation
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.judges import DuckDbBudget, models_of
-from otel_agentic.store.queries.scores import StoredOutcomes, changed_scores, stored_outcomes, waiting_for_judge
+from otel_agentic.store.queries.scores import changed_scores, stored_outcomes, waiting_for_judge
 from otel_agentic.store.results import raise_ratios
 from otel_agentic.store.scores import (
     Measured,
@@ -43,8 +50,10 @@ from otel_agentic.store.scores import (
     missing_evaluations,
     never_scored,
     save_evaluations,
+    save_lacking,
     save_scores,
     scored_before,
+    with_restated,
 )
 from otel_agentic.store.table import Scored, Selection
 from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
@@ -53,6 +62,8 @@ from otel_agentic.truth.load import redacted_case, redacted_labels
 
 if TYPE_CHECKING:
     from otel_agentic.judges import Judge, JudgeFailure, Verdict
+    from otel_agentic.judges.dialogue import Dialogue
+    from otel_agentic.scoring import ConversationScore
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
@@ -72,97 +83,6 @@ class EvaluationListener:
 
     def metrics_stored(self, measured: Sequence[Measured]) -> None:
         """Handle the scores of evaluators, after they were stored."""
-
-
-class MetricPass:
-    """The evaluators of one scoring run.
-
-    Evaluators that do not ask the judge run after each batch of scores. Evaluators that ask the judge run at the end of
-    a part, because only one thread at a time may ask the judge.
-    """
-
-    def __init__(self, runner: MetricRunner, chosen: Chosen, restated: AbstractSet[Key]) -> None:
-        """Start a pass.
-
-        Args:
-            runner: runs evaluators and stores their scores.
-            chosen: the evaluators.
-            restated: conversations that had a score before this run and may already have metric scores.
-        """
-        self._runner = runner
-        self._computing = [evaluator for evaluator in chosen.evaluators if not asks(evaluator)]
-        self._judged_evaluators = chosen.judge_evaluators
-        self._chosen = chosen
-        self._restated = restated
-        self._pending: list[Scored] = []
-        self._done: set[Key] = set()
-
-    @property
-    def tally(self) -> MetricTally:
-        """The counts of metric scores."""
-        return self._runner.tally
-
-    def parts(self, keys: Sequence[Key]) -> Iterator[Sequence[Key]]:
-        """Yield the conversations in parts, after which evaluators may ask the judge; one part if no evaluator asks it."""
-        size = JUDGED_BATCH if self._judged_evaluators else max(1, len(keys))
-        for start in range(0, len(keys), size):
-            yield keys[start : start + size]
-
-    def scored(self, part: Sequence[Scored]) -> None:
-        """Run the evaluators that do not ask the judge on a batch that was just scored and stored."""
-        self._done.update(item.conversation.key for item in part)
-        self._runner.measure(part, self._computing, fresh=self._fresh(part))
-        if self._judged_evaluators:
-            self._pending += part
-
-    def part_ended(self) -> None:
-        """Run the evaluators that ask the judge on the part that was just scored."""
-        pending, self._pending = self._pending, []
-        self._runner.measure(pending, self._judged_evaluators, fresh=self._fresh(pending))
-
-    def catch_up(
-        self,
-        lacking: Mapping[Key, AbstractSet[str]],
-        match: Callable[[Sequence[Key]], list[MatchedConversation]],
-        judge_run: JudgeRun,
-        *,
-        stored: Callable[[Sequence[Key]], Mapping[Key, StoredOutcomes]],
-    ) -> None:
-        """Run evaluators on conversations that keep their scores; the judge is not asked for those scores again."""
-        remaining = {key: ids for key, ids in lacking.items() if key not in self._done}
-        for ids, keys in groupby(sorted(remaining, key=lambda key: sorted(remaining[key])), key=remaining.__getitem__):
-            missing = [evaluator for evaluator in self._chosen.evaluators if self._runner.id_of(evaluator) in ids]
-            batch, size = list(keys), _PORTION
-            if any(map(asks, missing)):
-                batch, size = in_order_of_position(batch), JUDGED_BATCH
-            for start in range(0, len(batch), size):
-                if self._runner.stopped:
-                    return
-                part = _with_stored_scores(batch[start : start + size], match, judge_run, stored)
-                self._runner.measure(part, missing)
-                self.tally.caught_up += len(part)
-
-    def _fresh(self, part: Sequence[Scored]) -> bool:
-        return not any(item.conversation.key in self._restated for item in part)
-
-
-def _with_stored_scores(
-    keys: Sequence[Key],
-    match: Callable[[Sequence[Key]], list[MatchedConversation]],
-    judge_run: JudgeRun,
-    stored: Callable[[Sequence[Key]], Mapping[Key, StoredOutcomes]],
-) -> list[Scored]:
-    """Return conversations with their stored scores."""
-    matched, existing = match(keys), stored(keys)
-    return [
-        Scored(
-            conversation=item.conversation,
-            match=item.match,
-            score=existing[item.conversation.key].applied_to(score),
-        )
-        for item, score in zip(matched, judge_run.scored_from_cache(matched), strict=True)
-        if item.conversation.key in existing
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +191,6 @@ class EvaluationRunner:
             self.store,
             self.judge,
             self.budget,
-            scoring=self._settings,
             settings=self._judge_settings,
             stop=stop,
             on_answer=self._listener.judge_answered,
@@ -328,7 +247,18 @@ class EvaluationRunner:
 
     def truth_of(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> Truth:
         """Return the ground truth that cases and labels make, without storing it."""
-        return make_truth(cases, labels, judge=self.judge, settings=self._settings, matching=self._matching)
+        return make_truth(
+            cases,
+            labels,
+            judge=self.judge,
+            settings=self._settings,
+            matching=self._matching,
+            deciding=deciding_evaluators(self._criteria, cases, self._settings, self.judge),
+        )
+
+    @cached_property
+    def _criteria(self) -> MetricCriteria:
+        return MetricCriteria(evaluators=self.installed, settings=self._evaluators)
 
     def evaluate(
         self,
@@ -366,62 +296,102 @@ class EvaluationRunner:
         included, excluded = sample.parted(request.keys)
         summary = EvaluationSummary(evaluation_id=evaluation_id)
 
-        def saved(scored: Sequence[Scored]) -> list[Scored]:
+        evaluation = self.evaluation(truth, request.chosen)
+
+        def saved(scored: Sequence[Scored]) -> None:
             with self.store.read() as con:
                 part = changed_scores(con, evaluation_id, scored, request.again) if request.again else list(scored)
+                part = with_restated(con, part, restated, name)
             now_ns = self.store.clock()
             self.store.write(
                 partial(save_scores, evaluation_id=evaluation_id, scored=part, now_ns=now_ns, evaluation=name)
             )
             summary.add(part, restated, unchanged=len(scored) - len(part))
             on_scored(part, restated)
-            return part
+            report(part)
+
+        def report(part: Sequence[Scored]) -> None:
+            measured = [item for scored in part for item in scored.metrics]
+            if not measured:
+                return
+            summary.metrics.add(measured)
+            if name == DEFAULT:
+                self._listener.metrics_stored(measured)
+            on_metrics(measured)
 
         with self.judge_run(stop, waits=waits) as judge_run:
             for scored in map(sample.marked, left_out(excluded, match, stop)):
                 saved(scored)
-            metric_pass = MetricPass(
-                self._measuring(truth, request, judge_run, stop, on_metrics), request.chosen, restated
-            )
-            for keys in metric_pass.parts(self.in_order(included, request.chosen)):
-                for scored in map(sample.marked, judge_run.scored(keys, match)):
-                    metric_pass.scored(saved(scored))
-                metric_pass.part_ended()
-            metric_pass.catch_up(request.lacking, match, judge_run, stored=partial(self._stored, evaluation_id))
-        summary.tally, summary.metrics = judge_run.tally, metric_pass.tally
+            keys = self.in_order(included, request.chosen)
+            for scored in map(sample.marked, judge_run.evaluated(keys, match, evaluation.dialogue)):
+                saved(scored)
+            for scored in self._lacking_scores(truth, request.lacking, evaluation, judge_run, stop):
+                self.store.write(partial(save_lacking, scored=scored, now_ns=self.store.clock()))
+                summary.metrics.caught_up += len(scored)
+                report(scored)
+        summary.tally = judge_run.tally
         return summary
+
+    def _lacking_scores(
+        self,
+        truth: Truth,
+        lacking: Mapping[Key, AbstractSet[str]],
+        evaluation: ConversationEvaluation,
+        judge_run: JudgeRun,
+        stop: Callable[[], bool],
+    ) -> Iterator[list[Scored]]:
+        """Run evaluators on conversations that keep their scores; yield the results in batches.
+
+        The judge is not asked for the scores again: they are computed from its cached verdicts.
+        """
+        for ids, keys in groupby(sorted(lacking, key=lambda key: sorted(lacking[key])), key=lacking.__getitem__):
+            missing = [item for item in evaluation.active.chosen.evaluators if evaluation.active.ids[item.name] in ids]
+            batch, size = list(keys), _PORTION
+            if any(map(asks, missing)):
+                batch, size = in_order_of_position(batch), JUDGED_BATCH
+            for start in range(0, len(batch), size):
+                if stop():
+                    return
+                matched = self.match(truth, batch[start : start + size])
+                scores = self._stored_scores(truth, matched, judge_run)
+                matched = [item for item in matched if item.conversation.key in scores]
+
+                def measured(item: MatchedConversation) -> Dialogue[Scored]:
+                    return evaluation.measured(item, scores[item.conversation.key], (), missing)  # noqa: B023 — run at once
+
+                for results in batches((result for _, result in judge_run.run(matched, measured)), _PORTION):
+                    with self.store.read() as con:
+                        yield with_restated(con, results, lacking.keys(), truth.evaluation.name)
+
+    def _stored_scores(
+        self, truth: Truth, matched: Sequence[MatchedConversation], judge_run: JudgeRun
+    ) -> dict[Key, ConversationScore]:
+        """Return the scores of conversations as they are stored, with their faults computed again."""
+        keys = [item.conversation.key for item in matched]
+        with self.store.read() as con:
+            stored = stored_outcomes(con, truth.evaluation.evaluation_id, keys)
+        score = scorer_of(self._settings)
+        with judge_run.cached_answers() as ask:
+            dialogues = (score(item, self.judge, self._settings) for item in matched)
+            computed = {matched[index].conversation.key: score for index, score in run_dialogues(dialogues, ask)}
+        return {key: stored[key].applied_to(score) for key, score in computed.items() if key in stored}
 
     def in_order(self, keys: Sequence[Key], chosen: Chosen) -> Sequence[Key]:
         """Return conversations in scoring order: if a judge is asked, the order in which its budget is spent."""
         asks_judge = chosen.judge_evaluators or not isinstance(self.judge, ExactJudge)
         return in_order_of_position(keys) if asks_judge else keys
 
-    def _measuring(
-        self,
-        truth: Truth,
-        request: EvaluationRequest,
-        judge_run: JudgeRun,
-        stop: Callable[[], bool],
-        on_metrics: Callable[[Sequence[Measured]], None],
-    ) -> MetricRunner:
-        def report(scores: Sequence[Measured]) -> None:
-            if truth.evaluation.name == DEFAULT:
-                self._listener.metrics_stored(scores)
-            on_metrics(scores)
-
-        active = self._active(truth, request.chosen)
+    def evaluation(self, truth: Truth, chosen: Chosen = Chosen()) -> ConversationEvaluation:  # noqa: B008 — frozen
+        """Return what is computed for each conversation: its score, and the scores of the chosen evaluators."""
+        active = self._active(truth, chosen)
         ids = frozenset(active.ids.values())
         if not ids <= self._saved_ids:  # a running collector evaluates many small batches
             self.store.write(partial(active.save, core=truth.evaluation, now_ns=self.store.clock()))
             self._saved_ids |= ids
-        return MetricRunner(self.store, active, self._settings, ask=judge_run.ask, on_scores=report, stop=stop)
+        return ConversationEvaluation(judge=self.judge, settings=self._settings, active=active, criteria=self._criteria)
 
     def _active(self, truth: Truth, chosen: Chosen) -> ActiveEvaluators:
-        return ActiveEvaluators.of(chosen, truth.evaluation, self.judge, self._evaluators)
-
-    def _stored(self, evaluation_id: str, keys: Sequence[Key]) -> Mapping[Key, StoredOutcomes]:
-        with self.store.read() as con:
-            return stored_outcomes(con, evaluation_id, keys)
+        return ActiveEvaluators.of(chosen.with_all(truth.deciding), truth.evaluation, self.judge, self._evaluators)
 
     def select(
         self, truth: Truth, selection: Selection, *, again: bool = False, chosen: Chosen | None = None

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.registry import Chosen
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.scoring import ConversationScore, MatchedConversation, evaluator_version, truth_version
 from otel_agentic.store.judges import locations_of
@@ -49,12 +50,16 @@ class TruthFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """The active cases and labels, and the evaluation that they define together with a judge and settings."""
+    """The active cases and labels, and the evaluation that they define together with a judge and settings.
+
+    `deciding` are the evaluators of criteria.
+    """
 
     index: CaseIndex
     labels: Mapping[str, Label]
     judge: Judge
     evaluation: Evaluation
+    deciding: Chosen = Chosen()  # noqa: RUF009 — frozen
 
     def named(self, name: str) -> Truth:
         """Return the same truth for a named evaluation, whose scores are stored alongside those of other evaluations.
@@ -99,17 +104,19 @@ def make_truth(
     judge: Judge,
     settings: ScoringSettings,
     matching: MatchingSettings,
+    deciding: Chosen = Chosen(),  # noqa: B008 — frozen
 ) -> Truth:
-    """Return the ground truth that cases and labels define together with a judge and settings."""
+    """Return the ground truth that cases and labels define together with a judge, settings and deciding evaluators."""
     version = f"{truth_version(cases)}-{_labels_version(labels)}"
+    versions = "".join(f"-{evaluator.name}={evaluator.version}" for evaluator in deciding.evaluators)
     evaluation = Evaluation(
-        evaluation_id=evaluator_version(judge, settings, f"{version}-{matching.model_dump_json()}"),
+        evaluation_id=evaluator_version(judge, settings, f"{version}-{matching.model_dump_json()}{versions}"),
         judge=judge.name,
         judge_version=judge.version,
         settings_json=settings.model_dump_json(),
         truth_version=version,
     )
-    return Truth(index=CaseIndex(cases, matching), labels=labels, judge=judge, evaluation=evaluation)
+    return Truth(index=CaseIndex(cases, matching), labels=labels, judge=judge, evaluation=evaluation, deciding=deciding)
 
 
 def _labels_version(labels: Mapping[str, Label]) -> str:
@@ -324,6 +331,7 @@ class MetricTally:
                 self._counted.add(key)
                 self.conversations += 1
             self.rows += len(item.scores)
+            self.faults.update(item.faults)
             for score in item.scores:
                 counts = self._metrics.setdefault(score.name, _MetricCounts(item.evaluator.name))
                 if score.reason is not None and score.abstained:

@@ -10,7 +10,7 @@ compatibility modes (`otel_agentic.compat`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -32,11 +32,13 @@ from typing import (
 
 import yaml
 
-from otel_agentic.judges.base import JudgeFailure, Question, Rubric, Verdict
+from otel_agentic.judges.dialogue import Dialogue
+from otel_agentic.scoring.state import CAPTURE, NO_STATE, RECORD_STATE
 
 if TYPE_CHECKING:
     from otel_agentic.config import EvaluatorSettings, ScoringSettings, Severity
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
+    from otel_agentic.judges.base import Rubric
     from otel_agentic.scoring.model import ConversationScore
     from otel_agentic.scoring.scope import NotEvaluatedReason, Outcome
     from otel_agentic.truth.model import Case, CaseTurn, ToolExpectation
@@ -177,7 +179,7 @@ class Evaluator(Protocol):
 
 
 #: A generator that yields questions, is sent one answer to each of them in the same order, and returns the scores.
-JudgeDialogue: TypeAlias = Generator[Sequence[Question], Sequence[Verdict | JudgeFailure], Sequence[MetricScore]]
+JudgeDialogue: TypeAlias = Dialogue[Sequence[MetricScore]]
 
 
 @runtime_checkable
@@ -361,12 +363,9 @@ class BuiltInEvaluator:
 #: The reason why there is no score, and an explanation.
 Missing: TypeAlias = "tuple[NotEvaluatedReason, str]"
 
-CAPTURE: Final = "enable content recording in the instrumentation (`otel-agentic doctor` lists the recorded content)"
 RECORD_MODEL_CALLS: Final = "let the instrumentation of the model client export its spans, too"
 RECORD_TOKENS: Final = "let these spans carry `gen_ai.usage.input_tokens` and `gen_ai.usage.output_tokens`"
 NO_DEFINITIONS: Final = "no span records which tools the agent was given (`gen_ai.tool.definitions`)"
-NO_STATE: Final = "no span records the final state"
-RECORD_STATE: Final = "set `agentic.final_state` on a span, or name your attribute in conversations.state_attributes"
 _UNMATCHED: Final = "no case belongs to the conversation; annotate one, or see `otel-agentic truth matches`"
 #: Explanations of why no case applies, by the reason in the score.
 _NO_CASE: Final[Mapping[NotEvaluatedReason, str]] = {

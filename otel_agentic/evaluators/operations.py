@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Self
 
 from otel_agentic.conversations.merge import comparable
 from otel_agentic.evaluators.base import (
-    CAPTURE,
     RECORD_MODEL_CALLS,
     RECORD_TOKENS,
     BuiltInEvaluator,
@@ -25,6 +24,7 @@ from otel_agentic.evaluators.base import (
     none_of_all,
 )
 from otel_agentic.scoring.scope import spelled_out
+from otel_agentic.scoring.state import CAPTURE
 
 if TYPE_CHECKING:
     from otel_agentic.config import EvaluatorSettings, Price

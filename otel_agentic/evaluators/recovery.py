@@ -9,7 +9,6 @@ from typing import Final, get_args
 
 from otel_agentic.conversations.model import CallKind, Conversation, ToolCall, Turn
 from otel_agentic.evaluators.base import (
-    CAPTURE,
     BuiltInEvaluator,
     MetricScore,
     Subject,
@@ -17,6 +16,7 @@ from otel_agentic.evaluators.base import (
     none_of,
 )
 from otel_agentic.evaluators.operations import RECOVERED, STEPS_TO_RECOVERY, TOOL_FAILURE, TURN_END, errors_lacking
+from otel_agentic.scoring.state import CAPTURE
 
 ANSWERED: Final = "answered"
 ERROR: Final = "error"

@@ -241,6 +241,11 @@ class Chosen:
             if metric.name in self.metrics
         )
 
+    def with_all(self, other: Chosen) -> Chosen:
+        """Return the choice with the evaluators of another one; the metrics to report stay the same."""
+        evaluators = {evaluator.name: evaluator for evaluator in (*self.evaluators, *other.evaluators)}
+        return replace(self, evaluators=tuple(evaluators.values()))
+
     def without_judge(self) -> Chosen:
         """Return the choice without the evaluators that ask a judge, and without their metrics."""
         left_out = self.asked_for

@@ -1,4 +1,4 @@
-"""Run evaluators on conversations: computed ones directly, judged ones with their questions batched.
+"""Run evaluators on a conversation, as one dialogue with the judge.
 
 A score that violates the contract of its evaluator becomes an abstention, with the fault as explanation. An evaluator
 that raises does not affect the others. `FailureRules` determines which scores are failures.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import orjson
 
@@ -21,7 +21,6 @@ from otel_agentic.evaluators.base import (
     AnyEvaluator,
     AskingEvaluator,
     Evaluator,
-    JudgeDialogue,
     Metric,
     MetricScore,
     Subject,
@@ -31,7 +30,8 @@ from otel_agentic.evaluators.base import (
     metrics_of,
     none_of_all,
 )
-from otel_agentic.judges.base import JudgeFailure, Question, Verdict
+from otel_agentic.judges.base import Question
+from otel_agentic.judges.dialogue import Answer, Dialogue, together
 from otel_agentic.scoring.scope import NotEvaluatedReason
 
 if TYPE_CHECKING:
@@ -175,46 +175,22 @@ def _place_problems(score: MetricScore, conversation: Conversation) -> Iterator[
 RAISED: Final = (Exception, SystemExit, CancelledError)
 #: Maximum number of rounds of questions; an evaluator that still asks then is assumed never to end.
 _ROUNDS: Final = 50
-Answer: TypeAlias = Verdict | JudgeFailure
-#: Yields (index of the question, answer) in order of completion; an omitted question stays unanswered.
-Ask: TypeAlias = Callable[[Sequence[Question]], Iterable[tuple[int, Answer]]]
 
 
 class Ran(NamedTuple):
-    """The scores of an evaluator for one subject; `faults` are its contract violations, one sentence each."""
+    """The scores of an evaluator for one conversation; `faults` are its contract violations, one sentence each."""
 
-    subject_index: int
     evaluator: Evaluator | AskingEvaluator
     scores: tuple[MetricScore, ...]
     faults: tuple[str, ...] = ()
 
 
-def evaluate(
-    evaluators: Sequence[Evaluator | AskingEvaluator], subjects: Sequence[Subject], ask: Ask | None = None
-) -> Iterator[Ran]:
-    """Yield the result of each evaluator for each conversation: at least one score or abstention.
+def evaluating(evaluators: Sequence[Evaluator | AskingEvaluator], subject: Subject) -> Dialogue[list[Ran]]:
+    """Return the dialogue that runs evaluators on a conversation: at least one score or abstention of each.
 
-    All questions that can be asked at once are passed to `ask` together; a conversation continues as soon as its own
-    answers arrive. Its further questions are asked in another round. An evaluator whose questions were not all answered
-    is omitted.
-
-    Args:
-        evaluators: evaluators that compute, and evaluators that ask.
-        subjects: the conversations.
-        ask: asks a judge; may be None if no evaluator asks.
+    The questions of all evaluators are asked together.
     """
-    waiting: list[_Open] = []
-    for index, subject in enumerate(subjects):
-        for evaluator in evaluators:
-            lacking = first_missing(subject, evaluator.needs)
-            if lacking is not None:
-                yield Ran(index, evaluator, abstentions(evaluator, *lacking))
-            elif asks(evaluator):
-                waiting.append(_Open(subject_index=index, evaluator=evaluator, subject=subject))
-            elif is_plain(evaluator):
-                yield _computed(index, evaluator, subject)
-    if waiting and ask is not None:
-        yield from _ask_all(waiting, ask)
+    return together([_evaluating(evaluator, subject) for evaluator in evaluators])
 
 
 def abstentions(
@@ -224,136 +200,56 @@ def abstentions(
     return tuple(none_of_all(evaluator.metrics, reason, explanation))
 
 
-def _computed(index: int, evaluator: Evaluator, subject: Subject) -> Ran:
+def _evaluating(evaluator: Evaluator | AskingEvaluator, subject: Subject) -> Dialogue[Ran]:
+    lacking = first_missing(subject, evaluator.needs)
+    if lacking is not None:
+        return Ran(evaluator, abstentions(evaluator, *lacking))
     try:
-        results = list(evaluator.evaluate(subject))
+        results: list[object] = []
+        if asks(evaluator):
+            results += yield from _asking(evaluator, subject)
+        elif is_plain(evaluator):
+            results += evaluator.evaluate(subject)
     except RAISED as error:
-        return _failed(index, evaluator, error)
-    return _checked(index, evaluator, subject, results)
-
-
-def _checked(index: int, evaluator: Evaluator | AskingEvaluator, subject: Subject, result: Sequence[object]) -> Ran:
-    scores, faults = checked_scores(evaluator, subject.conversation, result)
+        return _failed(evaluator, error)
+    scores, faults = checked_scores(evaluator, subject.conversation, results)
     if scores:
-        return Ran(index, evaluator, tuple(scores), tuple(faults))
+        return Ran(evaluator, tuple(scores), tuple(faults))
     message = faults[0] if faults else f"evaluator {evaluator.name} returned no score for this conversation"
-    return Ran(index, evaluator, abstentions(evaluator, "no_data", message), tuple(faults))
+    return Ran(evaluator, abstentions(evaluator, "no_data", message), tuple(faults))
 
 
-def _failed(index: int, evaluator: Evaluator | AskingEvaluator, error: BaseException) -> Ran:
+def _asking(evaluator: AskingEvaluator, subject: Subject) -> Dialogue[Any]:
+    """Pass on the questions of an evaluator after checking them; return what it returns."""
+    dialogue = evaluator.ask(subject)
+    answers: Sequence[Answer] | None = None
+    try:
+        for _ in range(_ROUNDS):
+            try:
+                yielded: Any = next(dialogue) if answers is None else dialogue.send(answers)
+            except StopIteration as ended:
+                if ended.value is None or isinstance(ended.value, str):
+                    message = "ask(subject) must return its scores"
+                    raise TypeError(message) from None
+                return ended.value
+            questions = list(yielded)
+            invalid = next((question for question in questions if not isinstance(question, Question)), None)
+            if invalid is not None:
+                message = f"ask(subject) yields lists of Question, not of {type(invalid).__name__}"
+                raise TypeError(message)
+            answers = (yield questions) if questions else ()
+        message = f"it asks on after {_ROUNDS} rounds"
+        raise RuntimeError(message)
+    finally:
+        with suppress(*RAISED):  # an evaluation that did not finish has no result, even if closing it fails
+            getattr(dialogue, "close", lambda: None)()
+
+
+def _failed(evaluator: Evaluator | AskingEvaluator, error: BaseException) -> Ran:
     message = f"evaluator {evaluator.name} failed: {type(error).__name__}"
     detail = " ".join(str(error).split())[:300]
-    return Ran(
-        index, evaluator, abstentions(evaluator, "no_data", f"{message}: {detail}" if detail else message), (message,)
-    )
-
-
-@dataclass(slots=True, kw_only=True)
-class _Open:
-    """An unfinished evaluation of a conversation that asks a judge, between two rounds of questions."""
-
-    subject_index: int
-    evaluator: AskingEvaluator
-    subject: Subject
-    dialogue: JudgeDialogue | None = None
-    questions: Sequence[Question] = ()
-    answers: dict[Question, Answer] = field(default_factory=dict)
-    missing: set[Question] = field(default_factory=set)
-
-    def step(self) -> Ran | None:
-        """Continue with the answers: return the result, or None if there are more questions."""
-        try:
-            for _ in range(_ROUNDS):
-                self._resume()
-                if self.missing:
-                    return None
-            return self.unending()
-        except StopIteration as ended:
-            result = ended.value
-        except RAISED as error:
-            return _failed(self.subject_index, self.evaluator, error)
-        if result is None or isinstance(result, str):
-            return _failed(self.subject_index, self.evaluator, TypeError("ask(subject) must return its scores"))
-        try:
-            return _checked(self.subject_index, self.evaluator, self.subject, list(result))
-        except TypeError as error:
-            return _failed(self.subject_index, self.evaluator, error)
-
-    def unending(self) -> Ran:
-        """Return the failure of an evaluator that does not stop asking."""
-        return _failed(self.subject_index, self.evaluator, RuntimeError(f"it asks on after {_ROUNDS} rounds"))
-
-    def _resume(self) -> None:
-        if self.dialogue is None:
-            self.dialogue = self.evaluator.ask(self.subject)
-            yielded = next(self.dialogue)
-        else:
-            yielded = self.dialogue.send([self.answers[question] for question in self.questions])
-        questions: list[Any] = list(yielded)  # third-party values
-        invalid = next((question for question in questions if not isinstance(question, Question)), None)
-        if invalid is not None:
-            message = f"ask(subject) yields lists of Question, not of {type(invalid).__name__}"
-            raise TypeError(message)
-        self.questions = questions
-        self.answers = {}
-        self.missing = set(self.questions)
-
-    def receive(self, question: Question, answer: Answer) -> bool:
-        """Store an answer; return whether all questions are answered now."""
-        self.answers[question] = answer
-        self.missing.discard(question)
-        return not self.missing
-
-    def close(self) -> None:
-        """End the evaluation early."""
-        if self.dialogue is not None and hasattr(self.dialogue, "close"):
-            self.dialogue.close()
-
-
-def _ask_all(evaluations: Sequence[_Open], ask: Ask) -> Iterator[Ran]:
-    waiting: list[_Open] = []
-    try:
-        for evaluation in evaluations:
-            result = evaluation.step()
-            if result is None:
-                waiting.append(evaluation)
-            else:
-                yield result
-        for _ in range(_ROUNDS):
-            if not waiting:
-                return
-            # In the order of the subjects, not of the answers.
-            active, waiting = sorted(waiting, key=lambda evaluation: evaluation.subject_index), []
-            for outcome in _round(active, ask):
-                if isinstance(outcome, Ran):
-                    yield outcome
-                else:
-                    waiting.append(outcome)
-        for evaluation in waiting:
-            yield evaluation.unending()
-    finally:
-        for evaluation in evaluations:
-            _end(evaluation)
-
-
-def _end(evaluation: _Open) -> None:
-    with suppress(*RAISED):  # an evaluation that did not finish has no result, even if closing it fails
-        evaluation.close()
-
-
-def _round(evaluations: Sequence[_Open], ask: Ask) -> Iterator[Ran | _Open]:
-    """Ask all questions once; yield the results, and the evaluations with more questions."""
-    waiting_for: dict[Question, list[_Open]] = {}
-    for evaluation in evaluations:
-        for question in dict.fromkeys(evaluation.questions):
-            waiting_for.setdefault(question, []).append(evaluation)
-    questions = list(waiting_for)
-    for number, answer in ask(questions):
-        question = questions[number]
-        for evaluation in waiting_for[question]:
-            if evaluation.receive(question, answer):
-                result = evaluation.step()
-                yield evaluation if result is None else result
+    explanation = f"{message}: {detail}" if detail else message
+    return Ran(evaluator, abstentions(evaluator, "no_data", explanation), (message,))
 
 
 CORE_METRICS: Final = metrics_of("core")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from otel_agentic.evaluation.judge_runs import evaluator_of
+from otel_agentic.evaluation.conversation import evaluator_of
 from otel_agentic.evaluators.base import asks
 from otel_agentic.evaluators.registry import metrics_by_name
 from otel_agentic.evaluators.run import FailureRules

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from otel_agentic.evaluation.scope import Tally, Truth, TruthFile
     from otel_agentic.scoring import ConversationScore, MatchedConversation
     from otel_agentic.scoring.model import TurnScore
-    from otel_agentic.scoring.outcome import TurnRule
     from otel_agentic.stats import Estimate
     from otel_agentic.stats.judge_error import Agreement, CurvePoint
     from otel_agentic.store.connection import Connection
@@ -131,13 +130,13 @@ def of_turn(
 
 
 def of_conversation(
-    matched: MatchedConversation, score: ConversationScore, verdict: HumanVerdict, judge: JudgeVersion, rule: TurnRule
+    matched: MatchedConversation, score: ConversationScore, verdict: HumanVerdict, judge: JudgeVersion
 ) -> Labelled:
     """Return a labelled conversation with its computed outcome, independent of existing labels.
 
     If answers decide, its score is the lowest of its answers, and query, expected and actual answer are those of that turn.
     """
-    weakest = _weakest(matched, score, rule)
+    weakest = _weakest(matched, score)
     is_judged = weakest is not None or score.computed_reason == UNSURE
     turn = _turn_of(matched, weakest)
     return Labelled(
@@ -208,7 +207,7 @@ def _reasoning(explanation: str) -> str:
     return _SCORED.sub("", explanation)
 
 
-def _weakest(matched: MatchedConversation, score: ConversationScore, rule: TurnRule) -> TurnScore | None:
+def _weakest(matched: MatchedConversation, score: ConversationScore) -> TurnScore | None:
     """Return the turn with the lowest judged score, or None if the outcome does not depend on judged answers."""
     if score.computed_outcome != "pass" and score.computed_reason != "wrong_answer":
         return None
@@ -218,7 +217,7 @@ def _weakest(matched: MatchedConversation, score: ConversationScore, rule: TurnR
         for turn in score.turns
         if turn.answer_score is not None
         and turn.turn_index in answered
-        and (rule != "tools" or turn.tool_outcome is None)
+        and any(criterion.name == "answer" for criterion in score.criteria)
     ]
     if score.computed_outcome == "fail" and not any(turn.answer_outcome == "fail" for turn in judged_turns):
         return None  # a missing answer is wrong without a judge
@@ -282,7 +281,7 @@ def calibrate_judge(
     judge = (truth.judge.name, truth.judge.version)
     if engine.stopping.is_set():
         return {"stopped": True, "judge": judge_json(engine.runner, scored.tally, list(scored.matched))}
-    labelled = _labelled(matches, scored, judge, engine.settings.scoring.turn_rule)
+    labelled = _labelled(matches, scored, judge)
     settings = (engine.settings.scoring.answer_threshold, engine.settings.stats.level)
     results = {target: _calibrated(target, labelled, settings, examples) for target in TARGETS}
     run = _run(engine, truth, scored, random_sample=random_sample, labels=[file.name for file in files])
@@ -339,8 +338,9 @@ def _scored(engine: Engine, truth: Truth, labels: FoundLabels) -> _Scored:
         scores = stored_scores(con, truth.evaluation.evaluation_id, keys)
     missing = [key for key in matched if key not in scores or _is_open(scores[key])]
     with engine.runner.judge_run(engine.stopping.is_set) as runner:
-        for index, score in runner.scores([matched[key] for key in missing]):
-            scores[missing[index]] = score
+        evaluation = engine.runner.evaluation(truth)
+        for index, scored in runner.run([matched[key] for key in missing], evaluation.dialogue):
+            scores[missing[index]] = scored.score
     return _Scored(matched=matched, scores=scores, computed=len(missing), tally=runner.tally)
 
 
@@ -350,13 +350,13 @@ def _is_open(score: ConversationScore) -> bool:
     return not reasons.isdisjoint(OPEN_REASONS)
 
 
-def _labelled(labels: FoundLabels, scored: _Scored, judge: JudgeVersion, rule: TurnRule) -> list[Labelled]:
+def _labelled(labels: FoundLabels, scored: _Scored, judge: JudgeVersion) -> list[Labelled]:
     rows = []
     for verdict in labels.verdicts:
         key = (verdict.environment, verdict.conversation_id)
         match, score = scored.matched[key], scored.scores[key]
         if verdict.turn_index is None:
-            rows.append(of_conversation(match, score, verdict, judge, rule))
+            rows.append(of_conversation(match, score, verdict, judge))
         else:
             rows.append(of_turn(match, score, verdict, judge))
     return rows

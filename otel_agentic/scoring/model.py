@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from otel_agentic.conversations.model import Conversation, ToolCall, Turn
     from otel_agentic.judges.base import Judge
     from otel_agentic.scoring.align import RawCalls, SortedCalls
+    from otel_agentic.scoring.parts import Part
     from otel_agentic.scoring.scope import ActualCall, Dimension, FailReason, NotEvaluatedReason, Outcome
     from otel_agentic.scoring.utilization import Use
     from otel_agentic.truth.match import MatchMethod
@@ -333,12 +334,27 @@ class TurnScore:
     answer_reason: FailReason | NotEvaluatedReason | None = None
 
 
+class CriterionScore(NamedTuple):
+    """The outcome of a conversation by one criterion; `explanation` is empty for a stored one."""
+
+    name: str
+    outcome: Outcome
+    reason: FailReason | NotEvaluatedReason | None
+    explanation: str = ""
+
+    @classmethod
+    def of(cls, name: str, part: Part) -> CriterionScore:
+        """Return the score of a criterion that is decided by a part."""
+        return cls(name, part.outcome, part.reason, part.explanation)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationScore:
     """The outcome of one conversation revision under one evaluation.
 
     `outcome` is the annotated verdict if there is one (`outcome_source` is `labels`, `case` or `event`), else
-    `computed_outcome`. `answer_outcome`, `tool_outcome` and `both_outcome` are the outcomes by answers alone, by tools
+    `computed_outcome`. `criteria` are the deciding criteria, `annotated` all that the case annotates, whether they decide
+    or not. `answer_outcome`, `tool_outcome` and `both_outcome` are the outcomes by answers alone, by tools
     alone, and by both. `partial` is True for a computed fail although other needed parts could not be evaluated.
     `known_failure` is the reason why a computed `not_evaluated: judge_unsure` fails regardless of the judge's decision;
     `partial` is then also True. `pass_probability` is the probability of a pass according to a calibrated judge of the
@@ -369,6 +385,8 @@ class ConversationScore:
     partial: bool = False
     known_failure: FailReason | None = None
     pass_probability: float | None = None
+    criteria: tuple[CriterionScore, ...] = ()
+    annotated: tuple[CriterionScore, ...] = ()
 
 
 Band = Literal["perfect", "good", "moderate", "poor"]

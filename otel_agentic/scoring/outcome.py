@@ -1,15 +1,16 @@
-"""The outcome of a conversation: turns, tools and outputs combined, unless an annotated verdict takes precedence."""
+"""The outcome of a conversation: the criteria that decide, evaluated on its scores, unless a verdict takes precedence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from otel_agentic.judges.asking_judge import ask
-from otel_agentic.judges.base import Judge, JudgeFailure, Question, QuestionKind, Verdict, is_calibrated, kinds_of
-from otel_agentic.scoring.model import ConversationScore, ToolScore, TurnScore
+from otel_agentic.judges.base import Judge, Question, QuestionKind, Verdict, is_calibrated, kinds_of
+from otel_agentic.judges.dialogue import Answer, Dialogue, asking, run_dialogues
+from otel_agentic.scoring.criteria import ANNOTATED, CASE_CRITERIA, Criterion, parsed
+from otel_agentic.scoring.model import ConversationScore, CriterionScore, ToolScore, TurnScore
 from otel_agentic.scoring.parts import (
     Part,
     ToolJudge,
@@ -22,10 +23,13 @@ from otel_agentic.scoring.parts import (
     missing_outputs,
     not_evaluated,
     outputs_part,
+    passed,
     question_of,
     tool_scores,
     wants_opinions,
 )
+from otel_agentic.scoring.scope import DIMENSIONS
+from otel_agentic.scoring.state import state_part
 from otel_agentic.truth.values import Bag
 
 if TYPE_CHECKING:
@@ -38,8 +42,6 @@ if TYPE_CHECKING:
 
     #: Reason and explanation why missing turns may still exist; None if none is missing or none can exist.
     Awaited: TypeAlias = tuple[NotEvaluatedReason, str] | None
-
-TurnRule = Literal["answer", "tools", "both"]
 
 #: Value of a pair in addition to its similarity. People word the same question differently, so dissimilar turns still
 #: belong together by their order. The value is one half, so that an equal query elsewhere outweighs one dissimilar
@@ -119,30 +121,6 @@ def _pairs(best: list[list[float]], similarities: list[list[float]]) -> dict[int
     return pairs
 
 
-def decide_turn(rule: TurnRule, answer: Part | None, tools: Part | None) -> Part:
-    """Return the outcome of a turn under a rule; a part without an annotation is None.
-
-    >>> from otel_agentic.scoring.parts import failed, passed
-    >>> [decide_turn(rule, passed(""), failed("tool_fault", "")).outcome for rule in ("answer", "tools", "both")]
-    ['pass', 'fail', 'fail']
-    """
-    return combine(deciding_parts(rule, answer, tools))
-
-
-def deciding_parts(rule: TurnRule, answer: Part | None, tools: Part | None) -> list[Part]:
-    """Return the parts that decide a turn under a rule.
-
-    Under `answer`, the tools decide only if no answer is annotated; under `tools`, the answer decides only if no tools
-    are.
-    """
-    order = (tools, answer) if rule == "tools" else (answer, tools)
-    annotated = [part for part in order if part is not None]
-    return annotated if rule == "both" else annotated[:1]
-
-
-_ANSWERS_ONLY: frozenset[QuestionKind] = frozenset({"answer"})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedConversation:
     """A conversation with its match and its label, if it has one."""
@@ -152,95 +130,15 @@ class MatchedConversation:
     label: Label | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A conversation aligned with its case turns, before the judge's verdicts.
-
-    `aligned` maps a turn index to a case turn index. `answer_questions` maps a turn index to its question, to its
-    outcome if no judge is needed, or to None if no answer is annotated. `tools` are the tool scores as far as the data
-    decide them. `judge` is None if no judge is asked about tools.
-    """
-
-    matched: MatchedConversation
-    case: Case | None
-    settings: ScoringSettings
-    threshold: float = 0.0
-    aligned: Mapping[int, int] = field(default_factory=dict)
-    answer_questions: Mapping[int, Question | Part | None] = field(default_factory=dict)
-    judge: ToolJudge | None = None
-    tools: ToolScores = field(default_factory=lambda: ToolScores(turns={}, conversation=None))
-
-    @classmethod
-    def of(
-        cls,
-        matched: MatchedConversation,
-        settings: ScoringSettings,
-        kinds: frozenset[QuestionKind] = _ANSWERS_ONLY,
-    ) -> Plan:
-        """Return the plan of a conversation; `kinds` are the questions that the judge is asked."""
-        case, turns = matched.match.case, matched.conversation.turns
-        if case is None or not turns:
-            return cls(matched=matched, case=case, settings=settings)
-        threshold = settings.answer_threshold if case.answer_threshold is None else case.answer_threshold
-        aligned = aligned_turns(case, turns)
-        tool_judge = ToolJudge(kinds=kinds, threshold=threshold) if wants_opinions(case, kinds) else None
-        return cls(
-            matched=matched,
-            case=case,
-            settings=settings,
-            threshold=threshold,
-            aligned=aligned,
-            answer_questions={
-                turn.index: question_of(case.turns[aligned[turn.index]], turn, threshold)
-                for turn in turns
-                if turn.index in aligned
-            },
-            judge=tool_judge,
-            tools=tool_scores(case, turns, aligned, settings, tool_judge),
-        )
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """The questions for the judge: about answers first, then about tools."""
-        answers = (question for question in self.answer_questions.values() if isinstance(question, Question))
-        return (*answers, *self.tools.questions)
-
-    @property
-    def answers_asked(self) -> int:
-        """The number of questions about answers; they come first in `questions`."""
-        return sum(isinstance(question, Question) for question in self.answer_questions.values())
-
-    def answers(self, verdicts: Sequence[Verdict | JudgeFailure]) -> dict[int, Part | None]:
-        """Return the outcome of the answer by turn index, given the verdicts on `questions`."""
-        turns = {turn.index: turn for turn in self.matched.conversation.turns}
-        remaining_verdicts = iter(verdicts)
-        return {
-            index: answer_part(turns[index], next(remaining_verdicts), self.threshold)
-            if isinstance(question, Question)
-            else question
-            for index, question in self.answer_questions.items()
-        }
-
-    def judged_tools(self, verdicts: Sequence[Verdict | JudgeFailure]) -> ToolScores:
-        """Return the tool scores, given the verdicts on `questions`."""
-        if self.case is None or self.judge is None or not self.tools.questions:
-            return self.tools
-        tool_verdicts = dict(
-            zip(self.tools.questions, verdicts[len(verdicts) - len(self.tools.questions) :], strict=True)
-        )
-        tool_judge = ToolJudge(kinds=self.judge.kinds, threshold=self.threshold, verdicts=tool_verdicts)
-        return tool_scores(self.case, self.matched.conversation.turns, self.aligned, self.settings, tool_judge)
-
-
 VerdictSource = Literal["labels", "case", "event"]
 
 
-def given_verdict(plan: Plan) -> tuple[VerdictSource, bool] | None:
+def given_verdict(matched: MatchedConversation, settings: ScoringSettings) -> tuple[VerdictSource, bool] | None:
     """Return the annotated verdict that overrides the computed outcome, with its source; the first source wins."""
-    label, conversation, settings = plan.matched.label, plan.matched.conversation, plan.settings
+    label, case, conversation = matched.label, matched.match.case, matched.conversation
     if label is not None and label.verdict is not None:
         return "labels", label.verdict
-    case_verdict = None if plan.case is None else plan.case.given_verdict(settings.reward_threshold)
+    case_verdict = None if case is None else case.given_verdict(settings.reward_threshold)
     if case_verdict is not None:
         return "case", case_verdict
     if settings.trust_verdict_events and conversation.verdict is not None:
@@ -259,7 +157,6 @@ def under_verdict(computed: Part, provided: tuple[VerdictSource, bool] | None) -
     return Part(outcome="pass", explanation=explanation) if passes else failed("verdict", explanation)
 
 
-_RULES: Final[tuple[TurnRule, ...]] = ("answer", "tools", "both")
 #: Number of conversations whose questions are sent to the judge together: enough to keep a slow judge busy, few enough
 #: to keep in memory.
 BATCH: Final = 256
@@ -274,23 +171,180 @@ def score_conversation(
 
 
 def score_conversations(
-    matched: Sequence[MatchedConversation], *, judge: Judge, settings: ScoringSettings
+    matched: Sequence[MatchedConversation],
+    *,
+    judge: Judge,
+    settings: ScoringSettings,
+    score: Callable[[MatchedConversation, Judge, ScoringSettings], Dialogue[ConversationScore]] | None = None,
 ) -> list[ConversationScore]:
-    """Return the scores of conversations, in their order; the judge is asked once for each `BATCH` of them."""
-    scores: list[ConversationScore] = []
+    """Return the scores of conversations, in their order; the judge is asked once for each `BATCH` of them.
+
+    `score` scores one conversation, see `compat.scorer`; None for `scoring`. Criteria on metrics of evaluators are left
+    out, so that they decide nothing.
+    """
+    scores: dict[int, ConversationScore] = {}
     for start in range(0, len(matched), BATCH):
-        scores += _score_batch(matched[start : start + BATCH], judge, settings)
-    return scores
+        dialogues = [(score or scoring)(item, judge, settings) for item in matched[start : start + BATCH]]
+        scores |= {start + index: result for index, result in run_dialogues(dialogues, asking(judge))}
+    return [scores[index] for index in range(len(matched))]
 
 
-def _score_batch(
-    matched: Sequence[MatchedConversation], judge: Judge, settings: ScoringSettings
-) -> Iterator[ConversationScore]:
-    kinds = kinds_wanted(kinds_of(judge), settings)
-    plans = [Plan.of(conversation, settings, kinds) for conversation in matched]
-    verdicts = iter(ask(judge, [question for plan in plans for question in plan.questions]))
-    calibrated = is_calibrated(judge)
-    return (_score(plan, [next(verdicts) for _ in plan.questions], calibrated=calibrated) for plan in plans)
+#: Returns the outcomes of criteria on metrics of evaluators, by the text of the criterion, given the preliminary score.
+Measure: TypeAlias = Callable[["ConversationScore"], Dialogue[Mapping[str, "Part | None"]]]
+
+
+def scoring(
+    matched: MatchedConversation, judge: Judge, settings: ScoringSettings, measure: Measure | None = None
+) -> Dialogue[ConversationScore]:
+    """Return the dialogue that scores a conversation.
+
+    Args:
+        matched: the conversation with its case.
+        judge: only its attributes are read: the kinds of questions that it accepts, and whether it is calibrated.
+        settings: the scoring settings.
+        measure: evaluates the criteria on metrics; None if there are none.
+    """
+    computed = yield from _computed(matched, judge, settings)
+    score = _finish(matched, settings, computed)
+    if measure is None:
+        return score
+    return _finish(matched, settings, computed, (yield from measure(score)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Computed:
+    """The computed result, without annotated verdicts.
+
+    `parts` are the parts of each annotated criterion by name; `blocked` is the reason why none could be evaluated.
+    `answers_probability` is the probability that all judged answers are correct, assuming independence; None without a
+    calibrated judge.
+    """
+
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
+    blocked: Part | None = None
+    turns: tuple[TurnScore, ...] = ()
+    tools: tuple[ToolScore, ...] = ()
+    missing_outputs: tuple[str, ...] = ()
+    answers_probability: float | None = None
+
+
+def _computed(matched: MatchedConversation, judge: Judge, settings: ScoringSettings) -> Dialogue[_Computed]:
+    conversation, match, case = matched.conversation, matched.match, matched.match.case
+    if not conversation.turns:
+        return _Computed(blocked=not_evaluated("empty", "the conversation has no turn"))
+    if case is None:
+        blocked = without_case(conversation, match)
+        return _Computed(blocked=blocked, turns=tuple(_unjudged(turn, blocked) for turn in conversation.turns))
+    computed = yield from _compute(_Aligned.of(matched, case, settings), judge)
+    if case.reviewed:
+        return computed
+    # A draft repeats what the agent did, even if that was wrong, so it decides nothing.
+    return replace(
+        computed,
+        blocked=not_evaluated("unreviewed", f"case {case.case_id!r} is a draft that has not been reviewed"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Aligned:
+    """A conversation aligned with its case: `turns` maps turn indices to case turn indices.
+
+    `absent` are the case turns that did not occur, `awaited` is the reason why they may still do. `threshold` is the
+    minimum score of an answer, in [0, 1].
+    """
+
+    matched: MatchedConversation
+    case: Case
+    settings: ScoringSettings
+    turns: Mapping[int, int]
+    absent: Sequence[int]
+    awaited: Awaited
+    threshold: float
+
+    @classmethod
+    def of(cls, matched: MatchedConversation, case: Case, settings: ScoringSettings) -> _Aligned:
+        """Return the alignment of a conversation."""
+        turns = aligned_turns(case, matched.conversation.turns)
+        absent = [index for index in range(len(case.turns)) if index not in turns.values()]
+        return cls(
+            matched=matched,
+            case=case,
+            settings=settings,
+            turns=turns,
+            absent=absent,
+            awaited=unproven_absence(matched.conversation, settings) if absent else None,
+            threshold=settings.answer_threshold if case.answer_threshold is None else case.answer_threshold,
+        )
+
+
+def _compute(plan: _Aligned, judge: Judge) -> Dialogue[_Computed]:
+    case, turns, settings = plan.case, plan.matched.conversation.turns, plan.settings
+    questions = {
+        turn.index: question_of(case.turns[plan.turns[turn.index]], turn, plan.threshold)
+        for turn in turns
+        if turn.index in plan.turns
+    }
+    asked = [question for question in questions.values() if isinstance(question, Question)]
+    verdicts, tools = yield from _asked(plan, asked, kinds_wanted(kinds_of(judge), settings))
+    answers = {
+        turn.index: answer_part(turn, verdicts[question], plan.threshold)
+        if isinstance(question, Question)
+        else question
+        for turn in turns
+        if (question := questions.get(turn.index)) is not None
+    }
+    whole_score = tools.conversation
+    if whole_score is not None and plan.awaited is not None:
+        whole_score = await_missing_calls(whole_score, case, settings, plan.awaited)
+    all_tools = (*tools.turns.values(), *(() if whole_score is None else (whole_score,)))
+    missing = missing_outputs(turns, case.outputs)
+    scores = [verdict.score for question in asked if isinstance(verdict := verdicts[question], Verdict)]
+    return _Computed(
+        parts=_parts(plan, answers, all_tools, missing),
+        turns=tuple(_turn_score(turn, plan, answers.get(turn.index), tools.turns.get(turn.index)) for turn in turns),
+        tools=all_tools,
+        missing_outputs=missing,
+        answers_probability=prod(scores) if is_calibrated(judge) and scores else None,
+    )
+
+
+def _parts(
+    plan: _Aligned, answers: Mapping[int, Part], tools: Sequence[ToolScore], missing: Sequence[str]
+) -> dict[str, Sequence[Part]]:
+    """Return the parts of each annotated criterion, and of each dimension of tools that applies, by name."""
+    case, conversation = plan.case, plan.matched.conversation
+    presence = list(_presence_parts(plan))
+    state = state_part(case, conversation, plan.settings)
+    parts: dict[str, Sequence[Part]] = {}
+    if any(turn.answer is not None or turn.not_answer is not None for turn in case.turns):
+        parts["answer"] = [*answers.values(), *presence]
+    if case.tools is not None or any(turn.tools is not None for turn in case.turns):
+        parts["tools"] = [*map(_tool_part, tools), *presence]
+    if case.outputs:
+        parts["outputs"] = [_if_awaited(outputs_part(conversation.turns, missing), plan.awaited)]
+    if state is not None:
+        parts["state"] = [_if_awaited(state, plan.awaited)]
+    if presence:
+        parts["turns"] = presence
+    return parts | {name: found for name in DIMENSIONS if (found := _dimension_parts(name, tools))}
+
+
+def _asked(
+    plan: _Aligned, asked: Sequence[Question], kinds: frozenset[QuestionKind]
+) -> Dialogue[tuple[Mapping[Question, Answer], ToolScores]]:
+    """Ask about the answers and the tools; a verdict about a tool may raise further questions about other tools."""
+    judge = ToolJudge(kinds=kinds, threshold=plan.threshold) if wants_opinions(plan.case, kinds) else None
+    turns = plan.matched.conversation.turns
+    tools = tool_scores(plan.case, turns, plan.turns, plan.settings, judge)
+    verdicts: dict[Question, Answer] = {}
+    questions = (*asked, *tools.questions)
+    while questions:
+        verdicts |= zip(questions, (yield questions), strict=True)
+        if judge is None or not tools.questions:
+            break
+        tools = tool_scores(plan.case, turns, plan.turns, plan.settings, replace(judge, verdicts=verdicts))
+        questions = tools.questions
+    return verdicts, tools
 
 
 def without_case(conversation: Conversation, match: Match) -> Part:
@@ -314,122 +368,66 @@ def without_case(conversation: Conversation, match: Match) -> Part:
     return not_evaluated("unmatched", "no case belongs to it")
 
 
-def _score(plan: Plan, verdicts: Sequence[Verdict | JudgeFailure], *, calibrated: bool) -> ConversationScore:
-    """Return the score of a planned conversation, given one verdict or failure for each of `plan.questions`."""
-    conversation, match = plan.matched.conversation, plan.matched.match
-    if not conversation.turns:
-        return _finish(plan, _Computed.nothing(not_evaluated("empty", "the conversation has no turn")))
-    if plan.case is None:
-        return _finish(plan, _Computed.nothing(without_case(conversation, match), conversation.turns))
-    computed = _compute(plan, plan.case, verdicts, calibrated=calibrated)
-    return _finish(plan, computed if plan.case.reviewed else computed.as_draft(plan.case.case_id))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Computed:
-    """The computed result, without annotated verdicts: the outcome under each rule, and the scores of turns and tools.
-
-    `open_rules` are the rules under which a needed part could not be evaluated. `answers_probability` is the
-    probability that all judged answers are correct, assuming independence; None without a calibrated judge.
-    """
-
-    by_rule: Mapping[TurnRule, Part]
-    open_rules: frozenset[TurnRule] = frozenset()
-    turns: tuple[TurnScore, ...] = ()
-    tools: tuple[ToolScore, ...] = ()
-    missing_outputs: tuple[str, ...] = ()
-    answers_probability: float | None = None
-
-    @classmethod
-    def nothing(cls, part: Part, turns: Sequence[Turn] = ()) -> _Computed:
-        """Return a result in which nothing was evaluated; `part` has the reason."""
-        return cls(by_rule=dict.fromkeys(_RULES, part), turns=tuple(_unjudged(turn, part) for turn in turns))
-
-    def as_draft(self, case_id: str) -> _Computed:
-        """Return the same scores without an outcome, because a draft case repeats what the agent did, even if wrong."""
-        part = not_evaluated("unreviewed", f"case {case_id!r} is a draft that has not been reviewed")
-        return replace(self, by_rule=dict.fromkeys(_RULES, part))
-
-
-def _compute(plan: Plan, case: Case, verdicts: Sequence[Verdict | JudgeFailure], *, calibrated: bool) -> _Computed:
-    turns, settings = plan.matched.conversation.turns, plan.settings
-    absent = [index for index in range(len(case.turns)) if index not in plan.aligned.values()]
-    awaited = unproven_absence(plan.matched.conversation, settings) if absent else None
-    tools = plan.judged_tools(verdicts)
-    whole_score = tools.conversation
-    if whole_score is not None and awaited is not None:
-        whole_score = await_missing_calls(whole_score, case, settings, awaited)
-    missing = missing_outputs(turns, case.outputs)
-    shared = [*_presence_parts(plan, case, absent, awaited)]
-    shared += [] if whole_score is None else [_tool_part(whole_score)]
-    if case.outputs:
-        shared.append(_await_missing_outputs(outputs_part(turns, missing), awaited))
-    answers = plan.answers(verdicts)
-    answer_scores = [verdict.score for verdict in verdicts[: plan.answers_asked] if isinstance(verdict, Verdict)]
-    needed = [index for index, case_index in sorted(plan.aligned.items()) if case.turns[case_index].annotated]
-    parts = {index: (answers.get(index), _part_of(tools.turns.get(index))) for index in needed}
-    parts_by_rule = {rule: [*(decide_turn(rule, *parts[index]) for index in needed), *shared] for rule in _RULES}
-    return _Computed(
-        by_rule={rule: combine(rule_parts) for rule, rule_parts in parts_by_rule.items()},
-        open_rules=frozenset(rule for rule in _RULES if _is_open(rule, list(parts.values()), shared)),
-        turns=tuple(_turn_score(turn, plan, parts.get(turn.index), settings) for turn in turns),
-        tools=(*tools.turns.values(), *(() if whole_score is None else (whole_score,))),
-        missing_outputs=missing,
-        answers_probability=prod(answer_scores) if calibrated and answer_scores else None,
-    )
-
-
-def _is_open(rule: TurnRule, turns: Sequence[tuple[Part | None, Part | None]], shared: Sequence[Part]) -> bool:
-    """Return whether a part needed under a rule could not be evaluated."""
-    needed = [part for answer, tools in turns for part in deciding_parts(rule, answer, tools)]
-    return any(part.outcome == "not_evaluated" for part in (*needed, *shared))
-
-
-def _presence_parts(plan: Plan, case: Case, absent: Sequence[int], awaited: Awaited) -> Iterator[Part]:
+def _presence_parts(plan: _Aligned) -> Iterator[Part]:
     """Yield a part for missing turns, and one for unexpected turns under `strict_turns`."""
-    if absent:
-        names = ", ".join(f"{index + 1} ({case.turns[index].query or 'no query'})" for index in absent)
-        if awaited is None:
+    case = plan.case
+    if plan.absent:
+        names = ", ".join(f"{index + 1} ({case.turns[index].query or 'no query'})" for index in plan.absent)
+        if plan.awaited is None:
             yield failed("missing_turn", f"expected turn {names} never came")
         else:
-            reason, explanation = awaited
+            reason, explanation = plan.awaited
             yield not_evaluated(reason, f"expected turn {names} is missing; {explanation}")
-    unexpected = [turn.index + 1 for turn in plan.matched.conversation.turns if turn.index not in plan.aligned]
+    unexpected = [turn.index + 1 for turn in plan.matched.conversation.turns if turn.index not in plan.turns]
     if plan.settings.strict_turns and case.turns and unexpected:
         yield failed("extra_turn", f"turn {', '.join(map(str, unexpected))} is not in the case")
 
 
-def _await_missing_outputs(part: Part, awaited: Awaited) -> Part:
+def _if_awaited(part: Part, awaited: Awaited) -> Part:
+    """Return the part, but no failure while missing turns may still exist."""
     return not_evaluated(awaited[0], part.explanation) if awaited is not None and part.outcome == "fail" else part
-
-
-def _part_of(score: ToolScore | None) -> Part | None:
-    return None if score is None else _tool_part(score)
 
 
 def _tool_part(score: ToolScore) -> Part:
     return Part(outcome=score.outcome, reason=score.reason, explanation=score.explanation, score=score.overall)
 
 
-def _turn_score(
-    turn: Turn, plan: Plan, parts: tuple[Part | None, Part | None] | None, settings: ScoringSettings
-) -> TurnScore:
-    if parts is None:
-        strict = settings.strict_turns and plan.case is not None and plan.case.turns and turn.index not in plan.aligned
-        part = failed("extra_turn", "not in the case") if strict else not_evaluated("no_data", "nothing is annotated")
-        return replace(_unjudged(turn, part), case_turn_index=plan.aligned.get(turn.index))
-    answer, tools = parts
-    decided = decide_turn(settings.turn_rule, answer, tools)
+def _dimension_parts(name: str, scores: Sequence[ToolScore]) -> list[Part]:
+    """Return a part for each tool score in which a dimension applies."""
+    parts = []
+    for score in scores:
+        value = score.dimensions.get(name)  # type: ignore[call-overload]  # a name of a dimension
+        if value is None:
+            continue
+        explanation = f"{name} {value:.2f}: {score.explanation}"
+        if score.outcome == "not_evaluated":
+            parts.append(Part(outcome="not_evaluated", reason=score.reason, explanation=explanation, score=value))
+        else:
+            is_right = value >= 1.0 - _ROUNDING
+            parts.append(passed(explanation, value) if is_right else failed("tool_fault", explanation, value))
+    return parts
+
+
+def _turn_score(turn: Turn, plan: _Aligned, answer: Part | None, tools: ToolScore | None) -> TurnScore:
+    case, case_turn_index = plan.case, plan.turns.get(turn.index)
+    if case_turn_index is None or not case.turns[case_turn_index].annotated:
+        is_extra = plan.settings.strict_turns and case.turns and case_turn_index is None
+        part = failed("extra_turn", "not in the case") if is_extra else not_evaluated("no_data", "nothing is annotated")
+        return replace(_unjudged(turn, part), case_turn_index=case_turn_index)
+    parts = {"answer": answer, "tools": None if tools is None else _tool_part(tools)}
+    annotated = {name: part for name, part in parts.items() if part is not None}
+    deciding = {criterion.name for criterion in criteria_of(case, plan.settings)}
+    outcome = combine([part for name, part in annotated.items() if deciding & {name, ANNOTATED}])
     return TurnScore(
         turn_index=turn.index,
-        case_turn_index=plan.aligned[turn.index],
-        outcome=decided.outcome,
-        reason=decided.reason,
+        case_turn_index=case_turn_index,
+        outcome=outcome.outcome,
+        reason=outcome.reason,
         answer_score=None if answer is None else answer.score,
         answer_outcome="not_evaluated" if answer is None else answer.outcome,
         answer_reason="no_data" if answer is None else answer.reason,
         tool_outcome=None if tools is None else tools.outcome,
-        explanation="; ".join(part.explanation for part in (answer, tools) if part is not None),
+        explanation="; ".join(part.explanation for part in annotated.values()),
     )
 
 
@@ -447,11 +445,53 @@ def _unjudged(turn: Turn, part: Part) -> TurnScore:
     )
 
 
-def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
-    conversation, match, case = plan.matched.conversation, plan.matched.match, plan.case
-    rule = plan.settings.turn_rule
-    computed_part, annotated_verdict = computed.by_rule[rule], given_verdict(plan)
+def criteria_of(case: Case | None, settings: ScoringSettings) -> tuple[Criterion, ...]:
+    """Return the deciding criteria of a conversation: those of its case, else those of the settings."""
+    return parsed(settings.criteria if case is None or case.criteria is None else case.criteria)
+
+
+def _deciding(
+    criteria: Iterable[Criterion],
+    parts: Mapping[str, Sequence[Part]],
+    blocked: Part | None,
+    metric_parts: Mapping[str, Part | None],
+) -> dict[str, Sequence[Part]]:
+    """Return the parts of each deciding criterion, by its name or text."""
+    deciding: dict[str, Sequence[Part]] = {}
+    for criterion in criteria:
+        if criterion.name == ANNOTATED:
+            deciding |= (
+                {ANNOTATED: [blocked]}
+                if blocked is not None
+                else {name: parts[name] for name in CASE_CRITERIA if name in parts}
+            )
+        elif criterion.of_case:
+            missing = blocked or not_evaluated("no_data", f"the case annotates no {criterion.name}")
+            deciding[criterion.name] = [missing] if blocked is not None else parts.get(criterion.name, [missing])
+        elif (part := metric_parts.get(criterion.text)) is not None:
+            deciding[criterion.text] = [part]
+    return deciding
+
+
+def _finish(
+    matched: MatchedConversation,
+    settings: ScoringSettings,
+    computed: _Computed,
+    metric_parts: Mapping[str, Part | None] | None = None,
+) -> ConversationScore:
+    conversation, match, case = matched.conversation, matched.match, matched.match.case
+    criteria = criteria_of(case, settings)
+    deciding = _deciding(criteria, computed.parts, computed.blocked, metric_parts or {})
+    atoms = list({id(part): part for parts in deciding.values() for part in parts}.values())
+    computed_part = combine(atoms)
+    annotated_verdict = given_verdict(matched, settings)
     final = under_verdict(computed_part, annotated_verdict)
+
+    def alone(*names: str) -> Part:
+        if computed.blocked is not None:
+            return computed.blocked
+        return combine([part for name in names for part in computed.parts.get(name, ())])
+
     return ConversationScore(
         environment=conversation.environment,
         conversation_id=conversation.conversation_id,
@@ -467,16 +507,20 @@ def _finish(plan: Plan, computed: _Computed) -> ConversationScore:
         outcome_source="computed" if annotated_verdict is None else annotated_verdict[0],
         computed_outcome=computed_part.outcome,
         computed_reason=computed_part.reason,
-        answer_outcome=computed.by_rule["answer"].outcome,
-        tool_outcome=computed.by_rule["tools"].outcome,
-        both_outcome=computed.by_rule["both"].outcome,
+        answer_outcome=alone("answer").outcome,
+        tool_outcome=alone("tools").outcome,
+        both_outcome=alone("answer", "tools").outcome,
+        criteria=tuple(CriterionScore.of(name, combine(parts)) for name, parts in deciding.items()),
+        annotated=()
+        if computed.blocked is not None
+        else tuple(CriterionScore.of(name, combine(computed.parts[name])) for name in computed.parts),
         turns=computed.turns,
         tools=computed.tools,
         missing_outputs=computed.missing_outputs,
         explanation=final.explanation,
         partial=annotated_verdict is None
         and (computed_part.outcome == "fail" or computed_part.known_failure is not None)
-        and rule in computed.open_rules,
+        and any(part.outcome == "not_evaluated" for part in atoms),
         known_failure=computed_part.known_failure,
         pass_probability=None
         if annotated_verdict is not None

@@ -18,7 +18,15 @@ Outcome = Literal["pass", "fail", "not_evaluated"]
 
 
 FailReason = Literal[
-    "wrong_answer", "forbidden_answer", "tool_fault", "missing_turn", "output_not_said", "extra_turn", "verdict"
+    "wrong_answer",
+    "forbidden_answer",
+    "tool_fault",
+    "missing_turn",
+    "output_not_said",
+    "state_mismatch",
+    "extra_turn",
+    "verdict",
+    "criterion",
 ]
 
 

@@ -258,6 +258,7 @@ CREATE TABLE conversation_scores (
     case_version VARCHAR, -- case version, null when unmatched
     partial BOOLEAN, -- true for a computed fail, or a known failure, while other required parts could not be evaluated
     sample_ratio DOUBLE, -- share of conversations evaluated when it was scored
+    criteria JSON, -- deciding criteria, a list: name, outcome, reason
     metrics_at TIMESTAMP_NS, -- when scores of evaluators were last stored for it, null if never
     known_failure VARCHAR, -- where the judge is unsure (computed_reason judge_unsure): why it fails all the same; null where nothing failed
     pass_probability DOUBLE -- probability that it passes, by a calibrated judge of its answers: 0 where something else failed, null where no such judge decided

@@ -6,14 +6,17 @@ The newest score of each conversation and evaluation counts; older ones are kept
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from otel_agentic.evaluators.base import CORE, AskingEvaluator, Evaluator, MetricScore
+from otel_agentic.evaluators.base import CORE, AskingEvaluator, Evaluator, MetricScore, Target
 from otel_agentic.evaluators.registry import core_score_id, score_ids_of, target_of
+from otel_agentic.scoring.criteria import CASE_CRITERIA
 from otel_agentic.scoring.dimensions import tool_counts
 from otel_agentic.scoring.model import (
     ConversationScore,
+    CriterionScore,
     FaultKind,
     ToolFault,
     ToolScore,
@@ -36,6 +39,7 @@ from otel_agentic.store.table import (
     bounds,
     fields_of,
     key_columns,
+    parse_json,
     rows_with,
 )
 
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from otel_agentic.conversations.model import Conversation
+    from otel_agentic.scoring.scope import FailReason, NotEvaluatedReason, Outcome
     from otel_agentic.truth.match import Match
     from otel_agentic.truth.model import Effect
 
@@ -102,7 +107,13 @@ _DELETE: Final = {
 }  # fmt: skip
 #: A field that is added to one of these classes is stored and loaded if `schema.sql` has a column with its name.
 CONVERSATION_SCORE_ROW: Final = RowMap(
-    "conversation_scores", ConversationScore, read={"missing_outputs": tuple, "partial": bool}
+    "conversation_scores",
+    ConversationScore,
+    read={
+        "missing_outputs": tuple,
+        "partial": bool,
+        "criteria": lambda text: tuple(CriterionScore(*fields) for fields in parse_json(text) or ()),
+    },
 )
 TURN_SCORE_ROW: Final = RowMap("turn_scores", TurnScore)
 
@@ -196,10 +207,12 @@ def save_scores(
         {
             **identity,
             **CONVERSATION_SCORE_ROW.columns(con, scores),
+            "criteria": [[criterion[:3] for criterion in score.criteria] for score in scores],
             "evaluation": [evaluation] * len(scored),
             "superseded": [False] * len(scored),
             "sample_ratio": [item.sample_ratio for item in scored],
             "scored_at": [now_ns] * len(scored),
+            "metrics_at": [now_ns if item.metrics else None for item in scored],
         },
     )
     turns = [(score, turn) for score in scores for turn in score.turns]
@@ -214,7 +227,10 @@ def save_scores(
     _insert_tool_scores(con, evaluation_id, tools)
     _insert_faults(con, evaluation_id, tools)
     _insert_counts(con, evaluation_id, tools)
-    _insert_score_rows(con, evaluation_id, evaluation, scored)
+    measured = [item for scored_item in scored for item in scored_item.metrics]
+    _replace_metrics(con, measured)
+    rows = [row for item in scored for row in _core_rows(item, evaluation_id, evaluation)]
+    _insert_rows(con, [*rows, *_metric_rows(measured)])
     if evaluation == DEFAULT:
         save_results(con, evaluation_id, scored)
 
@@ -345,93 +361,150 @@ def _insert_counts(con: DuckDBPyConnection, evaluation_id: str, scores: _Scores)
     )
 
 
-class _ScoreRow(NamedTuple):
-    """A row of `scores`; `location` distinguishes rows with the same name, for `core_score_id`."""
+class _Row(NamedTuple):
+    """A row of `scores`."""
 
-    score: ConversationScore
+    evaluation_id: str
+    evaluation: str
+    evaluator: str
+    evaluator_version: str
+    environment: str
+    conversation_id: str
+    revision: int
+    score_id: str
     target: str
-    name: str
-    value: float | None
-    label: str
-    reason: str | None
-    explanation: str
-    location: tuple[int | str | None, ...] = ()
-    turn_index: int | None = None
-    position: int | None = None
-    tool_name: str | None = None
+    score: MetricScore
 
 
-def _insert_score_rows(con: DuckDBPyConnection, evaluation_id: str, evaluation: str, scored: Sequence[Scored]) -> None:
-    """Write the scores of conversations, turns, tool dimensions and faulty calls, each with the id of its event."""
-    rows = [row for item in scored for row in _score_rows(item.conversation, item.score)]
-    names = ("target", "turn_index", "position", "tool_name", "name", "value", "label", "reason", "explanation")
+def _insert_rows(con: DuckDBPyConnection, rows: Sequence[_Row]) -> None:
+    scores = [row.score for row in rows]
     Table(con, "scores").insert(
         con,
         {
-            **identity_of([evaluation_id] * len(rows), [row.score for row in rows]),
-            **fields_of(rows, *names),
-            "evaluation": [evaluation] * len(rows),
-            "evaluator": [CORE] * len(rows),
-            "evaluator_version": [evaluation_id] * len(rows),
-            "score_id": [core_score_id(row.score, evaluation_id, row.name, row.location) for row in rows],
+            **fields_of(rows, *(name for name in _Row._fields if name != "score")),
+            **fields_of(scores, "turn_index", "position", "name", "label", "tool_name", "parameter"),
+            "value": [None if score.value is None else float(score.value) for score in scores],
+            "reason": [score.reason for score in scores],
+            "explanation": [score.explanation or None for score in scores],
+            "details": [score.details or None for score in scores],
             "superseded": [False] * len(rows),
         },
     )
 
 
-def _score_rows(conversation: Conversation, score: ConversationScore) -> Iterator[_ScoreRow]:
-    is_open = score.outcome == "not_evaluated"
-    value = None if is_open else float(score.outcome == "pass")
-    reason = score.reason if is_open else None
-    yield _ScoreRow(score, "conversation", "agentic.conversation", value, score.outcome, reason, score.explanation)
+def _metric_rows(measured: Sequence[Measured]) -> Iterator[_Row]:
+    for item in measured:
+        conversation = item.conversation
+        for score, score_id in zip(item.scores, item.score_ids, strict=True):
+            yield _Row(
+                item.evaluation_id,
+                item.evaluation,
+                item.evaluator.name,
+                item.evaluator.version,
+                conversation.environment,
+                str(conversation.conversation_id),
+                conversation.revision,
+                score_id,
+                target_of(score),
+                score if score.abstained or score.reason is None else replace(score, reason=None),
+            )
+
+
+def _core_rows(item: Scored, evaluation_id: str, evaluation: str) -> Iterator[_Row]:
+    """Yield the scores of the conversation, its criteria, turns, tool dimensions and faulty calls; ids are those of events."""
+    score = item.score
+    for target, location, metric_score in core_scores(item.conversation, score):
+        yield _Row(
+            evaluation_id,
+            evaluation,
+            CORE,
+            evaluation_id,
+            score.environment,
+            score.conversation_id,
+            score.revision,
+            core_score_id(score, evaluation_id, metric_score.name, location),
+            target,
+            metric_score,
+        )
+
+
+def core_scores(
+    conversation: Conversation, score: ConversationScore
+) -> Iterator[tuple[Target, tuple[int | str | None, ...], MetricScore]]:
+    """Yield the named scores of scoring itself: target, a key that distinguishes scores of one name, and the score."""
+    yield (
+        "conversation",
+        (),
+        _outcome_score(
+            "agentic.conversation",
+            score.outcome,
+            score.reason,
+            score.explanation,
+            details={"criteria": {criterion.name: criterion.outcome for criterion in score.criteria}},
+        ),
+    )
+    for criterion in score.annotated:
+        if criterion.name in CASE_CRITERIA:
+            name = f"agentic.{criterion.name}"
+            yield "conversation", ("criterion",), _outcome_score(name, *criterion[1:])
     for turn in score.turns:
         is_open = turn.answer_outcome == "not_evaluated"
-        yield _ScoreRow(
-            score,
-            "turn",
-            "agentic.answer",
-            None if is_open else turn.answer_score,
-            turn.answer_outcome,
-            turn.answer_reason if is_open else None,
-            turn.explanation,
-            (turn.turn_index,),
-            turn.turn_index,
+        answer = MetricScore(
+            name="agentic.answer",
+            value=None if is_open else turn.answer_score,
+            label=turn.answer_outcome,
+            reason=cast("NotEvaluatedReason", turn.answer_reason) if is_open else None,
+            explanation=turn.explanation,
+            turn_index=turn.turn_index,
         )
+        yield "turn", (turn.turn_index,), answer
     for tools in score.tools:
-        yield from _dimension_rows(score, tools)
+        yield from _dimension_scores(tools)
     for call, fault in faulty(judged_calls(conversation, score)):
-        yield _ScoreRow(
-            score,
-            "call",
-            "agentic.tool.call",
-            0.0,
-            "fail",
-            None,
-            fault.explanation,
-            call.score_key(fault),
-            call.turn_index,
-            call.actual_position,
-            call.tool_name,
+        call_score = MetricScore(
+            name="agentic.tool.call",
+            value=0.0,
+            label="fail",
+            explanation=fault.explanation,
+            turn_index=call.turn_index,
+            position=call.actual_position,
+            tool_name=call.tool_name,
         )
+        yield "call", call.score_key(fault), call_score
 
 
-def _dimension_rows(score: ConversationScore, tools: ToolScore) -> Iterator[_ScoreRow]:
-    target = "conversation" if tools.turn_index is None else "turn"
+def _outcome_score(
+    name: str,
+    outcome: Outcome,
+    reason: FailReason | NotEvaluatedReason | None,
+    explanation: str,
+    details: Mapping[str, Any] | None = None,
+) -> MetricScore:
+    is_open = outcome == "not_evaluated"
+    return MetricScore(
+        name=name,
+        value=None if is_open else float(outcome == "pass"),
+        label=outcome,
+        reason=cast("NotEvaluatedReason", reason) if is_open else None,
+        explanation=explanation,
+        details=details or {},
+    )
+
+
+def _dimension_scores(tools: ToolScore) -> Iterator[tuple[Target, tuple[int | str | None, ...], MetricScore]]:
     is_open = tools.outcome == "not_evaluated"
     for name in DIMENSIONS:
         value = tools.dimensions.get(name)
         if value is not None:
-            yield _ScoreRow(
-                score,
-                target,
-                f"agentic.tool.{name}",
-                value,
-                "not_evaluated" if is_open else "pass" if value >= 1.0 else "fail",
-                tools.reason if is_open else None,
-                tools.explanation,
-                (tools.turn_index,),
-                tools.turn_index,
+            score = MetricScore(
+                name=f"agentic.tool.{name}",
+                value=value,
+                label="not_evaluated" if is_open else "pass" if value >= 1.0 else "fail",
+                reason=cast("NotEvaluatedReason", tools.reason) if is_open else None,
+                explanation=tools.explanation,
+                turn_index=tools.turn_index,
             )
+            yield "conversation" if tools.turn_index is None else "turn", (tools.turn_index,), score
 
 
 _SUPERSEDE_METRICS: Final = """
@@ -470,7 +543,8 @@ ORDER BY core.window_time, core.environment, core.conversation_id
 class Measured:
     """The scores of one evaluator for a conversation revision; `score_ids` contains the ids of `scores`, in order.
 
-    `restated`: the evaluator has scored the conversation before. `case_id` is the id of the reviewed case.
+    `restated`: the evaluator has scored the conversation before. `case_id` is the id of the reviewed case. `faults` are
+    the contract violations of the evaluator, one sentence each.
     `evaluation` is the name of the evaluation; `evaluation_id` identifies the evaluator's version under it.
     """
 
@@ -480,6 +554,7 @@ class Measured:
     evaluation_id: str
     scores: tuple[MetricScore, ...]
     score_ids: tuple[str, ...] = field(default=())
+    faults: tuple[str, ...] = ()
     restated: bool = False
     evaluation: str = DEFAULT
 
@@ -496,33 +571,38 @@ class Measured:
         object.__setattr__(self, "score_ids", tuple(ids))
 
 
-def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: int, *, fresh: bool) -> None:
-    """Write scores of evaluators; their earlier scores of the same conversations are superseded or replaced.
+def with_restated(
+    con: DuckDBPyConnection, scored: Sequence[Scored], restated: AbstractSet[Key], evaluation: str
+) -> list[Scored]:
+    """Return scores whose evaluators are marked as having scored a conversation before.
 
     Args:
-        con: a connection in a transaction.
-        measured: one element per evaluator and conversation, with all its scores.
-        now_ns: the current time, ns since the epoch.
-        fresh: whether no evaluator has scored these conversations before.
+        con: a connection.
+        scored: the new scores.
+        restated: conversations that had a score before; others cannot have scores of evaluators.
+        evaluation: the name of the evaluation.
     """
-    if not measured:
-        return
-    if not fresh:
-        names = {
-            "evaluator": [item.evaluator.name for item in measured],
-            "evaluation": [item.evaluation for item in measured],
-            **_identity(measured),
-        }
-        for statement in (_DELETE["scores"], _SUPERSEDE_METRICS):
-            rows_with(con, names, statement, fetch=False)
-    _insert(
-        con,
-        [
-            (item, score, score_id)
-            for item in measured
-            for score, score_id in zip(item.scores, item.score_ids, strict=True)
-        ],
-    )
+    keys = [item.conversation.key for item in scored if item.metrics and item.conversation.key in restated]
+    known = evaluated_before(con, keys, evaluation) if keys else set()
+    if not known:
+        return list(scored)
+    return [
+        replace(
+            item,
+            metrics=tuple(
+                replace(measured, restated=(*item.conversation.key, measured.evaluator.name) in known)
+                for measured in item.metrics
+            ),
+        )
+        for item in scored
+    ]
+
+
+def save_lacking(con: DuckDBPyConnection, scored: Sequence[Scored], now_ns: int) -> None:
+    """Write the scores of evaluators for conversations that keep their own scores."""
+    measured = [item for scored_item in scored for item in scored_item.metrics]
+    _replace_metrics(con, measured)
+    _insert_rows(con, list(_metric_rows(measured)))
     keys = {(item.evaluation, *item.conversation.key): item.conversation.revision for item in measured}
     requested: dict[str, list[Any]] = {
         "evaluation": [evaluation for evaluation, _, _ in keys],
@@ -533,29 +613,18 @@ def save_metrics(con: DuckDBPyConnection, measured: Sequence[Measured], now_ns: 
     rows_with(con, requested, _NOTE, {"now": now_ns}, fetch=False)
 
 
-def _identity(measured: Sequence[Measured]) -> dict[str, list[Any]]:
-    return identity_of([item.evaluation_id for item in measured], [item.conversation for item in measured])
-
-
-def _insert(con: DuckDBPyConnection, rows: Sequence[tuple[Measured, MetricScore, str]]) -> None:
-    scores = [score for _, score, _ in rows]
-    Table(con, "scores").insert(
-        con,
-        {
-            **_identity([item for item, _, _ in rows]),
-            **fields_of(scores, "turn_index", "position", "name", "label", "tool_name", "parameter"),
-            "target": [target_of(score) for score in scores],
-            "value": [None if score.value is None else float(score.value) for score in scores],
-            "reason": [score.reason if score.abstained else None for score in scores],
-            "explanation": [score.explanation or None for score in scores],
-            "details": [score.details or None for score in scores],
-            "evaluator": [item.evaluator.name for item, _, _ in rows],
-            "evaluator_version": [item.evaluator.version for item, _, _ in rows],
-            "score_id": [score_id for _, _, score_id in rows],
-            "evaluation": [item.evaluation for item, _, _ in rows],
-            "superseded": [False] * len(rows),
-        },
-    )
+def _replace_metrics(con: DuckDBPyConnection, measured: Sequence[Measured]) -> None:
+    """Delete or supersede the earlier scores of evaluators for the same conversations."""
+    earlier = [item for item in measured if item.restated]
+    if not earlier:
+        return
+    names = {
+        "evaluator": [item.evaluator.name for item in earlier],
+        "evaluation": [item.evaluation for item in earlier],
+        **identity_of([item.evaluation_id for item in earlier], [item.conversation for item in earlier]),
+    }
+    for statement in (_DELETE["scores"], _SUPERSEDE_METRICS):
+        rows_with(con, names, statement, fetch=False)
 
 
 def missing_evaluations(

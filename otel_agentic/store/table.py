@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from otel_agentic.conversations.model import Conversation
     from otel_agentic.scoring.model import ConversationScore
+    from otel_agentic.store.scores import Measured
     from otel_agentic.truth.match import Match
 
 
@@ -45,11 +46,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scored:
-    """A conversation, its match and its score; `sample_ratio` is the share of conversations evaluated at that time."""
+    """A conversation, its match, its score and the scores of evaluators.
+
+    `sample_ratio` is the share of conversations evaluated at that time.
+    """
 
     conversation: Conversation
     match: Match
     score: ConversationScore
+    metrics: tuple[Measured, ...] = ()
     sample_ratio: float = 1.0
 
 

@@ -281,8 +281,8 @@ def test_the_turn_rule_and_the_tool_threshold_decide() -> None:
     case = {**CASE, "turns": [{**CASE["turns"][0], "tools": {"calls": [{"tool_name": "add"}, {"tool_name": "show"}]}}]}  # type: ignore[dict-item]
     half = conversation(turn("2 + 2?", "It is 4.", tool_call("add", {})), conversation_id="half")
     assert "pass" == outcomes(evaluate(half, case))["half"]
-    assert "fail" == outcomes(evaluate(half, case, turn_rule="both"))["half"]
-    assert "pass" == outcomes(evaluate(half, case, turn_rule="both", tool_threshold=0.3))["half"]
+    assert "fail" == outcomes(evaluate(half, case, criteria=("annotated",)))["half"]
+    assert "pass" == outcomes(evaluate(half, case, criteria=("annotated",), tool_threshold=0.3))["half"]
 
 
 def test_another_systems_arithmetic_is_an_argument() -> None:

@@ -92,7 +92,7 @@ def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
     """The commands on a store that has rows for every question."""
     folder = tmp_path_factory.mktemp("docs")
     since_ns = time.time_ns() - 6 * DAY_NS
-    settings = settings_for(folder / "t.duckdb", scoring={"turn_rule": "both"}, slo={"objectives": OBJECTIVES})
+    settings = settings_for(folder / "t.duckdb", scoring={"criteria": ["annotated"]}, slo={"objectives": OBJECTIVES})
     with Engine(settings, create=True) as engine:
         engine.runner.judge = LangChainJudge(Bare(say=reply_of_model), JudgeSettings(tries=1))
         commands = Commands(engine)

@@ -12,7 +12,7 @@ from otel_agentic import compat
 from otel_agentic.config import ScoringSettings
 from otel_agentic.errors import UsageError
 from otel_agentic.judges import ExactJudge, JudgeFailure, Question, Verdict
-from otel_agentic.scoring import ConversationScore, MatchedConversation
+from otel_agentic.scoring import ConversationScore, MatchedConversation, score_conversations
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import CaseIndex, parse_cases
 from tests.snapshots import opening, raises
@@ -55,7 +55,9 @@ def scored(
     index = CaseIndex(parse_cases("d.jsonl", text).require())
     actual = replace(actual, case_id="x")
     matched = MatchedConversation(conversation=actual, match=index.match(actual))
-    [score] = compat.scorer(name)([matched], judge=judge or ExactJudge(), settings=ScoringSettings(**(settings or {})))
+    [score] = score_conversations(
+        [matched], judge=judge or ExactJudge(), settings=ScoringSettings(**(settings or {})), score=compat.scorer(name)
+    )
     return score
 
 
@@ -95,7 +97,9 @@ class TestEverySystem:
     def test_leaves_a_conversation_without_a_case_without_an_outcome(self, name: str) -> None:
         actual = talk()
         matched = MatchedConversation(conversation=actual, match=CaseIndex([]).match(actual))
-        [score] = compat.scorer(name)([matched], judge=ExactJudge(), settings=ScoringSettings())
+        [score] = score_conversations(
+            [matched], judge=ExactJudge(), settings=ScoringSettings(), score=compat.scorer(name)
+        )
         assert (score.outcome, score.reason, score.case_id) == ("not_evaluated", "unmatched", None)
 
     def test_leaves_a_conversation_without_a_turn_without_an_outcome(self, name: str) -> None:
@@ -115,13 +119,15 @@ class TestEverySystem:
         index = CaseIndex([])
         actual = [replace(talk(), revision=number) for number in range(1, 301)]
         matched = [MatchedConversation(conversation=item, match=index.match(item)) for item in actual]
-        scores = compat.scorer(name)(matched, judge=ExactJudge(), settings=ScoringSettings())
+        scores = score_conversations(matched, judge=ExactJudge(), settings=ScoringSettings(), score=compat.scorer(name))
         assert [score.revision for score in scores] == list(range(1, 301))
 
 
 class TestFairForge:
     def test_a_conversation_is_correct_by_its_answers_alone(self) -> None:
-        score = scored("fair-forge", talk(book()), asks("The Ritz.", SEARCH), settings={"turn_rule": "both"})
+        score = scored(
+            "fair-forge", talk(book()), asks("The Ritz.", SEARCH), settings={"criteria": ["answer", "tools"]}
+        )
         assert (score.outcome, score.answer_outcome, score.tool_outcome, score.both_outcome) == (
             "pass",
             "pass",
@@ -196,7 +202,7 @@ class TestRagas:
 
     @pytest.mark.parametrize("verdicts", [(None, 1.0), (1.0, None)])
     def test_a_judge_that_fails_in_one_direction_gives_no_outcome(self, verdicts: tuple[float | None, ...]) -> None:
-        score = scored("ragas", talk(), asks("The Ritz."), judge=Scripted(*verdicts))
+        score = scored("ragas", talk(answer="Hotel Ritz."), asks("The Ritz."), judge=Scripted(*verdicts))
         assert (score.outcome, score.reason) == ("not_evaluated", "judge_error")
 
     def test_one_extra_call_makes_the_tool_score_0(self) -> None:
@@ -228,14 +234,14 @@ class TestRagas:
     def test_answers_and_tools_decide_by_the_rule_of_the_settings(self) -> None:
         actual, expected = talk(book()), asks("The Ritz.", SEARCH)
         assert scored("ragas", actual, expected).outcome == "pass"
-        assert scored("ragas", actual, expected, settings={"turn_rule": "both"}).outcome == "fail"
+        assert scored("ragas", actual, expected, settings={"criteria": ["answer", "tools"]}).outcome == "fail"
 
     def test_only_parts_that_decide_make_a_fail_partial(self) -> None:
         actual, expected = talk(replace(search(), arguments=None)), asks("The Ritz.", SEARCH)
-        for rule, partial in (("answer", False), ("both", True)):
-            score = scored("ragas", actual, expected, judge=Scripted(0.0, 0.0), settings={"turn_rule": rule})
+        for criteria, partial in ((["answer"], False), (["answer", "tools"], True)):
+            score = scored("ragas", actual, expected, judge=Scripted(0.0, 0.0), settings={"criteria": criteria})
             assert (score.outcome, score.partial) == ("fail", partial)
-        by_tools = scored("ragas", actual, expected, judge=Scripted(0.0, 0.0), settings={"turn_rule": "tools"})
+        by_tools = scored("ragas", actual, expected, judge=Scripted(0.0, 0.0), settings={"criteria": ["tools"]})
         assert (by_tools.outcome, by_tools.partial) == ("not_evaluated", False)
 
 

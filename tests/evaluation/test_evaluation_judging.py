@@ -337,7 +337,7 @@ def test_another_systems_arithmetic_is_another_evaluator_version(open_engine: Op
 
 
 def test_parameters_and_results_are_judged_once_alongside_answers(open_engine: OpenEngine) -> None:
-    engine = open_engine(scoring={"judged_utilization": True, "turn_rule": "both"})
+    engine = open_engine(scoring={"judged_utilization": True, "criteria": ["annotated"]})
     judge = Streaming(lambda _: verdict())
     judge.kinds = frozenset({"answer", "parameter", "utilization"})  # type: ignore[attr-defined]  # as judges of more than answers declare
     call = scripted_call("book", {"room": "a quiet one"}, result={"note": "breakfast is included for two guests"})

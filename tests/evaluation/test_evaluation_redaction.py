@@ -57,7 +57,7 @@ def both(engine: Engine) -> list[tuple[Any, ...]]:
     return rows(engine, SCORES)
 
 
-SCORING = {"turn_rule": "both"}
+SCORING = {"criteria": ["annotated"]}
 
 
 @pytest.mark.parametrize("redaction", [{"credentials": False}, {}, ALL])

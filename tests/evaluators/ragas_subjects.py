@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.config import JudgeSettings, ScoringSettings
 from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, MetricScore, Subject
-from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import LangChainJudge
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.scoring.outcome import align_turns
+from tests.evaluators.running import evaluate
 from tests.judges.models import Bare, fields_of
 
 if TYPE_CHECKING:

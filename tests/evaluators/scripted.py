@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from otel_agentic.config import EvaluatorSettings, JudgeSettings, ScoringSettings
 from otel_agentic.evaluators.base import AskingEvaluator, MetricScore, Subject
-from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges.llm import LangChainJudge
 from otel_agentic.truth import parse_cases
+from tests.evaluators.running import evaluate
 from tests.judges.models import Bare, fields_of
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from otel_agentic.errors import UsageError
 from otel_agentic.evaluators import AnyEvaluator, Metric, MetricScore, Subject
 from otel_agentic.evaluators.custom import AskingFunctionEvaluator, FunctionEvaluator, evaluator
 from otel_agentic.evaluators.registry import chosen
-from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import JudgeFailure, Question, Verdict
 from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
 from otel_agentic.testing import conversation, turn
+from tests.evaluators.running import evaluate
 from tests.snapshots import passage, raises
 
 if TYPE_CHECKING:

@@ -187,14 +187,14 @@ def test_a_metric_that_is_neither_better_high_nor_low_has_no_threshold_of_its_ow
 
 
 def test_a_conversation_that_passed_has_no_failure_though_a_fault_stands_in_its_scores() -> None:
-    (item,) = subjects([TRIP], [talk(book("Oslo"))])
+    (item,) = subjects([TRIP], [talk(book("Oslo"))], criteria=("answer",))
     assert item.score is not None
     assert ("pass", ["wrong_parameters"]) == (item.score.outcome, [fault.kind for fault in item.score.tools[0].faults])
     assert [] == failures_of(item, [], rules())
 
 
 def test_each_tool_fault_of_a_failed_conversation_is_one_failure() -> None:
-    (item,) = subjects([TRIP], [talk(book("Oslo"), tool_call("drop", {}))], turn_rule="both")
+    (item,) = subjects([TRIP], [talk(book("Oslo"), tool_call("drop", {}))], criteria=("annotated",))
     assert [
         ("agentic.tool", "spurious", "drop", None, "high"),
         ("agentic.tool", "wrong_parameters", "book", "city", "high"),
@@ -204,7 +204,7 @@ def test_each_tool_fault_of_a_failed_conversation_is_one_failure() -> None:
 def test_an_error_that_was_made_good_is_no_failure() -> None:
     broken = book(error="no room", result=None, result_captured=False)
     good, bad = subjects(
-        [TRIP], [talk(broken, book(), answer="No idea."), talk(broken, answer="No idea.")], turn_rule="both"
+        [TRIP], [talk(broken, book(), answer="No idea."), talk(broken, answer="No idea.")], criteria=("annotated",)
     )
     assert [("agentic.answer", "wrong_answer", None, None, "high")] == described(failures_of(good, [], rules()))[:1]
     assert "errored" not in {failure.label for failure in failures_of(good, [], rules())}
@@ -212,7 +212,7 @@ def test_an_error_that_was_made_good_is_no_failure() -> None:
 
 
 def test_the_explanation_of_a_wrong_answer_leaves_out_that_of_tools() -> None:
-    (item,) = subjects([TRIP], [talk(book("Oslo"), answer="It is ZZ99.")], turn_rule="both")
+    (item,) = subjects([TRIP], [talk(book("Oslo"), answer="It is ZZ99.")], criteria=("annotated",))
     results = {failure.label: failure for failure in failures_of(item, [], rules())}
     assert {"wrong_answer", "wrong_parameters", "output_not_said"} == set(results)
     assert "city" in results["wrong_parameters"].explanation
@@ -258,20 +258,20 @@ def test_a_turn_that_is_not_in_the_case_is_a_failure_where_turns_are_strict_and_
 
 def test_a_given_verdict_is_a_failure_only_where_nothing_else_is_found_wrong() -> None:
     good, bad = talk(book()), talk(book("Oslo"), conversation_id="c2")
-    item, two = subjects([TRIP], [good, bad], {"conversation-1": False, "c2": False}, turn_rule="both")
+    item, two = subjects([TRIP], [good, bad], {"conversation-1": False, "c2": False}, criteria=("annotated",))
     assert [("agentic.conversation", "verdict", None, None, "high")] == described(failures_of(item, [], rules()))
     assert [("agentic.tool", "wrong_parameters", "book", "city", "high")] == described(failures_of(two, [], rules()))
 
 
 def test_what_a_verdict_says_has_passed_has_no_failure() -> None:
-    (item,) = subjects([TRIP], [talk(book("Oslo"), answer="No.")], {"conversation-1": True}, turn_rule="both")
+    (item,) = subjects([TRIP], [talk(book("Oslo"), answer="No.")], {"conversation-1": True}, criteria=("annotated",))
     assert [] == failures_of(item, [], rules())
 
 
 def test_nothing_fails_by_a_draft_but_by_the_verdict() -> None:
     draft = {**TRIP, "reviewed": False}
     silent, labelled = (
-        subjects([draft], [talk(book("Oslo"))], labels, turn_rule="both")[0]
+        subjects([draft], [talk(book("Oslo"))], labels, criteria=("annotated",))[0]
         for labels in ({}, {"conversation-1": False})
     )
     assert [] == failures_of(silent, [], rules())
@@ -304,7 +304,7 @@ def test_a_failed_conversation_has_a_failure_and_another_has_none(
     actual = talk(*calls, answer="It is AB12." if right else "No.", closed_by="end_mark" if ended else "idle")
     verdicts = {"conversation-1": False} if labelled else {}
     judge = PlainJudge(lambda question: Verdict(score=float("AB12" in question.answer), reasoning="."))
-    (item,) = subjects([TRIP], [actual], verdicts, judge, turn_rule="both")
+    (item,) = subjects([TRIP], [actual], verdicts, judge, criteria=("annotated",))
     assert item.score is not None
     failures = failures_of(item, [], rules())
     assert (item.score.outcome == "fail") == bool(failures)

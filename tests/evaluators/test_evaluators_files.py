@@ -15,8 +15,8 @@ from otel_agentic.errors import ConfigError, UsageError
 from otel_agentic.evaluators import Subject
 from otel_agentic.evaluators.custom import evaluator_of
 from otel_agentic.evaluators.registry import chosen
-from otel_agentic.evaluators.run import evaluate
 from otel_agentic.testing import conversation, turn
+from tests.evaluators.running import evaluate
 from tests.snapshots import ending, exactly, passage, raises
 
 SETTINGS = EvaluatorSettings()

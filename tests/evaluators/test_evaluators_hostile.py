@@ -21,11 +21,11 @@ from langchain_core.messages import AIMessage, BaseMessage
 from otel_agentic.config import EvaluatorSettings, JudgeSettings
 from otel_agentic.evaluators.base import asks
 from otel_agentic.evaluators.registry import all_evaluators
-from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import AskingJudge, JudgeFailure, LangChainJudge, Verdict
 from otel_agentic.judges.messages import Way, messages, read_text, shown_fields
 from otel_agentic.judges.prompts import KINDS, merge_rubric
 from otel_agentic.testing import conversation, tool_call, turn
+from tests.evaluators.running import evaluate
 from tests.evaluators.scripted import about
 from tests.judges.models import Bare, Structured, Tools, fields_of
 from tests.judges.parts import CallBudget

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Outcome
-from otel_agentic.evaluators.layers.outcome import FinalState, differing
+from otel_agentic.scoring.state import FinalState, differing
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.ragas_subjects import scores_of, subject

@@ -13,11 +13,11 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import ScoringSettings
 from otel_agentic.evaluators.base import JudgeDialogue, MetricScore, Subject
-from otel_agentic.evaluators.run import evaluate
 from otel_agentic.judges import JudgeFailure, Verdict
 from otel_agentic.judges.base import rubric_question
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.evaluators.own import POLITE, Asker, Plain
+from tests.evaluators.running import evaluate
 from tests.snapshots import opening
 
 if TYPE_CHECKING:

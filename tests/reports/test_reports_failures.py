@@ -141,7 +141,7 @@ def test_the_store_tells_the_failures_that_are_found_in_memory(
 
 
 def test_hand_counted_failures_of_a_small_store(copy_of: CopyOf, prepared_store: PreparedStore) -> None:
-    engine = copy_of(prepared_store(_ended_talks), scoring={"turn_rule": "both"})
+    engine = copy_of(prepared_store(_ended_talks), scoring={"criteria": ["annotated"]})
     Commands(engine).evaluate(cases=CASES, metrics=["none"])
     tool, answer, complete = "agentic.tool", "agentic.answer", "agentic.conversation"
     assert {
@@ -173,13 +173,15 @@ def test_what_a_conversation_that_went_quiet_may_still_come_to_is_no_failure(eng
 
 
 def test_by_a_draft_a_conversation_fails_by_its_verdict_alone(open_engine: OpenEngine) -> None:
-    engine = open_engine(scoring={"turn_rule": "both"})
+    engine = open_engine(scoring={"criteria": ["annotated"]})
     tell(engine, TALKS[1])
     draft, labels = {**CASE, "reviewed": False}, [("l.csv", "conversation_id,verdict\nwrong,fail\n")]
     Commands(engine).evaluate(cases=[("c.jsonl", json.dumps(draft))], labels=labels, metrics=["none"])
     (result,) = found_failures(engine, EVERYTHING).failures
     assert ("agentic.conversation", "verdict") == (result.metric, result.label)
-    assert [plain(result)] == [plain(item) for item in in_memory(engine, [draft], {"wrong": False}, turn_rule="both")]
+    assert [plain(result)] == [
+        plain(item) for item in in_memory(engine, [draft], {"wrong": False}, criteria=("annotated",))
+    ]
 
 
 #: One of each kind; every other way is tried on the evaluators themselves.

@@ -88,7 +88,8 @@ def test_a_parameter_that_only_a_judge_can_compare_is_asked_in_one_call_with_the
     judge = Knowing()
     result = scores(judge, talk(booked()), talk(booked("Rom")), talk(booked("Rome")), tools=[BOOK])
     assert ["pass"] * 3 == [item.outcome for item in result]
-    assert [["answer", "parameter", "answer", "parameter", "answer"]] == [[q.kind for q in b] for b in judge.batches]
+    # The answer is the same in all three, so it is asked about once.
+    assert [["answer", "parameter", "parameter"]] == [[q.kind for q in b] for b in judge.batches]
     assert (
         Question(kind="parameter", query="tool book, parameter city", expected='"Rome"', answer='"Roma"', threshold=0.7)
         in judge.request
@@ -206,10 +207,10 @@ def test_a_verdict_on_use_decides_for_a_turn_where_use_has_weight_and_a_failure_
     actual = talk(tool_call("find", {}, result=RESULT, span_id="s9"))
     expected = [{"tool_name": "find"}]
     request: dict[str, Any] = {"tools": expected, "judged_utilization": True}
-    (match,) = scores(judge, actual, **request, per_turn=True, turn_rule="both")
+    (match,) = scores(judge, actual, **request, per_turn=True, criteria=("annotated",))
     assert (utilization, "pass") == (match.tools[0].dimensions["utilization"], match.outcome)
     weights = {"selection": 1.0, "utilization": 1.0}
-    (match,) = scores(judge, actual, **request, per_turn=True, turn_rule="both", tool_weights=weights)
+    (match,) = scores(judge, actual, **request, per_turn=True, criteria=("annotated",), tool_weights=weights)
     (tools,) = match.tools
     assert (utilization, outcome) == (tools.dimensions["utilization"], tools.outcome)
     assert (["unused_result"] if stated == 0.1 else []) == [fault.kind for fault in tools.faults]

@@ -240,8 +240,8 @@ UNSEEN = turn("Capital of France?", None, captured=False)
         (index_of(PARIS, ROME), conversation(SAY_PARIS, SAY_OSLO), {}, False),
         (index_of(PARIS, ROME), conversation(UNSEEN, SAY_ROME), {}, False),
         (index_of(PARIS, ROME), conversation(UNSEEN, SAY_OSLO), {"verdict": False}, False),
-        (index_of({**PARIS, **BOOK}), conversation(UNSEEN), {"turn_rule": "tools"}, False),
-        (index_of({**PARIS, **BOOK}, ROME), conversation(UNSEEN, SAY_OSLO), {"turn_rule": "both"}, True),
+        (index_of({**PARIS, **BOOK}), conversation(UNSEEN), {"criteria": ["tools"]}, False),
+        (index_of({**PARIS, **BOOK}, ROME), conversation(UNSEEN, SAY_OSLO), {"criteria": ["annotated"]}, True),
     ],
 )
 def test_a_fail_with_parts_that_could_not_be_evaluated_is_partial(
@@ -253,7 +253,7 @@ def test_a_fail_with_parts_that_could_not_be_evaluated_is_partial(
 def test_a_turn_states_why_its_answer_is_no_pass_even_if_another_part_decides() -> None:
     index = index_of({**PARIS, **BOOK}, ROME, {"query": "Thanks"})
     actual = conversation(UNSEEN, SAY_OSLO, turn("Thanks", "Bye"))
-    result = scored(index, actual, turn_rule="tools")
+    result = scored(index, actual, criteria=("tools",))
     assert ["content_not_captured", "wrong_answer", "no_data"] == [item.answer_reason for item in result.turns]
     assert [None] == [item.answer_reason for item in scored(index_of(PARIS), conversation(SAY_PARIS)).turns]
 
@@ -305,18 +305,21 @@ BOOKED = turn("Book it", "done", call("book"))
         (turn("Capital of France?", "Oslo", call("book")), ("fail", "pass", "fail")),
     ],
 )
-def test_all_three_turn_rules_are_computed_and_the_setting_chooses(first: Turn, outcomes: tuple[str, str, str]) -> None:
+def test_answers_and_tools_are_scored_and_the_criteria_choose(first: Turn, outcomes: tuple[str, str, str]) -> None:
     actual = conversation(first, BOOKED)
-    for index, rule in enumerate(("answer", "tools", "both")):
-        result = scored(MIXED, actual, turn_rule=rule)
+    for index, criterion in enumerate(("answer", "tools", "annotated")):
+        result = scored(MIXED, actual, criteria=(criterion,))
         assert (result.answer_outcome, result.tool_outcome, result.both_outcome) == outcomes
         assert result.outcome == outcomes[index]
         assert result.turns[0].outcome == outcomes[index]
 
 
-def test_conversation_level_tools_and_outputs_count_under_every_rule() -> None:
-    result = scored(index_of(PARIS, tools=BOOK["tools"]), conversation(SAY_PARIS))
-    assert (result.answer_outcome, result.tool_outcome, result.both_outcome) == ("fail",) * 3
+def test_calls_and_outputs_of_the_whole_conversation_decide_unless_other_criteria_are_named() -> None:
+    index = index_of(PARIS, tools=BOOK["tools"])
+    result = scored(index, conversation(SAY_PARIS))
+    assert (result.answer_outcome, result.tool_outcome, result.both_outcome) == ("pass", "fail", "fail")
+    assert (result.outcome, [item[:2] for item in result.criteria]) == ("fail", [("answer", "pass"), ("tools", "fail")])
+    assert scored(index, conversation(SAY_PARIS), criteria=("answer",)).outcome == "pass"
     stated = scored(
         index_of(outputs=["23,553", 4, "Blue Room"]), conversation(turn("x", "$23553 for the blue  room, 4 days"))
     )
@@ -348,7 +351,7 @@ def test_a_label_decides_even_a_conversation_that_matches_no_case() -> None:
 
 @pytest.mark.parametrize("verdict", [True, False])
 def test_rows_and_faults_are_present_under_any_annotated_verdict(*, verdict: bool) -> None:
-    result = scored(index_of({**PARIS, **BOOK}), conversation(SAY_OSLO), verdict=verdict, turn_rule="both")
+    result = scored(index_of({**PARIS, **BOOK}), conversation(SAY_OSLO), verdict=verdict, criteria=("annotated",))
     assert ("fail", "wrong_answer") == (result.computed_outcome, result.computed_reason)
     assert ["missing"] == [fault.kind for tools in result.tools for fault in tools.faults]
 
@@ -435,10 +438,10 @@ def test_a_failure_of_the_judge_is_never_one_of_the_agent(judge: Any, reason: st
 
 def test_the_judge_is_asked_in_batches_and_each_conversation_gets_its_own_verdicts() -> None:
     index = index_of(PARIS)
-    actual = conversation(SAY_PARIS)
     count = BATCH + 2
     judge = Scripted([position % 2 for position in range(count)])
-    matched = [MatchedConversation(conversation=actual, match=index.match(actual)) for _ in range(count)]
+    talks = [conversation(turn("Capital of France?", f"Paris {number}")) for number in range(count)]
+    matched = [MatchedConversation(conversation=actual, match=index.match(actual)) for actual in talks]
     result = score_conversations(matched, judge=judge, settings=ScoringSettings())
     assert [item.outcome for item in result] == ["fail", "pass"] * (count // 2)
     assert judge.calls == 2
@@ -491,12 +494,12 @@ EVERYTHING = index_of(
 @given(
     st.lists(TURNS, max_size=3),
     st.sampled_from(["end_mark", "end_of_input", "idle", None]),
-    st.sampled_from(["answer", "tools", "both"]),
+    st.sampled_from(["answer", "tools", "outputs", "state", "annotated", "selection"]),
 )
 def test_no_conversation_raises_and_every_outcome_has_its_reason(
-    turns: list[Turn], closed_by: ClosedBy | None, rule: str
+    turns: list[Turn], closed_by: ClosedBy | None, criterion: str
 ) -> None:
-    result = scored(EVERYTHING, conversation(*turns, closed_by=closed_by), turn_rule=rule)
+    result = scored(EVERYTHING, conversation(*turns, closed_by=closed_by), criteria=(criterion,))
     assert (result.outcome == "pass") == (result.reason is None)
     rows: list[TurnScore | ToolScore] = [*result.turns, *result.tools]
     for row in rows:

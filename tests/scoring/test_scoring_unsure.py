@@ -89,8 +89,11 @@ def test_an_unsure_answer_that_decides_nothing_leaves_the_conversation_evaluated
     turns = [{"query": QUERIES[0], "answer": "x", "tools": expected}]
     index = CaseIndex(parse_cases("d.jsonl", json.dumps({"case_id": "c", "turns": turns})).require())
     actual = conversation(turn(QUERIES[0], "unsure", call("look")))
-    rules = {rule: scored(index, actual, judge=FunctionJudge(by_word), turn_rule=rule) for rule in ("tools", "both")}
-    assert [result.outcome for result in rules.values()] == ["pass", "not_evaluated"]
+    results = [
+        scored(index, actual, judge=FunctionJudge(by_word), criteria=(criterion,))
+        for criterion in ("tools", "annotated")
+    ]
+    assert [result.outcome for result in results] == ["pass", "not_evaluated"]
 
 
 @pytest.mark.parametrize("verdict", [True, False])

@@ -65,7 +65,7 @@ def save(
 ) -> None:
     """Store conversations and their scores."""
     index = CaseIndex(parse_cases("d.jsonl", json.dumps(CASE)).require())
-    settings = ScoringSettings(**{"turn_rule": "both", **rules})
+    settings = ScoringSettings(**{"criteria": ["annotated"], **rules})
     given = {
         name: Label(conversation_id=name, case_id=None, verdict=verdict, line=1)
         for name, verdict in (labels or {}).items()

@@ -118,7 +118,7 @@ def test_the_view_and_the_metric_agree_on_conversations_made_at_random(store: St
     pairs = [talk(random, number) for number in range(90)]
     cases, talks = [case for case, _ in pairs], [item for _, item in pairs]
     labels = {f"v{number}": random.random() < 0.5 for number in range(90) if random.random() < 0.3}
-    about = subjects(cases, talks, labels, turn_rule="both")
+    about = subjects(cases, talks, labels, criteria=("annotated",))
     save(store, cases, about)
     columns = "conversation_id, state_changes, missing, extra"
     view_rows = {name: tuple(rest) for name, *rest in rows(store, f"SELECT {columns} FROM v_state_changes")}  # noqa: S608 — ours

@@ -8,20 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from otel_agentic.dialects.values import is_redacted
 from otel_agentic.evaluators.base import (
-    CAPTURE,
-    NO_STATE,
-    RECORD_STATE,
     BuiltInEvaluator,
     MetricScore,
     Missing,
     Subject,
-    calls_in_order,
     first_missing,
-    listed,
     none_of,
     step_ratio,
 )
@@ -34,125 +28,20 @@ from otel_agentic.evaluators.layers.calls import (
     wrong_as_json,
 )
 from otel_agentic.evaluators.layers.plans import common, executed, expected_plan, in_order, written_plan
-from otel_agentic.scoring.compile import agrees
 from otel_agentic.scoring.model import ConversationScore, FaultKind, ToolFault, ToolScore, shown_call
 from otel_agentic.scoring.scope import ActualCall, effect_of
-from otel_agentic.scoring.values import read
-from otel_agentic.truth.model import EXACT
-from otel_agentic.truth.values import json_text
+from otel_agentic.scoring.state import ABSENT, Differing, compare_state, size_of
 
 if TYPE_CHECKING:
     from otel_agentic.scoring.align import PairedCall
-
-#: An absent value; null is a value.
-ABSENT: Final = object()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinalState:
-    """The fields of a state, and their source as part of a sentence; `by_tool` maps names of tools to results.
-
-    `unseen` are the tools whose last result was not recorded and is therefore missing from the fields.
-    """
-
-    fields: Mapping[str, Any]
-    source: str
-    by_tool: Mapping[str, Any]
-    unseen: tuple[str, ...] = ()
-
-
-class Differing(NamedTuple):
-    """A difference between a state and the expected one: path, expected value, and actual value (or `ABSENT`)."""
-
-    path: str
-    expected: Any
-    actual: Any
-
-    @property
-    def hidden(self) -> bool:
-        """Whether the sender redacted the value, which may therefore equal the expected one.
-
-        The marks of our own redaction do not count: cases are redacted the same way, so equal values have equal marks.
-        """
-        return is_redacted(self.actual)
-
-
-def final_state(subject: Subject) -> FinalState | Missing:
-    """Return the state at the end of a conversation, or the reason and explanation why it is unknown.
-
-    It is the recorded state (`Conversation.final_state`) if there is one. Otherwise it combines the fields of the last
-    result of each tool that writes (see `effects`), if that is a JSON object; later calls take precedence. A field that
-    no result has is looked up among the names of the tools.
-    """
-    conversation = subject.conversation
-    if conversation.final_state is not None:
-        return FinalState(fields=conversation.final_state, source="the recorded state", by_tool={})
-    tables = (*(() if subject.case is None else (subject.case.effects,)), subject.settings.effects)
-    calls = [call for turn in conversation.turns for call in calls_in_order(turn)]
-    writing_calls = [call for call in calls if call.error is None and effect_of(call.name, tables) == "write"]
-    message = f"{NO_STATE}, and no call that writes"
-    if not writing_calls:
-        return "state_not_recorded", f"{message} was made that worked; {RECORD_STATE}"
-    last_calls = {call.name: call for call in writing_calls}
-    if not any(call.result_captured for call in last_calls.values()):
-        return "content_not_captured", f"{message} has a recorded result; {CAPTURE}"
-    last_results = {name: read(call.result) for name, call in last_calls.items() if call.result_captured}
-    order = dict.fromkeys(call.name for call in reversed(writing_calls) if call.name in last_results)
-    fields: dict[str, Any] = {}
-    for name in reversed(order):
-        if isinstance(last_results[name], Mapping):
-            fields |= last_results[name]
-    unseen = tuple(name for name in last_calls if name not in last_results)
-    if not fields:
-        return "state_not_recorded", f"{message} has an object as its result; {RECORD_STATE}"
-    source = f"the last results of {', '.join(reversed(order))}"
-    return FinalState(fields=fields, source=source, by_tool=last_results, unseen=unseen)
-
-
-def differing(expected: Mapping[str, Any], state: FinalState) -> list[Differing]:
-    """Return the differences between a state and the expected state, in the order of the expected one.
-
-    Actual objects may have more fields, at any depth. Lists must have the same length and are compared item by item.
-    Other values are compared as in `exact` parameters: numbers by value, true is not 1, null is not absent.
-    """
-    differences: list[Differing] = []
-    for key, expected_value in expected.items():
-        actual_value = state.fields.get(key, state.by_tool.get(key, ABSENT))
-        differences += _value_differences(key, expected_value, actual_value)
-    return differences
-
-
-def _value_differences(path: str, expected: Any, actual: Any) -> Iterator[Differing]:
-    if actual is ABSENT:
-        yield Differing(path, expected, actual)
-    elif isinstance(expected, Mapping) and isinstance(actual, Mapping):
-        for key, expected_value in expected.items():
-            yield from _value_differences(f"{path}.{key}", expected_value, actual.get(key, ABSENT))
-    elif isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)) and len(expected) == len(actual):
-        for index, (expected_value, actual_value) in enumerate(zip(expected, actual, strict=True)):
-            yield from _value_differences(f"{path}[{index}]", expected_value, actual_value)
-    elif not agrees(expected, actual, EXACT):
-        yield Differing(path, expected, actual)
-
-
-def size_of(expected: Any) -> int:
-    """Return the number of values in an expected state, at any depth.
-
-    >>> size_of({"order": {"status": "sent", "items": [1, 2]}, "paid": True})
-    4
-    """
-    if isinstance(expected, Mapping) and expected:
-        return sum(map(size_of, expected.values()))
-    if isinstance(expected, (list, tuple)) and expected:
-        return sum(map(size_of, expected))
-    return 1
-
+    from otel_agentic.scoring.scope import NotEvaluatedReason
 
 COMPLETION: Final = "agentic.layers.task_completion"
 EFFICIENCY: Final = "agentic.layers.step_efficiency"
-#: Maximum number of differences in the explanation, and in the details.
-_EXPLAINED: Final = 3
+#: Maximum number of differences in the details.
 _LISTED: Final = 20
+#: Maximum number of texts in an explanation.
+_EXPLAINED: Final = 3
 
 
 class Outcome(BuiltInEvaluator):
@@ -172,37 +61,19 @@ def completion(subject: Subject) -> MetricScore:
     missing = first_missing(subject, ("expected_state",))
     if missing is not None or subject.case is None or subject.case.expected_state is None:
         return none_of(COMPLETION, *(missing or ("no_data", "no state is expected")))
-    expected = subject.case.expected_state
-    state = final_state(subject)
-    if not isinstance(state, FinalState):
-        return none_of(COMPLETION, *state)
-    differences = differing(expected, state)
-    if differences and state.unseen:
-        explanation = f"the last result of {listed(state.unseen)} was not recorded, and {_differences_text(differences[:1])} in the others"
-        return none_of(COMPLETION, "content_not_captured", explanation)
-    if differences and all(difference.hidden for difference in differences):
-        explanation = f"in {state.source}, {listed([item.path for item in differences[:_EXPLAINED]])} was taken out before it was recorded"
-        return none_of(COMPLETION, "content_not_captured", explanation)
-    value_count = size_of(expected) if expected else 0
-    explanation = (
-        _differences_text(differences) if differences else f"{value_count} of {value_count} expected values are there"
-    )
+    part, differences = compare_state(subject.case, subject.conversation, subject.settings)
+    if part.outcome == "not_evaluated":
+        return none_of(COMPLETION, cast("NotEvaluatedReason", part.reason), part.explanation)
     return MetricScore(
         name=COMPLETION,
-        value=float(not differences),
-        explanation=f"in {state.source}, {explanation}",
+        value=part.score,
+        explanation=part.explanation,
         parameter=differences[0].path if differences else None,
-        details={"values": value_count, "differing": [_difference_json(item) for item in differences[:_LISTED]]},
+        details={
+            "values": size_of(subject.case.expected_state),
+            "differing": [_difference_json(item) for item in differences[:_LISTED]],
+        },
     )
-
-
-def _differences_text(differences: Sequence[Differing]) -> str:
-    parts = [
-        f"{difference.path} is {'absent' if difference.actual is ABSENT else json_text(difference.actual)}, expected {json_text(difference.expected)}"
-        for difference in differences[:_EXPLAINED]
-    ]
-    more = len(differences) - _EXPLAINED
-    return "; ".join(parts) + (f"; {more} more" if more > 0 else "")
 
 
 def _difference_json(difference: Differing) -> dict[str, object]:

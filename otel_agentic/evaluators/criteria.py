@@ -1,0 +1,99 @@
+"""Criteria on the metrics of evaluators: any of them can decide whether a conversation is correct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from otel_agentic.errors import UsageError
+from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, Metric, asks, is_plain
+from otel_agentic.evaluators.registry import metrics_by_name, of_files, owner_of, resolved
+from otel_agentic.evaluators.run import FailureRules
+
+if TYPE_CHECKING:
+    from otel_agentic.config import EvaluatorSettings
+    from otel_agentic.evaluators.base import AnyEvaluator, MetricScore
+    from otel_agentic.scoring.criteria import Criterion
+    from otel_agentic.scoring.parts import Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricCriterion:
+    """A criterion with its evaluator and the full name of its metric; its bounds are complete."""
+
+    criterion: Criterion
+    evaluator: Evaluator | AskingEvaluator
+    metric: str
+
+    def part(self, scores: Iterable[MetricScore]) -> Part | None:
+        """Return the outcome, given the scores of all metrics; None if it decides nothing."""
+        return self.criterion.part(score for score in scores if score.name == self.metric)
+
+
+@dataclass(slots=True, kw_only=True)
+class MetricCriteria:
+    """Resolves criteria on metrics. `evaluators` are all installed ones, `settings` has their thresholds."""
+
+    evaluators: Sequence[AnyEvaluator]
+    settings: EvaluatorSettings
+    _known: dict[str, MetricCriterion] = field(default_factory=dict)
+
+    def of(self, criteria: Iterable[Criterion]) -> tuple[MetricCriterion, ...]:
+        """Return the criteria on metrics among some criteria.
+
+        Raises:
+            UsageError: a metric is unknown or ambiguous, is one of groups, or neither the criterion nor the metric says
+                which values or labels pass.
+            PluginError: the evaluator of a file violates the contract.
+        """
+        return tuple(self._resolved(criterion) for criterion in criteria if not criterion.of_case)
+
+    def _resolved(self, criterion: Criterion) -> MetricCriterion:
+        known = self._known.get(criterion.text)
+        if known is None:
+            known = self._known[criterion.text] = self._resolve(criterion)
+        return known
+
+    def _resolve(self, criterion: Criterion) -> MetricCriterion:
+        evaluators = self.evaluators
+        if ".py:" in criterion.name:
+            (own,) = of_files([criterion.name], self.settings)
+            evaluators, names = (own,), tuple(metric.name for metric in own.metrics)
+        else:
+            names = resolved([criterion.name], evaluators)
+        if len(names) != 1:
+            raise UsageError(f"criterion {criterion.text!r}: name one metric; {criterion.name} has {', '.join(names)}")
+        owner = owner_of(names[0], evaluators)
+        if owner is None or not (asks(owner) or is_plain(owner)):
+            raise UsageError(f"criterion {criterion.text!r}: {names[0]} is a metric of groups, not of conversations")
+        metric = metrics_by_name([owner])[names[0]]
+        return MetricCriterion(criterion=self._bounded(criterion, metric), evaluator=owner, metric=names[0])
+
+    def _bounded(self, criterion: Criterion, metric: Metric) -> Criterion:
+        """Return the criterion with the passing values or labels of its metric, if it names none."""
+        unknown = criterion.labels - set(metric.labels)
+        if unknown:
+            allowed = ", ".join(metric.labels) or "none: it gives values, which need >= or <="
+            raise UsageError(
+                f"criterion {criterion.text!r}: {metric.name} has no label {', '.join(sorted(unknown))!r}; it has {allowed}"
+            )
+        if criterion.labels or criterion.minimum is not None or criterion.maximum is not None:
+            return criterion
+        if metric.failing:
+            return replace(criterion, labels=frozenset(metric.labels) - metric.failing)
+        threshold = FailureRules(
+            metrics_by_name(self.evaluators).values() if owner_of(metric.name, self.evaluators) else [metric],
+            self.settings,
+        ).thresholds.get(metric.name)
+        if threshold is None:
+            raise UsageError(
+                f"criterion {criterion.text!r}: {metric.name} has no threshold; write one, such as "
+                f'"{criterion.name} >= {metric.high or 1:g}"'
+            )
+        return replace(criterion, minimum=threshold.min, maximum=threshold.max)
+
+
+def parts_of(criteria: Sequence[MetricCriterion], scores: Sequence[MetricScore]) -> Mapping[str, Part | None]:
+    """Return the outcome of each criterion by its text, given the scores of its metrics."""
+    return {criterion.criterion.text: criterion.part(scores) for criterion in criteria}
