@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from otel_agentic.compat import scorer
+from otel_agentic.errors import CaseError, UsageError
 from otel_agentic.evaluation.judge_runs import require_judge
 from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, Subject, asks
 from otel_agentic.evaluators.criteria import MetricCriteria, MetricCriterion, parts_of
@@ -197,12 +198,15 @@ def deciding_evaluators(
 
     Raises:
         UsageError: a metric is unknown or ambiguous, has no threshold, or needs an LLM judge and none is set.
+        CaseError: the same for the criteria of a case.
     """
-    texts = {case.criteria for case in cases if case.criteria is not None}
-    all_criteria = criteria_of(None, settings)
-    for case_criteria in sorted(texts):
-        all_criteria += parsed(case_criteria)
-    metrics = criteria.of(all_criteria)
+    metrics = [*criteria.of(criteria_of(None, settings))]
+    for case in cases:
+        if case.criteria is not None:
+            try:
+                metrics += criteria.of(parsed(case.criteria))
+            except UsageError as error:
+                raise CaseError(f"case {case.case_id!r}: criteria: {error}") from error
     return require_judge(
         Chosen(evaluators=deciding(metrics), metrics=frozenset(criterion.metric for criterion in metrics)), judge
     )

@@ -277,12 +277,12 @@ def test_arguments_win_over_settings() -> None:
     assert [2] == list(half(settings=settings, k=2).pass_at_k)
 
 
-def test_the_turn_rule_and_the_tool_threshold_decide() -> None:
+def test_the_criteria_and_the_tool_threshold_decide() -> None:
     case = {**CASE, "turns": [{**CASE["turns"][0], "tools": {"calls": [{"tool_name": "add"}, {"tool_name": "show"}]}}]}  # type: ignore[dict-item]
     half = conversation(turn("2 + 2?", "It is 4.", tool_call("add", {})), conversation_id="half")
-    assert "pass" == outcomes(evaluate(half, case))["half"]
-    assert "fail" == outcomes(evaluate(half, case, criteria=("annotated",)))["half"]
-    assert "pass" == outcomes(evaluate(half, case, criteria=("annotated",), tool_threshold=0.3))["half"]
+    assert "pass" == outcomes(evaluate(half, case, criteria=["answer"]))["half"]
+    assert "fail" == outcomes(evaluate(half, case))["half"]
+    assert "pass" == outcomes(evaluate(half, case, tool_threshold=0.3))["half"]
 
 
 def test_another_systems_arithmetic_is_an_argument() -> None:
@@ -460,7 +460,12 @@ def test_faults_of_several_versions_are_distinguished() -> None:
         (PASSING, {"judge": "best"}, PluginError, "best"),
         (PASSING, {"judge": 5}, UsageError, "judge: a int without name"),
         (PASSING, {"answer_threshold": 2.0}, UsageError, "answer_threshold: found 2.0"),
-        (PASSING, {"turn_rule": "all"}, UsageError, "turn_rule: found 'all'"),
+        (PASSING, {"criteria": []}, UsageError, "criteria: found ()"),
+        (PASSING, {"criteria": ["answer >= 1"]}, UsageError, "answer passes or fails by itself"),
+        (PASSING, {"criteria": ["operations.loops >= many"]}, UsageError, "'many' is not a number"),
+        (PASSING, {"criteria": ["nonsense"]}, UsageError, "no metric 'nonsense'"),
+        (PASSING, {"criteria": ["operations.input_tokens"]}, UsageError, "has no threshold; write one"),
+        (PASSING, {"criteria": ["agentest.helpfulness >= 4"]}, UsageError, "an LLM judge is needed"),
         (PASSING, {"k": 0}, UsageError, "k=0: each k must be a whole number of attempts, 1 or more"),
         (PASSING, {"k": "3"}, UsageError, "k='3': each k must be a whole number"),
         (PASSING, {"k": True}, UsageError, "k=True: each k must be a whole number"),

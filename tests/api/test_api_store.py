@@ -78,19 +78,21 @@ def same(evaluation: Evaluation, reported: dict[str, Any]) -> None:
     assert {row[key] for row in evaluation.table()} == set(by_id)
 
 
-@pytest.mark.parametrize("rule", ["answer", "both"])
-def test_a_small_set_gives_the_same_numbers_and_faults(engine: Engine, rule: Any) -> None:
+@pytest.mark.parametrize("criterion", ["annotated", "answer"])
+def test_a_small_set_gives_the_same_numbers_and_faults(engine: Engine, criterion: str) -> None:
     feed(engine, several())
-    reported = of_store(engine, cases=[("cases.jsonl", CASE)]) if rule == "answer" else None
+    reported = of_store(engine, cases=[("cases.jsonl", CASE)]) if criterion == "annotated" else None
     cases = [{**json.loads(CASE), "dataset": "cases"}]
 
-    evaluation = otel_agentic.evaluate(several(), cases, k=[1, 2, 3], turn_rule=rule)
+    evaluation = otel_agentic.evaluate(several(), cases, k=[1, 2, 3], criteria=(criterion,))
 
     if reported is not None:
         same(evaluation, reported)
-    assert {"pass": 5 if rule == "answer" else 1, "fail": 1 if rule == "answer" else 5, "not_evaluated": 1} == (
-        evaluation.outcomes
-    )
+    assert {
+        "pass": 5 if criterion == "answer" else 1,
+        "fail": 1 if criterion == "answer" else 5,
+        "not_evaluated": 1,
+    } == (evaluation.outcomes)
 
 
 @pytest.mark.slow

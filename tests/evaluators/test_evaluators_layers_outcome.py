@@ -54,7 +54,7 @@ def test_a_value_that_the_sender_took_out_may_be_the_expected_one() -> None:
     state = {"email": "[REDACTED]", "paid": False}
     unknown = completion({"email": "ann@example.org"}, state=state)
     assert (None, "content_not_captured") == (unknown.value, unknown.reason)
-    assert unknown.explanation == snapshot("in the recorded state, email was taken out before it was recorded")
+    assert unknown.explanation == snapshot("in the recorded state, email was redacted before it was recorded")
     assert 0.0 == completion({"email": "ann@example.org", "paid": True}, state=state).value
 
 
