@@ -477,16 +477,13 @@ def _receiver(call: Call, kind: CallKind, agents: Mapping[str, str], turn: TurnS
         names = (node.agent_name for node in (*thinking, *inside))
         return next((name for name in names if name not in {None, caller.agent_name}), None), _first_input(inside)
     target = transfer_target(call)
-    later = [
-        node
-        for node in ordered
-        if node.at > call.requester[:3]
-        and node.holding_call is caller.holding_call
-        and node.agent_name is not None
-        and (folded(node.agent_name) == target if target else node.agent_name != caller.agent_name)
-    ]
-    name = agents.get(target, target) if target else next((node.agent_name for node in later), None)
-    return name, _first_input(later)
+    later = [node for node in ordered if node.at > call.requester[:3] and node.holding_call is caller.holding_call]
+    if not target:
+        later = [node for node in later if node.agent_name not in {None, caller.agent_name}]
+        return next((node.agent_name for node in later), None), _first_input(later)
+    if target in agents:
+        later = [node for node in later if node.agent_name is not None and folded(node.agent_name) == target]
+    return agents.get(target, target), _first_input(later)
 
 
 def _first_input(nodes: Sequence[Node]) -> str | None:
@@ -569,7 +566,8 @@ def _kind(call: Call, agents: Container[str]) -> CallKind:
     if call.event is not None and call.event.handoff_to is not None:
         return "transfer"
     target = transfer_target(call)
-    if target is not None and (target == "" or target in agents):
+    # Spans that name no agents (LlamaIndex) cannot confirm the agent that a transfer tool names in its arguments.
+    if target is not None and (target in agents or folded(call.name) in _BARE_TRANSFERS):
         return "transfer"
     if call.run is not None or (call.node is not None and call.node.holds_run):
         return "agent"
