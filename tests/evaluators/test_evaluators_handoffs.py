@@ -192,24 +192,24 @@ def test_what_the_user_stated_reaches_the_agent_that_needs_it(
     assert (value, lost, reason) == (score.value, score.details.get("lost"), score.reason)
 
 
-WRONG: Final = {"tool_name": "refund", "parameters": {"booking": "B-17", "people": 3}}
+FOR_THREE: Final = {"tool_name": "refund", "parameters": {"booking": "B-17", "people": 3}}
 
 
 @pytest.mark.parametrize(
     ("calls", "expected", "answer", "blamed"),
     [
-        # The receiving agent was told, and still used another value.
+        # The receiving agent had the value, and still used another one.
         (
             [transfer("refunds", received=QUERY), call("refund", "refunds", booking="B-17", people=4)],
-            [WRONG], "Done.", [("refunds", "faulty_call", "refund")],
+            [FOR_THREE], "Done.", [("refunds", "faulty_call", "refund")],
         ),
         # The agent that asked it left the value out.
         (
             [ask("refunds", "pay B-17 back"), tool_call("refund", {"booking": "B-17", "people": 1}, **INNER)],
-            [WRONG], "Done.", [("desk", "lost_context", "refund")],
+            [FOR_THREE], "Done.", [("desk", "lost_context", "refund")],
         ),
         ([transfer("refunds"), PAID, call("drop", "refunds")], [REFUND], "Done.", [("refunds", "faulty_call", "drop")]),
-        # An agent that calls the tool was active, or nobody asked it.
+        # The agent that received the hand-off ended the turn without the call; or it was the wrong agent.
         ([transfer("refunds")], [REFUND], "Done.", [("refunds", "missing_call", "refund")]),
         ([transfer("sales"), call("find", "sales")], ["transfer_to_refunds", "find"], "Done.",
             [("desk", "wrong_handoff", "transfer_to_refunds")]),
@@ -227,7 +227,7 @@ def test_each_fault_is_attributed_to_the_agent_that_caused_it(
     assert blamed == [(score.details["agent"], score.label, score.tool_name) for score in scores if not score.abstained]
 
 
-def test_a_missing_call_is_blamed_on_whoever_did_not_ask_the_agent_that_makes_it_elsewhere() -> None:
+def test_a_missing_call_is_blamed_on_the_agent_that_did_not_hand_over_to_the_caller_of_the_tool() -> None:
     first = turn("Pay B-12 back", "Done.", transfer("refunds"), call("refund", "refunds", booking="B-12"))
     later = turn(QUERY, "Done.", call("find", "desk"), agent_name="desk")
     truth = case("find", REFUND)
