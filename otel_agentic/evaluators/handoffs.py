@@ -1,4 +1,4 @@
-"""Hand-offs between agents: to the right agent, at the right time, with the context that it needs; and whose fault it was.
+"""Hand-offs between agents: to the right agent, at the right time, with the context that it needs.
 
 A hand-off is a call of kind `transfer`, after which another agent continues, or of kind `agent`, which asks another agent
 like a tool. An expected hand-off is an expected call with the name of its tool, or of the agent that receives it.
@@ -24,7 +24,6 @@ from otel_agentic.evaluators.base import (
     listed,
     none_of_all,
 )
-from otel_agentic.evaluators.failures import ANSWER, TOOL, core_scores
 from otel_agentic.evaluators.layers.calls import scopes_of, turns_absent
 from otel_agentic.judges.exact.facts import Facts, extract
 from otel_agentic.truth.values import is_number, leaves, normalise, says_text
@@ -39,7 +38,6 @@ IN_TIME: Final = "agentic.handoffs.in_time"
 HANDOFF: Final = "agentic.handoffs.handoff"
 OUTCOME: Final = "agentic.handoffs.outcome"
 CONTEXT: Final = "agentic.handoffs.context"
-BLAME: Final = "agentic.handoffs.blame"
 
 #: Names of tools that pass control, with the agent in the name; and those whose argument names it.
 _TRANSFER: Final = re.compile(r"(?:transfer|hand_?off|delegate)_to_(?P<agent>\w+)")
@@ -47,11 +45,12 @@ _BARE: Final = frozenset({"transfer_to_agent", "handoff", "agent_handoff"})
 _AGENT_ARGUMENTS: Final = ("agent_name", "to_agent", "agent", "target")
 _NOT_WORD: Final = re.compile(r"[^\w]+")
 #: Limit of the values of one call that are searched in texts.
-_MOST_VALUES: Final = 200
-_ONE_AGENT: Final = "one agent did everything: the conversation has no hand-off, and none is expected by its name"
+MOST_VALUES: Final = 200
+ONE_AGENT: Final = "one agent did everything: the conversation has no hand-off, and none is expected by its name"
 
 
-def _folded(name: str) -> str:
+def folded_name(name: str) -> str:
+    """Return a name as compared: lower case, other characters than word characters as underscores."""
     return _NOT_WORD.sub("_", name.casefold()).strip("_")
 
 
@@ -79,17 +78,17 @@ class Handoff:
 def handoffs_of(conversation: Conversation) -> list[Handoff]:
     """Return the hand-offs of a conversation in order, including those that ended in an error."""
     return [
-        Handoff(turn=turn, call=call, target=_target_of(turn, call))
+        Handoff(turn=turn, call=call, target=target_of(turn, call))
         for turn in conversation.turns
         for call in calls_in_order(turn)
         if call.kind != "tool"
     ]
 
 
-def _target_of(turn: Turn, call: ToolCall) -> str | None:
+def target_of(turn: Turn, call: ToolCall) -> str | None:
     """Return the folded name of the agent that receives a hand-off: as recorded, else as named, else as it acts."""
     if call.target_agent is not None:
-        return _folded(call.target_agent)
+        return folded_name(call.target_agent)
     if call.kind == "transfer" and (named := _named_target(call.name, call.arguments)):
         return named
     inner = next(
@@ -106,47 +105,48 @@ def _target_of(turn: Turn, call: ToolCall) -> str | None:
         None,
     )
     if inner is not None:
-        return _folded(inner)
-    return _folded(call.name) if call.kind == "agent" else None
+        return folded_name(inner)
+    return folded_name(call.name) if call.kind == "agent" else None
 
 
 def _named_target(name: str, arguments: Mapping[str, Any] | None) -> str | None:
     """Return the folded name of the agent that a call of a transfer tool names, None if it does not look like one."""
-    folded_name = _folded(name)
-    if folded_name in _BARE:
+    plain_name = folded_name(name)
+    if plain_name in _BARE:
         agents = ((arguments or {}).get(key) for key in _AGENT_ARGUMENTS)
-        return next((_folded(agent) for agent in agents if isinstance(agent, str)), None)
-    match = _TRANSFER.fullmatch(folded_name)
+        return next((folded_name(agent) for agent in agents if isinstance(agent, str)), None)
+    match = _TRANSFER.fullmatch(plain_name)
     return None if match is None else match["agent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Names:
+class AgentNames:
     """The folded names of a conversation's agents, and the targets of the tools that handed over, by folded tool name."""
 
     agents: frozenset[str]
     targets: Mapping[str, str | None]
 
     @classmethod
-    def of(cls, conversation: Conversation, handoffs: Sequence[Handoff]) -> _Names:
+    def of(cls, conversation: Conversation, handoffs: Sequence[Handoff]) -> AgentNames:
+        """Return the names in a conversation and its hand-offs."""
         names = {conversation.agent_name, *(turn.agent_name for turn in conversation.turns)}
         names |= {call.agent_name for turn in conversation.turns for call in turn.calls}
         return cls(
-            agents=frozenset(_folded(name) for name in names if name),
+            agents=frozenset(folded_name(name) for name in names if name),
             targets={
-                _folded(handoff.call.name): handoff.target
+                folded_name(handoff.call.name): handoff.target
                 for handoff in handoffs
-                if _folded(handoff.call.name) not in _BARE
+                if folded_name(handoff.call.name) not in _BARE
             },
         )
 
     def expected_target(self, expected: ExpectedCall) -> str | None:
         """Return the folded name of the agent that an expected call hands over to, or None if it is no hand-off."""
-        folded_name = _folded(expected.tool_name)
+        plain_name = folded_name(expected.tool_name)
         named = _named_target(expected.tool_name, expected.parameters)
         if named is not None:
             return named
-        return self.targets.get(folded_name) or (folded_name if folded_name in self.agents else None)
+        return self.targets.get(plain_name) or (plain_name if plain_name in self.agents else None)
 
 
 #: An order key: an index in the order of expected calls, or a step of a turn.
@@ -167,7 +167,7 @@ class _Expected:
 class _Scope:
     """The expected and actual hand-offs of one expectation, paired by the agent that receives them.
 
-    `pairs` are indices of expected and actual hand-offs, and `wrong` those of an expected one and an actual one to
+    `pairs` are indices of expected and actual hand-offs, and `misdirected` those of an expected one and an actual one to
     another agent in its place. `extra_allowed` is whether the expectation allows other calls.
     """
 
@@ -175,14 +175,14 @@ class _Scope:
     expected: tuple[_Expected, ...]
     actual: tuple[Handoff, ...]
     pairs: Mapping[int, int]
-    wrong: Mapping[int, int]
+    misdirected: Mapping[int, int]
     timing: Mapping[int, str]
     extra_allowed: bool
 
     @property
     def superfluous(self) -> list[Handoff]:
         """The actual hand-offs that no expected one explains, if extra calls are not allowed."""
-        explained = {*self.pairs.values(), *self.wrong.values()}
+        explained = {*self.pairs.values(), *self.misdirected.values()}
         return [] if self.extra_allowed else [item for i, item in enumerate(self.actual) if i not in explained]
 
     @property
@@ -191,7 +191,7 @@ class _Scope:
         return [
             item
             for index, item in enumerate(self.expected)
-            if item.required and index not in self.pairs and index not in self.wrong
+            if item.required and index not in self.pairs and index not in self.misdirected
         ]
 
     @property
@@ -199,7 +199,7 @@ class _Scope:
         """The number of right, of actual and of required hand-offs; optional ones count only if they occurred."""
         return Overlap(
             common=len(self.pairs),
-            actual=len(self.pairs) + len(self.wrong) + len(self.superfluous),
+            actual=len(self.pairs) + len(self.misdirected) + len(self.superfluous),
             expected=sum(item.required or index in self.pairs for index, item in enumerate(self.expected)),
         )
 
@@ -209,7 +209,7 @@ def _scope(
     turn_index: int | None,
     turns: Sequence[Turn],
     actual: Sequence[Handoff],
-    names: _Names,
+    names: AgentNames,
 ) -> _Scope | None:
     """Return the hand-offs of an expectation, or None if it names no hand-off."""
     groups = _groups(expectation)
@@ -226,17 +226,17 @@ def _scope(
         for index, item in enumerate(expected):
             if item.required == required:
                 _pair(pairs, index, (i for i, handoff in enumerate(worked) if handoff.target == item.target))
-    wrong: dict[int, int] = {}
+    misdirected: dict[int, int] = {}
     for index, item in enumerate(expected):
         if item.required and index not in pairs:
-            _pair(wrong, index, (i for i in range(len(worked)) if i not in pairs.values()))
+            _pair(misdirected, index, (i for i in range(len(worked)) if i not in pairs.values()))
     timing = _timing(expectation, groups, turns, {index: worked[i] for index, i in pairs.items()}, expected)
     return _Scope(
         turn_index=turn_index,
         expected=expected,
         actual=worked,
         pairs=pairs,
-        wrong=wrong,
+        misdirected=misdirected,
         timing=timing,
         extra_allowed=expectation.extra_rule("write") == "allow",
     )
@@ -290,30 +290,30 @@ def _timing(
 
 
 def expected_handoffs(subject: Subject) -> list[_Scope] | Missing:
-    """Return the expected and actual hand-offs of a case, by expectation, or the reason why there are none."""
+    """Return the expected and actual hand-offs of a case, by expectation, or the reason why that is impossible."""
     handoffs = handoffs_of(subject.conversation)
     lacking = first_missing(subject, ("expected_tools",))
     if subject.case is None or lacking is not None:
-        return lacking if handoffs and lacking is not None else ("no_data", _ONE_AGENT)
+        return lacking if handoffs and lacking is not None else ("no_data", ONE_AGENT)
     absent = turns_absent(subject, subject.case)
     if absent is not None:
         return absent
-    names = _Names.of(subject.conversation, handoffs)
+    names = AgentNames.of(subject.conversation, handoffs)
     scopes: list[_Scope] = []
     for expectation, scope, _ in scopes_of(subject, subject.case):
         indices = {actual.turn_index for actual in scope.calls}
         turns = [turn for turn in subject.conversation.turns if turn.index in indices]
         actual = [handoff for handoff in handoffs if handoff.turn.index in indices]
         options = (expectation, *expectation.alternatives)
-        found = [_scope(option, scope.turn_index, turns, actual, names) for option in options]
-        candidates = [candidate for candidate in found if candidate is not None]
+        matches = [_scope(option, scope.turn_index, turns, actual, names) for option in options]
+        candidates = [candidate for candidate in matches if candidate is not None]
         # An alternative without a hand-off is another correct way, if none occurred.
-        if candidates and (actual or None not in found):
+        if candidates and (actual or None not in matches):
             scopes.append(max(candidates, key=lambda candidate: candidate.overlap.f1(empty=1.0)))
     if scopes:
         return scopes
     if not handoffs:
-        return "no_data", _ONE_AGENT
+        return "no_data", ONE_AGENT
     return "no_data", f"case {subject.case.case_id!r} expects no call that hands over to another agent"
 
 
@@ -374,7 +374,7 @@ def _handoff_scores(scope: _Scope) -> Iterator[MetricScore]:
         label = scope.timing.get(index, "right")
         handoff = scope.actual[i]
         yield handoff.score(HANDOFF, label=label, explanation=f"{handoff.text}, {_TIMING[label]}")
-    for index, i in scope.wrong.items():
+    for index, i in scope.misdirected.items():
         handoff, target = scope.actual[i], scope.expected[index].target
         yield handoff.score(HANDOFF, label="wrong_agent", explanation=f"{handoff.text}; expected {target}")
     for handoff in scope.superfluous:
@@ -399,12 +399,12 @@ class Received(BuiltInEvaluator):
         """Return two scores for each hand-off."""
         handoffs = handoffs_of(subject.conversation)
         if not handoffs:
-            return none_of_all(self.metrics, "no_data", _ONE_AGENT)
+            return none_of_all(self.metrics, "no_data", ONE_AGENT)
         return [score for handoff in handoffs for score in (outcome_of(handoff), context_of(subject, handoff))]
 
 
 def outcome_of(handoff: Handoff) -> MetricScore:
-    """Return what the agent that received a hand-off did."""
+    """Return the score of the first action of the agent that received a hand-off."""
     label, why = _outcome(handoff)
     if label is None:
         return handoff.score(
@@ -414,7 +414,7 @@ def outcome_of(handoff: Handoff) -> MetricScore:
 
 
 def _outcome(handoff: Handoff) -> tuple[str | None, str]:
-    """Return the label and a reason, or None and what was not recorded."""
+    """Return the label and a reason, or None and the name of the content that was not recorded."""
     if handoff.call.error is not None:
         return "failed", "the hand-off returned an error"
     return _of_agent_call(handoff) if handoff.call.kind == "agent" else _of_transfer(handoff)
@@ -422,7 +422,7 @@ def _outcome(handoff: Handoff) -> tuple[str | None, str]:
 
 def _of_agent_call(handoff: Handoff) -> tuple[str | None, str]:
     call = handoff.call
-    if _calls_of_receiver(handoff):
+    if calls_of_receiver(handoff):
         return "acted", "it called a tool"
     if not call.result_captured:
         return None, "its answer"
@@ -440,8 +440,8 @@ def _of_transfer(handoff: Handoff) -> tuple[str | None, str]:
         return ("dead", "the turn ended without an answer") if is_known else (None, "the answer")
     if following.kind != "transfer":
         return "acted", f"it called {following.name}"
-    earlier = {_folded(other.agent_name) for other in own_calls if other.step <= call.step and other.agent_name}
-    if _target_of(turn, following) in earlier - {handoff.target}:
+    earlier = {folded_name(other.agent_name) for other in own_calls if other.step <= call.step and other.agent_name}
+    if target_of(turn, following) in earlier - {handoff.target}:
         return "handed_back", "it handed over again at once, to an agent that was active before"
     return "passed_on", "it handed over to a further agent at once"
 
@@ -452,21 +452,21 @@ def _follows(call: ToolCall, handoff: ToolCall) -> bool:
 
 
 def context_of(subject: Subject, handoff: Handoff) -> MetricScore:
-    """Return the share of the values, stated by the user and needed by the receiving agent, that it was given."""
+    """Return the share of the values, stated by the user and needed by the receiving agent, that it was passed_on."""
     needed = _needed(subject, handoff)
-    user = _Text.of(_queries(subject.conversation, handoff.turn))
+    user = SearchedText.of(queries_until(subject.conversation, handoff.turn))
     stated = [value for value in needed if user.states(value)]
-    given = _given(handoff)
+    passed_on = input_of(handoff)
     if not needed or not stated:
         is_unknown = not user.text or (not needed and any(call.arguments is None for call in handoff.turn.calls))
         if is_unknown:
             return _no_context(handoff, "a query or an argument", "content_not_captured")
         explanation = f"{handoff.text}: the user stated none of the values that the agent used or needed"
         return handoff.score(CONTEXT, reason="no_data", explanation=explanation)
-    if given is None:
+    if passed_on is None:
         return _no_context(handoff, "the model input of the agent", "content_not_captured")
-    lost = [value for value in stated if not given.states(value)]
-    if lost and given.text.endswith("…"):
+    lost = [value for value in stated if not passed_on.states(value)]
+    if lost and passed_on.text.endswith("…"):
         return _no_context(handoff, "the end of the model input of the agent", "content_not_captured")
     explanation = (
         f"{handoff.text}: not passed on: {listed(lost)}" if lost else f"{handoff.text}: passed on: {listed(stated)}"
@@ -480,28 +480,28 @@ def _no_context(handoff: Handoff, what: str, reason: Any) -> MetricScore:
     return handoff.score(CONTEXT, reason=reason, explanation=explanation)
 
 
-def _queries(conversation: Conversation, turn: Turn) -> str:
-    """Return what the user said up to a turn."""
+def queries_until(conversation: Conversation, turn: Turn) -> str:
+    """Return the queries of the user up to a turn."""
     return "\n".join(earlier.query for earlier in conversation.turns if earlier.query and earlier.index <= turn.index)
 
 
-def _given(handoff: Handoff) -> _Text | None:
-    """Return what the agent that received a hand-off was given: its first model input, and the message."""
+def input_of(handoff: Handoff) -> SearchedText | None:
+    """Return the first model input of the agent that received a hand-off, with the message; None if neither was recorded."""
     message = handoff.call.arguments if handoff.call.kind == "agent" else None
-    texts = [handoff.call.received, *(str(value) for _, value in leaves(message or {}, limit=_MOST_VALUES))]
+    texts = [handoff.call.received, *(str(value) for _, value in leaves(message or {}, limit=MOST_VALUES))]
     if handoff.call.received is None and message is None:
         return None
-    return _Text.of("\n".join(filter(None, reversed(texts))))
+    return SearchedText.of("\n".join(filter(None, reversed(texts))))
 
 
 def _needed(subject: Subject, handoff: Handoff) -> list[str]:
     """Return the values in the calls that the receiving agent made in the turn, and in those that it should have made."""
-    arguments = [call.arguments for call in _calls_of_receiver(handoff) if call.arguments]
+    arguments = [call.arguments for call in calls_of_receiver(handoff) if call.arguments]
     arguments += [
         {key: value for key, value in expected.parameters.items() if expected.rules[key].mode in _VALUE_MODES}
         for expected in _expected_of_receiver(subject, handoff)
     ]
-    values = (value for fields in arguments for _, value in leaves(fields, limit=_MOST_VALUES))
+    values = (value for fields in arguments for _, value in leaves(fields, limit=MOST_VALUES))
     return list(dict.fromkeys(str(value) for value in values if is_number(value) or (isinstance(value, str) and value)))
 
 
@@ -509,7 +509,7 @@ def _needed(subject: Subject, handoff: Handoff) -> list[str]:
 _VALUE_MODES: Final = frozenset({"exact", "unordered", "casefold", "number", "contains"})
 
 
-def _calls_of_receiver(handoff: Handoff) -> list[ToolCall]:
+def calls_of_receiver(handoff: Handoff) -> list[ToolCall]:
     """Return the calls of the receiving agent between the hand-off and the next one at its level."""
     calls: list[ToolCall] = []
     for call in calls_in_order(handoff.turn):
@@ -532,10 +532,10 @@ def _expected_of_receiver(subject: Subject, handoff: Handoff) -> list[ExpectedCa
         call.name
         for turn in subject.conversation.turns
         for call in turn.calls
-        if call.kind != "tool" or (call.agent_name is not None and _folded(call.agent_name) != handoff.target)
+        if call.kind != "tool" or (call.agent_name is not None and folded_name(call.agent_name) != handoff.target)
     }
-    own = {call.name for call in _calls_of_receiver(handoff)}
-    names = _Names.of(subject.conversation, [handoff])
+    own = {call.name for call in calls_of_receiver(handoff)}
+    names = AgentNames.of(subject.conversation, [handoff])
     return [
         call
         for call in case_turn.tools.calls
@@ -546,7 +546,7 @@ def _expected_of_receiver(subject: Subject, handoff: Handoff) -> list[ExpectedCa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Text:
+class SearchedText:
     """A text in which values are searched: numbers, dates and times by value, other texts as complete words."""
 
     text: str
@@ -554,7 +554,8 @@ class _Text:
     facts: Facts
 
     @classmethod
-    def of(cls, text: str) -> _Text:
+    def of(cls, text: str) -> SearchedText:
+        """Return a text with its facts."""
         return cls(text=text, plain=normalise(text), facts=extract(text))
 
     def states(self, value: str) -> bool:
@@ -564,153 +565,3 @@ class _Text:
             return True
         facts = extract(value)
         return bool(facts.all) and not facts.rest.strip() and all(map(self.facts.holds, facts.all))
-
-
-class Blame(BuiltInEvaluator):
-    """Which agent of a failed conversation caused each fault."""
-
-    name = "handoffs.blame"
-    needs = frozenset({"turns", "score"})
-
-    def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
-        """Return one score for each fault that an agent caused."""
-        handoffs = handoffs_of(subject.conversation)
-        if not handoffs and len(_Names.of(subject.conversation, ()).agents) <= 1:
-            return none_of_all(self.metrics, "no_data", _ONE_AGENT)
-        faults = core_scores(subject)
-        if not faults:
-            return none_of_all(self.metrics, "no_data", "the conversation is not known to have failed")
-        blamed = [score for fault in faults if (score := blame_of(subject, fault, handoffs)) is not None]
-        explanation = "no fault of the conversation belongs to one agent"
-        return blamed or none_of_all(self.metrics, "no_data", explanation)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Blamed:
-    """The agent that caused a fault, what it did, and the reason in a few words."""
-
-    agent: str
-    label: str
-    why: str
-
-
-def blame_of(subject: Subject, fault: MetricScore, handoffs: Sequence[Handoff]) -> MetricScore | None:
-    """Return the agent that caused a fault of a conversation, or None if it belongs to no single agent."""
-    turns = {turn.index: turn for turn in subject.conversation.turns}
-    turn = None if fault.turn_index is None else turns.get(fault.turn_index)
-    blamed: _Blamed | None = None
-    if fault.name == ANSWER and turn is not None:
-        blamed = _of_answer(turn)
-    elif fault.name == TOOL and turn is not None and fault.position is not None:
-        blamed = _of_call(subject, fault, turn, handoffs)
-    elif fault.name == TOOL and fault.label == "missing":
-        blamed = _of_missing(subject, fault, turn, handoffs)
-    if blamed is None:
-        return None
-    return MetricScore(
-        name=BLAME,
-        label=blamed.label,
-        turn_index=fault.turn_index,
-        position=fault.position,
-        tool_name=fault.tool_name,
-        parameter=fault.parameter,
-        explanation=f"{blamed.agent}: {blamed.why}",
-        details={"agent": blamed.agent, "metric": fault.name, "fault": fault.label},
-    )
-
-
-def _of_answer(turn: Turn) -> _Blamed | None:
-    agent = last_agent(turn)
-    return None if agent is None else _Blamed(agent=agent, label="wrong_answer", why="it gave the wrong answer")
-
-
-def last_agent(turn: Turn) -> str | None:
-    """Return the agent that ended a turn: as recorded, else the one with control after the last call."""
-    if turn.agent_name is not None:
-        return turn.agent_name
-    outer = [call for call in calls_in_order(turn) if call.parent_span_id is None]
-    if not outer:
-        return None
-    last = outer[-1]
-    if last.kind == "transfer" and last.error is None:
-        return last.target_agent or _target_of(turn, last)
-    return last.agent_name
-
-
-def _of_call(subject: Subject, fault: MetricScore, turn: Turn, handoffs: Sequence[Handoff]) -> _Blamed | None:
-    call = next((call for call in turn.calls if call.position == fault.position), None)
-    if call is None or call.agent_name is None:
-        return None
-    if call.kind != "tool":
-        return _Blamed(agent=call.agent_name, label="wrong_handoff", why=f"its hand-off {call.name} is wrong")
-    if fault.label == "wrong_parameters":
-        for handoff in handoffs:
-            sender = handoff.call.agent_name
-            if handoff.turn is not turn or sender is None or call not in _calls_of_receiver(handoff):
-                continue
-            lost = _lost(subject, handoff, fault)
-            if lost is not None:
-                why = f"it handed over to {call.agent_name} without {lost}, which the user had stated"
-                return _Blamed(agent=sender, label="lost_context", why=why)
-    return _Blamed(agent=call.agent_name, label="faulty_call", why=f"its call of {call.name} is at fault")
-
-
-def _lost(subject: Subject, handoff: Handoff, fault: MetricScore) -> str | None:
-    """Return the expected value of a wrong parameter that the user stated and the sender of a hand-off left out."""
-    given = _given(handoff)
-    if given is None or given.text.endswith("…") or subject.score is None:
-        return None
-    user = _Text.of(_queries(subject.conversation, handoff.turn))
-    expected = (
-        str(value)
-        for tools in subject.score.tools
-        for item in tools.faults
-        if (item.turn_index, item.actual_position, item.parameter)
-        == (fault.turn_index, fault.position, fault.parameter)
-        for _, value in leaves(item.expected, limit=_MOST_VALUES)
-        if is_number(value) or isinstance(value, str)
-    )
-    return next((value for value in expected if user.states(value) and not given.states(value)), None)
-
-
-def _of_missing(subject: Subject, fault: MetricScore, turn: Turn | None, handoffs: Sequence[Handoff]) -> _Blamed | None:
-    """Return the agent that missed a call.
-
-    A hand-off is missed by the agent that handed over to another one in its place, else by the one that ended the turn.
-    A call is missed by the agent that calls the tool elsewhere in the conversation if that agent was active in the turn;
-    if it was not, by the agent that ended the turn without a hand-off to it.
-    """
-    tool = fault.tool_name or ""
-    scopes = expected_handoffs(subject)
-    for scope in scopes if isinstance(scopes, list) else ():
-        if scope.turn_index == fault.turn_index and any(item.tool_name == tool for item in scope.expected):
-            wrong = next((scope.actual[i].call.agent_name for i in scope.wrong.values()), None)
-            agent = wrong or (None if turn is None else last_agent(turn))
-            why = "it handed over to another agent" if wrong else f"it ended the turn without the hand-off {tool}"
-            return None if agent is None else _Blamed(agent=agent, label="wrong_handoff", why=why)
-    callers = {
-        call.agent_name
-        for other in subject.conversation.turns
-        for call in other.calls
-        if call.name == tool and call.agent_name is not None
-    }
-    owner = next(iter(callers)) if len(callers) == 1 else None
-    if turn is None:
-        return None if owner is None else _Blamed(agent=owner, label="missing_call", why=f"it did not call {tool}")
-    active = _active(turn, handoffs)
-    last = last_agent(turn)
-    if owner is not None and _folded(owner) in active:
-        return _Blamed(agent=owner, label="missing_call", why=f"it did not call {tool}")
-    if last is None:
-        return None
-    if owner is not None:
-        why = f"it ended the turn without a hand-off to {owner}, which calls {tool}"
-        return _Blamed(agent=last, label="wrong_handoff", why=why)
-    return _Blamed(agent=last, label="missing_call", why=f"it ended the turn without a call of {tool}")
-
-
-def _active(turn: Turn, handoffs: Sequence[Handoff]) -> set[str]:
-    """Return the folded names of the agents that were active in a turn."""
-    names = {last_agent(turn), *(call.agent_name for call in turn.calls)}
-    targets = {handoff.target for handoff in handoffs if handoff.turn is turn and handoff.call.error is None}
-    return {_folded(name) for name in names if name} | {target for target in targets if target}

@@ -76,8 +76,8 @@ def found_failures(
         for location, score in scores
         if keys is None or (location.environment, location.conversation_id) in keys
     )
-    found = tuple(distinct(failure for failure in failures if failure is not None))
-    return Failures(rules=rules, failures=found, blamed=blamed)
+    all_failures = distinct(failure for failure in failures if failure is not None)
+    return Failures(rules=rules, failures=tuple(all_failures), blamed=blamed)
 
 
 def merged_groups(engine: Engine, groups: Sequence[ErrorGroup]) -> tuple[list[ErrorGroup], str | None]:

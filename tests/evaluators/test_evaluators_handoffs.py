@@ -9,7 +9,8 @@ import pytest
 
 from otel_agentic.config import Settings
 from otel_agentic.evaluators.base import MetricScore, Subject
-from otel_agentic.evaluators.handoffs import Blame, Expected, Received, handoffs_of
+from otel_agentic.evaluators.blame import Blame
+from otel_agentic.evaluators.handoffs import Expected, Received, handoffs_of
 from otel_agentic.testing import conversation, tool_call, turn
 from tests.conversations.rebuilding import conversations
 from tests.evaluators.failing import subjects

@@ -8,8 +8,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import MetricScore
+from otel_agentic.evaluators.blame import BLAME
 from otel_agentic.evaluators.failures import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
-from otel_agentic.evaluators.handoffs import BLAME
 from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.scoring.model import FaultKind  # noqa: TC001 — same
 from otel_agentic.scoring.scope import Dimension  # noqa: TC001 — the arguments of a command are checked by it
@@ -194,7 +194,7 @@ WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND s.evaluato
     AND (list_contains(r.failing, s.label) OR s.value < r.least OR s.value > r.most)
 ORDER BY c.ended_at, c.environment, c.conversation_id, s.name, s.turn_index, s.position, s.label
 """  # noqa: S608 — a constant of our own
-#: The agents to which faults of failed conversations are attributed, see `evaluators.handoffs.Blame`.
+#: The agents to which faults of failed conversations are attributed, see `evaluators.blame.Blame`.
 _BLAMED: Final = f"""
 SELECT
     {_LOCATION}, s.details ->> '$.agent' AS blamed, s.details ->> '$.metric' AS metric, s.details ->> '$.fault' AS label,
