@@ -31,6 +31,10 @@ FAMILIES: Final[Mapping[str, tuple[str, str]]] = {
         "Trajectory",
         "The actual calls, compared with the expected calls as sequences and as sets.",
     ),
+    "handoffs": (
+        "Hand-offs",
+        "Whether control passed to the right agent, in time and with the values that it needs, and which agent caused a fault.",
+    ),
     "operations": (
         "Operations",
         "The cost and the course of a run: time, tokens, money, retries, loops, recovery.",

@@ -72,6 +72,8 @@ def print_group(out: Console, group: FailureGroup) -> None:
     say(out, f"first seen {first} UTC, last seen {last} UTC")
     if any(version.agent_version for version in group.agent_versions):
         say(out, f"in version {_versions(group)}")
+    if group.blamed_agents:
+        say(out, f"caused by agent {', '.join(f'{safe(item.agent)}: {item.count:,}' for item in group.blamed_agents)}")
     for cause in group.causes if len(group.causes) > 1 else ():
         say(out, f"merged from: {_cause(cause)}")
     click.echo()
@@ -206,7 +208,7 @@ _GROUP_COLUMNS: Final = (
 )  # fmt: skip
 _FAILURE_COLUMNS: Final = (
     "severity", "title", "environment", "conversation_id", "revision", "agent", "agent_version", "ended_at", "turn_index",
-    "position", "metric", "label", "value", "tool_name", "parameter", "explanation",
+    "position", "metric", "label", "value", "tool_name", "parameter", "explanation", "blamed_agent",
 )  # fmt: skip
 
 
@@ -311,4 +313,4 @@ def _group_rows(report: FailureReport) -> Iterator[Mapping[str, object]]:
 def _failure_rows(report: FailureReport) -> Iterator[Mapping[str, object]]:
     for group in report.groups:
         for failure in group.failures:
-            yield {**to_json(failure), "title": group.title}
+            yield {**to_json(failure), "title": group.title, "blamed_agent": failure.blamed_agent}

@@ -140,7 +140,9 @@ def _failures(
     with engine.store.read() as con:
         counts = failure_counts(con, selection)
     groups, note = merged_groups(engine, all_failures.groups) if merge else (all_failures.groups, None)
-    return failure_report(groups, limit=limit, note=note, evaluation=engine.store.evaluation, **counts)
+    return failure_report(
+        groups, all_failures.blamed, limit=limit, note=note, evaluation=engine.store.evaluation, **counts
+    )
 
 
 @command("suites", role="query")

@@ -500,6 +500,7 @@ def _turn(index: int, turn: TurnSpans, context: CallContext, plans: tuple[str, .
         scope=framework_node.span.scope.name,
         models=models_of(turn),
         plans=plans,
+        agent_name=next((node.agent_name for node in reversed(_answering_calls(turn))), None),
     )
 
 

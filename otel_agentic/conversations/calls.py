@@ -16,7 +16,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.conversations.merge import Node, comparable, folded
-from otel_agentic.conversations.model import CallKind, ToolCall
+from otel_agentic.conversations.model import LONGEST_RECEIVED, CallKind, ToolCall
 from otel_agentic.conversations.requests import (
     Call,
     Requester,
@@ -352,7 +352,7 @@ def calls_of(turn: TurnSpans, context: CallContext, *, answer: str | None = None
     wrappers = frozenset(id(node) for node in interpreters.values() if node is not None)
     requesters = dict.fromkeys(call.requester for call in calls)
     steps = {requester: step for step, requester in enumerate(requesters, start=1)}
-    agents = frozenset(folded(name) for name in context.agents)
+    agents = {folded(name): name for name in sorted(context.agents)}
     never_ran = _never_ran(calls)
     started_runs = {id(call.run): call.run for call in calls if call.run is not None}
     return tuple(
@@ -364,6 +364,7 @@ def calls_of(turn: TurnSpans, context: CallContext, *, answer: str | None = None
                 agent=context.agent,
                 agents=agents,
                 holder=_holder(call, started_runs, wrappers),
+                turn=turn,
             ),
             call.event,
             _answer_of(call.run) or call.reported,
@@ -429,14 +430,17 @@ def _tool_call_of(
     step: int,
     position: int,
     agent: str | None,
-    agents: frozenset[str],
+    agents: Mapping[str, str],
     holder: Node | None,
+    turn: TurnSpans,
 ) -> ToolCall:
     event, request, witness = call.event, call.request, _witness(call)
     own_node = call.node or call.run
+    kind = _kind(call, agents)
+    target_agent, received = _receiver(call, kind, agents, turn)
     return ToolCall(
         name=call.name,
-        kind=_kind(call, agents),
+        kind=kind,
         step=step,
         position=position,
         arguments=_arguments(call),
@@ -451,7 +455,53 @@ def _tool_call_of(
         source="both" if event is not None and request is not None else "span" if event is not None else "message",
         started_ns=own_node.span.start_ns if own_node is not None else None,
         ended_ns=own_node.span.end_ns if own_node is not None else None,
+        target_agent=target_agent,
+        received=received,
     )
+
+
+def _receiver(call: Call, kind: CallKind, agents: Mapping[str, str], turn: TurnSpans) -> tuple[str | None, str | None]:
+    """Return the agent that receives a hand-off, and the text of its first model input; each None if unknown."""
+    if kind == "tool":
+        return None, None
+    ordered, caller = sorted(turn.nodes, key=lambda node: node.at), _witness(call)
+    if kind == "agent":
+        inside = [
+            node
+            for node in ordered
+            if (node.holding_call is not None and node.holding_call is call.node)
+            or (call.run is not None and call.run in {node, node.run})
+        ]
+        # A run around the agent's own run (an invocation, a task) may be named after neither.
+        thinking = [node for node in inside if isinstance(node.event, ModelCall)]
+        names = (node.agent_name for node in (*thinking, *inside))
+        return next((name for name in names if name not in {None, caller.agent_name}), None), _first_input(inside)
+    target = transfer_target(call)
+    later = [node for node in ordered if node.at > call.requester[:3] and node.holding_call is caller.holding_call]
+    if not target:
+        later = [node for node in later if node.agent_name not in {None, caller.agent_name}]
+        return next((node.agent_name for node in later), None), _first_input(later)
+    if target in agents:
+        later = [node for node in later if node.agent_name is not None and folded(node.agent_name) == target]
+    return agents.get(target, target), _first_input(later)
+
+
+def _first_input(nodes: Sequence[Node]) -> str | None:
+    """Return the text of the first model input in the nodes, which are in time order; None if it was not captured."""
+    inputs = (node.event.messages_in for node in nodes if isinstance(node.event, ModelCall))
+    messages = next(inputs, None)
+    if not messages or any(message.redacted for message in messages):
+        return None
+    text = "\n".join(_part_text(part) for message in messages for part in message.parts)
+    return text if len(text) <= LONGEST_RECEIVED else f"{text[: LONGEST_RECEIVED - 1]}…"
+
+
+def _part_text(part: events.Part) -> str:
+    if isinstance(part, events.Text):
+        return part.content
+    if isinstance(part, events.CallRequest):
+        return f"{part.name} {text_of(part.arguments) or ''}"
+    return (text_of(part.result) or "") if isinstance(part, events.CallResult) else ""
 
 
 def _witness(call: Call) -> Node:
@@ -512,11 +562,12 @@ def _arguments(call: Call) -> Mapping[str, Any] | None:
     return requested_arguments
 
 
-def _kind(call: Call, agents: frozenset[str]) -> CallKind:
+def _kind(call: Call, agents: Container[str]) -> CallKind:
     if call.event is not None and call.event.handoff_to is not None:
         return "transfer"
     target = transfer_target(call)
-    if target is not None and (target == "" or target in agents):
+    # Spans that name no agents (LlamaIndex) cannot confirm the agent that a transfer tool names in its arguments.
+    if target is not None and (target in agents or folded(call.name) in _BARE_TRANSFERS):
         return "transfer"
     if call.run is not None or (call.node is not None and call.node.holds_run):
         return "agent"

@@ -17,6 +17,8 @@ Captured = Literal["full", "partial", "none"]
 LinkMethod = Literal["explicit", "span_link", "history", "trace"]
 #: Tolerance in nanoseconds: the sender's clock counts as wrong if a span ends more than this after it was received.
 CLOCK_TOLERANCE_NS: Final = 300_000_000_000
+#: Limit in characters of the recorded input of an agent that receives a hand-off.
+LONGEST_RECEIVED: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,9 @@ class ToolCall:
     `position` (0-based) is its index in the turn. `arguments` is None if not captured; a call without parameters has `{}`.
     `result_captured` distinguishes a null result from one that was not captured. `error` is None if the call succeeded.
     `parent_span_id` is the span of the call of kind `agent` that contains it, None at the top. `started_ns` and `ended_ns`
-    are the times of its span, None without a span.
+    are the times of its span, None without a span. A hand-off (kind `transfer` or `agent`) has the agent that receives
+    it as `target_agent`, None if unknown, and the text of the first model input of that agent as `received`, None if not
+    captured; text longer than `LONGEST_RECEIVED` is cut and ends with `…`.
     """
 
     name: str
@@ -47,6 +51,8 @@ class ToolCall:
     used_flag: bool | None = None
     started_ns: int | None = None
     ended_ns: int | None = None
+    target_agent: str | None = None
+    received: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +78,7 @@ class Turn:
     `index` is 0-based. `query` and `answer` are None if absent or not captured: `query_captured` and
     `answer_captured` distinguish the two. `dialect` is the dialect that read the turn's main span, `scope` that span's
     instrumentation scope; both None if no span is known. `models` is the use of each model, by name; `plans` are the texts of
-    the plans that the agent recorded, in order.
+    the plans that the agent recorded, in order. `agent_name` is the agent that gave the answer, None if unknown.
     """
 
     index: int
@@ -91,6 +97,7 @@ class Turn:
     scope: str | None = None
     models: tuple[ModelUse, ...] = ()
     plans: tuple[str, ...] = ()
+    agent_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

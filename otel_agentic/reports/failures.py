@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from otel_agentic.evaluators.run import SEVERITIES, Failure, FailureRules, at_le
 from otel_agentic.judges import JudgeFailure, kinds_of
 from otel_agentic.judges.asking_judge import AskingJudge
 from otel_agentic.reports.conversations import iso
-from otel_agentic.results.failures import Cause, FailureGroup, FailureRecord, FailureReport, VersionCount
+from otel_agentic.results.failures import AgentCount, Cause, FailureGroup, FailureRecord, FailureReport, VersionCount
 from otel_agentic.results.reports import Threshold
 from otel_agentic.store.judges import DuckDbJudgeCache
-from otel_agentic.store.queries.failures import bad_scores, core_failures
+from otel_agentic.store.queries.failures import FaultKey, bad_scores, blamed_agents, core_failures
 
 if TYPE_CHECKING:
     from otel_agentic.config import Severity
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Failures, and the rules that define them."""
+    """Failures, the rules that define them, and the agents to which faults are attributed."""
 
     rules: FailureRules
     failures: tuple[Failure, ...]
+    blamed: Mapping[FaultKey, str]
 
     def of(self, least: Severity) -> Failures:
         """Return the failures of a severity or worse."""
         severe = tuple(failure for failure in self.failures if at_least(failure.severity, least))
-        return Failures(rules=self.rules, failures=severe)
+        return Failures(rules=self.rules, failures=severe, blamed=self.blamed)
 
     @property
     def groups(self) -> list[ErrorGroup]:
@@ -69,12 +70,14 @@ def found_failures(
     rules = FailureRules(metrics_by_name(all_evaluators(settings, evaluators)).values(), settings)
     with engine.store.read() as con:
         scores = [*core_failures(con, selection), *bad_scores(con, selection, rules)]
+        blamed = blamed_agents(con, selection)
     failures = (
         rules.failure(location, score)
         for location, score in scores
         if keys is None or (location.environment, location.conversation_id) in keys
     )
-    return Failures(rules=rules, failures=tuple(distinct(failure for failure in failures if failure is not None)))
+    all_failures = distinct(failure for failure in failures if failure is not None)
+    return Failures(rules=rules, failures=tuple(all_failures), blamed=blamed)
 
 
 def merged_groups(engine: Engine, groups: Sequence[ErrorGroup]) -> tuple[list[ErrorGroup], str | None]:
@@ -105,12 +108,18 @@ def merged_groups(engine: Engine, groups: Sequence[ErrorGroup]) -> tuple[list[Er
 
 
 def failure_report(
-    groups: Sequence[ErrorGroup], *, limit: int | None = None, note: str | None = None, **counts: Any
+    groups: Sequence[ErrorGroup],
+    blamed: Mapping[FaultKey, str],
+    *,
+    limit: int | None = None,
+    note: str | None = None,
+    **counts: Any,
 ) -> FailureReport:
     """Return groups of failures with their counts.
 
     Args:
         groups: the groups in the order of the report.
+        blamed: the agents to which faults are attributed.
         limit: maximum number of listed groups; counts include all.
         note: a note on the groups, for example that a judge failed to merge them.
         **counts: the evaluation, and the counts of its conversations.
@@ -126,13 +135,14 @@ def failure_report(
         by_severity={severity: by_severity[severity] for severity in reversed(SEVERITIES)},
         group_count=len(groups),
         note=note,
-        groups=[_group(group) for group in groups[:limit]],
+        groups=[_group(group, blamed) for group in groups[:limit]],
     )
 
 
-def _group(group: ErrorGroup) -> FailureGroup:
+def _group(group: ErrorGroup, blamed: Mapping[FaultKey, str]) -> FailureGroup:
     """Return a group with its failures and their locations, newest first."""
     versions = Counter(failure.location.agent_version for failure in group.failures)
+    agents = Counter(agent for failure in group.failures if (agent := _blamed(failure, blamed)) is not None)
     return FailureGroup(
         severity=group.severity,
         title=group.title,
@@ -147,12 +157,19 @@ def _group(group: ErrorGroup) -> FailureGroup:
         first_seen=iso(group.first_seen_ns),
         last_seen=iso(group.last_seen_ns),
         example_conversation=group.example.location.conversation_id,
-        example=_record(group.example),
-        failures=[_record(failure) for failure in group.failures],
+        example=_record(group.example, blamed),
+        failures=[_record(failure, blamed) for failure in group.failures],
+        blamed_agents=[AgentCount(agent=agent, count=count) for agent, count in agents.most_common()] or None,
     )
 
 
-def _record(failure: Failure) -> FailureRecord:
+def _blamed(failure: Failure, blamed: Mapping[FaultKey, str]) -> str | None:
+    """Return the agent to which a failure is attributed, None if it is attributed to none."""
+    what = (failure.metric, failure.label, failure.turn_index, failure.position, failure.tool_name, failure.parameter)
+    return blamed.get((failure.location, *what))
+
+
+def _record(failure: Failure, blamed: Mapping[FaultKey, str]) -> FailureRecord:
     """Return one failure: its location, metric, severity and explanation."""
     location, threshold = failure.location, failure.threshold
     return FailureRecord(
@@ -172,4 +189,5 @@ def _record(failure: Failure) -> FailureRecord:
         tool_name=failure.tool_name,
         parameter=failure.parameter,
         explanation=failure.explanation,
+        blamed_agent=_blamed(failure, blamed),
     )

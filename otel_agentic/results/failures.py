@@ -28,6 +28,14 @@ class VersionCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCount:
+    """The number of failures that are attributed to one agent of the conversations."""
+
+    agent: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRecord:
     """One failure: its location, severity and explanation."""
 
@@ -47,6 +55,8 @@ class FailureRecord:
     tool_name: str | None
     parameter: str | None
     explanation: str | None
+    #: The agent that caused it; absent if the conversation has one agent, or the failure belongs to none.
+    blamed_agent: str | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +76,8 @@ class FailureGroup:
     example_conversation: str
     example: FailureRecord
     failures: list[FailureRecord]
+    #: The agents that caused the failures, the most frequent first; absent if none is attributed to an agent.
+    blamed_agents: list[AgentCount] | None = optional()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,9 +121,9 @@ ORDER BY {order}
 """
 #: Fields of a turn that are not its content: the dialect that read it does not change a score. Facts are hashed
 #: separately.
-_NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope", "models", "plans"})
+_NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope", "models", "plans", "agent_name"})
 #: The same for a call, whose times are those of the span that it refers to.
-_NOT_CONTENT_OF_CALL: Final = frozenset({"started_ns", "ended_ns"})
+_NOT_CONTENT_OF_CALL: Final = frozenset({"started_ns", "ended_ns", "target_agent", "received"})
 #: For conversations with a span that ended long after it was received: when their first span was received.
 _CLOCK_AHEAD: Final = """
 SELECT environment, conversation_id, epoch_ns(min(received_from))
@@ -161,7 +161,7 @@ class Built:
 def content_hash(conversation: Conversation) -> str:
     """Return a hash of the content of a conversation, without its revision and the way in which it was closed.
 
-    Facts (models, plans, tool definitions, final state) that are not recorded are left out. So a conversation without
+    Facts (models, plans, hand-offs, tool definitions, final state) that are not recorded are left out. So a conversation without
     facts has the same hash as one stored by a release that recorded none, and one with facts becomes a new revision
     when it is rebuilt.
     """
@@ -190,6 +190,11 @@ def _facts(conversation: Conversation) -> list[Any]:
     facts = {
         "models": [[_use(use) for use in turn.models] for turn in conversation.turns],
         "plans": [turn.plans for turn in conversation.turns],
+        "handoffs": [
+            [turn.agent_name, [[call.target_agent, call.received] for call in turn.calls if call.kind != "tool"]]
+            for turn in conversation.turns
+            if any(call.kind != "tool" for call in turn.calls)
+        ],
         "definitions": definitions_hash(conversation.tool_definitions),
         "state": conversation.final_state,
     }

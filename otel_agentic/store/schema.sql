@@ -123,7 +123,8 @@ CREATE TABLE turns (
     dialect VARCHAR, -- dialect that read the span that represents the turn
     scope VARCHAR, -- instrumentation scope of that span
     models JSON, -- models used, a list: model, calls, failed, input_tokens, output_tokens, priced_calls (calls of which no tokens are missing)
-    plans VARCHAR[] -- plans that the agent wrote down, in order
+    plans VARCHAR[], -- plans that the agent wrote down, in order
+    agent_name VARCHAR -- agent that gave the answer, null when unknown
 );
 
 -- One row is a tool call that the agent made.
@@ -148,7 +149,9 @@ CREATE TABLE tool_calls (
     source VARCHAR NOT NULL, -- span, message or both: where it was found
     used_flag BOOLEAN, -- whether the data itself marks the result as used
     started_at TIMESTAMP_NS, -- start of its span, null where it has none
-    ended_at TIMESTAMP_NS -- end of its span, null where it has none
+    ended_at TIMESTAMP_NS, -- end of its span, null where it has none
+    target_agent VARCHAR, -- agent that receives a hand-off (kind transfer or agent), null when unknown
+    received VARCHAR -- first model input of that agent, null when not captured
 );
 
 -- One row is a version of an annotated case.

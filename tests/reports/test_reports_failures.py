@@ -408,3 +408,36 @@ def test_settings_for_failures_that_name_nothing_are_refused(tmp_path: Path, emp
     with Engine(settings) as engine, raises(Exception, snapshot("has no label 'rude'")):
         found_failures(engine, EVERYTHING)
     assert tmp_path.exists()
+
+
+def test_a_failure_names_the_agent_that_caused_it_where_several_took_part(open_engine: OpenEngine) -> None:
+    engine = open_engine(scoring={"turn_rule": "both"})
+    inner = AgentRunScript(agent_name="finder").ask("hotels").calls(scripted_call("search", {"q": "Oslo"}, result=[]))
+    script = AgentRunScript(conversation_id="asked", agent_name="desk").ask("Which hotel?")
+    script = script.calls(scripted_call("ask_finder", {"text": "hotels"}, result="none", agent=inner.answers("none")))
+    tell(engine, script.answers("The Bates.").ask("And a taxi?").answers("At 10:30."), TALKS[1])
+    commands = Commands(engine)
+    commands.evaluate(cases=CASES)
+
+    groups = commands.failures()["groups"]
+
+    blamed = {
+        (record["conversation_id"], record["metric"], record["label"]): record.get("blamed_agent")
+        for group in groups
+        for record in group["failures"]
+        if record["metric"] in {"agentic.tool", "agentic.answer"}
+    }
+    assert {
+        ("asked", "agentic.tool", "wrong_parameters"): "finder",
+        ("asked", "agentic.answer", "wrong_answer"): "desk",
+        ("wrong", "agentic.tool", "wrong_parameters"): None,
+        ("wrong", "agentic.tool", "spurious"): None,
+        ("wrong", "agentic.answer", "wrong_answer"): None,
+    } == blamed
+    (parameters,) = (group for group in groups if group["causes"][0]["label"] == "wrong_parameters")
+    assert [{"agent": "finder", "count": 1}] == parameters["blamed_agents"]
+    stored = rows(
+        engine,
+        "SELECT label, details ->> '$.agent' FROM scores WHERE name = 'agentic.handoffs.blame' AND label IS NOT NULL",
+    )
+    assert {("faulty_call", "finder"), ("wrong_answer", "desk")} == set(stored)

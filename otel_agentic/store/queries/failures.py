@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import MetricScore
+from otel_agentic.evaluators.blame import BLAME
 from otel_agentic.evaluators.failures import TOOL, extra_turn, missing_output, missing_turn, without_fault, wrong_answer
 from otel_agentic.evaluators.run import FailureRules, Location
 from otel_agentic.scoring.model import FaultKind  # noqa: TC001 — same
@@ -193,6 +194,16 @@ WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND s.evaluato
     AND (list_contains(r.failing, s.label) OR s.value < r.least OR s.value > r.most)
 ORDER BY c.ended_at, c.environment, c.conversation_id, s.name, s.turn_index, s.position, s.label
 """  # noqa: S608 — a constant of our own
+#: The agents to which faults of failed conversations are attributed, see `evaluators.blame.Blame`.
+_BLAMED: Final = f"""
+SELECT
+    {_LOCATION}, s.details ->> '$.agent' AS blamed, s.details ->> '$.metric' AS metric, s.details ->> '$.fault' AS label,
+    s.turn_index, s.position, s.tool_name, s.parameter
+FROM scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND s.name = $name AND s.label IS NOT NULL AND {BOUNDS}
+ORDER BY c.ended_at, c.environment, c.conversation_id, s.turn_index, s.position, blamed
+"""  # noqa: S608 — a constant of our own
 _COUNTS: Final = f"""
 SELECT
     count(*) AS conversations, count(s.outcome) AS scored, count(*) FILTER (s.outcome = 'fail') AS failed,
@@ -253,6 +264,19 @@ def bad_scores(con: DuckDBPyConnection, selection: Selection, rules: FailureRule
         (_location(row), MetricScore(**{name: row[name] for name in fields}))
         for row in rows(con, _SCORES, {**bounds(selection), **rules_by_name})
     ]
+
+
+#: What identifies a fault: its conversation, metric, label, turn index, position, tool and parameter.
+FaultKey = tuple[Location, str, str | None, int | None, int | None, str | None, str | None]
+
+
+def blamed_agents(con: DuckDBPyConnection, selection: Selection) -> dict[FaultKey, str]:
+    """Return, of conversations with several agents, the agent to which each fault is attributed."""
+    fields = ("metric", "label", "turn_index", "position", "tool_name", "parameter")
+    return {
+        (_location(row), *(row[name] for name in fields)): row["blamed"]
+        for row in rows(con, _BLAMED, {**bounds(selection), "name": BLAME})
+    }
 
 
 def failure_counts(con: DuckDBPyConnection, selection: Selection) -> Row:
