@@ -118,6 +118,14 @@ def _need(module: str, option: str) -> None:
     metavar="A,B",
     help="Metrics in addition to the outcome, by name or family, or default, all, none. Default: all that have scores.",
 )
+@click.option(
+    "--criterion",
+    default="correct",
+    show_default=True,
+    metavar="NAME,…",
+    help='What counts as a success: correct, tools, state, "agentest.helpfulness >= 4", a profile such as traffic; '
+    'joined by " and ", all have to pass.',
+)
 @output_option("table", "json", "markdown", "html", note="; html is a page with charts")
 @click.option(
     "-o",

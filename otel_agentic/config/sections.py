@@ -296,6 +296,16 @@ DEFAULT_TOOL_WEIGHTS: Final[dict[Literal["selection", "parameters", "sequence", 
 }
 
 
+#: Criteria of traffic without cases: what goes wrong visibly.
+TRAFFIC: Final = (
+    "operations.turn_end if known",
+    "operations.tool_failure if known",
+    "operations.loops <= 0 if known",
+    "layers.hallucinated_tools <= 0 if known",
+    "layers.call_validity if known",
+)
+
+
 class ScoringSettings(Section):
     """What makes a turn and a conversation correct."""
 
@@ -316,6 +326,10 @@ class ScoringSettings(Section):
         default=("annotated",),
         description="what decides whether a conversation is correct: `annotated` is everything that its case annotates; "
         "docs/scoring.md lists the others. A case may name its own",
+    )
+    profiles: dict[str, tuple[str, ...]] = Field(
+        default={"traffic": TRAFFIC},
+        description="named lists of criteria, for `report --criterion NAME`; `traffic` needs no case (docs/traffic.md)",
     )
     strict_turns: bool = Field(
         default=False, description="a turn beyond the case's turns, or a missing one, fails the conversation"

@@ -253,11 +253,12 @@ class EvaluationRunner:
             judge=self.judge,
             settings=self._settings,
             matching=self._matching,
-            deciding=deciding_evaluators(self._criteria, cases, self._settings, self.judge),
+            deciding=deciding_evaluators(self.criteria, cases, self._settings, self.judge),
         )
 
     @cached_property
-    def _criteria(self) -> MetricCriteria:
+    def criteria(self) -> MetricCriteria:
+        """Resolves criteria on metrics of all evaluators."""
         return MetricCriteria(evaluators=self.installed, settings=self._evaluators)
 
     def evaluate(
@@ -388,7 +389,7 @@ class EvaluationRunner:
         if not ids <= self._saved_ids:  # a running collector evaluates many small batches
             self.store.write(partial(active.save, core=truth.evaluation, now_ns=self.store.clock()))
             self._saved_ids |= ids
-        return ConversationEvaluation(judge=self.judge, settings=self._settings, active=active, criteria=self._criteria)
+        return ConversationEvaluation(judge=self.judge, settings=self._settings, active=active, criteria=self.criteria)
 
     def _active(self, truth: Truth, chosen: Chosen) -> ActiveEvaluators:
         return ActiveEvaluators.of(chosen.with_all(truth.deciding), truth.evaluation, self.judge, self._evaluators)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import (
-    CAPTURE,
     BuiltInEvaluator,
     MetricScore,
     Missing,
@@ -26,6 +25,7 @@ from otel_agentic.evaluators.base import (
 )
 from otel_agentic.evaluators.layers.calls import scopes_of, turns_absent
 from otel_agentic.judges.exact.facts import Facts, extract
+from otel_agentic.scoring.state import CAPTURE
 from otel_agentic.truth.values import is_number, leaves, normalise, says_text
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.registry import resolved
 from otel_agentic.reports.conversations import iso, wrong_clocks_of
+from otel_agentic.reports.criteria import CORRECT, outcomes_by, rule
 from otel_agentic.reports.judge_report import JudgeReport
 from otel_agentic.reports.metric_summary import summaries_of
 from otel_agentic.reports.objectives import objectives_report
@@ -80,6 +81,8 @@ class ReportRequest(Selection):
         estimator: the name of the headline estimator; None for the configured one, with every installed one in the result.
         interval: the method of the intervals of the displayed estimators.
         compare: a comparison of two groups, such as "version=1.0.0,1.1.0"; the report is then about these two.
+        criterion: what counts as a success: `correct`, a criterion such as "tools" or "agentest.helpfulness >= 4", several
+            joined by " and ", or a profile of the settings.
     """
 
     k: list[int] | None = None
@@ -88,6 +91,7 @@ class ReportRequest(Selection):
     estimator: str | None = None
     interval: IntervalKind = "default"
     compare: str | None = None
+    criterion: str = CORRECT
 
     @property
     def compared(self) -> Compared | None:
@@ -117,6 +121,7 @@ class ReportRequest(Selection):
         parsed = None if self.window is None else parse_window(self.window)
         with engine.store.read() as con:
             scored = scored_conversations(con, self)
+        scored = outcomes_by(engine, scored, self.criterion, self)
         if parsed is not None and parsed.width_ns is not None:
             scored = within(engine, scored, parsed.width_ns, self.until_ns)
         by, compared = ("agent", *(self.by or ())), self.compared
@@ -442,7 +447,9 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     """
     stats = request.stats(engine)
     names = None if metrics is None else list(resolved(metrics, engine.runner.installed))
-    groups, summaries = _summaries(engine, request, stats)
+    criteria = [name.strip() for name in request.criterion.split(",")]
+    rates = {name: _summaries(engine, replace(request, criterion=name), stats) for name in criteria}
+    groups, summaries = rates[criteria[0]]
     compared, judges = request.compared, JudgeReport.of(engine, request)
     requested = [plugin.name for plugin in engine.estimators(request.estimator)]
     measured = _metrics(engine, groups, names)
@@ -453,18 +460,21 @@ def report(engine: Engine, request: ReportRequest, metrics: Sequence[str] | None
     has_objectives = engine.settings.slo.objectives and engine.store.evaluation == DEFAULT
     return Report(
         evaluation=engine.store.evaluation,
+        criteria=[results.CriterionRule(name=name, rule=rule(engine, name)) for name in criteria],
         groups=[
             _group(
                 summary,
-                groups[summary.key],
-                judges,
+                members[summary.key],
+                judges if name == CORRECT else None,
+                criterion=name,
                 pooled=pooled_estimator(stats),
                 window=request.window,
                 estimators=requested,
                 gauge_estimator=headline_estimator(engine.settings.stats),
-                metrics=measured[summary.key],
+                metrics=measured[summary.key] if name == criteria[0] else None,
             )
-            for summary in summaries
+            for name, (members, by_group) in rates.items()
+            for summary in by_group
         ],
         cases_left_out=cases_left_out(summaries),
         wrong_clocks=wrong_clocks_of(engine.store),
@@ -494,16 +504,22 @@ def _summaries(
 
 
 def _group(
-    summary: GroupSummary, members: Sequence[ScoredConversation], judges: JudgeReport, *, pooled: str, **further: Any
+    summary: GroupSummary,
+    members: Sequence[ScoredConversation],
+    judges: JudgeReport | None,
+    *,
+    pooled: str,
+    **further: Any,
 ) -> ReportGroup:
-    corrected, not_corrected = judges.corrections.of(members)
+    """Return a group; `judges` is None if its outcomes are not those of the evaluation, which people's verdicts correct."""
+    corrected, not_corrected = (None, None) if judges is None else judges.corrections.of(members)
     return rates_of(
         ReportGroup,
         summary,
         pooled=_named(summary, pooled),
         per_case=_named(summary, PerCaseEstimator.name),
-        partial_fails=judges.partial_fails(members),
-        judge=judges.judge_of(members),
+        partial_fails=0 if judges is None else judges.partial_fails(members),
+        judge=None if judges is None else judges.judge_of(members),
         corrected=corrected,
         not_corrected=not_corrected,
         sampling=_sampling(members),

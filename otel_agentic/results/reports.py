@@ -261,6 +261,7 @@ class GroupRates(GroupKeys):
 class ReportGroup(GroupRates):
     """One group of a report."""
 
+    criterion: str
     pooled: NamedEstimates
     per_case: NamedEstimates
     partial_fails: int
@@ -389,10 +390,19 @@ class TextMatches:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionRule:
+    """A criterion of a report, and its conditions as part of a sentence."""
+
+    name: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The reliability of each group."""
+    """The reliability of each group, by each criterion."""
 
     evaluation: str
+    criteria: list[CriterionRule]
     groups: list[ReportGroup]
     cases_left_out: dict[str, dict[str, int]]
     wrong_clocks: list[WrongClock]

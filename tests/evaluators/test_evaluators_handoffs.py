@@ -47,7 +47,7 @@ def case(*calls: Any, order: str = "any", answer: str = "Done.", **tools: Any) -
 
 
 def about(actual: Conversation, *cases: dict[str, Any]) -> Subject:
-    (subject,) = subjects(cases, [actual], turn_rule="both")
+    (subject,) = subjects(cases, [actual], criteria=("annotated",))
     return subject
 
 

@@ -26,7 +26,6 @@ from tests.snapshots import raises
 
 if TYPE_CHECKING:
     from otel_agentic.engine.engine import Engine
-    from otel_agentic.scoring.outcome import TurnRule
     from tests.stores import CopyOf, OpenEngine, PreparedStore
 
 CASE: dict[str, Any] = {
@@ -302,7 +301,7 @@ def test_a_judge_whose_scores_are_shown_meanwhile_is_named(engine: Engine, comma
 
 
 @pytest.mark.parametrize(
-    ("answers", "rule", "is_judged"),
+    ("answers", "criterion", "is_judged"),
     [
         (("0.9", "0.9"), "answer", True),
         (("0.9", "0.2"), "answer", True),
@@ -312,18 +311,18 @@ def test_a_judge_whose_scores_are_shown_meanwhile_is_named(engine: Engine, comma
     ],
 )
 def test_a_judge_decided_where_the_outcome_rests_on_its_verdict(
-    *, answers: Sequence[str | None], rule: TurnRule, is_judged: bool
+    *, answers: Sequence[str | None], criterion: str, is_judged: bool
 ) -> None:
-    tools: dict[str, Any] = {"tools": {"calls": []}} if rule == "tools" else {}
+    tools: dict[str, Any] = {"tools": {"calls": []}} if criterion == "tools" else {}
     requested = [{**turn, **tools} for turn in CASE["turns"][: len(answers)]]
     index = CaseIndex(parse_cases("d.jsonl", json.dumps({"case_id": "trip", "turns": requested})).require())
     dialogue = conversation(*(turn(entry["query"], answer) for entry, answer in zip(requested, answers, strict=True)))
     item = MatchedConversation(conversation=dialogue, match=index.match(dialogue))
-    (score,) = score_conversations([item], judge=PlainJudge(by_name), settings=ScoringSettings(turn_rule=rule))
+    (score,) = score_conversations([item], judge=PlainJudge(by_name), settings=ScoringSettings(criteria=(criterion,)))
     verdict = HumanVerdict(
         environment="", conversation_id="c1", revision=1, turn_index=None, verdict=True, source="l.csv:2"
     )
 
-    labelled = of_conversation(item, score, verdict, ("plain", "1"), rule)
+    labelled = of_conversation(item, score, verdict, ("plain", "1"))
 
     assert labelled.judge == (("plain", "1") if is_judged else None)

@@ -117,13 +117,19 @@ LABELS: Final = {"right": False, "wrong": False, "short": True}
 
 @pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize(
-    ("rule", "strict", "labels"),
-    [("answer", False, {}), ("tools", False, LABELS), ("both", True, {}), ("both", False, LABELS)],
+    ("criterion", "strict", "labels"),
+    [("answer", False, {}), ("tools", False, LABELS), ("annotated", True, {}), ("annotated", False, LABELS)],
 )
 def test_the_store_tells_the_failures_that_are_found_in_memory(
-    copy_of: CopyOf, prepared_store: PreparedStore, rule: str, labels: dict[str, bool], *, strict: bool, ended: bool
+    copy_of: CopyOf,
+    prepared_store: PreparedStore,
+    criterion: str,
+    labels: dict[str, bool],
+    *,
+    strict: bool,
+    ended: bool,
 ) -> None:
-    scoring = {"turn_rule": rule, "strict_turns": strict}
+    scoring = {"criteria": (criterion,), "strict_turns": strict}
     engine = copy_of(prepared_store(_ended_talks if ended else _open_talks), scoring=scoring)
     verdicts = "conversation_id,verdict\n" + "".join(
         f"{name},{'pass' if ok else 'fail'}\n" for name, ok in labels.items()

@@ -180,8 +180,14 @@ def _assert_as_the_table_says(received: Received, began_ns: int) -> None:
 def test_what_was_counted_is_what_happened(ran: Ran) -> None:
     received = ran.received
     eventually(
-        lambda: received.values("agentic.evaluation.conversations", "agentic.outcome", "agentic.revision"),
-        {("pass", "first"): 2, ("fail", "first"): 1},
+        lambda: received.values(
+            "agentic.evaluation.conversations", "agentic.outcome", "agentic.revision", "agentic.reason"
+        ),
+        {
+            ("pass", "first", None): 1,
+            ("fail", "first", "wrong_answer"): 1,
+            ("fail", "first", "tool_fault"): 1,
+        },
     )
     assert received.values("agentic.judge.agreement", "agentic.evaluation.target") == {("conversation",): 1.0}
     requests = received.values("agentic.judge.cache.requests", "agentic.result")[("miss",)]

@@ -336,6 +336,33 @@ def _score(fields: Sequence[Any]) -> MetricScore:
     return MetricScore(**dict(zip(names, fields, strict=True)))
 
 
+_BY_CONVERSATION: Final = f"""
+SELECT
+    s.environment, s.conversation_id, s.name, s.value, nullif(s.label, 'not_evaluated'), '', s.reason, s.turn_index,
+    s.position, s.tool_name, s.parameter
+FROM scores s
+JOIN conversations c USING (environment, conversation_id, revision)
+WHERE s.name IN (SELECT unnest($names)) AND s.{IN_EVALUATION} AND NOT s.superseded AND NOT c.superseded AND {BOUNDS}
+    AND NOT (s.name = 'agentic.answer' AND s.target = 'turn')
+ORDER BY ALL
+"""  # noqa: S608 — a constant of our own
+
+
+def scores_by_conversation(
+    con: DuckDBPyConnection, selection: Selection, names: Sequence[str]
+) -> dict[Key, list[MetricScore]]:
+    """Return the newest scores of some metrics (full names), without explanations, by conversation.
+
+    `agentic.answer` is the score of the conversation's criterion, not those of its turns.
+    """
+    scores: dict[Key, list[MetricScore]] = {}
+    for environment, conversation_id, *fields in con.execute(
+        _BY_CONVERSATION, {"names": list(names), **bounds(selection)}
+    ).fetchall():
+        scores.setdefault((environment, conversation_id), []).append(_score(fields))
+    return scores
+
+
 #: Newest scores of closed conversations under an evaluation in which the judge failed or was not asked.
 _UNSETTLED: Final = f"""
 WITH open AS (
