@@ -139,6 +139,9 @@ def _print_head(out: Console, conversation: ShownConversation, score: Conversati
     case = f"case {score.case_id}: " if score.case_id else ""
     style = {"pass": "green", "fail": "red"}.get(score.outcome)
     say(out, f"{case}{score.outcome}{reason} — {score.explanation}", style=style)
+    if len(score.criteria) > 1 or any(criterion.name not in {"answer", "tools"} for criterion in score.criteria):
+        decided = [f"{criterion.name} {criterion.outcome}" for criterion in score.criteria]
+        say(out, f"decided by: {', '.join(decided)}")
     for warning in _warnings(score):
         say(out, f"warning: {warning}", style="yellow")
 

@@ -452,12 +452,28 @@ def _print_evaluation(out: Console, done: EvaluationRun) -> None:
         say(out, f"evaluation {done.evaluation}: scores of other evaluations are unchanged; {command} shows these")
 
 
+def _criterion_lines(done: EvaluationRun) -> Iterator[str]:
+    """Yield what each criterion decided and cost, and what would change if only answers decided."""
+    if len(done.criteria) > 1:
+        for name, counts in done.criteria.items():
+            line = f"decided by {name}: {counts.passed:,} pass, {counts.fail:,} fail"
+            line += f" ({counts.alone:,} by this alone)" if counts.alone else ""
+            line += f", {counts.not_evaluated:,} not evaluated" if counts.not_evaluated else ""
+            line += f" ({counts.uncovered:,} conversations have no outcome because of it)" if counts.uncovered else ""
+            yield line
+    answers, passed = done.answers, done.outcomes.get("pass", 0)
+    if answers is not None and set(done.criteria) != {"answer"} and answers.passed != passed:
+        yield f'with scoring.criteria = ["answer"], {answers.passed:,} would pass instead of {passed:,}'
+
+
 def _print_outcomes(out: Console, done: EvaluationRun) -> None:
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(done.outcomes.items()))
     coverage_note = f"; coverage {percent(done.coverage)}" if done.n < done.scored else ""
     say(out, f"{plural(done.scored, 'conversation')} scored: {counts}{coverage_note}", style="bold")
     for reason, count in sorted(done.reasons.items()):
         say(out, f"  {count:,} x {reason}")
+    for line in _criterion_lines(done):
+        say(out, line)
     asked_again = done.asked_again - done.unchanged
     if asked_again:
         say(out, f"{asked_again:,} of them had no verdict: the judge had failed, or was not asked")

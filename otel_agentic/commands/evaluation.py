@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -24,6 +24,7 @@ from otel_agentic.evaluators.base import asks
 from otel_agentic.reports.calibration import calibrate_judge
 from otel_agentic.reports.suites import of_suite, require_suite
 from otel_agentic.results.evaluation import BackfillEnd, BackfillStep, BackfillText, Cleared
+from otel_agentic.scoring.scope import Outcome
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.judges import clear_verdicts, judge_summary
 from otel_agentic.store.scores import Measured
@@ -131,6 +132,11 @@ def evaluate(
         "coverage": summary.n / summary.scored if summary.scored else None,
         "outcomes": dict(summary.outcomes),
         "reasons": dict(summary.reasons),
+        "criteria": {
+            name: {**_all_outcomes(tally.outcomes), "alone": tally.alone, "uncovered": tally.uncovered}
+            for name, tally in summary.criteria.items()
+        },
+        "answers": _all_outcomes(summary.answers) if summary.answers else None,
         "partial_fails": summary.partial_fails,
         "known_failures": summary.known_failures,
         "compared": summary.compared,
@@ -142,6 +148,10 @@ def evaluate(
             "left_out": list(metric_selection.unasked),
         },
     }
+
+
+def _all_outcomes(counts: Mapping[str, int]) -> dict[str, int]:
+    return {outcome: counts.get(outcome, 0) for outcome in get_args(Outcome)}
 
 
 @command("judge_calibrate")

@@ -445,6 +445,21 @@ class Tally:
 
 
 @dataclass(slots=True, kw_only=True)
+class CriterionTally:
+    """Counts of one deciding criterion.
+
+    Attributes:
+        outcomes: conversations by its outcome.
+        alone: conversations that fail by it and by no other criterion.
+        uncovered: conversations that are not evaluated because of it alone: every other criterion passed.
+    """
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    alone: int = 0
+    uncovered: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
 class EvaluationSummary:
     """The result of an evaluation run, accumulated batch by batch.
 
@@ -457,6 +472,8 @@ class EvaluationSummary:
         unchanged: number of conversations that were scored again with the same result.
         partial_fails: number of failures although other required parts were not evaluated.
         known_failures: number not evaluated because the judge is unsure, although another part failed.
+        criteria: counts of each deciding criterion, by its name.
+        answers: conversations with annotated answers, by the outcome of their answers alone.
         compared: number of conversations with both a recorded verdict and a computed outcome.
         disagreements: number of those in which the two differ.
         tally: judge calls.
@@ -471,6 +488,8 @@ class EvaluationSummary:
     unchanged: int = 0
     partial_fails: int = 0
     known_failures: int = 0
+    criteria: dict[str, CriterionTally] = field(default_factory=dict)
+    answers: Counter[str] = field(default_factory=Counter)
     compared: int = 0
     disagreements: int = 0
     tally: Tally = field(default_factory=Tally)
@@ -505,9 +524,20 @@ class EvaluationSummary:
             self.restated += (score.environment, score.conversation_id) in before
             self.partial_fails += score.partial and score.outcome == "fail"
             self.known_failures += score.outcome == "not_evaluated" and score.known_failure is not None
+            self._count_criteria(score)
             if score.outcome_source != "computed" and score.computed_outcome != "not_evaluated":
                 self.compared += 1
                 self.disagreements += score.computed_outcome != score.outcome
+
+    def _count_criteria(self, score: ConversationScore) -> None:
+        open_criteria = [criterion for criterion in score.criteria if criterion.outcome != "pass"]
+        failed = [criterion for criterion in open_criteria if criterion.outcome == "fail"]
+        for criterion in score.criteria:
+            tally = self.criteria.setdefault(criterion.name, CriterionTally())
+            tally.outcomes[criterion.outcome] += 1
+            tally.alone += failed == [criterion]
+            tally.uncovered += open_criteria == [criterion] and not failed
+        self.answers.update(criterion.outcome for criterion in score.annotated if criterion.name == "answer")
 
     def merge(self, other: EvaluationSummary) -> None:
         """Add the conversations and judge calls of another run of the same evaluation."""

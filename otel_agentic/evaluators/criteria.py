@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from otel_agentic.errors import UsageError
 from otel_agentic.evaluators.base import AskingEvaluator, Evaluator, Metric, asks, is_plain
 from otel_agentic.evaluators.registry import metrics_by_name, of_files, owner_of, resolved
 from otel_agentic.evaluators.run import FailureRules
+from otel_agentic.scoring.criteria import OF_CASE
 
 if TYPE_CHECKING:
     from otel_agentic.config import EvaluatorSettings
@@ -61,7 +63,10 @@ class MetricCriteria:
             (own,) = of_files([criterion.name], self.settings)
             evaluators, names = (own,), tuple(metric.name for metric in own.metrics)
         else:
-            names = resolved([criterion.name], evaluators)
+            try:
+                names = resolved([criterion.name], evaluators)
+            except UsageError as error:
+                raise UsageError(self._unknown(criterion)) from error
         if len(names) != 1:
             raise UsageError(f"criterion {criterion.text!r}: name one metric; {criterion.name} has {', '.join(names)}")
         owner = owner_of(names[0], evaluators)
@@ -69,6 +74,12 @@ class MetricCriteria:
             raise UsageError(f"criterion {criterion.text!r}: {names[0]} is a metric of groups, not of conversations")
         metric = metrics_by_name([owner])[names[0]]
         return MetricCriterion(criterion=self._bounded(criterion, metric), evaluator=owner, metric=names[0])
+
+    def _unknown(self, criterion: Criterion) -> str:
+        known = [*OF_CASE, *(name.removeprefix("agentic.") for name in metrics_by_name(self.evaluators))]
+        similar = get_close_matches(criterion.name, known, n=3)
+        hint = f"did you mean {' or '.join(similar)}?" if similar else "`otel-agentic plugins` lists the metrics"
+        return f"criterion {criterion.text!r}: not one of {', '.join(OF_CASE)}, nor the name of one metric; {hint}"
 
     def _bounded(self, criterion: Criterion, metric: Metric) -> Criterion:
         """Return the criterion with the passing values or labels of its metric, if it names none."""

@@ -141,6 +141,15 @@ class ToolFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecidingCriterion:
+    """The outcome of a conversation by one deciding criterion."""
+
+    name: str
+    outcome: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationScore:
     """The newest score of a conversation, with its case as a native record."""
 
@@ -169,6 +178,7 @@ class ConversationScore:
     metrics_at: str | None
     known_failure: str | None
     pass_probability: float | None
+    criteria: list[DecidingCriterion]
     match_confidence: float | None
     candidates: list[str] | None
     turn_scores: list[TurnScore]

@@ -58,6 +58,28 @@ class EvaluatorCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeCounts:
+    """Conversations by outcome."""
+
+    __pydantic_config__ = renamed(passed="pass")
+
+    passed: int
+    fail: int
+    not_evaluated: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionCounts(OutcomeCounts):
+    """Conversations by the outcome of a deciding criterion.
+
+    `alone` of them fail by no other criterion; `uncovered` are not evaluated because of this criterion alone.
+    """
+
+    alone: int
+    uncovered: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRun:
     """An evaluation of stored conversations."""
 
@@ -75,6 +97,9 @@ class EvaluationRun:
     coverage: float | None
     outcomes: dict[str, int]
     reasons: dict[str, int]
+    criteria: dict[str, CriterionCounts]
+    #: By the annotated answers alone, as with `criteria = ["answer"]`; None if no case annotates one.
+    answers: OutcomeCounts | None
     partial_fails: int
     known_failures: int
     compared: int

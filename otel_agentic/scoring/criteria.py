@@ -24,7 +24,7 @@ ANNOTATED: Final = "annotated"
 #: What a case can annotate, in the order in which failures are explained.
 CASE_CRITERIA: Final = ("answer", "tools", "outputs", "state", "turns")
 #: The criteria that are computed from a case: what it annotates, and the dimensions of its tools.
-_OF_CASE: Final = frozenset({ANNOTATED, *CASE_CRITERIA, *DIMENSIONS})
+OF_CASE: Final = (ANNOTATED, *CASE_CRITERIA, *DIMENSIONS)
 _OPTIONAL: Final = " if known"
 _SYNTAX: Final = re.compile(r"(?P<name>\S+)(?:\s*(?P<operator>>=|<=|=)\s*(?P<bound>\S.*))?")
 _EXAMPLES: Final = (
@@ -66,7 +66,7 @@ class Criterion:
     @property
     def of_case(self) -> bool:
         """Whether it is computed from the case, by scoring itself."""
-        return self.name in _OF_CASE
+        return self.name in OF_CASE
 
     def part(self, scores: Iterable[Scored]) -> Part | None:
         """Return the outcome of the scores of its metric: every one of them has to pass; None if it decides nothing."""
@@ -121,7 +121,7 @@ def _parsed(text: str) -> Criterion:
         except ValueError:
             raise UsageError(f"criterion {text!r}: {bound!r} is not a number, {_EXAMPLES}") from None
         minimum, maximum = (number, None) if operator == ">=" else (None, number)
-    if name in _OF_CASE and operator is not None:
+    if name in OF_CASE and operator is not None:
         raise UsageError(
             f"criterion {text!r}: {name} passes or fails by itself; its thresholds are settings of scoring"
         )
@@ -138,8 +138,11 @@ def _parsed(text: str) -> Criterion:
 def rule_of(texts: Sequence[str]) -> str:
     """Return the criteria as part of a sentence.
 
-    >>> rule_of(("annotated",)), rule_of(("answer", "agentest.helpfulness >= 4"))
-    ('everything that the case annotates', 'answer and agentest.helpfulness >= 4')
+    >>> rule_of(("annotated",))
+    'everything that the case annotates passes (answers, tool calls, outputs, end state)'
+    >>> rule_of(("answer", "agentest.helpfulness >= 4"))
+    'answer and agentest.helpfulness >= 4'
     """
-    names = ["everything that the case annotates" if text == ANNOTATED else text for text in texts]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if tuple(texts) == (ANNOTATED,):
+        return "everything that the case annotates passes (answers, tool calls, outputs, end state)"
+    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]

@@ -157,7 +157,7 @@ def _beyond_chance(agreement: JudgeAgreement) -> str:
 
 Group = ReportGroup
 
-KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool")
+KEYS: Final = ("agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "criterion")
 _POOLED: Final = "pooled over conversations"
 #: The largest number of characters of a name in a note.
 _NAME: Final = 80
@@ -209,8 +209,15 @@ def title(groups: Sequence[Group]) -> str:
     """Return the values that all groups share, as a title."""
     _, shared = differing_and_shared(groups, KEYS)
     agent = shared.pop("agent", None)
+    if shared.get("criterion") == "correct":
+        del shared["criterion"]
     sentence = [f"{name.replace('agent_', '')} {value}" for name, value in shared.items()]
     return ", ".join([f"Reliability of {agent}" if agent else "Reliability", *sentence])
+
+
+def criterion_notes(report: Report) -> list[str]:
+    """Return which criteria decide, one line per criterion of the report."""
+    return [f"{item.name} means: {item.rule}" for item in report.criteria if item.rule != item.name]
 
 
 def name_of(group: GroupKeys, groups: Sequence[GroupKeys]) -> str:

@@ -10,6 +10,7 @@ import click
 from otel_agentic.cli.render.notes import metric_advice
 from otel_agentic.cli.render.report_notes import (
     KEYS,
+    criterion_notes,
     estimates_by_role,
     group_notes,
     method_notes,
@@ -514,7 +515,7 @@ def print_markdown(report: Report, about: str) -> None:
 def _other_tables(report: Report) -> Iterator[tuple[str, _TableContent]]:
     """Yield title and content of each non-empty table below the rates."""
     groups, comparison = report.groups, report.comparison
-    tables = [(_TOOLS_TITLE, _tools(groups)), *_metrics(report)]
+    tables = [(_TOOLS_TITLE, _tools(_of_first_criterion(report))), *_metrics(report)]
     if comparison is not None:
         differences = _TableContent(columns=difference_columns(comparison), rows=difference_rows(comparison))
         tables.append((difference_title(comparison), differences))
@@ -522,9 +523,14 @@ def _other_tables(report: Report) -> Iterator[tuple[str, _TableContent]]:
     yield from ((title, table) for title, table in tables if table.rows)
 
 
+def _of_first_criterion(report: Report) -> list[Group]:
+    """Return the groups of the first criterion: the scores of tools and metrics are the same for all."""
+    return [group for group in report.groups if group.criterion == report.criteria[0].name]
+
+
 def _metrics(report: Report) -> Iterator[tuple[str, _TableContent]]:
     """Yield tool scores in bands, and the other metrics; for many groups, only the requested metrics."""
-    groups, chosen = report.groups, report.metrics_chosen
+    groups, chosen = _of_first_criterion(report), report.metrics_chosen
     if len(groups) <= MOST_GROUPS:
         columns, rows = table_of_bands(groups)
         yield BANDS_TITLE, _TableContent(columns=columns, rows=rows)
@@ -538,6 +544,7 @@ def _report_notes(report: Report) -> list[str]:
     comparison = report.comparison
     comparison_lines = [] if comparison is None else comparison_notes(comparison)
     sentence = [
+        *criterion_notes(report),
         *not_rebuilt_notes(report),
         *text_match_notes(report),
         *comparison_lines,

@@ -97,6 +97,10 @@ def score_of(con: DuckDBPyConnection, key: tuple[str, str]) -> Row | None:
         return None
     definition = con.execute(_DEFINITION, where).fetchall()
     parts = {table: rows(con, sql, where) for table, sql in _PARTS.items()}
+    scores[0]["criteria"] = [
+        dict(zip(("name", "outcome", "reason"), criterion, strict=True))
+        for criterion in parse_json(scores[0]["criteria"]) or ()
+    ]
     for fault in parts["tool_faults"]:
         fault["expected"], fault["actual"] = (parse_json(fault[name]) for name in ("expected", "actual"))
     for tools in parts["tool_scores"]:
