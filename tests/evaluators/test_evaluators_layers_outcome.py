@@ -104,6 +104,11 @@ def test_an_unrecorded_state_is_not_a_failure(calls: Any, reason: str) -> None:
     assert passage(score.explanation) == snapshot("no span records the final state")
 
 
+@pytest.mark.parametrize(("result", "value"), [("done", 1.0), ("failed", 0.0), ("5", 0.0)])
+def test_a_result_that_is_no_object_is_the_state_of_its_tool(result: str, value: float) -> None:
+    assert value == completion({"update": "done"}, tool_call("update", {}, result=result)).value
+
+
 def test_a_case_without_a_state_or_a_number_of_steps_says_nothing() -> None:
     scores = scores_of(Outcome(), subject(conversation(), Case.model_validate({"case_id": "c"})))
     assert {(None, "no_data")} == {(item.value, item.reason) for item in scores.values()}

@@ -287,6 +287,11 @@ def test_a_text_is_a_plan_only_if_it_has_the_form_of_one(text: str, tools: list[
     assert tools == (None if plan is None else list(tools_named(plan, NAMES)))
 
 
+@pytest.mark.parametrize("text", ["<plan>", "/*PLANNING*/", "plan:\n", "plan:\n- a\n\nb\n", "```\n{", "- plan: a:\n b"])
+def test_untrusted_texts_are_searched_in_linear_time(text: str) -> None:
+    stated_plan(text * 50_000)
+
+
 def test_a_plan_in_the_reasoning_of_the_model_is_scored_and_an_answer_is_none() -> None:
     plan = "My plan:\n1. search_hotels\n2. book"
     case = Case.model_validate({"case_id": "c", "plan": ["search_hotels", "book", "pay"]})

@@ -110,7 +110,8 @@ def final_state(subject: Subject) -> FinalState | Missing:
         if isinstance(last_results[name], Mapping):
             fields |= last_results[name]
     unseen = tuple(name for name in last_calls if name not in last_results)
-    if not fields:
+    expected = () if subject.case is None else subject.case.expected_state or ()
+    if not fields and last_results.keys().isdisjoint(expected):
         return "state_not_recorded", f"{message} has an object as its result; {RECORD_STATE}"
     source = f"the last results of {', '.join(reversed(order))}"
     return FinalState(fields=fields, source=source, by_tool=last_results, unseen=unseen)

@@ -89,9 +89,10 @@ def _with_several(names: Sequence[str], expected: Sequence[str], previous: Seque
     return list(accumulate(best, max))
 
 
-#: Limits of reading a plan: characters of its text, steps, and nesting of lists.
+#: Limits of reading a plan: characters of its text, steps, lines that may announce it, and nesting of lists.
 _CHARACTERS: Final = 50_000
 _STEPS: Final = 300
+_LINES: Final = 2_000
 MAX_DEPTH: Final = 6
 #: Maximum number of tools that are searched for, and of characters of their names.
 _NAMES: Final = 1_000
@@ -123,7 +124,7 @@ _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z]\w*[_.]\w[\w.]*")
 _ONE_WORD: Final = re.compile(r"\S+")
 #: A plan between marks: those of ADK's planner, and XML tags.
-_TAGGED: Final = re.compile(r"/\*(?:RE)?PLANNING\*/(.*?)(?=/\*|\Z)|<plan>(.*?)</plan>", re.DOTALL | re.IGNORECASE)
+_TAGGED: Final = re.compile(r"/\*(?:RE)?PLANNING\*/(.*?)(?=/\*|\Z)|<plan>((?:(?!<plan>).)*?)</plan>", re.DOTALL | re.IGNORECASE)
 #: A line that announces a plan: `## Plan`, `**Plan:**`, "Here is my plan:", "the plan that I will follow:".
 _HEADING: Final = re.compile(
     r"(?=.{4,160}$)(?:\s*(?:#+|\*\*).*\bplan\b.*|.*\b(?:plan|to-?do list)\b.*:[*_`\s]*)", re.IGNORECASE
@@ -281,7 +282,7 @@ def stated_plan(text: str) -> Any | None:
     tagged = [plan for match in _TAGGED.finditer(text[:_CHARACTERS]) if (plan := (match[1] or match[2] or "").strip())]
     if tagged:
         return tagged[-1]
-    lines = text[:_CHARACTERS].splitlines()
+    lines = text[:_CHARACTERS].splitlines()[:_LINES]
     lists = (_list_at(lines[index + 1 :]) for index, line in enumerate(lines) if _HEADING.fullmatch(line))
     return next(("\n".join(matches) for matches in lists if sum(map(_is_item, matches)) >= FEWEST_STEPS), None)
 
