@@ -40,13 +40,41 @@ TAU_AIRLINE: Final = "tau-airline benchmark"
 _PREFIX: Final = "agentic."
 _NONE: Final = "-"
 
-#: What provides a metric that has no value in any recording.
-PROVIDED_BY: Final[Mapping[str, str]] = {}
+#: The tools of the recordings that only record a plan.
+_PLANNING: Final = frozenset({"write_todos"})
+_PLANS: Final = (
+    "agents that write plans down, such as LangChain's `TodoListMiddleware` and the `planning_interval` of smolagents:"
+    " [where plans are read from](frameworks/index.md#plans)"
+)
+_JUDGED_PLANS: Final = f"the same, and agents whose model states its next steps before it acts: {_PLANS.split(': ')[1]}"
+_DEFINITIONS: Final = (
+    "instrumentations that record `gen_ai.tool.definitions` or a counterpart, see `available tools` of a framework"
+)
+_TOKENS: Final = "instrumentations that record the token usage of model calls"
+#: What provides a metric that few recordings have; one that none has needs an entry.
+PROVIDED_BY: Final[Mapping[str, str]] = {
+    "agentic.layers.plan_quality": _PLANS,
+    "agentic.layers.plan_adherence": _PLANS,
+    "agentic.layers.plan_quality_judged": _JUDGED_PLANS,
+    "agentic.layers.plan_adherence_judged": _JUDGED_PLANS,
+    "agentic.layers.task_completion": (
+        "any framework: set `agentic.final_state` on a span; else tools that write and return an object"
+    ),
+    "agentic.layers.parameter_validity": _DEFINITIONS,
+    "agentic.layers.call_validity": _DEFINITIONS,
+    "agentic.layers.hallucinated_tools": _DEFINITIONS,
+    "agentic.operations.cost": _TOKENS,
+    "agentic.operations.input_tokens": _TOKENS,
+    "agentic.operations.output_tokens": _TOKENS,
+    "agentic.operations.steps_to_recovery": "conversations with a failed call",
+    "agentic.operations.recovered": "conversations with a failed call",
+    "agentic.operations.tool_failure": "conversations with a failed call",
+}
 
 _EVALUATORS: Final = all_evaluators(EvaluatorSettings())
 _METRICS: Final = tuple(metric for evaluator in _EVALUATORS for metric in evaluator.metrics)
 _RUBRICS: Final = tuple(rubric for evaluator in _EVALUATORS if asks(evaluator) for rubric in evaluator.rubrics)
-#: The sentences in which an agent announces what it is about to do.
+#: The sentences in which an agent announces an action.
 _ANNOUNCED: Final = re.compile(
     r"[^.!?\n]*\b(?:I'll|I will|I need to|let me|let's|first|then|next)\b[^.!?\n]*", re.IGNORECASE
 )
@@ -107,7 +135,7 @@ def availability() -> Availability:
     tau_airline = SHARED / "data" / "tau-airline"
     folders = [path.parent for root in (SHARED / "captures", GOLDEN) for path in sorted(root.glob("*/expected.json"))]
     for folder in folders:
-        result.add("", _evaluated(_recordings(folder), cases_of(folder.name, _json(folder / "expected.json"))))
+        result.add("", evaluated_recording(folder))
     labels = tau_airline / "labels.csv"
     result.add(TAU_AIRLINE, _evaluated([tau_airline / "spans.jsonl.gz"], [tau_airline / "cases.jsonl"], labels))
     return result
@@ -127,7 +155,7 @@ def cases_of(name: str, truth: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _case(case_id: str, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    calls = [call for turn in turns for call in _calls(turn)]
+    calls = [call for turn in turns for call in _calls(turn) if call["name"] not in _PLANNING]
     case: dict[str, Any] = {
         "case_id": case_id,
         "turns": [_case_turn(turn) for turn in turns if turn["query"]],
@@ -141,7 +169,10 @@ def _case(case_id: str, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _case_turn(turn: Mapping[str, Any]) -> dict[str, Any]:
     calls = _calls(turn)
-    tools = [{"tool_name": call["name"], "parameters": call["arguments"] or {}} for call in calls]
+    tools = [
+        {"tool_name": call["name"], "parameters": call["arguments"] or {}, "required": call["name"] not in _PLANNING}
+        for call in calls
+    ]
     topics = sorted({call["name"].replace("_", " ") for call in calls})
     return {"query": turn["query"], "answer": turn["answer"], "tools": {"calls": tools}, "reference_topics": topics}
 
@@ -156,12 +187,11 @@ def _calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-def _recordings(folder: Path) -> list[Path]:
-    return sorted(path for signal in ("traces", "logs") for path in folder.glob(f"{signal}.jsonl*"))
-
-
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+def evaluated_recording(folder: Path) -> Evaluation:
+    """Return the scores of all metrics for a folder with traces, logs and an `expected.json`."""
+    recordings = sorted(path for signal in ("traces", "logs") for path in folder.glob(f"{signal}.jsonl*"))
+    truth = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    return _evaluated(recordings, cases_of(folder.name, truth))
 
 
 def _evaluated(recordings: Sequence[Path], cases: Sequence[Any], labels: Path | None = None) -> Evaluation:
@@ -211,14 +241,14 @@ stored with the score: see [no score](metrics.md#no-score). To get more, [record
 _BY_METRIC: Final = """\
 ## By metric
 
-| metric | conversations | frameworks | where to get it |
+| metric | conversations | frameworks | provided by |
 |---|---|---|---|
 """
 _BY_FRAMEWORK: Final = """\
 ## By framework
 
 Metrics that are available in the same conversations share a column. The row of a framework links to its page, which names the
-setting that records content, and says whether plans can be known.
+setting that records content and where plans are read from.
 """
 
 
@@ -286,7 +316,7 @@ def _short(metric: Metric) -> str:
 
 
 def main() -> None:
-    """Publish the page; without the shared data, change nothing and say so."""
+    """Publish the page; without the shared data, print a message and change nothing."""
     if not SHARED.is_dir():
         print(f"skipped: no folder {SHARED}; OTEL_AGENTIC_SHARED names the folder of shared data")
         sys.exit(0)

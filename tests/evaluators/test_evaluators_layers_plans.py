@@ -305,6 +305,14 @@ def test_a_plan_in_the_reasoning_of_the_model_is_scored_and_an_answer_is_none() 
     assert "no_data" == scores["plan_adherence"].reason
 
 
+def test_a_planned_answer_is_not_a_planned_call() -> None:
+    plan = "Plan:\n1. Use book\n2. Give the answer with `final_answer`"
+    about = conversation(
+        turn("go", "done", tool_call("book"), reasoning=(plan,)), tool_definitions={"final_answer": None}
+    )
+    assert 1.0 == scores_of(Reasoning(), subject(about, None))["plan_adherence"].value
+
+
 def test_without_content_it_is_unknown_whether_there_was_a_plan() -> None:
     hidden = turn(None, None, tool_call("pay", None), query_captured=False, answer_captured=False)
     hidden = replace(hidden, calls=tuple(replace(call, arguments=None, result_captured=False) for call in hidden.calls))

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.conversations.tree import is_answer_tool
 from otel_agentic.evaluators.base import (
     CAPTURE,
     BuiltInEvaluator,
@@ -30,7 +31,6 @@ from otel_agentic.scoring.values import json_text, read
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import ToolCall, Turn
-    from otel_agentic.truth.model import ToolExpectation
 
 #: Maximum number of names of a sequence that are compared: the time grows with their square.
 MAX_LENGTH: Final = 200
@@ -124,7 +124,9 @@ _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z]\w*[_.]\w[\w.]*")
 _ONE_WORD: Final = re.compile(r"\S+")
 #: A plan between marks: those of ADK's planner, and XML tags.
-_TAGGED: Final = re.compile(r"/\*(?:RE)?PLANNING\*/(.*?)(?=/\*|\Z)|<plan>((?:(?!<plan>).)*?)</plan>", re.DOTALL | re.IGNORECASE)
+_TAGGED: Final = re.compile(
+    r"/\*(?:RE)?PLANNING\*/(.*?)(?=/\*|\Z)|<plan>((?:(?!<plan>).)*?)</plan>", re.DOTALL | re.IGNORECASE
+)
 #: A line that announces a plan: `## Plan`, `**Plan:**`, "Here is my plan:", "the plan that I will follow:".
 _HEADING: Final = re.compile(
     r"(?=.{4,160}$)(?:\s*(?:#+|\*\*).*\bplan\b.*|.*\b(?:plan|to-?do list)\b.*:[*_`\s]*)", re.IGNORECASE
@@ -421,6 +423,9 @@ def written_plan(subject: Subject, expected: Sequence[str] = ()) -> WrittenPlan 
         turn_tools = _without(turn_tools, done)
         open_steps = Counter(tools) - Counter(_called_before(subject, turn))
         tools = [*reversed(_without(tools[::-1], open_steps & Counter(turn_tools))), *turn_tools]
+    # A tool that gives the answer is no call.
+    called = {call.name for turn in subject.conversation.turns for call in turn.calls}
+    tools = [name for name in tools if name in called or not is_answer_tool(name)]
     return WrittenPlan(tools=tuple(tools), parts=tuple(parts))
 
 
@@ -540,17 +545,14 @@ def texts_of(turn: Turn) -> list[str]:
 
 
 def planning_tools(subject: Subject) -> frozenset[str]:
-    """Return the tools of a conversation whose calls only record a plan or a thought; not those that the case expects."""
+    """Return the tools of a conversation whose calls only record a plan or a thought; not those that the case requires."""
     calls = [call for turn in subject.conversation.turns for call in turn.calls]
     names = {call.name for call in calls if plan_in(call) is not None or thought_in(call) is not None}
-    case = subject.case
-    expectations = () if case is None else expectations_of(case)
-    options = (option for tools in expectations for option in (tools, *tools.alternatives))
-    return frozenset(names.difference((case.plan or ()) if case else (), *_call_names(options)))
-
-
-def _call_names(expectations: Iterable[ToolExpectation]) -> Iterator[list[str]]:
-    yield from ([call.tool_name for call in expectation.calls] for expectation in expectations)
+    if subject.case is None:
+        return frozenset(names)
+    options = (option for tools in expectations_of(subject.case) for option in (tools, *tools.alternatives))
+    required = {call.tool_name for option in options for call in option.calls if call.required}
+    return frozenset(names - required - set(subject.case.plan or ()))
 
 
 def _steps_in(record: Any) -> Any | None:
