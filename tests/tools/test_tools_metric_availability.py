@@ -50,7 +50,7 @@ def test_a_case_has_every_annotation_that_a_recording_allows() -> None:
 @pytest.mark.parametrize(
     ("capture", "quality", "adherence", "efficiency"),
     [
-        # A list of todos in the turns with several steps only; a failed call is a step, the list is none.
+        # A list of todos in the turns with several steps only; a failed call is a step, the list is not.
         ("openinference-langchain-todos", [1 / 3, 1 / 2, 3 / 5], [1.0, 1.0, 1.0], [3 / 4, 1.0, 1.0]),
         # The plan of each turn names each tool once; a planned `final_answer` is the answer, not a call.
         ("openinference-smolagents-planning", [3 / 4, 1.0], [1.0, 1.0], [3 / 4, 1.0]),
