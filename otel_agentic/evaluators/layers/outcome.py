@@ -406,6 +406,7 @@ class Verdict(BuiltInEvaluator):
     """The first layer that broke in a failed conversation."""
 
     name = "layers.verdict"
+    version = "2"
     needs = frozenset({"turns", "score"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:

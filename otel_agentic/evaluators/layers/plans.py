@@ -616,6 +616,7 @@ class Reasoning(BuiltInEvaluator):
     """Plan quality and plan adherence."""
 
     name = "layers.reasoning"
+    version = "2"
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return both scores of a conversation."""
