@@ -98,7 +98,7 @@ def test_lists_and_tables_come_from_the_environment_as_json(monkeypatch: pytest.
         ("stats", "k", [0]),
         ("stats", "prior", [1.0]),
         ("scoring", "answer_threshold", 1.5),
-        ("scoring", "turn_rule", "mostly"),
+        ("scoring", "criteria", []),
         ("receive", "max_request_bytes", 0),
         ("conversations", "turn_idle_s", 0),
         ("emit", "protocol", "carrier pigeon"),

@@ -78,6 +78,22 @@ interpreter of an agent that **acts by writing code**, whose calls are those of 
 other tools ran inside it, or if the model wrote the code into its answer text. An interpreter that the model chose by a function call, and in
 which no tool ran, is a tool (`code_interpreter` of OpenAI).
 
+## Plans
+
+Plans are content: without content capture it is unknown whether there was one. They are read from
+
+1. spans of the operation `plan`;
+2. calls of a tool whose name contains plan, planner or todo (`write_todos`, `TodoWrite`, `update_plan`), with steps in their
+   arguments, or in the result of a planner;
+3. texts of the model in a turn that are not its answer (reasoning parts, text next to tool calls, the responses of planners
+   and sub-agents, the thoughts of a tool such as `think`) if they have the form of a plan: JSON with `steps`, `plan`, `todos` and
+   the like; text between marks (`/*PLANNING*/`, `<plan>`); two or more list items below a line that announces a plan.
+
+Other statements of intentions in these texts are read by a judge, and only by
+[`plan_quality_judged` and `plan_adherence_judged`](../metrics.md#agenticlayersplan_quality_judged). A plan that the agent
+presents to the user as its answer, or keeps in a state that no message contains (the state of a graph, the memory of an agent),
+is not read. [This table](../metric-availability.md) shows how many recorded conversations have a plan.
+
 ## Pages
 
 | framework | dialect | instrumentation scopes |
@@ -108,6 +124,8 @@ def page(framework: Framework) -> str:
         "## Settings\n",
         f"- To record content, {framework.content}.",
         f"- To name conversations, {framework.conversation_id}.\n",
+        "## Plans\n",
+        f"Plans are read {framework.plans}. [How](index.md#plans) they are read, and [where metrics are\navailable](../metric-availability.md).\n",
         "## Where values are read from\n",
         *_where(framework),
         *_read(table),

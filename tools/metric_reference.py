@@ -110,6 +110,7 @@ are stored. Your own evaluator is a function or a class: see [plug-ins](plugins.
 ## No score
 
 If required data is missing, there is no score; a missing score is never stored as 0. The reason is stored, and the explanation names the missing data.
+[Where metrics are available](metric-availability.md) counts them in recordings of real frameworks.
 
 | reason | when |
 |---|---|

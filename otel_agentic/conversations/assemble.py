@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.config.patterns import own_pattern
@@ -237,6 +237,9 @@ _USER: Final = ("user.id", "enduser.id")
 _SESSION: Final = ("session.id",)
 #: The largest number of plans that are kept for one turn.
 _MOST_PLANS: Final = 100
+#: The largest number of texts of reasoning that are kept for one turn, and of their characters.
+_MOST_TEXTS: Final = 100
+_MOST_CHARACTERS: Final = 100_000
 
 
 def models_of(turn: TurnSpans) -> tuple[ModelUse, ...]:
@@ -315,6 +318,20 @@ def _plan_text(node: Node) -> str | None:
         if answer is not None and answer[0]:
             return answer[0]
     return None
+
+
+def reasoning_of(turn: TurnSpans, answer: str | None) -> tuple[str, ...]:
+    """Return the texts of the model's responses in a turn that are not its answer, each once, in time order."""
+    events = [node.event for node in sorted(turn.nodes, key=lambda node: node.at)]
+    outputs = [event.messages_out for event in events if isinstance(event, ModelCall) and event.messages_out]
+    outputs = outputs or [event.messages_out for event in events if isinstance(event, AgentRun) and event.messages_out]
+    responses = [message for messages in outputs for message in messages if message.role == "assistant"]
+    texts = dict.fromkeys(
+        text for message in responses for text in (*message.reasoning, message.text) if text and text.strip()
+    )
+    texts.pop(answer or "", None)
+    lengths = accumulate(map(len, texts))
+    return tuple(text for text, total in zip(texts, lengths, strict=True) if total <= _MOST_CHARACTERS)[:_MOST_TEXTS]
 
 
 def definitions_of(nodes: Sequence[Node]) -> Definitions | None:
@@ -501,6 +518,7 @@ def _turn(index: int, turn: TurnSpans, context: CallContext, plans: tuple[str, .
         models=models_of(turn),
         plans=plans,
         agent_name=next((node.agent_name for node in reversed(_answering_calls(turn))), None),
+        reasoning=reasoning_of(turn, answer),
     )
 
 

@@ -78,7 +78,9 @@ class Turn:
     `index` is 0-based. `query` and `answer` are None if absent or not captured: `query_captured` and
     `answer_captured` distinguish the two. `dialect` is the dialect that read the turn's main span, `scope` that span's
     instrumentation scope; both None if no span is known. `models` is the use of each model, by name; `plans` are the texts of
-    the plans that the agent recorded, in order. `agent_name` is the agent that gave the answer, None if unknown.
+    the plans that the agent recorded, and `reasoning` those of model responses that are not the answer: reasoning, text next
+    to tool calls, the output of planners and other steps; both in order. `agent_name` is the agent that gave the answer, None
+    if unknown.
     """
 
     index: int
@@ -98,6 +100,7 @@ class Turn:
     models: tuple[ModelUse, ...] = ()
     plans: tuple[str, ...] = ()
     agent_name: str | None = None
+    reasoning: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

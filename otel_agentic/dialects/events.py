@@ -11,7 +11,7 @@ and its Responses form, Anthropic's `input_schema`, Bedrock's `toolSpec`, Gemini
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -267,10 +267,14 @@ Part = Text | Redacted | CallRequest | CallResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message to or from a model, without parts of other kinds (images, reasoning)."""
+    """One message to or from a model, without parts of other kinds (images).
+
+    `reasoning` are the texts of its reasoning parts. They are not compared: histories repeat a message without them.
+    """
 
     role: Role
     parts: tuple[Part, ...]
+    reasoning: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def text(self) -> str | None:

@@ -21,6 +21,7 @@ class Framework:
     dialect: str
     content: str
     conversation_id: str
+    plans: str
     where: tuple[tuple[str, str], ...] = ()
     limits: tuple[str, ...] = ()
 
@@ -43,6 +44,7 @@ def frameworks() -> tuple[Framework, ...]:
             dialect=entry["dialect"],
             content=text(entry["content"]),
             conversation_id=text(entry["conversation_id"]),
+            plans=text(entry["plans"]),
             where=tuple((meaning, location) for meaning, location in entry.get("where", ())),
             limits=tuple(map(text, entry.get("limits", ()))),
         )

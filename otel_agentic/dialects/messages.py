@@ -7,7 +7,8 @@ Gemini contents, Vercel content parts, LangChain dumps and LlamaIndex blocks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from json import JSONDecoder
 from typing import Any, Final
 
@@ -56,6 +57,13 @@ _BLOCK_KEYS: Final = frozenset({"type", "text", *_WRAPPERS})
 _CALL_ID_KEYS: Final = ("call_id", "id", "tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "ref")
 _ARGUMENT_KEYS: Final = ("arguments", "args", "input", "parameters", "tool_kwargs")
 _RESULT_KEYS: Final = ("result", "response", "output", "content")
+#: Kinds of parts and items, and roles of messages, with reasoning.
+_REASONING_KINDS: Final = ("reasoning", "thinking")
+#: Keys of reasoning in a message next to its content, and in a block without a kind (Bedrock).
+_REASONING_KEYS: Final = ("reasoning_content", "reasoningContent", "reasoning", "thinking")
+_REASONING_TEXTS: Final = (*_REASONING_KEYS, "reasoningText", "reasoning_text", "content", "summary", "text")
+#: Maximum depth of the text of a reasoning part.
+_REASONING_DEPTH: Final = 8
 
 
 def is_result(block: Any) -> bool:
@@ -94,6 +102,37 @@ def read_part(block: Any) -> Part | None:
             if isinstance(block.get(key), dict):
                 return _part_of_kind(kind, block[key])
     return _part_of_kind(kind_of(block), block)
+
+
+def _reasoning(fields: Mapping[str, Any], content: Any) -> tuple[str, ...]:
+    """Return the texts of the reasoning parts of a message: blocks of its content, and keys next to it."""
+    reasoning = list(_reasoning_texts([fields.get(key) for key in _REASONING_KEYS], _REASONING_DEPTH))
+    for block in content[:_MOST] if isinstance(content, list) else ():
+        if isinstance(block, dict) and _is_reasoning(block):
+            reasoning += _reasoning_texts(block, _REASONING_DEPTH)
+    return tuple(dict.fromkeys(reasoning))
+
+
+def _is_reasoning(block: Mapping[str, Any]) -> bool:
+    """Return whether a block, or an item of a list of messages, is reasoning.
+
+    Gemini marks text as a thought, Bedrock names the kind by the key, OpenLLMetry uses a role.
+    """
+    if "role" in block:
+        return block["role"] in _REASONING_KINDS
+    named_by_key = "type" not in block and isinstance(block.get("reasoningContent"), dict)
+    return named_by_key or block.get("thought") is True or kind_of(block) in _REASONING_KINDS
+
+
+def _reasoning_texts(value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        if value.strip() and not is_redacted(value):
+            yield value
+    elif isinstance(value, list) and depth > 0:
+        for item in value[:_MOST]:
+            yield from _reasoning_texts(item, depth - 1)
+    elif isinstance(value, dict):
+        yield from _reasoning_texts([value.get(key) for key in _REASONING_TEXTS], depth - 1)
 
 
 def kind_of(fields: Mapping[str, Any]) -> str:
@@ -241,7 +280,19 @@ def read_messages(value: Any, default_role: Role = "user") -> tuple[Message, ...
         return (Message(role=default_role, parts=texts(content)),)
     items = content[-_MOST:] if isinstance(content, list) else [content]
     read_one = _read_cached if isinstance(value, str) else read_message
-    return tuple(message for item in items if (message := read_one(item, default_role)) is not None)
+    return tuple(_messages(items, lambda item: read_one(item, default_role)))
+
+
+def _messages(items: Iterable[Any], read_one: Callable[[Any], Message | None]) -> Iterator[Message]:
+    """Yield the messages of a list; reasoning with an item of its own belongs to the message after it."""
+    pending: tuple[str, ...] = ()
+    for item in items:
+        if isinstance(item, dict) and _is_reasoning(item):
+            pending += tuple(_reasoning_texts(item, _REASONING_DEPTH))
+        elif (message := read_one(item)) is not None:
+            has_pending = pending and message.role == "assistant"
+            yield replace(message, reasoning=(*pending, *message.reasoning)) if has_pending else message
+            pending = ()
 
 
 def _read_cached(value: Any, default_role: Role) -> Message | None:
@@ -267,7 +318,7 @@ def flattened(attributes: Mapping[str, Any], prefix: str, default_role: Role) ->
     if not isinstance(tree, list):
         return None
     items = [item.get("message", item) for item in tree if isinstance(item, dict)]
-    messages = [message for item in items if (message := read_message(_plain(item), default_role)) is not None]
+    messages = list(_messages(map(_plain, items), lambda item: read_message(item, default_role)))
     # LangChain's chains flatten the role of their input's first message but not its text.
     return tuple(messages) if any(message.parts for message in messages) else None
 
@@ -333,14 +384,18 @@ def read_message(value: Any, default_role: Role = "user") -> Message | None:
     role = _role(fields, default_role)
     if role == "tool" and ("parts" not in fields or "tool_call_id" in fields):
         return _tool_message(fields)
-    parts = list(read_parts(first_of(fields, _CONTENT_KEYS)))
+    content = first_of(fields, _CONTENT_KEYS)
+    if isinstance(content, str):
+        content = _blocks(content)
+    parts = list(read_parts(content))
     listed = _listed_calls(fields)
     if listed:  # LangChain lists the calls of Anthropic's content blocks a second time
         requested = {part.call_id for part in parts if isinstance(part, CallRequest) and part.call_id is not None}
         parts += [request for request in listed_calls_of(listed) if request.call_id not in requested]
     if not parts and _role_name(fields) not in _ROLES:
-        return None  # an item of another kind: reasoning, a search, a file
-    return Message(role=role, parts=tuple(parts))
+        return None  # an item of another kind: a search, a file
+    reasoning = _reasoning(_with_extra(fields), content) if role == "assistant" else ()
+    return Message(role=role, parts=tuple(parts), reasoning=reasoning)
 
 
 def _listed_calls(fields: Mapping[str, Any]) -> Any:

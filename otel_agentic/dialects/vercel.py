@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: The response of a model call, by the names of the releases; the calls are a JSON list.
 _TEXT: Final = ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object")
 _CALLS: Final = ("ai.response.toolCalls~", "ai.result.toolCalls~")
+_REASONING: Final = ("ai.response.reasoning~", "ai.response.reasoning")
 
 
 class Vercel(TableDialect):
@@ -75,7 +76,10 @@ class Vercel(TableDialect):
         text, calls = first(span.attributes, _TEXT), first(span.attributes, _CALLS)
         if text is None and calls is None:
             return super().messages_out(span, logs)
-        message = read_message({"role": "assistant", "content": text or [], "tool_calls": calls})
+        reasoning = first(span.attributes, _REASONING)
+        message = read_message(
+            {"role": "assistant", "content": text or [], "tool_calls": calls, "reasoning": reasoning}
+        )
         return (message,) if message is not None else None
 
     def run_output(self, span: Span) -> Spoken:

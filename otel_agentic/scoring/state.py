@@ -83,7 +83,7 @@ def final_state(case: Case, conversation: Conversation, settings: ScoringSetting
         if isinstance(last_results[name], Mapping):
             fields |= last_results[name]
     unseen = tuple(name for name in last_calls if name not in last_results)
-    if not fields:
+    if not fields and last_results.keys().isdisjoint(case.expected_state or ()):
         return not_evaluated("state_not_recorded", f"{message} has an object as its result; {RECORD_STATE}")
     source = f"the last results of {', '.join(reversed(order))}"
     return FinalState(fields=fields, source=source, by_tool=last_results, unseen=unseen)

@@ -121,7 +121,7 @@ ORDER BY {order}
 """
 #: Fields of a turn that are not its content: the dialect that read it does not change a score. Facts are hashed
 #: separately.
-_NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope", "models", "plans", "agent_name"})
+_NOT_CONTENT: Final = frozenset({"calls", "dialect", "scope", "models", "plans", "reasoning", "agent_name"})
 #: The same for a call, whose times are those of the span that it refers to.
 _NOT_CONTENT_OF_CALL: Final = frozenset({"started_ns", "ended_ns", "target_agent", "received"})
 #: For conversations with a span that ended long after it was received: when their first span was received.
@@ -161,7 +161,7 @@ class Built:
 def content_hash(conversation: Conversation) -> str:
     """Return a hash of the content of a conversation, without its revision and the way in which it was closed.
 
-    Facts (models, plans, hand-offs, tool definitions, final state) that are not recorded are left out. So a conversation without
+    Facts (models, plans, reasoning, hand-offs, tool definitions, final state) that are not recorded are left out. So a conversation without
     facts has the same hash as one stored by a release that recorded none, and one with facts becomes a new revision
     when it is rebuilt.
     """
@@ -195,6 +195,7 @@ def _facts(conversation: Conversation) -> list[Any]:
             for turn in conversation.turns
             if any(call.kind != "tool" for call in turn.calls)
         ],
+        "reasoning": [turn.reasoning for turn in conversation.turns],
         "definitions": definitions_hash(conversation.tool_definitions),
         "state": conversation.final_state,
     }
@@ -217,6 +218,7 @@ _TURN_ROW: Final = RowMap(
     read={
         "models": lambda text: tuple(ModelUse(**use) for use in orjson.loads(text or "[]")),
         "plans": lambda texts: tuple(texts or ()),
+        "reasoning": lambda texts: tuple(texts or ()),
     },
 )
 _CALL_ROW: Final = RowMap("tool_calls", ToolCall)
@@ -330,6 +332,7 @@ def _turn_columns(con: DuckDBPyConnection, conversations: Sequence[Conversation]
         **_TURN_ROW.columns(con, turns),
         "models": [[_use(use) for use in turn.models] or None for turn in turns],
         "plans": [turn.plans or None for turn in turns],
+        "reasoning": [turn.reasoning or None for turn in turns],
     }
 
 

@@ -124,7 +124,8 @@ CREATE TABLE turns (
     scope VARCHAR, -- instrumentation scope of that span
     models JSON, -- models used, a list: model, calls, failed, input_tokens, output_tokens, priced_calls (calls of which no tokens are missing)
     plans VARCHAR[], -- plans that the agent wrote down, in order
-    agent_name VARCHAR -- agent that gave the answer, null when unknown
+    agent_name VARCHAR, -- agent that gave the answer, null when unknown
+    reasoning VARCHAR[] -- texts of model responses that are not the answer, in order: reasoning, text next to tool calls, output of planners
 );
 
 -- One row is a tool call that the agent made.

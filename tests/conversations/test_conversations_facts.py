@@ -450,3 +450,24 @@ def test_a_session_that_is_the_conversation_itself_says_nothing_of_others() -> N
         run(0, 9, query="hi", attributes={"session.id": "c-1", "gen_ai.conversation.id": "c-1"})
     )
     assert conversation.session_hash is None
+
+
+def test_reasoning_is_each_text_of_the_model_but_the_answer_once_and_in_order() -> None:
+    top = run(0, 9, query="hi")
+    thought = {"role": "assistant", "parts": [{"type": "reasoning", "content": "Search, then book."}]}
+    thought["parts"] += asks(("c1", "search", {}), text="I search.")["parts"]
+    planner = chat(1, [user("Plan!")], [assistant("1. Search.")], parent=top)
+    calls = [chat(at_s, [user("hi")], [thought], parent=top) for at_s in (2, 3)]
+    last = chat(5, [user("hi")], [assistant("Booked.")], parent=top)
+
+    turn = turn_of(top, last, *calls, planner)
+
+    assert ("1. Search.", "Search, then book.", "I search.") == turn.reasoning
+    assert "Booked." == turn.answer
+    assert () == turn_of(top, last).reasoning
+
+
+def test_the_reasoning_of_a_turn_is_kept_within_bounds() -> None:
+    top = run(0, 9, query="hi")
+    calls = [chat(2, [user("hi")], [asks((f"c{n}", "search", {}), text=f"{n}" * 30_000)], parent=top) for n in range(5)]
+    assert 3 == len(turn_of(top, *calls).reasoning)

@@ -87,6 +87,41 @@ def test_responses_items_stand_alone() -> None:
     assert (EXCHANGE[0], Message(role="assistant", parts=(WEATHER,)), *EXCHANGE[2:]) == read_messages(items)
 
 
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"role": "assistant", "parts": [{"type": "reasoning", "content": "Search first."}, {"type": "text", "content": "Hi"}]}],
+        [{"role": "assistant", "parts": [{"type": "thinking", "content": "Search first."}, {"type": "text", "content": "Hi"}]}],
+        [{"role": "assistant", "content": [{"type": "thinking", "thinking": "Search first.", "signature": "x"}, {"type": "text", "text": "Hi"}]}],
+        [{"role": "assistant", "content": [{"reasoningContent": {"reasoningText": {"text": "Search first."}}}, {"text": "Hi"}]}],
+        [{"role": "model", "parts": [{"thought": True, "text": "Search first."}, {"text": "Hi"}]}],
+        [{"role": "assistant", "reasoning_content": "Search first.", "content": "Hi"}],
+        [{"role": "assistant", "reasoning": "Search first.", "content": "Hi"}],
+        [{"type": "ai", "content": "Hi", "additional_kwargs": {"reasoning_content": "Search first."}}],
+        [{"role": "assistant", "blocks": [{"block_type": "thinking", "content": "Search first."}, {"block_type": "text", "text": "Hi"}]}],
+        [{"role": "assistant", "content": json.dumps([{"type": "thinking", "thinking": "Search first."}, {"type": "text", "text": "Hi"}])}],
+        [{"role": "thinking", "content": "Search first."}, {"role": "assistant", "content": "Hi"}],
+        [{"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "Search first."}]},
+         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}],
+    ],
+)  # fmt: skip
+def test_reasoning_of_every_shape_is_read_apart_from_the_text(items: list[dict[str, Any]]) -> None:
+    for value in (items, json.dumps(items)):
+        messages = read_messages(value) or ()
+        assert [(("Search first.",), "Hi")] == [(message.reasoning, message.text) for message in messages]
+    # Histories repeat a message without its reasoning.
+    assert (Message(role="assistant", parts=(Text(content="Hi"),)),) == messages
+
+
+def test_redacted_and_missing_reasoning_is_none() -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "__REDACTED__"},
+        {"type": "reasoning", "summary": []},
+        {"type": "text", "text": "Hi"},
+    ]
+    assert [()] == [message.reasoning for message in read_messages([{"role": "assistant", "content": blocks}]) or ()]
+
+
 def test_anthropic_blocks_bring_results_in_the_users_name() -> None:
     messages = read_messages(
         [

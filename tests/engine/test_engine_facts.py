@@ -154,7 +154,8 @@ def test_a_conversation_of_an_older_release_gets_a_revision_only_where_there_are
         for stored_conversation in stored_conversations(engine).values()
     ]
     before = [
-        replace(item, turns=tuple(replace(entry, models=(), plans=()) for entry in item.turns)) for item in before
+        replace(item, turns=tuple(replace(entry, models=(), plans=(), reasoning=()) for entry in item.turns))
+        for item in before
     ]
     engine.store.write(
         lambda con: save_conversations(

@@ -9,7 +9,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -185,9 +185,12 @@ def test_no_two_prompts_share_a_name_and_each_says_what_it_is() -> None:
 def test_every_prompt_of_an_evaluator_is_reached_and_no_other_and_names_what_it_shows(
     evaluator: AskingEvaluator,
 ) -> None:
+    planned = subject()
+    free_text = replace(planned.conversation.turns[0], plans=(), reasoning=("I look for a trip, then I book it.",))
+    unplanned = replace(planned, conversation=replace(planned.conversation, turns=(free_text,)))
     questions: list[Question] = []
     for choice in range(MOST_LABELS):
-        questions += asked_about(evaluator, subject(), choice)[0]
+        questions += asked_about(evaluator, planned, choice)[0] + asked_about(evaluator, unplanned, choice)[0]
     assert {item.name for item in evaluator.rubrics} == {
         item.rubric.name for item in questions if item.rubric is not None
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -10,7 +11,9 @@ from inline_snapshot import snapshot
 
 from otel_agentic.config import JudgeSettings
 from otel_agentic.evaluators.layers import ParametersJudged, PlanAdherenceJudged, PlanQualityJudged
+from otel_agentic.judges.base import Question, Verdict, metric_of
 from otel_agentic.testing import conversation, tool_call, turn
+from tests.evaluators.running import evaluate
 from tests.evaluators.scripted import about, default_evaluator, scores_and_questions
 from tests.judges.models import Bare, Structured, Tools
 from tests.judges.test_judges_hostile import ATTACKS
@@ -81,13 +84,63 @@ def test_without_a_plan_no_judge_is_asked() -> None:
         assert (None, "no_data", []) == (score.value, score.reason, visible)
 
 
+INTENTION: Final = "I look the booking up, and if it can be cancelled, I cancel it."
+STEPS: Final = ["look the booking up", "cancel it if it can be cancelled"]
+
+
+def intending(*texts: str) -> Subject:
+    return about(conversation(turn("Cancel my trip", "Done", tool_call("cancel", {}), reasoning=texts)))
+
+
+def test_the_judge_extracts_a_plan_from_free_text_before_it_grades_it() -> None:
+    def reply(name: str, _: Any) -> Any:
+        return STEPS if name == "layers.plan_steps" else 0.75
+
+    for kind in (PlanQualityJudged, PlanAdherenceJudged):
+        (score,), ((first, requested), (second, visible)) = scores_and_questions(
+            kind, intending(INTENTION, "Now."), reply
+        )
+        assert (0.75, {"extracted_plan": STEPS}) == (score.value, score.details)
+        assert ("layers.plan_steps", kind.name) == (first, second)
+        assert [{"turn": 1, "text": INTENTION}, {"turn": 1, "text": "Now."}] == [
+            json.loads(line) for line in requested["written"].split("\n")
+        ]
+        assert {"turn": 1, "plan": STEPS} == {**(line := json.loads(visible["plan"])), "plan": json.loads(line["plan"])}
+
+
+def test_the_plan_is_extracted_once_for_both_metrics() -> None:
+    questions: list[str] = []
+
+    def ask(requested: Sequence[Question]) -> Iterator[tuple[int, Verdict]]:
+        for number, question in enumerate(requested):
+            questions.append(metric_of(question))
+            yield number, Verdict(score=0.5, reasoning=".", texts=tuple(STEPS))
+
+    evaluators = [default_evaluator(kind) for kind in (PlanQualityJudged, PlanAdherenceJudged)]
+    assert [0.5, 0.5] == [
+        score.value for ran in evaluate(evaluators, [intending(INTENTION)], ask) for score in ran.scores
+    ]
+    assert ["layers.plan_adherence_judged", "layers.plan_quality_judged", "layers.plan_steps"] == sorted(questions)
+
+
+@pytest.mark.parametrize("texts", [[], ["cancel the trip"]])
+def test_a_conversation_without_a_plan_of_several_steps_has_no_score(texts: list[str]) -> None:
+    (score,), requested = scores_and_questions(PlanQualityJudged, intending("I cancel the trip."), texts)
+    assert (None, "no_data", 1) == (score.value, score.reason, len(requested))
+
+
+def test_a_plan_that_could_not_be_extracted_is_an_error_of_the_judge() -> None:
+    (score,), _ = scores_and_questions(PlanAdherenceJudged, intending(INTENTION), "no idea")
+    assert (None, "judge_error") == (score.value, score.reason)
+
+
 def test_a_long_plan_is_cut_and_that_is_shown() -> None:
     turns = [turn("go", "ok", plans=("do this, then that " * 500,)) for _ in range(5)]
     _, ((_, visible),) = scores_and_questions(PlanQualityJudged, about(conversation(*turns)), 1.0)
     lines = [json.loads(line) for line in visible["plan"].split("\n")]
     assert [1, 2, 3, None] == [line.get("turn") for line in lines]
     assert {5_500} == {line["characters_left_out"] for line in lines[:3]}
-    assert lines[3] == snapshot({"left_out": "the plans of 2 later turns"})
+    assert lines[3] == snapshot({"left_out": "2 later plans"})
 
 
 def test_a_text_counts_as_far_as_the_same_is_meant() -> None:

@@ -104,6 +104,11 @@ def test_an_unrecorded_state_is_not_a_failure(calls: Any, reason: str) -> None:
     assert passage(score.explanation) == snapshot("no span records the final state")
 
 
+@pytest.mark.parametrize(("result", "value"), [("done", 1.0), ("failed", 0.0), ("5", 0.0)])
+def test_a_result_that_is_no_object_is_the_state_of_its_tool(result: str, value: float) -> None:
+    assert value == completion({"update": "done"}, tool_call("update", {}, result=result)).value
+
+
 def test_a_case_without_a_state_or_a_number_of_steps_says_nothing() -> None:
     scores = scores_of(Outcome(), subject(conversation(), Case.model_validate({"case_id": "c"})))
     assert {(None, "no_data")} == {(item.value, item.reason) for item in scores.values()}
@@ -166,3 +171,21 @@ def test_calls_that_failed_are_steps_transfers_are_none_and_no_call_is_no_data()
     calls = (tool_call(error="no"), tool_call(kind="agent"), tool_call(kind="transfer"))
     assert 0.5 == efficiency(1, *calls).value
     assert (None, "no_data") == (efficiency(1).value, efficiency(1).reason)
+
+
+TODOS = tool_call("write_todos", {"todos": [{"content": "search"}, {"content": "book"}]})
+THOUGHT = tool_call("think", {"thought": "The first hotel is cheaper."})
+
+
+@pytest.mark.parametrize(
+    "planning", [TODOS, THOUGHT, tool_call("update_plan", {"plan": [{"step": "book", "status": "pending"}]})]
+)
+def test_a_call_that_records_a_plan_or_a_thought_is_no_step(planning: Any) -> None:
+    assert 1.0 == efficiency(3, planning, tool_call("search"), tool_call("book"), planning, tool_call("pay")).value
+
+
+def test_a_planning_call_is_a_step_where_the_case_expects_it_or_it_is_about_another_kind_of_plan() -> None:
+    assert 0.5 == efficiency(1, tool_call("update_plan", {"plan": "Premium"}), tool_call("pay")).value
+    case = Case.model_validate({"case_id": "c", "minimum_steps": 1, "tools": {"calls": [{"tool_name": "write_todos"}]}})
+    about = subject(conversation(turn("go", "done", TODOS, tool_call("pay"))), case)
+    assert 0.5 == scores_of(Outcome(), about)["step_efficiency"].value

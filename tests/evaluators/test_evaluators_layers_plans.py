@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
 from otel_agentic.evaluators.layers import Reasoning
-from otel_agentic.evaluators.layers.plans import ToolNames, in_order, plan_in, tools_named
+from otel_agentic.evaluators.layers.plans import ToolNames, in_order, plan_in, stated_plan, thought_in, tools_named
 from otel_agentic.testing import conversation, tool_call, turn
 from otel_agentic.truth import Case
 from tests.evaluators.ragas_subjects import scores_of, subject
@@ -244,3 +244,96 @@ def test_explanations_name_the_tools() -> None:
     assert scores["plan_adherence"].explanation == snapshot(
         "1 of 2 planned steps were executed in their order; planned and not called: book_it"
     )
+
+
+SMOLAGENTS = """Here are the facts I know and the plan of action that I will follow to solve the task:
+```
+## 1. Facts survey
+### 1.1. Facts given in the task
+- The trip is to Oslo.
+
+## 2. Plan
+1. search hotels in Oslo
+2. book the cheapest
+
+   with a late check-in
+<end_plan>
+```"""
+
+
+@pytest.mark.parametrize(
+    ("text", "tools"),
+    [
+        (SMOLAGENTS, ["search_hotels", "book"]),
+        ("/*PLANNING*/\n1. Use `search_hotels`.\n2. Then `book`.\n/*ACTION*/\npay()", ["search_hotels", "book"]),
+        ("/*REPLANNING*/ pay first\n/*REASONING*/ book", ["pay"]),
+        ("<plan>search hotels; pay</plan> I begin.", ["search_hotels", "pay"]),
+        ("**Plan:**\n- search hotels\n- pay\n\nNow I book.", ["search_hotels", "pay"]),
+        ("To-do list:\n\n- [ ] search hotels\n- [x] pay", ["search_hotels", "pay"]),
+        ('{"list_of_plans_per_task": [{"task": "travel", "plan": "search hotels, then pay"}]}', ["search_hotels", "pay"]),
+        ('```json\n{"steps": [{"action": "search_hotels"}, {"action": "pay"}]}\n```', ["search_hotels", "pay"]),
+        # No plan: an intention, a plan of another kind, a list without an announcement, a single step, other JSON.
+        ("I will search hotels and then book.", None),
+        ("You have the premium plan. I search hotels.", None),
+        ("Hotels:\n1. Ritz, book early\n2. Grand", None),
+        ("My plan:\n- search hotels", None),
+        ('{"items": ["search_hotels", "book"]}', None),
+        ('["search_hotels", "book"]', None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_a_text_is_a_plan_only_if_it_has_the_form_of_one(text: str, tools: list[str] | None) -> None:
+    plan = stated_plan(text)
+    assert tools == (None if plan is None else list(tools_named(plan, NAMES)))
+
+
+@pytest.mark.parametrize("text", ["<plan>", "/*PLANNING*/", "plan:\n", "plan:\n- a\n\nb\n", "```\n{", "- plan: a:\n b"])
+def test_untrusted_texts_are_searched_in_linear_time(text: str) -> None:
+    stated_plan(text * 50_000)
+
+
+def test_a_plan_in_the_reasoning_of_the_model_is_scored_and_an_answer_is_none() -> None:
+    plan = "My plan:\n1. search_hotels\n2. book"
+    case = Case.model_validate({"case_id": "c", "plan": ["search_hotels", "book", "pay"]})
+    calls = [tool_call("search_hotels"), tool_call("pay")]
+    scores = scores_of(Reasoning(), subject(conversation(turn("go", "done", *calls, reasoning=(plan,))), case))
+    assert {"plan_quality": 2 / 3, "plan_adherence": 0.5} == {name: score.value for name, score in scores.items()}
+    thought = tool_call("think", {"thought": plan})
+    scores = scores_of(Reasoning(), subject(conversation(turn("go", "done", thought, *calls)), case))
+    assert 0.5 == scores["plan_adherence"].value
+    scores = scores_of(Reasoning(), subject(conversation(turn("go", plan, *calls)), case))
+    assert "no_data" == scores["plan_adherence"].reason
+
+
+def test_a_planned_answer_is_not_a_planned_call() -> None:
+    plan = "Plan:\n1. Use book\n2. Give the answer with `final_answer`"
+    about = conversation(
+        turn("go", "done", tool_call("book"), reasoning=(plan,)), tool_definitions={"final_answer": None}
+    )
+    assert 1.0 == scores_of(Reasoning(), subject(about, None))["plan_adherence"].value
+
+
+def test_without_content_it_is_unknown_whether_there_was_a_plan() -> None:
+    hidden = turn(None, None, tool_call("pay", None), query_captured=False, answer_captured=False)
+    hidden = replace(hidden, calls=tuple(replace(call, arguments=None, result_captured=False) for call in hidden.calls))
+    scores = scores_of(
+        Reasoning(), subject(conversation(hidden), Case.model_validate({"case_id": "c", "plan": ["pay"]}))
+    )
+    assert {"content_not_captured"} == {score.reason for score in scores.values()}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "thought"),
+    [
+        ("think", {"thought": "Pay last."}, "Pay last."),
+        ("sequentialthinking", {"thought": "Pay last.", "thoughtNumber": 1}, "Pay last."),
+        ("mcp__sequential-thinking__sequentialthinking", {"thought": "Pay last."}, "Pay last."),
+        ("think", {"thought": " "}, None),
+        ("think", None, None),
+        ("think", {"city": "Rome"}, None),
+        ("rethink_order", {"thought": "Pay last."}, None),
+        ("", {"thought": "Pay last."}, None),
+    ],
+)
+def test_a_thinking_tool_records_a_thought(name: str, arguments: dict[str, Any] | None, thought: str | None) -> None:
+    assert thought == thought_in(tool_call(name, arguments))

@@ -417,7 +417,7 @@ def test_settings_for_failures_that_name_nothing_are_refused(tmp_path: Path, emp
 
 
 def test_a_failure_names_the_agent_that_caused_it_where_several_took_part(open_engine: OpenEngine) -> None:
-    engine = open_engine(scoring={"turn_rule": "both"})
+    engine = open_engine(scoring={"criteria": ["annotated"]})
     inner = AgentRunScript(agent_name="finder").ask("hotels").calls(scripted_call("search", {"q": "Oslo"}, result=[]))
     script = AgentRunScript(conversation_id="asked", agent_name="desk").ask("Which hotel?")
     script = script.calls(scripted_call("ask_finder", {"text": "hotels"}, result="none", agent=inner.answers("none")))

@@ -3,12 +3,14 @@
 # needs: langchain==1.4.7 langchain-core==1.7.2 langchain-openai==1.7.3 langgraph==1.2.22
 # needs: openinference-instrumentation-langchain==0.1.80 opentelemetry-sdk==1.45.2
 # needs: opentelemetry-exporter-otlp-proto-http==1.45.2
-"""LangGraph under OpenInference: a hand-built streaming graph, an agent without thread, a sub-agent as a tool."""
+"""LangGraph under OpenInference: a streaming graph, agents without thread, with a sub-agent, with a list of todos."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware import AgentMiddleware, TodoListMiddleware
 from langchain_core.messages import SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
@@ -25,6 +27,7 @@ from tools.capture_generators.story import (
     REFUNDS,
     STORY,
     TOOLS,
+    Call,
 )
 
 DELEGATED = delegated(REFUNDS, lambda task: {"request": task}, result="B-17 is paid back: 49.9 euros.")
@@ -41,6 +44,8 @@ def main() -> None:
     record(
         Plan("openinference-langchain-bare", langchain, without_thread), framework="langchain", id_in_telemetry=False
     )
+    conversations = tuple(map(with_todos, STORY))
+    record(Plan("openinference-langchain-todos", langchain, planning, conversations), framework="langchain, todo list")
 
 
 class Forgiving(AgentMiddleware):
@@ -117,6 +122,43 @@ def with_sub_agent(url):
         config = {"configurable": {"thread_id": conversation.id}, "metadata": {"tier": "gold"}}
         result = wait(agent.ainvoke({"messages": [("user", query)]}, config))
         return result["messages"][-1].text
+
+    return say
+
+
+def with_todos(conversation):
+    """Return the conversation with a list of todos before the calls of each turn that has several steps."""
+    return replace(conversation, turns=tuple(map(_planned, conversation.turns)))
+
+
+def _planned(turn):
+    names = [call.name for step in turn.steps for call in step if call.error is None]
+    if len(turn.steps) <= 1:
+        return turn
+    states = ["in_progress", *["pending"] * len(names)]
+    todos = [
+        {"content": f"Use {name.replace('_', ' ')}", "status": state}
+        for name, state in zip(names, states, strict=False)
+    ]
+    listed = Call("write_todos", {"todos": todos}, f"Updated todo list to {todos}")
+    return replace(turn, steps=((listed,), *turn.steps))
+
+
+def planning(url):
+    """Return a speaker over an agent with a list of todos."""
+    todos = TodoListMiddleware(system_prompt="Keep a list of todos.", tool_description="Write the list of todos.")
+    agent = create_agent(
+        model(url),
+        list(TOOLS),
+        system_prompt=INSTRUCTIONS,
+        name=AGENT,
+        middleware=[todos, Forgiving()],
+        checkpointer=InMemorySaver(),
+    )
+
+    def say(conversation, query):
+        config = {"configurable": {"thread_id": conversation.id}}
+        return agent.invoke({"messages": [("user", query)]}, config)["messages"][-1].text
 
     return say
 

@@ -2,7 +2,7 @@
 # The framework is not installed where the types are checked.
 # needs: smolagents==1.26.0 openai==3.54.0 openinference-instrumentation-smolagents==0.1.43
 # needs: opentelemetry-sdk==1.45.2 opentelemetry-exporter-otlp-proto-http==1.45.2
-"""smolagents under OpenInference: a managed agent in a session, one that streams without session, one that writes code."""
+"""smolagents under OpenInference: a managed agent in a session, one that streams without session, two that write code."""
 
 from __future__ import annotations
 
@@ -43,6 +43,10 @@ def main() -> None:
         Plan("openinference-smolagents-code", smol, in_session(_coding), **how),
         framework="smolagents, CodeAgent",
     )
+    record(
+        Plan("openinference-smolagents-planning", smol, in_session(_planning), STORY[:2], **how),
+        framework="smolagents, CodeAgent that plans",
+    )
 
 
 def _agent(url, **options):
@@ -76,15 +80,19 @@ def _streaming(url):
 
 
 class ScriptedCoder(Model):
-    """A model that writes code: a thought, and the calls of one step as statements."""
+    """A model that writes code: a thought, and the calls of one step as statements; asked for a plan, it writes that."""
 
     def __init__(self):
         super().__init__(model_id="scripted-1")
         self.steps = iter(())
+        self.plan = ""
 
-    def generate(self, messages, **_):  # noqa: ARG002 — the framework's signature
-        thought, code = next(self.steps)
-        content = f"Thought: {thought}\n<code>\n{code}\n</code>"
+    def generate(self, messages, stop_sequences=None, **_):  # noqa: ARG002 — the framework's signature
+        if "<end_plan>" in (stop_sequences or ()):
+            content = self.plan
+        else:
+            thought, code = next(self.steps)
+            content = f"Thought: {thought}\n<code>\n{code}\n</code>"
         usage = TokenUsage(input_tokens=20, output_tokens=5)
         return ChatMessage(role=MessageRole.ASSISTANT, content=content, token_usage=usage)
 
@@ -93,19 +101,32 @@ class ScriptedCoder(Model):
 smolagents.ScriptedCoder = ScriptedCoder
 
 
-def _coding(url):
+def _planning(url):
+    return _coding(url, planning_interval=10)
+
+
+def _coding(url, **planning):
     del url
     agents = {}
 
     def say(conversation, query):
         model = ScriptedCoder()
-        options = {"name": AGENT, "instructions": INSTRUCTIONS, "verbosity_level": 0}
+        options = {"name": AGENT, "instructions": INSTRUCTIONS, "verbosity_level": 0, **planning}
         agent = agents.setdefault(conversation.id, CodeAgent([tool(function) for function in TOOLS], model, **options))
         played = agents.setdefault((conversation.id, "turns"), iter(conversation.turns))
         agent.model.steps = iter([*_code(turn := next(played)), ("I know it.", f"final_answer({turn.answer!r})")])
+        agent.model.plan = _plan(turn)
         return agent.run(query, reset=False)
 
     return say
+
+
+def _plan(turn):
+    """Return facts and a plan in the form that smolagents asks for; it cuts the mark at the end."""
+    names = dict.fromkeys(call.name for step in turn.steps for call in step)
+    steps = [*(f"Call `{name}`." for name in names), "Give the answer with `final_answer`."]
+    plan = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+    return f"## 1. Facts survey\n### 1.1. Facts given in the task\n- None but the query.\n\n## 2. Plan\n{plan}\n"
 
 
 def _code(turn):

@@ -14,7 +14,7 @@ from otel_agentic.evaluators.base import (
     none_of,
 )
 from otel_agentic.evaluators.layers.calls import ExpectedCalls, comparable, compared
-from otel_agentic.evaluators.layers.plans import NO_PLAN, WrittenPlan, written_plan
+from otel_agentic.evaluators.layers.plans import FEWEST_STEPS, no_plan, texts_of, written_plan
 from otel_agentic.evaluators.transcript import json_line, transcript
 from otel_agentic.judges.base import JudgeFailure, Question, ReplyForm, Rubric, Verdict, rubric_question
 from otel_agentic.judges.prompts import load_rubric
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _PART: Final = 4_000
 _PLAN: Final = 12_000
 _TOOLS: Final = 200
+#: Maximum number of steps that a judge extracts.
+_STEPS_AT_MOST: Final = 30
 
 
 def rubric(file: str) -> Rubric:
@@ -36,8 +38,17 @@ def rubric(file: str) -> Rubric:
     return load_rubric("otel_agentic.evaluators", f"prompts/layers/{file}.md", ReplyForm(kind="score"))
 
 
+_STEPS: Final = load_rubric(
+    "otel_agentic.evaluators", "prompts/layers/plan_steps.md", ReplyForm(kind="texts", most=_STEPS_AT_MOST)
+)
+
+
 class _PlanEvaluator(BuiltInEvaluator, ABC):
-    """Asks one question about the plan; subclasses declare name and rubric, and the texts shown with the plan."""
+    """Asks one question about the plan; subclasses declare name and rubric, and the texts shown with the plan.
+
+    If no plan was recorded as such, the judge first extracts one from the texts that the agent wrote while it worked. All
+    evaluators ask this question in the same words, so that it is asked once for a conversation.
+    """
 
     needs = frozenset({"turns", "judge"})
     rubrics: tuple[Rubric, ...]
@@ -47,22 +58,35 @@ class _PlanEvaluator(BuiltInEvaluator, ABC):
         """Return the texts shown with the plan, and a note on shortened ones."""
 
     def ask(self, subject: Subject) -> JudgeDialogue:
-        """Ask about the plan, and return the score, or an abstention if the judge failed."""
+        """Ask about the plan, and return the score, or an abstention if there is no plan or the judge failed."""
         name, plan = self.metrics[0].name, written_plan(subject)
-        if plan is None:
-            return [none_of(name, "no_data", NO_PLAN)]
+        parts = () if plan is None else plan.parts
+        if not parts:
+            written = [(turn.index, text) for turn in subject.conversation.turns for text in texts_of(turn)]
+            if not written:
+                return [none_of(name, *no_plan(subject))]
+            (reply,) = yield [rubric_question(_STEPS, written=_lines(written, "text"))]
+            if isinstance(reply, JudgeFailure):
+                return [none_of(name, reply.reason, f"its plan was not judged: {reply.message}")]
+            steps = list(reply.texts)
+            if len(steps) < FEWEST_STEPS:  # an announced next action is not a plan
+                return [none_of(name, "no_data", "the judge found no plan of several steps in what the agent wrote")]
+            parts = ((written[0][0], steps),)
         texts, note = self.texts(subject)
-        (reply,) = yield [rubric_question(self.rubrics[0], plan=_plan_text(plan), **texts)]
+        (reply,) = yield [rubric_question(self.rubrics[0], plan=_lines(parts, "plan"), **texts)]
         if isinstance(reply, JudgeFailure):
             return [none_of(name, reply.reason, f"was not judged: {reply.message}")]
-        return [MetricScore(name=name, value=reply.score, explanation=f"{reply.reasoning.strip()}{note}")]
+        details = {} if plan is not None else {"extracted_plan": parts[0][1]}
+        explanation = f"{reply.reasoning.strip()}{note}"
+        return [MetricScore(name=name, value=reply.score, explanation=explanation, details=details)]
 
 
 class PlanQualityJudged(_PlanEvaluator):
     """Whether the plan is good, according to a judge."""
 
     name = "layers.plan_quality_judged"
-    rubrics: tuple[Rubric, ...] = (rubric("plan_quality_judged"),)
+    version = "2"
+    rubrics: tuple[Rubric, ...] = (rubric("plan_quality_judged"), _STEPS)
 
     def texts(self, subject: Subject) -> tuple[dict[str, str], str]:
         """Return the known purpose of the plan."""
@@ -73,7 +97,8 @@ class PlanAdherenceJudged(_PlanEvaluator):
     """Whether the agent followed the plan, according to a judge."""
 
     name = "layers.plan_adherence_judged"
-    rubrics: tuple[Rubric, ...] = (rubric("plan_adherence_judged"),)
+    version = "2"
+    rubrics: tuple[Rubric, ...] = (rubric("plan_adherence_judged"), _STEPS)
 
     def texts(self, subject: Subject) -> tuple[dict[str, str], str]:
         """Return the conversation."""
@@ -81,17 +106,17 @@ class PlanAdherenceJudged(_PlanEvaluator):
         return {"conversation": conversation.text}, conversation.note
 
 
-def _plan_text(plan: WrittenPlan) -> str:
-    """Return a plan as lines of JSON, one per turn; long ones are cut, with a note."""
+def _lines(parts: Sequence[tuple[int, Any]], key: str) -> str:
+    """Return texts, each with the index of its turn, as lines of JSON; long ones are cut, with a note."""
     lines: list[str] = []
     remaining = _PLAN
-    for turn_index, part in plan.parts:
+    for turn_index, part in parts:
         text = part if isinstance(part, str) else json_line(part)
         limit = min(_PART, remaining)
         if limit <= 0:
-            lines.append(json_line({"left_out": f"the plans of {len(plan.parts) - len(lines)} later turns"}))
+            lines.append(json_line({"left_out": f"{len(parts) - len(lines)} later {key}s"}))
             break
-        line: dict[str, Any] = {"turn": turn_index + 1, "plan": text[:limit]}
+        line: dict[str, Any] = {"turn": turn_index + 1, key: text[:limit]}
         lines.append(json_line(line if len(text) <= limit else {**line, "characters_left_out": len(text) - limit}))
         remaining -= len(text[:limit])
     return "\n".join(lines)

@@ -27,7 +27,14 @@ from otel_agentic.evaluators.layers.calls import (
     tool_calls,
     wrong_as_json,
 )
-from otel_agentic.evaluators.layers.plans import common, executed, expected_plan, in_order, written_plan
+from otel_agentic.evaluators.layers.plans import (
+    common,
+    executed,
+    expected_plan,
+    in_order,
+    planning_tools,
+    written_plan,
+)
 from otel_agentic.scoring.model import ConversationScore, FaultKind, ToolFault, ToolScore, shown_call
 from otel_agentic.scoring.scope import ActualCall, effect_of
 from otel_agentic.scoring.state import ABSENT, Differing, compare_state, size_of
@@ -48,7 +55,7 @@ class Outcome(BuiltInEvaluator):
     """Task completion and step efficiency."""
 
     name = "layers.outcome"
-    version = "2"
+    version = "3"
     needs = frozenset({"turns", "case"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
@@ -86,7 +93,14 @@ def _efficiency(subject: Subject) -> MetricScore:
     if missing is not None or subject.case is None or subject.case.minimum_steps is None:
         return none_of(EFFICIENCY, *(missing or ("no_data", "no number of steps is expected")))
     minimum = subject.case.minimum_steps
-    actual = sum(call.kind != "transfer" for turn in subject.conversation.turns for call in turn.calls)
+    planning = planning_tools(subject)
+    steps = [
+        call
+        for turn in subject.conversation.turns
+        for call in turn.calls
+        if call.kind != "transfer" and call.name not in planning
+    ]
+    actual = len(steps)
     ratio = step_ratio(actual, minimum)
     if ratio is None:
         return none_of(EFFICIENCY, "no_data", "no call was made")
@@ -262,6 +276,7 @@ class Verdict(BuiltInEvaluator):
     """The first layer that broke in a failed conversation."""
 
     name = "layers.verdict"
+    version = "2"
     needs = frozenset({"turns", "score"})
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:

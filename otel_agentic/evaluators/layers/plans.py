@@ -11,12 +11,15 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+from otel_agentic.conversations.tree import is_answer_tool
 from otel_agentic.evaluators.base import (
+    CAPTURE,
     BuiltInEvaluator,
     MetricScore,
     Missing,
     Subject,
     calls_in_order,
+    expectations_of,
     first_missing,
     is_subsequence,
     listed,
@@ -86,9 +89,10 @@ def _with_several(names: Sequence[str], expected: Sequence[str], previous: Seque
     return list(accumulate(best, max))
 
 
-#: Limits of reading a plan: characters of its text, steps, and nesting of lists.
+#: Limits of reading a plan: characters of its text, steps, lines that may announce it, and nesting of lists.
 _CHARACTERS: Final = 50_000
 _STEPS: Final = 300
+_LINES: Final = 2_000
 MAX_DEPTH: Final = 6
 #: Maximum number of tools that are searched for, and of characters of their names.
 _NAMES: Final = 1_000
@@ -98,7 +102,10 @@ _CACHED: Final = 64
 #: Keys under which an object contains its steps.
 STEP_LISTS: Final = (
     "plan", "plans", "steps", "plan_steps", "todos", "todo_list", "tasks", "subtasks", "items", "actions",
+    "list_of_plans_per_task", "reasoning_steps",
 )  # fmt: skip
+#: Keys under which a model's response lists other things than steps.
+_AMBIGUOUS_LISTS: Final = frozenset({"items", "actions"})
 #: Keys under which a step names its tool: the first ones accept any name, the others only the name of a known tool.
 _SURE_KEYS: Final = ("tool", "tool_name", "toolName")
 _TOOL_KEYS: Final = (*_SURE_KEYS, "function", "action", "name")
@@ -116,6 +123,17 @@ _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 #: A step that is only an identifier means the tool with this name, known or not.
 _IDENTIFIER: Final = re.compile(r"[A-Za-z]\w*[_.]\w[\w.]*")
 _ONE_WORD: Final = re.compile(r"\S+")
+#: A plan between marks: those of ADK's planner, and XML tags.
+_TAGGED: Final = re.compile(
+    r"/\*(?:RE)?PLANNING\*/(.*?)(?=/\*|\Z)|<plan>((?:(?!<plan>).)*?)</plan>", re.DOTALL | re.IGNORECASE
+)
+#: A line that announces a plan: `## Plan`, `**Plan:**`, "Here is my plan:", "the plan that I will follow:".
+_HEADING: Final = re.compile(
+    r"(?=.{4,160}$)(?:\s*(?:#+|\*\*).*\bplan\b.*|.*\b(?:plan|to-?do list)\b.*:[*_`\s]*)", re.IGNORECASE
+)
+_FENCE: Final = re.compile(r"\s*```")
+#: The least number of steps of a plan that is read from text: an announced next action is not a plan.
+FEWEST_STEPS: Final = 2
 #: Words before a tool that negate its call.
 _DENIED: Final = re.compile(
     r"(?:\bnot|n['\u2019]t|\bnever|\bwithout|\bavoid(?:ing)?|\binstead of|\brather than|\bno need (?:to|for))\b[^.;:,\n]{0,40}$",
@@ -247,6 +265,49 @@ def _items(text: str) -> Iterator[str]:
         yield "\n".join(item)
 
 
+def stated_plan(text: str) -> Any | None:
+    r"""Return the plan in a text of the model, or None; only a text with the form of a plan counts.
+
+    A plan is a JSON object with steps, a text between marks of a plan, or a list of two or more items below a line that
+    announces a plan.
+
+    >>> stated_plan("Here is my plan:\n1. search hotels\n2. book one\n\nLet me begin.")
+    '1. search hotels\n2. book one'
+    >>> stated_plan('{"steps": ["search", "book"]}'), stated_plan("/*PLANNING*/ search, then book /*ACTION*/")
+    ({'steps': ['search', 'book']}, 'search, then book')
+    >>> stated_plan("I will search for hotels.")
+    """
+    document = json_in(text)
+    if isinstance(document, Mapping):
+        keys = [key for key in STEP_LISTS if key not in _AMBIGUOUS_LISTS]
+        return document if any(_is_steps(document.get(key)) for key in keys) else None
+    tagged = [plan for match in _TAGGED.finditer(text[:_CHARACTERS]) if (plan := (match[1] or match[2] or "").strip())]
+    if tagged:
+        return tagged[-1]
+    lines = text[:_CHARACTERS].splitlines()[:_LINES]
+    lists = (_list_at(lines[index + 1 :]) for index, line in enumerate(lines) if _HEADING.fullmatch(line))
+    return next(("\n".join(matches) for matches in lists if sum(map(_is_item, matches)) >= FEWEST_STEPS), None)
+
+
+def _is_item(line: str) -> bool:
+    return _ITEM.match(line) is not None
+
+
+def _list_at(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a list at the beginning; blank lines and code fences before it are skipped."""
+    matches: list[str] = []
+    was_blank = False
+    for line in lines:
+        is_blank = not line.strip() or _FENCE.match(line) is not None
+        continues = bool(matches) and (line[:1].isspace() or not was_blank) and not line.startswith(("#", "<"))
+        if not is_blank and not _is_item(line) and not continues:
+            break
+        if not is_blank:
+            matches.append(line)
+        was_blank = is_blank
+    return matches
+
+
 def _in_step(step: Any, names: ToolNames, depth: int) -> Iterator[str]:
     if isinstance(step, str):
         yield from names.within(step[:_CHARACTERS]) or _identifiers(step)
@@ -319,6 +380,9 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 #: Words in the names of tools that record a plan, and of tools whose result is a plan.
 _PLANNING: Final = frozenset({"plan", "plans", "planner", "planning", "todo", "todos"})
 _MAKING: Final = frozenset({"plan", "planner", "planning", "make", "create", "generate", "draft"})
+#: Words in the names of tools that record a thought, and the arguments with its text.
+_THINKING: Final = ("think", "thinking")
+_THOUGHT_KEYS: Final = ("thought", "thoughts", "reasoning", "reflection")
 #: Characters of all plans of a conversation that are read.
 _READ: Final = 200_000
 #: A single line with fewer words is the name of a plan, not a plan.
@@ -336,7 +400,8 @@ class WrittenPlan:
 def written_plan(subject: Subject, expected: Sequence[str] = ()) -> WrittenPlan | None:
     """Return the plan that the agent recorded, or None.
 
-    Plans come from plan spans (`Turn.plans`) and from calls that record a plan (see `plan_in`). Within a turn, a later
+    Plans come from plan spans (`Turn.plans`), from texts of the model with the form of a plan (see `stated_plan`), and from
+    calls that record a plan (see `plan_in`). Within a turn, a later
     plan replaces an earlier one, unless it only omits steps of it, as a list of remaining steps does; steps that it
     cancels are no longer planned. The plans of several turns are concatenated; a step that a later plan resumes before
     it was done, or declares done, counts once.
@@ -358,6 +423,9 @@ def written_plan(subject: Subject, expected: Sequence[str] = ()) -> WrittenPlan 
         turn_tools = _without(turn_tools, done)
         open_steps = Counter(tools) - Counter(_called_before(subject, turn))
         tools = [*reversed(_without(tools[::-1], open_steps & Counter(turn_tools))), *turn_tools]
+    # A tool that gives the answer is no call.
+    called = {call.name for turn in subject.conversation.turns for call in turn.calls}
+    tools = [name for name in tools if name in called or not is_answer_tool(name)]
     return WrittenPlan(tools=tuple(tools), parts=tuple(parts))
 
 
@@ -462,6 +530,31 @@ def plan_in(call: ToolCall) -> Any | None:
     return steps
 
 
+def thought_in(call: ToolCall) -> str | None:
+    """Return the reasoning that a call of a thinking tool (`think`, `sequentialthinking`) records, or None."""
+    words = [word.lower() for word in _WORD.findall(call.name)]
+    if not words or not (words[0] in _THINKING or words[-1].endswith(_THINKING)):
+        return None
+    arguments = call.arguments or {}
+    return next((text for key in _THOUGHT_KEYS if isinstance(text := arguments.get(key), str) and text.strip()), None)
+
+
+def texts_of(turn: Turn) -> list[str]:
+    """Return the texts of a turn in which the agent may state a plan: reasoning, text next to calls, recorded thoughts."""
+    return [*turn.reasoning, *filter(None, map(thought_in, calls_in_order(turn)))]
+
+
+def planning_tools(subject: Subject) -> frozenset[str]:
+    """Return the tools of a conversation whose calls only record a plan or a thought; not those that the case requires."""
+    calls = [call for turn in subject.conversation.turns for call in turn.calls]
+    names = {call.name for call in calls if plan_in(call) is not None or thought_in(call) is not None}
+    if subject.case is None:
+        return frozenset(names)
+    options = (option for tools in expectations_of(subject.case) for option in (tools, *tools.alternatives))
+    required = {call.tool_name for option in options for call in option.calls if call.required}
+    return frozenset(names - required - set(subject.case.plan or ()))
+
+
 def _steps_in(record: Any) -> Any | None:
     if not isinstance(record, Mapping):
         return None
@@ -490,6 +583,7 @@ def _plans_by_turn(turns: Sequence[Turn]) -> Iterator[tuple[Turn, list[Any]]]:
 
 def _plans(turn: Turn) -> Iterator[Any]:
     yield from turn.plans
+    yield from filter(None, map(stated_plan, texts_of(turn)))
     for call in calls_in_order(turn):
         plan = plan_in(call)
         if plan is not None:
@@ -522,6 +616,7 @@ class Reasoning(BuiltInEvaluator):
     """Plan quality and plan adherence."""
 
     name = "layers.reasoning"
+    version = "2"
 
     def evaluate(self, subject: Subject) -> Iterable[MetricScore]:
         """Return both scores of a conversation."""
@@ -529,13 +624,24 @@ class Reasoning(BuiltInEvaluator):
         expected_names = [name for group in expected for name in group]
         plan = written_plan(subject, expected_names)
         if plan is None:
-            return none_of_all(self.metrics, "no_data", NO_PLAN)
+            return none_of_all(self.metrics, *no_plan(subject))
         return [_quality(subject, plan, expected, expected_names), _adherence(subject, plan)]
 
 
-NO_PLAN: Final = (
-    "no plan was recorded: neither a plan span, nor a call that writes steps down (write_todos, update_plan …)"
+_NO_PLAN: Final = (
+    "no plan was recorded: neither a plan span, nor a call that writes steps down (write_todos, update_plan …), nor a list"
+    " of steps in the model's reasoning"
 )
+
+
+def no_plan(subject: Subject) -> Missing:
+    """Return the reason why a conversation has no plan: whether one was stated is unknown without content."""
+    if subject.conversation.content_captured == "none":
+        return "content_not_captured", f"plans are content, which was not recorded; {CAPTURE}"
+    free_text = any(texts_of(turn) for turn in subject.conversation.turns)
+    return "no_data", f"{_NO_PLAN}; `plan_quality_judged` looks for one in its other texts" if free_text else _NO_PLAN
+
+
 _NO_TOOL: Final = "the plan names no tool that is defined, called or expected; `{name}_judged` reads it as people do"
 
 
