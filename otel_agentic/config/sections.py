@@ -365,6 +365,9 @@ class JudgeSettings(Section):
     method: Literal["auto", "structured", "tool", "text"] = Field(
         default="auto", description="how the verdict is requested; auto uses the first way that the model supports"
     )
+    panel: bool = Field(
+        default=True, description="ask the questions of several metrics about the same texts in one model call"
+    )
     concurrency: Count = Field(default=16, description="model calls in flight")
     requests_per_second: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="maximum number of model calls started per second; unset: no limit"

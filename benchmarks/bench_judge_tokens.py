@@ -1,0 +1,108 @@
+"""Print the calls and tokens that all judged metrics of tau-airline need, with and without panels.
+
+A token is four characters of what is sent (messages and schema) and received. The model is scripted: its replies have the
+requested form and no meaning. Pass the number of conversations as argument; all of the file are used by default.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable, RunnableLambda
+from pydantic import Field
+
+from otel_agentic.commands import Commands
+from otel_agentic.commands.ingest import ingest_files
+from otel_agentic.config import Settings
+from otel_agentic.engine.engine import Engine
+from otel_agentic.judges import LangChainJudge
+from tests.shared import SHARED
+
+TAU: Final = SHARED / "data" / "tau-airline"
+SPANS: Final = "variant-openinference.jsonl.gz"
+CHARACTERS_A_TOKEN: Final = 4
+REASONING: Final = "The agent looked up the reservation and states its dates and price as the result shows them. " * 2
+
+
+class Scripted(BaseChatModel):
+    """A model with structured output that fills every schema, and counts calls and characters."""
+
+    counts: Counter[str] = Field(default_factory=Counter)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(self, *_: Any, **__: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(""))])
+
+    def with_structured_output(self, schema: Any, *, include_raw: bool = False, **_: Any) -> Runnable[Any, Any]:
+        del include_raw
+
+        def reply(prompt: Any) -> dict[str, Any]:
+            messages: list[BaseMessage] = self._convert_input(prompt).to_messages()
+            texts = [str(message.content) for message in messages]
+            sent, text = sum(map(len, texts)) + len(json.dumps(schema)), json.dumps(filled(schema, texts[-1]))
+            self.counts += Counter(calls=1, sent=sent, received=len(text), schemas=len(json.dumps(schema)))
+            usage = {"input_tokens": sent // CHARACTERS_A_TOKEN, "output_tokens": len(text) // CHARACTERS_A_TOKEN}
+            message = AIMessage(text, usage_metadata={**usage, "total_tokens": sum(usage.values())})  # type: ignore[typeddict-item]
+            return {"raw": message, "parsed": None, "parsing_error": None}
+
+        return RunnableLambda(reply)
+
+
+def filled(schema: Mapping[str, Any], seed: str) -> Any:
+    """Return a value of a schema; labels and numbers depend on the seed."""
+    share = hashlib.blake2b(f"{seed}{schema}".encode(), digest_size=2).digest()[0] / 256
+    if schema["type"] == "object":
+        return {name: filled(part, seed) for name, part in schema["properties"].items()}
+    if schema["type"] == "array":
+        return ["The reservation is changed to the flight that the user named, and the user was told the price."]
+    if schema["type"] == "number":
+        low, high = schema.get("minimum", 0), schema.get("maximum", 1)
+        return round(low + share * (high - low), 1)
+    labels = schema.get("enum")
+    return labels[int(share * len(labels))] if labels else REASONING
+
+
+def main() -> None:
+    """Judge the same conversations with and without panels, and print what each turn needed."""
+    with TemporaryDirectory() as folder:
+        without, panel = (judged(Path(folder) / f"{panel}.duckdb", panel=panel) for panel in (False, True))
+    print(f"ratio {panel / without:.2f}")
+
+
+def judged(db: Path, *, panel: bool) -> float:
+    """Run all judged metrics on a new store, print the expense, and return the tokens of one turn."""
+    settings = Settings.model_validate({"store": {"db": db}, "judge": {"panel": panel}})
+    model = Scripted()
+    with Engine(settings, create=True) as engine:
+        ingest_files(engine, [str(TAU / SPANS)], lambda *_: None)
+        engine.runner.judge = LangChainJudge(model, settings.judge)
+        names = [metric.name for evaluator in engine.runner.installed for metric in evaluator.metrics]
+        cases = [("cases.jsonl", (TAU / "cases.jsonl").read_text("utf-8"))]
+        done = Commands(engine).evaluate(cases=cases, metrics=names)
+        with engine.store.read() as con:
+            (turns,) = con.execute("SELECT count(*) FROM turns").fetchone() or (0,)
+    counts = model.counts
+    tokens = (counts["sent"] + counts["received"]) / CHARACTERS_A_TOKEN
+    print(
+        f"panel {'on ' if panel else 'off'}  {turns} turns  {counts['calls']:,} calls  {tokens:,.0f} tokens "
+        f"({counts['received'] / CHARACTERS_A_TOKEN:,.0f} received, {counts['schemas'] / CHARACTERS_A_TOKEN:,.0f} schemas)  "
+        f"{counts['calls'] / turns:.1f} calls and {tokens / turns:,.0f} tokens a turn  {done['judge']}"
+    )
+    return tokens / turns
+
+
+if __name__ == "__main__":
+    main()
