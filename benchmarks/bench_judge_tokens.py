@@ -1,14 +1,14 @@
 """Print the calls and tokens that all judged metrics of tau-airline need, with and without panels.
 
 A token is four characters of what is sent (messages and schema) and received. The model is scripted: its replies have the
-requested form and no meaning. Pass the number of conversations as argument; all of the file are used by default.
+requested form and no meaning. The run without cases shows traffic that nobody annotated. The forecast is the one that `evaluate`
+makes before a run, as a ratio to what the run used.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,9 +53,9 @@ class Scripted(BaseChatModel):
             messages: list[BaseMessage] = self._convert_input(prompt).to_messages()
             texts = [str(message.content) for message in messages]
             sent, text = sum(map(len, texts)) + len(json.dumps(schema)), json.dumps(filled(schema, texts[-1]))
-            self.counts += Counter(calls=1, sent=sent, received=len(text), schemas=len(json.dumps(schema)))
+            self.counts += Counter(calls=1, sent=sent, received=len(text))
             usage = {"input_tokens": sent // CHARACTERS_A_TOKEN, "output_tokens": len(text) // CHARACTERS_A_TOKEN}
-            message = AIMessage(text, usage_metadata={**usage, "total_tokens": sum(usage.values())})  # type: ignore[typeddict-item]
+            message = AIMessage(text, usage_metadata={**usage, "total_tokens": sum(usage.values())})
             return {"raw": message, "parsed": None, "parsing_error": None}
 
         return RunnableLambda(reply)
@@ -77,12 +77,14 @@ def filled(schema: Mapping[str, Any], seed: str) -> Any:
 
 def main() -> None:
     """Judge the same conversations with and without panels, and print what each turn needed."""
-    with TemporaryDirectory() as folder:
-        without, panel = (judged(Path(folder) / f"{panel}.duckdb", panel=panel) for panel in (False, True))
-    print(f"ratio {panel / without:.2f}")
+    for has_cases in (True, False):
+        print("with cases" if has_cases else "without cases")
+        with TemporaryDirectory() as folder:
+            single, panel = (judged(Path(folder) / f"{panel}.duckdb", panel, has_cases) for panel in (False, True))
+        print(f"  ratio {panel / single:.2f}")
 
 
-def judged(db: Path, *, panel: bool) -> float:
+def judged(db: Path, panel: bool, has_cases: bool) -> float:  # noqa: FBT001 — a benchmark
     """Run all judged metrics on a new store, print the expense, and return the tokens of one turn."""
     settings = Settings.model_validate({"store": {"db": db}, "judge": {"panel": panel}})
     model = Scripted()
@@ -90,18 +92,20 @@ def judged(db: Path, *, panel: bool) -> float:
         ingest_files(engine, [str(TAU / SPANS)], lambda *_: None)
         engine.runner.judge = LangChainJudge(model, settings.judge)
         names = [metric.name for evaluator in engine.runner.installed for metric in evaluator.metrics]
-        cases = [("cases.jsonl", (TAU / "cases.jsonl").read_text("utf-8"))]
-        done = Commands(engine).evaluate(cases=cases, metrics=names)
+        cases = [("cases.jsonl", (TAU / "cases.jsonl").read_text("utf-8"))] if has_cases else []
+        expected = Commands(engine).evaluate_forecast(cases=cases, metrics=names)
+        Commands(engine).evaluate(cases=cases, metrics=names)
         with engine.store.read() as con:
-            (turns,) = con.execute("SELECT count(*) FROM turns").fetchone() or (0,)
+            ((turns,),) = con.execute("SELECT count(*) FROM turns").fetchall()
     counts = model.counts
     tokens = (counts["sent"] + counts["received"]) / CHARACTERS_A_TOKEN
     print(
-        f"panel {'on ' if panel else 'off'}  {turns} turns  {counts['calls']:,} calls  {tokens:,.0f} tokens "
-        f"({counts['received'] / CHARACTERS_A_TOKEN:,.0f} received, {counts['schemas'] / CHARACTERS_A_TOKEN:,.0f} schemas)  "
-        f"{counts['calls'] / turns:.1f} calls and {tokens / turns:,.0f} tokens a turn  {done['judge']}"
+        f"  panel {'on ' if panel else 'off'}  {turns} turns  {counts['calls']:5,} calls  {tokens:9,.0f} tokens "
+        f"({counts['received'] / CHARACTERS_A_TOKEN:,.0f} received)  {counts['calls'] / turns:.1f} calls and "
+        f"{tokens / turns:6,.0f} tokens a turn  forecast {expected['calls'] / counts['calls']:.2f} of the calls, "
+        f"{expected['tokens'] / tokens:.2f} of the tokens"
     )
-    return tokens / turns
+    return float(tokens / turns)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,13 +35,20 @@ from otel_agentic.cli.render.terminal import Column, console, numbers, print_jso
 from otel_agentic.cli.render.text import NOTHING, percent, plural, short
 from otel_agentic.errors import StoreBusyError, UsageError
 from otel_agentic.results import from_json
-from otel_agentic.results.evaluation import EvaluatedRow, EvaluationRun, EvaluatorCounts, MetricCounts, RowsEvaluation
+from otel_agentic.results.evaluation import (
+    EvaluatedRow,
+    EvaluationRun,
+    EvaluatorCounts,
+    JudgeQuestions,
+    MetricCounts,
+    RowsEvaluation,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from otel_agentic.commands import Client
-    from otel_agentic.config import Settings
+    from otel_agentic.config import JudgeSettings, Settings
 
 #: The number of labels, or reasons, printed for a metric.
 _MAX_COUNTS: Final = 3
@@ -342,6 +350,11 @@ _EXACT: Final = "exact"
     "--suite", metavar="TAG", help="Only conversations that belong to a case with this tag, such as regression."
 )
 @click.option("--force", is_flag=True, help="Score conversations again that already have a score.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask before a run that exceeds judge.confirm_calls or judge.confirm_cost_usd.",
+)
 @format_option
 @quiet_option
 def evaluate(
@@ -359,6 +372,7 @@ def evaluate(
     selection: Selection,
     suite: str | None,
     force: bool,
+    yes: bool,
     output: str,
     quiet: bool,
 ) -> int:
@@ -382,21 +396,69 @@ def evaluate(
         raise UsageError(
             "give --match-text or --fuzzy/--no-fuzzy, not both: --fuzzy is --match-text auto, --no-fuzzy is --match-text off"
         )
-    used = _own_judge(target.settings(scoring=scoring), target.server)
+    settings = target.settings(scoring=scoring)
+    used = _own_judge(settings, target.server)
+    sections: dict[str, Section] = {
+        "scoring": scoring,
+        "matching": present(text=text),
+        **own_files(target.config_file, evaluators),
+    }
+    names = metrics_of(metrics, evaluators)
+    arguments: Section = {**truth, **chosen, "suite": suite, "metrics": names, "force": force}
     waiting = _WAITING if used == _EXACT else _WAITING_FOR_JUDGE.format(judge=used)
+    if used != _EXACT and not yes:
+        with target.open(lambda *_: None, **sections) as client:
+            confirm_cost(
+                client.get(JudgeQuestions, "evaluate_forecast", **arguments),
+                settings.judge,
+                quiet=quiet or output == "json",
+            )
     with (
         progress_bar(quiet=quiet) as bar,
         reporting_waits(waiting, bar, quiet=quiet) as progress,
-        target.open(
-            progress, scoring=scoring, matching=present(text=text), **own_files(target.config_file, evaluators)
-        ) as client,
+        target.open(progress, **sections) as client,
     ):
         require_own_file(client, "evaluate", {**scoring, **present(**{"match-text": text})})
         require_no_files(client, evaluators)
-        names = metrics_of(metrics, evaluators)
-        done = client.get(EvaluationRun, "evaluate", **truth, **chosen, suite=suite, metrics=names, force=force)
+        done = client.get(EvaluationRun, "evaluate", **arguments)
     print_result(done, output, _print_result, quiet=quiet)
     return INTERRUPTED if done.stopped else 0
+
+
+def confirm_cost(expected: JudgeQuestions, settings: JudgeSettings, *, quiet: bool) -> None:
+    """Print what a run will ask its judge; above a limit of the settings, ask on a terminal whether to run it.
+
+    Raises:
+        UsageError: a limit is exceeded, and there is no terminal, or the answer is no.
+    """
+    if not expected.calls:
+        return
+    limits: dict[str, tuple[float | None, float | None]] = {
+        "judge.confirm_calls": (expected.calls, settings.confirm_calls),
+        "judge.confirm_cost_usd": (expected.cost_usd, settings.confirm_cost_usd),
+    }
+    exceeded = [
+        f"{name} {limit:,}"
+        for name, (value, limit) in limits.items()
+        if value is not None and limit is not None and value > limit
+    ]
+    need = f"judge {expected.judge} needs about {plural(expected.calls, 'call')}{_tokens_and_cost(expected)}"
+    if not exceeded:
+        if not quiet:
+            say(console(stderr=True), need)
+        return
+    message = f"{need}, more than {' and '.join(exceeded)}"
+    if not sys.stdin.isatty() or not sys.stderr.isatty():
+        raise UsageError(
+            f"{message}; pass --yes to run it, or choose fewer metrics or conversations (--metrics, --since)"
+        )
+    if not click.confirm(f"{message}. Run it?", err=True):
+        raise UsageError("nothing was evaluated")
+
+
+def _tokens_and_cost(expected: JudgeQuestions) -> str:
+    tokens = "" if expected.tokens is None else f" and {expected.tokens:,} tokens"
+    return tokens if expected.cost_usd is None else f"{tokens}, ${expected.cost_usd:,.2f}"
 
 
 def _own_judge(settings: Settings, server: str | None) -> str:

@@ -53,9 +53,7 @@ class _Line:
     missing: tuple[str, ...] = ()
 
 
-def transcript(
-    turns: Sequence[Turn], *, max_characters: int = MAX_CHARACTERS, max_text: int = _CUTS[0]
-) -> Transcript:
+def transcript(turns: Sequence[Turn], *, max_characters: int = MAX_CHARACTERS, max_text: int = _CUTS[0]) -> Transcript:
     r"""Return turns as a text of at most `max_characters` characters, at least 200.
 
     Each text, arguments or result has at most `max_text` characters, at least 200, and fewer if the transcript would be too long.

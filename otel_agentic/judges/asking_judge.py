@@ -272,6 +272,11 @@ class _Pass:
     began: bool = False
     ended: bool = False
 
+    @property
+    def next_panel(self) -> int | None:
+        """The panel of the question that waits first, None if no further one is asked in this pass."""
+        return self.panels[self.waiting[0][0]] if self.waiting and not self.ended else None
+
 
 class AskingJudge:
     """A judge that returns cached verdicts, asks each other question once, and stores each verdict as soon as it arrives.
@@ -378,7 +383,7 @@ class AskingJudge:
         missing = {
             key: question for key, question in missing.items() if question.rubric is None or "rubric" in self.kinds
         }
-        panels = self._panels(missing)
+        panels = self.panels(missing)
         keys = [key for panel in panels for key in panel]
         panel_of = dict(enumerate(index for index, panel in enumerate(panels) for _ in panel))
         waiting = deque(enumerate(missing[key] for key in keys))
@@ -402,7 +407,7 @@ class AskingJudge:
             if self._cache is not None:
                 self._cache.flush()
 
-    def _panels(self, questions: Mapping[str, Question]) -> list[list[str]]:
+    def panels(self, questions: Mapping[str, Question]) -> list[list[str]]:
         """Return the keys of questions by panel, in the order of the first question of each; alone if the judge has no panels.
 
         The order within a panel is that of the names of the rubrics, whichever are asked.
@@ -411,7 +416,9 @@ class AskingJudge:
         if not isinstance(self._judge, PanelJudge):
             return [[key] for key in keys]
         indices = grouped([self._judge.panel_key(question) for question in questions.values()])
-        return [sorted((keys[index] for index in panel), key=lambda key: metric_of(questions[key])) for panel in indices]
+        return [
+            sorted((keys[index] for index in panel), key=lambda key: metric_of(questions[key])) for panel in indices
+        ]
 
     def _rubric_failure(self, rubric: Rubric) -> JudgeFailure:
         """Return the failure for a judge without support for rubrics: it would judge the question's empty texts."""
@@ -471,13 +478,11 @@ class AskingJudge:
         reserved. Once the budget refuses a question, it refuses all that follow: otherwise smaller questions would
         displace earlier ones, and the judged answers would no longer be a random sample.
         """
-        waiting = batch.waiting
-        while waiting and not batch.ended:
+        while (index := batch.next_panel) is not None:
             panel: list[tuple[int, Question]] = []
-            index = batch.panels[waiting[0][0]]
-            while waiting and not batch.ended and batch.panels[waiting[0][0]] == index:
+            while batch.next_panel == index:
                 if self._admit(batch, joins=bool(panel)):
-                    panel.append(waiting.popleft())
+                    panel.append(batch.waiting.popleft())
             if panel:
                 yield panel
 

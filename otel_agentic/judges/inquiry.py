@@ -451,7 +451,6 @@ class Spent:
         self.input_tokens += getattr(usage, "prompt_tokens", None) or 0
         self.output_tokens += getattr(usage, "completion_tokens", None) or 0
 
-
     def split(self, count: int) -> list[Spent]:
         """Return equal shares of the expense of a panel, whose sum is the whole; the first one has the calls."""
         return [
@@ -606,9 +605,7 @@ class Inquiry:
         message = f"{self.model_name} is not called any more, it refused {refusals.in_a_row} calls in a row: {refusals.message}"
         return CallProblem(kind="refused", message=message)
 
-    async def _call(
-        self, request: _Request[T], ladder: Ladder, spent: Spent, *, again: bool
-    ) -> T | CallProblem:
+    async def _call(self, request: _Request[T], ladder: Ladder, spent: Spent, *, again: bool) -> T | CallProblem:
         try:
             rung, model = ladder.current(request.form)
         except NotImplementedError as error:

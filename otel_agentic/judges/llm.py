@@ -111,8 +111,9 @@ class CanaryWatch:
     ) -> Iterator[tuple[Sequence[tuple[int, Question]], Question | None]]:
         """Yield panels of numbered questions, each with a canary, which the answer must fail, or None if it is not checked.
 
-        Only questions about answers have canaries; they are asked by themselves. The choice depends only on the content of a question. The wrong expected answer is the most recent different
-        one, so that the same questions in the same order yield the same canaries.
+        Only questions about answers have canaries; they are asked by themselves. The choice depends only on the content of
+        a question. The wrong expected answer is the most recent different one, so that the same questions in the same order
+        yield the same canaries.
         """
         recent: list[Question] = []  # the last question, and the last one before it with a different expected answer
         for panel in panels:
@@ -203,8 +204,10 @@ class Deliberation:
 
     def _panel_failures(self, problem: CallProblem, shares: Sequence[Spent]) -> list[Verdict | JudgeFailure]:
         """Return a failure for each question of a panel; it counts once towards a pause of the judge."""
-        kinds: list[FailureKind] = [problem.failure, *(["question"] * (len(shares) - 1))]
-        return [self.failure(problem.message, share, kind=kind) for share, kind in zip(shares, kinds, strict=True)]
+        return [
+            self.failure(problem.message, share, kind=problem.failure if index == 0 else "question")
+            for index, share in enumerate(shares)
+        ]
 
     async def answer(
         self, question: Question, rival: Question | None, permit: Callable[[], bool], spent: Spent | None = None

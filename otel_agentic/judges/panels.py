@@ -37,7 +37,7 @@ from otel_agentic.judges.prompts import instructions_of
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
 
-    from otel_agentic.judges.base import Question, QuestionKind
+    from otel_agentic.judges.base import Question, QuestionKind, ReplyForm
     from otel_agentic.judges.messages import Message, Way
     from otel_agentic.judges.prompts import Prompt
 
@@ -114,7 +114,9 @@ class Panel:
         instructions = [instructions_of(question, prompts) for question in self.questions]
         text = "\n\n".join([PANEL["intro"].strip(), *_criteria(self.names, instructions)])
         return sealed(
-            self._fields(max_characters), lambda nonce: f"{text}\n\n{_reply_instructions(self.form, way, nonce)}", new_nonce
+            self._fields(max_characters),
+            lambda nonce: f"{text}\n\n{_reply_instructions(self.form, way, nonce)}",
+            new_nonce,
         )
 
     def read(self, output: object) -> dict[str, Reply]:
@@ -179,10 +181,15 @@ def _reply_instructions(form: PanelForm, way: Way, nonce: str) -> str:
     for name, part in form:
         names_by_form.setdefault(part, []).append(f"`{name}`")
     lines = [
-        PANEL["field"].format(names=", ".join(names), field=field_of(part), allowed=allowed_text(part))
+        PANEL["field"].format(names=", ".join(names), field=field_of(part), allowed=_allowed(part))
         for part, names in names_by_form.items()
     ]
     return str(PANEL["reply"].strip().format(form=PANEL["replies"][way], fields="\n".join(lines), nonce=nonce))
+
+
+def _allowed(form: ReplyForm | None) -> str:
+    """Return the allowed values of a verdict, in words; labels are listed in the schema, which models get with a panel."""
+    return str(PANEL["label"]) if form is not None and form.kind == "label" else allowed_text(form)
 
 
 def _criteria(names: Sequence[str], instructions: Sequence[str]) -> Iterator[str]:
