@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.core import ParameterSource
 
+from otel_agentic.cli.confirm import confirm_cost, yes_option
 from otel_agentic.cli.errors import INTERRUPTED
 from otel_agentic.cli.options import (
     FILE,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from otel_agentic.commands import Client
-    from otel_agentic.config import JudgeSettings, Settings
+    from otel_agentic.config import Settings
 
 #: The number of labels, or reasons, printed for a metric.
 _MAX_COUNTS: Final = 3
@@ -350,11 +350,7 @@ _EXACT: Final = "exact"
     "--suite", metavar="TAG", help="Only conversations that belong to a case with this tag, such as regression."
 )
 @click.option("--force", is_flag=True, help="Score conversations again that already have a score.")
-@click.option(
-    "--yes",
-    is_flag=True,
-    help="Do not ask before a run that exceeds judge.confirm_calls or judge.confirm_cost_usd.",
-)
+@yes_option
 @format_option
 @quiet_option
 def evaluate(
@@ -423,42 +419,6 @@ def evaluate(
         done = client.get(EvaluationRun, "evaluate", **arguments)
     print_result(done, output, _print_result, quiet=quiet)
     return INTERRUPTED if done.stopped else 0
-
-
-def confirm_cost(expected: JudgeQuestions, settings: JudgeSettings, *, quiet: bool) -> None:
-    """Print what a run will ask its judge; above a limit of the settings, ask on a terminal whether to run it.
-
-    Raises:
-        UsageError: a limit is exceeded, and there is no terminal, or the answer is no.
-    """
-    if not expected.calls:
-        return
-    limits: dict[str, tuple[float | None, float | None]] = {
-        "judge.confirm_calls": (expected.calls, settings.confirm_calls),
-        "judge.confirm_cost_usd": (expected.cost_usd, settings.confirm_cost_usd),
-    }
-    exceeded = [
-        f"{name} {limit:,}"
-        for name, (value, limit) in limits.items()
-        if value is not None and limit is not None and value > limit
-    ]
-    need = f"judge {expected.judge} needs about {plural(expected.calls, 'call')}{_tokens_and_cost(expected)}"
-    if not exceeded:
-        if not quiet:
-            say(console(stderr=True), need)
-        return
-    message = f"{need}, more than {' and '.join(exceeded)}"
-    if not sys.stdin.isatty() or not sys.stderr.isatty():
-        raise UsageError(
-            f"{message}; pass --yes to run it, or choose fewer metrics or conversations (--metrics, --since)"
-        )
-    if not click.confirm(f"{message}. Run it?", err=True):
-        raise UsageError("nothing was evaluated")
-
-
-def _tokens_and_cost(expected: JudgeQuestions) -> str:
-    tokens = "" if expected.tokens is None else f" and {expected.tokens:,} tokens"
-    return tokens if expected.cost_usd is None else f"{tokens}, ${expected.cost_usd:,.2f}"
 
 
 def _own_judge(settings: Settings, server: str | None) -> str:

@@ -407,11 +407,11 @@ class JudgeSettings(Section):
     )
     cache: bool = Field(default=True, description="reuse a verdict on the same content from an earlier evaluation")
     confirm_calls: Count | None = Field(
-        default=2_000, description="`evaluate` asks before it makes more model calls than this; unset: never"
+        default=2_000, description="`evaluate` and `backfill` ask before a run with more model calls; unset: never"
     )
     confirm_cost_usd: Annotated[float, Field(gt=0)] | None = Field(
         default=10.0,
-        description="`evaluate` asks before it spends more than this on model calls, US dollars; needs the two prices; unset: never",
+        description="`evaluate` and `backfill` ask before a run that costs more, US dollars; needs the two prices; unset: never",
     )
     budget_window: str = Field(default="24h", description="window of the following three limits: 90s, 15m, 1h, 24h, 7d")
     max_calls: Count | None = Field(default=None, description="model calls per budget window; unset: no limit")
