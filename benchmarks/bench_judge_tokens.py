@@ -1,7 +1,7 @@
 """Print the calls and tokens that all judged metrics of tau-airline need, with and without panels.
 
-A token is four characters of what is sent (messages and schema) and received. The model is scripted: its replies have the
-requested form and no meaning. The run without cases shows traffic that nobody annotated. The forecast is the one that `evaluate`
+A token is four characters sent (messages and schema) or received. The model is scripted: its replies have the
+requested form and no meaning. The run without cases represents traffic without annotations. The forecast is the one that `evaluate`
 makes before a run, as a ratio to what the run used.
 """
 
@@ -67,7 +67,7 @@ def filled(schema: Mapping[str, Any], seed: str) -> Any:
     if schema["type"] == "object":
         return {name: filled(part, seed) for name, part in schema["properties"].items()}
     if schema["type"] == "array":
-        return ["The reservation is changed to the flight that the user named, and the user was told the price."]
+        return ["The reservation is changed to the flight that the user named, and the agent stated the price."]
     if schema["type"] == "number":
         low, high = schema.get("minimum", 0), schema.get("maximum", 1)
         return round(low + share * (high - low), 1)
@@ -80,11 +80,11 @@ def main() -> None:
     for has_cases in (True, False):
         print("with cases" if has_cases else "without cases")
         with TemporaryDirectory() as folder:
-            single, panel = (judged(Path(folder) / f"{panel}.duckdb", panel, has_cases) for panel in (False, True))
+            single, panel = (run_metrics(Path(folder) / f"{panel}.duckdb", panel, has_cases) for panel in (False, True))
         print(f"  ratio {panel / single:.2f}")
 
 
-def judged(db: Path, panel: bool, has_cases: bool) -> float:  # noqa: FBT001 — a benchmark
+def run_metrics(db: Path, panel: bool, has_cases: bool) -> float:  # noqa: FBT001 — a benchmark
     """Run all judged metrics on a new store, print the expense, and return the tokens of one turn."""
     settings = Settings.model_validate({"store": {"db": db}, "judge": {"panel": panel}})
     model = Scripted()

@@ -160,7 +160,7 @@ def evaluate_forecast(
     suite: str | None = None,
     evaluation: str = DEFAULT,
 ) -> JudgeQuestions:
-    """Return what `evaluate` with the same arguments would ask the judge; nothing is asked or stored."""
+    """Return the questions that `evaluate` with the same arguments would ask the judge; nothing is asked or stored."""
     from otel_agentic.backfill.dry_run import truth_with  # noqa: PLC0415 — numpy is not needed to ask a server
 
     runner = context.engine.runner

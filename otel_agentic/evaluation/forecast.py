@@ -1,4 +1,4 @@
-"""A forecast of what an evaluation will ask a judge, made from the questions of its first round."""
+"""A forecast of the calls of an evaluation to its judge, made from the questions of its first round."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAMPLE: Final = 200
 def forecast_evaluation(
     runner: EvaluationRunner, settings: Settings, truth: Truth, request: EvaluationRequest
 ) -> JudgeQuestions:
-    """Return what an evaluation will ask its judge, without asking or storing anything.
+    """Return the questions of an evaluation to its judge, without asking or storing anything.
 
     The questions of at most `SAMPLE` conversations are counted, in the order of the sampling hash, which makes them a random
     sample. Retries, votes, canaries and questions that depend on an answer are not included.
@@ -51,8 +51,8 @@ def forecast_evaluation(
         questions: list[Question] = []
         for matched in runner.match(truth, part):
             missing = request.lacking.get(matched.conversation.key, frozenset())
-            asked = [each for each in evaluators if not is_scored or ids[each.name] in missing]
-            questions += _questions(runner, settings, matched, asked, scores=not is_scored)
+            open_evaluators = [item for item in evaluators if not is_scored or ids[item.name] in missing]
+            questions += _questions(runner, settings, matched, open_evaluators, scores=not is_scored)
         if part:
             cached = _cached_in(runner) if settings.judge.cache else (lambda _: ())
             expected += forecast(questions, judge, cached).times(len(keys) / len(part))
@@ -95,11 +95,11 @@ def _questions(
     (score,) = scorer_of(settings.scoring)([matched], judge=stand_in, settings=settings.scoring)
     questions = list(stand_in.missing) if scores else []
 
-    def note(asked: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
-        questions.extend(asked)
+    def record(batch: Sequence[Question]) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+        questions.extend(batch)
         return iter(())
 
     subject = subject_of(matched.conversation, matched.match, score, settings.scoring)
-    for _ in evaluate(evaluators, [subject], note):
+    for _ in evaluate(evaluators, [subject], record):
         pass
     return questions

@@ -410,7 +410,7 @@ class AskingJudge:
     def panels(self, questions: Mapping[str, Question]) -> list[list[str]]:
         """Return the keys of questions by panel, in the order of the first question of each; alone if the judge has no panels.
 
-        The order within a panel is that of the names of the rubrics, whichever are asked.
+        The order within a panel is that of the names of the rubrics, regardless of the order of the questions.
         """
         keys = list(questions)
         if not isinstance(self._judge, PanelJudge):

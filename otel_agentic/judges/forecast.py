@@ -97,7 +97,7 @@ def forecast(
 
 
 def _expected_tokens(judge: Judge, panel: Sequence[Question]) -> tuple[int, int] | None:
-    """Return the input and output tokens of one call; an estimate that does not separate them counts as the dearer output."""
+    """Return the input and output tokens of one call; an estimate that does not separate them counts as output, which costs more."""
     if isinstance(judge, PanelJudge):
         return judge.expected_tokens(panel)
     return (0, sum(map(judge.estimated_tokens, panel))) if isinstance(judge, BudgetAwareJudge) else None

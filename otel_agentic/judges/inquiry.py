@@ -489,7 +489,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class _Request(Protocol[T_co]):
-    """What is asked in one call: a question, or a panel of questions."""
+    """The content of one call: a question, or a panel of questions."""
 
     @property
     def form(self) -> AnyForm: ...
@@ -573,9 +573,9 @@ class Inquiry:
 
     def characters_of(self, request: Panel | Question) -> int:
         """Return the number of characters of the messages for a panel or a question, with the schema of the reply."""
-        asked = _Single(request) if isinstance(request, Question) else request
-        messages = asked.messages(self.prompts, "structured", max_characters=self.settings.max_answer_characters)
-        return sum(len(text) for _, text in messages) + len(json.dumps(schema_of(asked.form)))
+        content = _Single(request) if isinstance(request, Question) else request
+        messages = content.messages(self.prompts, "structured", max_characters=self.settings.max_answer_characters)
+        return sum(len(text) for _, text in messages) + len(json.dumps(schema_of(content.form)))
 
     async def _reply(
         self,

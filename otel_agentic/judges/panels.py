@@ -1,9 +1,9 @@
 """Panels: several questions about the same material in one call, with the material once and one reply field per question.
 
-A panel changes what is sent, not what is asked: each question keeps its rubric, reply form, cache key, budget and breaker, and
+A panel changes the message, not the questions: each question keeps its rubric, reply form, cache key, budget and breaker, and
 each field of the reply is read like a reply of its own. Questions belong to one panel if their material is the same, apart from
 the texts that their rubrics declare as `asides`. An annotation that only some metrics show to the judge therefore never
-reaches the others. The order of the questions is that of the names of their rubrics, whichever metrics are chosen.
+reaches the others. The order of the questions is that of the names of their rubrics, for every choice of metrics.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MIN_SHARED: Final = 60
 
 
 def panel_key(question: Question) -> Hashable | None:
-    """Return what the questions of a panel have in common, None if a question must be asked by itself.
+    """Return a key that the questions of a panel have in common, None if a question must be asked by itself.
 
     >>> from otel_agentic.judges.base import ReplyForm, Rubric, rubric_question
     >>> tone, tact = (Rubric(name=name, version="1", instructions="Grade.", form=ReplyForm()) for name in ("tone", "tact"))
@@ -123,7 +123,7 @@ class Panel:
         """Return the readable replies by field.
 
         Raises:
-            UnreadableReplyError: there is none.
+            UnreadableReplyError: no field is readable.
         """
         values = _values(output, frozenset(self.names))
         replies: dict[str, Reply] = {}
@@ -144,14 +144,14 @@ class Panel:
         names_by_aside: dict[tuple[str, Any], list[str]] = {}
         for name, question in zip(self.names, self.questions, strict=True):
             asides = () if question.rubric is None else question.rubric.asides
-            for key, shown in shown_fields(question, max_characters).items():
+            for key, value in shown_fields(question, max_characters).items():
                 if key.removesuffix("_characters_left_out") in asides:
-                    names_by_aside.setdefault((key, shown), []).append(name)
+                    names_by_aside.setdefault((key, value), []).append(name)
                 else:
-                    fields[key] = shown
+                    fields[key] = value
         only_for: dict[str, dict[str, Any]] = {}
-        for (key, shown), names in names_by_aside.items():
-            only_for.setdefault(f"only_for {', '.join(names)}", {})[key] = shown
+        for (key, value), names in names_by_aside.items():
+            only_for.setdefault(f"only_for {', '.join(names)}", {})[key] = value
         return fields | only_for
 
 
@@ -220,10 +220,10 @@ def _shared_sections(
         for block in blocks:
             if _normalised(block) in shared:
                 sections.setdefault(tuple(users[_normalised(block)]), {}).setdefault(_normalised(block), block)
-    for texts, found in sections.items():
+    for texts, blocks_by_norm in sections.items():
         names = ", ".join(f"`{name}`" for text in texts for name in names_by_text[text])
         title = PANEL["all"] if len(texts) == len(blocks_by_text) else PANEL["some"].format(names=names)
-        yield f"## {title}\n\n{_joined(found.values())}"
+        yield f"## {title}\n\n{_joined(blocks_by_norm.values())}"
 
 
 def _blocks(text: str) -> Iterator[str]:

@@ -55,17 +55,17 @@ def right(properties: Mapping[str, Any], _: str) -> object:
 
 
 class Panelist(Structured):
-    """A model with structured output that replies by the schema; `asked` are the fields of each request."""
+    """A model with structured output that replies by the schema; `requested` are the fields of each request."""
 
     reply: Say = right
-    asked: list[tuple[str, ...]] = Field(default_factory=list)
+    requested: list[tuple[str, ...]] = Field(default_factory=list)
 
     def with_structured_output(self, schema: Any, *, include_raw: bool = False, **_: Any) -> Runnable[Any, Any]:
         assert include_raw
 
         def reply(prompt: Any) -> dict[str, Any]:
             messages = self._convert_input(prompt).to_messages()
-            self.asked.append(tuple(schema["properties"]))
+            self.requested.append(tuple(schema["properties"]))
             stated = self.reply(schema["properties"], str(messages[-1].content))
             if isinstance(stated, BaseException):
                 raise stated
@@ -106,7 +106,7 @@ class Run:
 
 
 def model(reply: Say = right) -> Panelist:
-    return Panelist(reply=reply, asked=[], usage=(101, 10))
+    return Panelist(reply=reply, requested=[], usage=(101, 10))
 
 
 def test_one_call_answers_all_questions_about_the_same_material_and_each_is_stored_by_itself() -> None:
@@ -115,7 +115,7 @@ def test_one_call_answers_all_questions_about_the_same_material_and_each_is_stor
         tone, tact, flaws = first = asker.judge(about(TONE, TACT, FLAWS))
         again = asker.judge(about(TONE, TACT, FLAWS))
 
-    assert [("flaws", "tact", "tone")] == run.model.asked
+    assert [("flaws", "tact", "tone")] == run.model.requested
     assert isinstance(tone, Verdict)
     assert isinstance(tact, Verdict)
     assert isinstance(flaws, Verdict)
@@ -147,10 +147,10 @@ def test_questions_share_a_call_only_if_their_material_is_the_same(questions: li
     answers = run.answers(questions)
 
     assert all(isinstance(answer, Verdict) for answer in answers)
-    assert calls == len(run.model.asked) == sum(answer.tries for answer in answers)
+    assert calls == len(run.model.requested) == sum(answer.tries for answer in answers)
 
 
-def test_a_panel_is_the_same_in_whatever_order_its_metrics_are_chosen() -> None:
+def test_a_panel_is_the_same_for_every_order_of_its_metrics() -> None:
     sent: set[str] = set()
 
     def reply(properties: Mapping[str, Any], human: str) -> object:
@@ -199,7 +199,7 @@ def test_what_a_panel_does_not_answer_is_asked_by_itself(broken: dict[str, Any],
 
     assert all(isinstance(answer, Verdict) for answer in answers)
     forms = {"tone": "score", "tact": "label", "flaws": "texts"}
-    assert {("reasoning", forms[name]) for name in single} == set(run.model.asked[1:])
+    assert {("reasoning", forms[name]) for name in single} == set(run.model.requested[1:])
     assert 1 + len(single) == run.budget.calls
 
 
@@ -234,11 +234,11 @@ def test_a_panel_that_is_too_long_is_asked_one_by_one_and_longer_ones_are_not_tr
         )
 
     run = Run(model(reply), JudgeSettings(concurrency=1))
-    questions = [asked for size in (3_000, 4_000, 10) for asked in about(TONE, TACT, turn="x" * size)]
+    questions = [item for size in (3_000, 4_000, 10) for item in about(TONE, TACT, turn="x" * size)]
     assert all(isinstance(answer, Verdict) for answer in run.answers(questions))
-    panels = [fields for fields in run.model.asked if "reasoning" not in fields]
+    panels = [fields for fields in run.model.requested if "reasoning" not in fields]
     assert 2 == len(panels)  # the first one, and the short one
-    assert 2 + 4 == len(run.model.asked)
+    assert 2 + 4 == len(run.model.requested)
 
 
 def test_a_model_that_never_answers_a_panel_is_soon_asked_single_questions_only() -> None:
@@ -246,9 +246,9 @@ def test_a_model_that_never_answers_a_panel_is_soon_asked_single_questions_only(
         model(lambda properties, _: filled(properties) if "reasoning" in properties else "I cannot"),
         JudgeSettings(concurrency=1, method="structured"),
     )
-    questions = [asked for number in range(9) for asked in about(TONE, TACT, turn=f"turn {number}")]
+    questions = [item for number in range(9) for item in about(TONE, TACT, turn=f"turn {number}")]
     assert all(isinstance(answer, Verdict) for answer in run.answers(questions))
-    assert 3 == sum("reasoning" not in fields for fields in run.model.asked)
+    assert 3 == sum("reasoning" not in fields for fields in run.model.requested)
 
 
 def test_a_lost_panel_counts_once_towards_a_pause_of_the_judge() -> None:
@@ -262,8 +262,8 @@ def test_a_lost_panel_counts_once_towards_a_pause_of_the_judge() -> None:
 
 
 def test_a_panel_takes_one_call_of_the_budget_and_its_single_questions_take_theirs() -> None:
-    whole = Run(model(), budget=CallBudget(max_calls=1))
-    assert all(isinstance(answer, Verdict) for answer in whole.answers(about(TONE, TACT, FLAWS)))
+    complete = Run(model(), budget=CallBudget(max_calls=1))
+    assert all(isinstance(answer, Verdict) for answer in complete.answers(about(TONE, TACT, FLAWS)))
 
     partly = Run(model(lambda properties, _: {"tone": filled(properties)["tone"]}), budget=CallBudget(max_calls=1))
     tone, tact, flaws = partly.answers(about(TONE, TACT, FLAWS))
@@ -308,13 +308,13 @@ def test_every_question_of_a_panel_has_a_field_of_its_own(rubrics: list[Rubric],
     ]
     panel = Panel(tuple(questions))
     assert len(questions) == len(set(panel.names))
-    assert 1 == len({panel_key(asked) for asked in questions})
+    assert 1 == len({panel_key(item) for item in questions})
     read = panel.read(
         {
             "parsed": {
-                name: {"reasoning": "x", asked.form.kind: RIGHT[asked.form.kind]}
-                for name, asked in zip(panel.names, questions, strict=True)
-                if asked.form
+                name: {"reasoning": "x", item.form.kind: RIGHT[item.form.kind]}
+                for name, item in zip(panel.names, questions, strict=True)
+                if item.form
             }
         }
     )
