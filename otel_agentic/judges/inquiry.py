@@ -328,6 +328,10 @@ class Ladder:
         if rung.way not in self._proven and self._unread[rung.way] >= _PATIENCE:
             self.down(rung)
 
+    def unread(self) -> None:
+        """Remember that the current method returned nothing."""
+        self.unread_from(self._rungs[0])
+
     def current(self, form: AnyForm = None) -> tuple[Rung, Runnable[Any, Any]]:
         """Return the current rung, and the runnable to invoke with messages.
 
@@ -563,6 +567,8 @@ class Inquiry:
         result = await self._reply(panel, self._panel_ladder, spent, permit, frozenset({"again"}))
         if isinstance(result, CallProblem) and result.kind == "long":
             self._panel_too_long = min(self._panel_too_long, self.characters_of(panel))
+        elif isinstance(result, CallProblem) and result.kind == "again":
+            self._panel_ladder.unread()  # a model that is too slow for every panel may still answer single questions
         return result
 
     def can_ask(self, panel: Panel) -> bool:
@@ -619,6 +625,7 @@ class Inquiry:
             except Exception as error:  # noqa: BLE001 — third-party clients raise any exception
                 return self._problem(error, ladder, rung, spent)
         ladder.read_from(rung)
+        self._ladder.read_from(rung)  # a method that works for panels works for single questions
         self.refusals.clear()
         return reply
 

@@ -261,6 +261,16 @@ def test_a_lost_panel_counts_once_towards_a_pause_of_the_judge() -> None:
     assert 1 == sum(answer.tries for answer in answers)
 
 
+def test_a_model_that_is_too_slow_for_every_panel_is_asked_single_questions() -> None:
+    def reply(properties: Mapping[str, Any], _: str) -> object:
+        return filled(properties) if "reasoning" in properties else TimeoutError("slow")
+
+    run = Run(model(reply), JudgeSettings(tries=1, concurrency=1, method="structured"))
+    questions = [item for number in range(5) for item in about(TONE, TACT, turn=f"turn {number}")]
+    answers = run.answers(questions)
+    assert [False] * 6 + [True] * 4 == [isinstance(answer, Verdict) for answer in answers]
+
+
 def test_a_panel_takes_one_call_of_the_budget_and_its_single_questions_take_theirs() -> None:
     complete = Run(model(), budget=CallBudget(max_calls=1))
     assert all(isinstance(answer, Verdict) for answer in complete.answers(about(TONE, TACT, FLAWS)))
