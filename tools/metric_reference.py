@@ -105,7 +105,8 @@ metrics = ["default", "agentest.helpfulness", "ragas"]
 A name identifies a metric (in full, or by its last parts: `helpfulness`, `agentest.helpfulness`), an evaluator, or a family;
 `default`, `all` and `none` are also valid. If the judge uses no model, a family or `all` skips the metrics that need a model and
 reports their names; selecting such a metric by its own name is an error. An evaluator always runs completely: all of its metrics
-are stored. Your own evaluator is a function or a class: see [plug-ins](plugins.md).
+are stored. Your own evaluator is a function or a class: see [plug-ins](plugins.md). Judged metrics of the same turn or conversation
+share [one model call](judges.md#several-metrics-in-one-call).
 
 ## No score
 

@@ -5,8 +5,9 @@ A dry run stores no scores or windows, sends nothing and asks no judge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,11 +16,11 @@ from otel_agentic.backfill.plan import BackfillRequest, Plan, duration, moment, 
 from otel_agentic.backfill.run import Backfilled, selection_of, unscored_in
 from otel_agentic.engine.engine import Engine, Progress, stored_estimator_names
 from otel_agentic.evaluation.conversation import scorer_of
+from otel_agentic.evaluation.forecast import judge_questions
 from otel_agentic.evaluation.scope import Truth, TruthFile, cases_of, labels_of, sample_of
 from otel_agentic.judges import ExactJudge
-from otel_agentic.judges.asking_judge import AskingJudge
-from otel_agentic.judges.base import BudgetAwareJudge
 from otel_agentic.judges.dialogue import Answer, run_dialogues
+from otel_agentic.judges.forecast import forecast
 from otel_agentic.results import from_json
 from otel_agentic.results.evaluation import (
     BackfillDryRun,
@@ -42,8 +43,7 @@ from otel_agentic.windows.model import parse_windows, widest_ns
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from otel_agentic.config import JudgeSettings
-    from otel_agentic.judges import Judge, Question
+    from otel_agentic.judges import Question
     from otel_agentic.scoring import MatchedConversation
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
@@ -92,9 +92,6 @@ def _count_covered(first: IntArray, last: IntArray, same_group: npt.NDArray[np.b
     return int(np.maximum(last - uncovered_first + 1, 0).sum())
 
 
-_TOKENS_PER_PRICE: Final = 1_000_000
-
-
 def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]]) -> JudgeQuestions:
     """Return the judge questions that scoring conversations would need, without sending any.
 
@@ -114,37 +111,15 @@ def judge_estimate(engine: Engine, parts: Iterable[Sequence[MatchedConversation]
 
     for matched in parts:
         list(run_dialogues((score(item, judge, settings) for item in matched), record))
-    return _estimate(engine, judge, list(questions))
+    expected = forecast(list(questions), judge, partial(_cached, engine))
+    return judge_questions(engine.runner, engine.settings, expected)
 
 
-def _estimate(engine: Engine, judge: Judge, questions: Sequence[Question]) -> JudgeQuestions:
-    asking_judge = AskingJudge(judge)
-    keys = {asking_judge.key(question): question for question in questions}
+def _cached(engine: Engine, keys: Sequence[str]) -> Collection[str]:
+    if not engine.settings.judge.cache:
+        return ()
     with engine.store.read() as con:
-        cached_verdicts = known_verdicts(con, list(keys)) if engine.settings.judge.cache else {}
-    missing = [question for key, question in keys.items() if key not in cached_verdicts]
-    tokens = sum(map(judge.estimated_tokens, missing)) if isinstance(judge, BudgetAwareJudge) else None
-    return JudgeQuestions(
-        judge=judge.name,
-        asks_a_model=True,
-        questions=len(keys),
-        cached=len(keys) - len(missing),
-        tokens=tokens,
-        cost_usd=_cost_usd(engine.settings.judge, tokens),
-        over=_exceeded_limit(engine, len(missing), tokens or 0),
-        calls=len(missing),
-    )
-
-
-def _cost_usd(settings: JudgeSettings, tokens: int | None) -> float | None:
-    """Return the maximum cost of tokens, at the higher of the two prices; None if tokens or prices are unknown."""
-    prices = [price for price in (settings.input_price_usd, settings.output_price_usd) if price is not None]
-    return None if tokens is None or not prices else tokens * max(prices) / _TOKENS_PER_PRICE
-
-
-def _exceeded_limit(engine: Engine, calls: int, tokens: int) -> str | None:
-    budget = engine.runner.budget
-    return None if budget.allows(calls=calls, tokens=tokens) else budget.used_up
+        return known_verdicts(con, keys)
 
 
 #: Number of conversations that are matched in one batch.

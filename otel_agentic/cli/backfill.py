@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from otel_agentic.cli.confirm import confirm_cost, yes_option
 from otel_agentic.cli.errors import INTERRUPTED
 from otel_agentic.cli.options import (
     FILE,
@@ -324,7 +325,7 @@ def judge_lines(judge: JudgeQuestions) -> Iterator[str]:
 def _cost(judge: JudgeQuestions) -> str:
     tokens = "" if judge.tokens is None else f", about {plural(judge.tokens, 'token')}"
     if judge.cost_usd is not None:
-        return f"{tokens}, at most ${judge.cost_usd:,.4f}"
+        return f"{tokens}, about ${judge.cost_usd:,.4f}"
     return f"{tokens}; set judge.input_price_usd and judge.output_price_usd to see the cost" if judge.calls else tokens
 
 
@@ -402,6 +403,7 @@ def _print_some(out_console: Console, noun: str, lines: list[str]) -> None:
     metavar="N",
     help="Processes of --executor local. Default: one per processor.",
 )
+@yes_option
 @format_option
 @quiet_option
 def backfill(
@@ -422,6 +424,7 @@ def backfill(
     dry_run: bool,
     executor: str | None,
     workers: int | None,
+    yes: bool,
     output: str,
     quiet: bool,
 ) -> int:
@@ -458,6 +461,11 @@ def backfill(
         target_of(paths, settings, target, scoring, progress, dry_run=dry_run, workers=workers) as (client, ingested),
     ):
         require_own_file(client, "backfill", scoring)
+        if not (yes or dry_run or client.is_remote or settings.scoring.judge == "exact"):
+            with closing(client.stream_of(_ITEM, "backfill", **{**arguments, "dry_run": True})) as stream:
+                expected = _consume(stream, write, progress)
+            if isinstance(expected, BackfillDryRun) and expected.judge is not None:
+                confirm_cost(expected.judge, settings.judge, quiet=quiet or output == "json")
         with closing(client.stream_of(_ITEM, "backfill", **arguments)) as stream:
             done = replace(_consume(stream, write, progress), ingested=ingested)
     if output == "json":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.core import ParameterSource
 
+from otel_agentic.cli.confirm import confirm_cost, yes_option
 from otel_agentic.cli.errors import INTERRUPTED
 from otel_agentic.cli.options import (
     FILE,
@@ -34,7 +35,14 @@ from otel_agentic.cli.render.terminal import Column, console, numbers, print_jso
 from otel_agentic.cli.render.text import NOTHING, percent, plural, short
 from otel_agentic.errors import StoreBusyError, UsageError
 from otel_agentic.results import from_json
-from otel_agentic.results.evaluation import EvaluatedRow, EvaluationRun, EvaluatorCounts, MetricCounts, RowsEvaluation
+from otel_agentic.results.evaluation import (
+    EvaluatedRow,
+    EvaluationRun,
+    EvaluatorCounts,
+    JudgeQuestions,
+    MetricCounts,
+    RowsEvaluation,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -342,6 +350,7 @@ _EXACT: Final = "exact"
     "--suite", metavar="TAG", help="Only conversations that belong to a case with this tag, such as regression."
 )
 @click.option("--force", is_flag=True, help="Score conversations again that already have a score.")
+@yes_option
 @format_option
 @quiet_option
 def evaluate(
@@ -359,6 +368,7 @@ def evaluate(
     selection: Selection,
     suite: str | None,
     force: bool,
+    yes: bool,
     output: str,
     quiet: bool,
 ) -> int:
@@ -382,19 +392,31 @@ def evaluate(
         raise UsageError(
             "give --match-text or --fuzzy/--no-fuzzy, not both: --fuzzy is --match-text auto, --no-fuzzy is --match-text off"
         )
-    used = _own_judge(target.settings(scoring=scoring), target.server)
+    settings = target.settings(scoring=scoring)
+    used = _own_judge(settings, target.server)
+    sections: dict[str, Section] = {
+        "scoring": scoring,
+        "matching": present(text=text),
+        **own_files(target.config_file, evaluators),
+    }
+    names = metrics_of(metrics, evaluators)
+    arguments: Section = {**truth, **chosen, "suite": suite, "metrics": names, "force": force}
     waiting = _WAITING if used == _EXACT else _WAITING_FOR_JUDGE.format(judge=used)
+    if used != _EXACT and not yes:
+        with target.open(lambda *_: None, **sections) as client:
+            confirm_cost(
+                client.get(JudgeQuestions, "evaluate_forecast", **arguments),
+                settings.judge,
+                quiet=quiet or output == "json",
+            )
     with (
         progress_bar(quiet=quiet) as bar,
         reporting_waits(waiting, bar, quiet=quiet) as progress,
-        target.open(
-            progress, scoring=scoring, matching=present(text=text), **own_files(target.config_file, evaluators)
-        ) as client,
+        target.open(progress, **sections) as client,
     ):
         require_own_file(client, "evaluate", {**scoring, **present(**{"match-text": text})})
         require_no_files(client, evaluators)
-        names = metrics_of(metrics, evaluators)
-        done = client.get(EvaluationRun, "evaluate", **truth, **chosen, suite=suite, metrics=names, force=force)
+        done = client.get(EvaluationRun, "evaluate", **arguments)
     print_result(done, output, _print_result, quiet=quiet)
     return INTERRUPTED if done.stopped else 0
 

@@ -18,12 +18,14 @@ from pydantic import Field
 
 from otel_agentic.commands.registry import Context, command
 from otel_agentic.errors import OverloadedError, UsageError
+from otel_agentic.evaluation.forecast import forecast_evaluation
 from otel_agentic.evaluation.run import judge_json
 from otel_agentic.evaluation.scope import TruthFile, unknown_labels
 from otel_agentic.evaluators.base import asks
+from otel_agentic.judges import ExactJudge
 from otel_agentic.reports.calibration import calibrate_judge
 from otel_agentic.reports.suites import of_suite, require_suite
-from otel_agentic.results.evaluation import BackfillEnd, BackfillStep, BackfillText, Cleared
+from otel_agentic.results.evaluation import BackfillEnd, BackfillStep, BackfillText, Cleared, JudgeQuestions
 from otel_agentic.scoring.scope import Outcome
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.judges import clear_verdicts, judge_summary
@@ -152,6 +154,36 @@ def evaluate(
 
 def _all_outcomes(counts: Mapping[str, int]) -> dict[str, int]:
     return {outcome: counts.get(outcome, 0) for outcome in get_args(Outcome)}
+
+
+@command("evaluate_forecast")
+def evaluate_forecast(
+    context: Context,
+    *,
+    cases: Sequence[tuple[str, str]] = (),
+    labels: Sequence[tuple[str, str]] = (),
+    since_ns: int | None = None,
+    until_ns: int | None = None,
+    agent: str | None = None,
+    force: bool = False,
+    metrics: list[str] | None = None,
+    suite: str | None = None,
+    evaluation: str = DEFAULT,
+) -> JudgeQuestions:
+    """Return the questions that `evaluate` with the same arguments would ask the judge; nothing is asked or stored."""
+    from otel_agentic.backfill.dry_run import truth_with  # noqa: PLC0415 — numpy is not needed to ask a server
+
+    runner = context.engine.runner
+    if isinstance(runner.judge, ExactJudge):
+        return JudgeQuestions(judge=runner.judge.name, asks_a_model=False)
+    metric_selection = runner.chosen if metrics is None else runner.choose(metrics)
+    files = [[TruthFile(name=name, text=text) for name, text in texts] for texts in (cases, labels)]
+    truth = truth_with(context.engine, *files).named(evaluation)
+    selection = Selection(since_ns=since_ns, until_ns=until_ns, agent=agent)
+    request = runner.select(truth, selection, again=force, chosen=metric_selection)
+    if suite is not None:
+        request = of_suite(runner, truth, request, suite)
+    return forecast_evaluation(runner, context.engine.settings, truth, request)
 
 
 @command("judge_calibrate")

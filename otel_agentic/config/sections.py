@@ -383,6 +383,9 @@ class JudgeSettings(Section):
     method: Literal["auto", "structured", "tool", "text"] = Field(
         default="auto", description="how the verdict is requested; auto uses the first way that the model supports"
     )
+    panel: bool = Field(
+        default=True, description="ask the questions of several metrics about the same texts in one model call"
+    )
     concurrency: Count = Field(default=16, description="model calls in flight")
     requests_per_second: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="maximum number of model calls started per second; unset: no limit"
@@ -421,6 +424,13 @@ class JudgeSettings(Section):
         description="share of passing answers also compared with a wrong expected answer, to monitor the judge",
     )
     cache: bool = Field(default=True, description="reuse a verdict on the same content from an earlier evaluation")
+    confirm_calls: Count | None = Field(
+        default=2_000, description="`evaluate` and `backfill` ask before a run with more model calls; unset: never"
+    )
+    confirm_cost_usd: Annotated[float, Field(gt=0)] | None = Field(
+        default=10.0,
+        description="`evaluate` and `backfill` ask before a run that costs more, US dollars; needs the two prices; unset: never",
+    )
     budget_window: str = Field(default="24h", description="window of the following three limits: 90s, 15m, 1h, 24h, 7d")
     max_calls: Count | None = Field(default=None, description="model calls per budget window; unset: no limit")
     max_tokens: Count | None = Field(default=None, description="tokens per budget window; unset: no limit")

@@ -298,6 +298,7 @@ class EvaluationRunner:
         summary = EvaluationSummary(evaluation_id=evaluation_id)
 
         evaluation = self.evaluation(truth, request.chosen)
+        self._save_evaluators(truth, evaluation.active)
 
         def saved(scored: Sequence[Scored]) -> None:
             with self.store.read() as con:
@@ -385,11 +386,13 @@ class EvaluationRunner:
     def evaluation(self, truth: Truth, chosen: Chosen = Chosen()) -> ConversationEvaluation:  # noqa: B008 — frozen
         """Return what is computed for each conversation: its score, and the scores of the chosen evaluators."""
         active = self._active(truth, chosen)
+        return ConversationEvaluation(judge=self.judge, settings=self._settings, active=active, criteria=self.criteria)
+
+    def _save_evaluators(self, truth: Truth, active: ActiveEvaluators) -> None:
         ids = frozenset(active.ids.values())
         if not ids <= self._saved_ids:  # a running collector evaluates many small batches
             self.store.write(partial(active.save, core=truth.evaluation, now_ns=self.store.clock()))
             self._saved_ids |= ids
-        return ConversationEvaluation(judge=self.judge, settings=self._settings, active=active, criteria=self.criteria)
 
     def _active(self, truth: Truth, chosen: Chosen) -> ActiveEvaluators:
         return ActiveEvaluators.of(chosen.with_all(truth.deciding), truth.evaluation, self.judge, self._evaluators)

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from otel_agentic.truth.model import ExpectedCall, ToolExpectation
 
 #: Number of earlier turns shown with a turn: enough context to judge it, without making long conversations expensive.
+#: Each of their texts and results is cut at `_EARLIER_TEXT` characters, which keeps identifiers and the main values.
 _EARLIER: Final = 30
-_EARLIER_CHARACTERS: Final = 8_000
+_EARLIER_CHARACTERS: Final = 6_000
+_EARLIER_TEXT: Final = 1_000
 _TURN_CHARACTERS: Final = 12_000
 #: Limits in characters of one tool or expected call, and of all together. A shortened record contains at most this many
 #: names, each with at most this many characters.
@@ -59,7 +61,7 @@ class Material:
         self.texts: dict[str, str] = {}
         turns = subject.conversation.turns
         earlier_turns = [other_turn for other_turn in turns if other_turn.index < turn.index]
-        earlier = transcript(earlier_turns[-_EARLIER:], max_characters=_EARLIER_CHARACTERS)
+        earlier = transcript(earlier_turns[-_EARLIER:], max_characters=_EARLIER_CHARACTERS, max_text=_EARLIER_TEXT)
         current = transcript([turn], max_characters=_TURN_CHARACTERS)
         if earlier_turns:
             self.texts["earlier"] = earlier.text
@@ -218,9 +220,9 @@ class JudgedEvaluator(BuiltInEvaluator, ABC):
         )
 
 
-def rubric(file: str, form: ReplyForm) -> Rubric:
-    """Return one of the rubrics of this family."""
-    return load_rubric("otel_agentic.evaluators", f"prompts/agentest/{file}.md", form)
+def rubric(file: str, form: ReplyForm, *asides: str) -> Rubric:
+    """Return one of the rubrics of this family; see `Rubric` for its asides."""
+    return replace(load_rubric("otel_agentic.evaluators", f"prompts/agentest/{file}.md", form), asides=asides)
 
 
 def question_item(score: MetricScore, about: Rubric, texts: Mapping[str, str], note: str = "") -> Item:
@@ -396,8 +398,13 @@ _RECORD: Final = "have the instrumentation record content"
 _CALL: Final = rubric(
     "tool_call",
     ReplyForm(kind="label", labels=tuple(label for label in _TOOL_CALL_METRICS[0].labels if label != MISSING)),
+    "call",
+    "call_line",
+    "tools",
 )
-_MISSING: Final = rubric("missing_tool_call", ReplyForm(kind="label", labels=(NO_FAILURE, MISSING)))
+_MISSING: Final = rubric(
+    "missing_tool_call", ReplyForm(kind="label", labels=(NO_FAILURE, MISSING)), "called_later", "tools"
+)
 
 
 class ToolCallBehaviorFailure(JudgedEvaluator):

@@ -53,8 +53,10 @@ class _Line:
     missing: tuple[str, ...] = ()
 
 
-def transcript(turns: Sequence[Turn], *, max_characters: int = MAX_CHARACTERS) -> Transcript:
+def transcript(turns: Sequence[Turn], *, max_characters: int = MAX_CHARACTERS, max_text: int = _CUTS[0]) -> Transcript:
     r"""Return turns as a text of at most `max_characters` characters, at least 200.
+
+    Each text, arguments or result has at most `max_text` characters, at least 200, and fewer if the transcript would be too long.
 
     >>> from otel_agentic.testing import tool_call, turn
     >>> print(transcript([turn("A hotel?", "The Ritz.", tool_call("search", {"q": "hotel"}, result=["Ritz"]))]).text)
@@ -63,8 +65,8 @@ def transcript(turns: Sequence[Turn], *, max_characters: int = MAX_CHARACTERS) -
     {"turn": 1, "agent": "The Ritz."}
     """
     lines = [line for turn in turns for line in _lines(turn)]
-    for max_text in _CUTS:
-        rendered_lines = [_rendered(line, max_text) for line in lines]
+    for cut in (cut for cut in _CUTS if cut <= max_text):
+        rendered_lines = [_rendered(line, cut) for line in lines]
         if sum(len(text) + 1 for text, _ in rendered_lines) <= max_characters:
             break
     else:

@@ -7,7 +7,7 @@ their results are checked, and an exception becomes a failure for each of its qu
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -21,16 +21,19 @@ from otel_agentic.judges.base import (
     Judge,
     JudgeCache,
     JudgeFailure,
+    PanelJudge,
     Question,
     ReplyForm,
     Rubric,
     Verdict,
     is_calibrated,
     kinds_of,
+    metric_of,
     question_key,
     version_for,
 )
 from otel_agentic.judges.inquiry import problem_of
+from otel_agentic.judges.panels import grouped
 
 if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings
@@ -111,6 +114,14 @@ def estimate(question: Question) -> int:
     return _PROMPT_TOKENS + (instructions + texts) // _CHARACTERS_A_TOKEN
 
 
+@dataclass(slots=True)
+class _Reserved:
+    """The calls and tokens that a running question may still cost."""
+
+    calls: int = 0
+    tokens: int = 0
+
+
 class Allowance:
     """Reserves, from a budget, the possible cost of each running question until its actual cost is known.
 
@@ -127,15 +138,15 @@ class Allowance:
         self._budget = budget
         self._estimate = estimate
         self._lock = threading.Lock()
-        self._reserved: Counter[Question] = Counter()
+        self._reserved: dict[Question, _Reserved] = {}
 
     def take(self, question: Question) -> bool:
         """Reserve one more call for a question, if the budget allows it; return whether it does."""
-        with self._lock:
-            if self._budget is not None and not self._allows(self._budget, question):
-                return False
-            self._reserved[question] += 1
-            return True
+        return self._take(question, 1, self._estimate(question))
+
+    def join(self, question: Question, tokens: int) -> bool:
+        """Reserve the tokens that a question adds to the call of a panel, if the budget allows them; return whether it does."""
+        return self._take(question, 0, tokens)
 
     def settle(self, question: Question, answer: Verdict | JudgeFailure) -> None:
         """Spend the actual cost of a question, and release its reservation."""
@@ -160,9 +171,17 @@ class Allowance:
         message: str = getattr(self._budget, "used_up", None) or USED_UP
         return message
 
-    def _allows(self, budget: Budget, question: Question) -> bool:
-        reserved = sum(self._estimate(question) * calls for question, calls in self._reserved.items())
-        return budget.allows(calls=self._reserved.total() + 1, tokens=reserved + self._estimate(question))
+    def _take(self, question: Question, calls: int, tokens: int) -> bool:
+        with self._lock:
+            if self._budget is not None:
+                all_calls = calls + sum(reserved.calls for reserved in self._reserved.values())
+                all_tokens = tokens + sum(reserved.tokens for reserved in self._reserved.values())
+                if not self._budget.allows(calls=all_calls, tokens=all_tokens):
+                    return False
+            reserved = self._reserved.setdefault(question, _Reserved())
+            reserved.calls += calls
+            reserved.tokens += tokens
+            return True
 
 
 def ask(judge: Judge, questions: Sequence[Question]) -> list[Verdict | JudgeFailure]:
@@ -242,14 +261,21 @@ class _Pass:
     """One pass over the waiting questions, by number.
 
     `active` are being asked, `refused` exceed the budget, `held` wait because the circuit of their prompt is open. `began`: at
-    least one was asked.
+    least one was asked; `ended`: no further one is asked in this pass. `panels` maps each question to its panel.
     """
 
     waiting: deque[tuple[int, Question]]
+    panels: Mapping[int, int]
     active: dict[int, Question] = field(default_factory=dict)
     refused: list[int] = field(default_factory=list)
     held: list[tuple[int, Question]] = field(default_factory=list)
     began: bool = False
+    ended: bool = False
+
+    @property
+    def next_panel(self) -> int | None:
+        """The panel of the question that waits first, None if no further one is asked in this pass."""
+        return self.panels[self.waiting[0][0]] if self.waiting and not self.ended else None
 
 
 class AskingJudge:
@@ -357,11 +383,13 @@ class AskingJudge:
         missing = {
             key: question for key, question in missing.items() if question.rubric is None or "rubric" in self.kinds
         }
-        keys = list(missing)
-        waiting = deque(enumerate(missing.values()))
+        panels = self.panels(missing)
+        keys = [key for panel in panels for key in panel]
+        panel_of = dict(enumerate(index for index, panel in enumerate(panels) for _ in panel))
+        waiting = deque(enumerate(missing[key] for key in keys))
         try:
             while waiting:
-                batch = _Pass(waiting=waiting)
+                batch = _Pass(waiting=waiting, panels=panel_of)
                 with closing(self._answer_batch(batch)) as answers:
                     for number, answer in answers:
                         if self._cache is not None:
@@ -378,6 +406,19 @@ class AskingJudge:
         finally:
             if self._cache is not None:
                 self._cache.flush()
+
+    def panels(self, questions: Mapping[str, Question]) -> list[list[str]]:
+        """Return the keys of questions by panel, in the order of the first question of each; alone if the judge has no panels.
+
+        The order within a panel is that of the names of the rubrics, regardless of the order of the questions.
+        """
+        keys = list(questions)
+        if not isinstance(self._judge, PanelJudge):
+            return [[key] for key in keys]
+        indices = grouped([self._judge.panel_key(question) for question in questions.values()])
+        return [
+            sorted((keys[index] for index in panel), key=lambda key: metric_of(questions[key])) for panel in indices
+        ]
 
     def _rubric_failure(self, rubric: Rubric) -> JudgeFailure:
         """Return the failure for a judge without support for rubrics: it would judge the question's empty texts."""
@@ -425,39 +466,53 @@ class AskingJudge:
 
     def _streamed_answers(self, batch: _Pass) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
         """Yield the judge's answers to allowed questions."""
-        with closing(self._stream(self._allowed_questions(batch))) as stream:
+        with closing(self._stream(self._allowed_panels(batch))) as stream:
             for number, answer in stream:
                 if number in batch.active:
                     yield number, self._settle(batch.active.pop(number), answer)
 
-    def _allowed_questions(self, batch: _Pass) -> Iterator[tuple[int, Question]]:
-        """Yield waiting questions while budget and breaker allow them.
+    def _allowed_panels(self, batch: _Pass) -> Iterator[list[tuple[int, Question]]]:
+        """Yield the panels of waiting questions while budget and breaker allow them.
 
         A question refused while others are running waits for the next pass, because these may cost less than was
         reserved. Once the budget refuses a question, it refuses all that follow: otherwise smaller questions would
         displace earlier ones, and the judged answers would no longer be a random sample.
         """
+        while (index := batch.next_panel) is not None:
+            panel: list[tuple[int, Question]] = []
+            while batch.next_panel == index:
+                if self._admit(batch, joins=bool(panel)):
+                    panel.append(batch.waiting.popleft())
+            if panel:
+                yield panel
+
+    def _admit(self, batch: _Pass, *, joins: bool) -> bool:
+        """Return whether the first waiting question may be asked now, in a call of its own or (`joins`) in that of a panel."""
         waiting = batch.waiting
-        while waiting:
-            number, question = waiting[0]
-            admission = "admitted" if self._breaker is None else self._breaker.admit(question)
-            if admission == "judge_open":
-                return
-            if admission == "prompt_open":
-                batch.held.append(waiting.popleft())
-            elif self._allowance.take(question):
-                batch.active[number] = question
-                batch.began = True
-                waiting.popleft()
-                yield number, question
-            else:
-                if self._breaker is not None:
-                    self._breaker.release(question)
-                if self._allowance.idle:
-                    batch.refused += [number for number, _ in (*batch.held, *waiting)]
-                    batch.held.clear()
-                    waiting.clear()
-                return
+        number, question = waiting[0]
+        admission = "admitted" if self._breaker is None else self._breaker.admit(question)
+        if admission == "judge_open":
+            batch.ended = True
+        elif admission == "prompt_open":
+            batch.held.append(waiting.popleft())
+        elif self._takes(question, joins=joins):
+            batch.active[number] = question
+            batch.began = True
+            return True
+        else:
+            batch.ended = True
+            if self._breaker is not None:
+                self._breaker.release(question)
+            if self._allowance.idle:
+                batch.refused += [number for number, _ in (*batch.held, *waiting)]
+                batch.held.clear()
+                waiting.clear()
+        return False
+
+    def _takes(self, question: Question, *, joins: bool) -> bool:
+        if joins and isinstance(self._judge, PanelJudge):
+            return self._allowance.join(question, self._judge.added_tokens(question))
+        return self._allowance.take(question)
 
     def _settle(self, question: Question, answer: Verdict | JudgeFailure) -> Verdict | JudgeFailure:
         answer = checked(self._judge, answer, question)
@@ -469,8 +524,12 @@ class AskingJudge:
         return answer
 
     def _stream(
-        self, questions: Iterator[tuple[int, Question]]
+        self, panels: Iterator[list[tuple[int, Question]]]
     ) -> Generator[tuple[int, Verdict | JudgeFailure], None, None]:
+        if isinstance(self._judge, PanelJudge):
+            yield from self._judge.stream_panels(panels)
+            return
+        questions = (entry for panel in panels for entry in panel)
         stream = getattr(self._judge, "stream", None)
         if stream is not None:
             yield from stream(questions)

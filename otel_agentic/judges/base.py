@@ -18,7 +18,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
 
@@ -67,12 +67,15 @@ class Rubric:
     """How a model judges material of any form: instructions, and the form of its reply.
 
     `name` is the name of the prompt, as listed by `prompts show`; `version` increases with every change of the instructions.
+    `asides` are the names of texts that may accompany questions of other rubrics about the same material in one call: facts of
+    the same conversation, such as which call is meant. An annotation is never one, or it would influence other metrics.
     """
 
     name: str
     version: str
     instructions: str
     form: ReplyForm
+    asides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +239,29 @@ class BudgetAwareJudge(StreamingJudge, Protocol):
         ...
 
 
+@runtime_checkable
+class PanelJudge(BudgetAwareJudge, Protocol):
+    """A judge that answers several questions about the same material in one call, a panel."""
+
+    def panel_key(self, question: Question) -> Hashable | None:
+        """Return a key that is equal for questions that may be asked in one call, None for one that is asked by itself."""
+        ...
+
+    def stream_panels(
+        self, panels: Iterable[Sequence[tuple[int, Question]]]
+    ) -> Iterator[tuple[int, Verdict | JudgeFailure]]:
+        """Yield (number, verdict or failure) in order of completion, once for each numbered question of each panel."""
+        ...
+
+    def added_tokens(self, question: Question) -> int:
+        """Return the estimated number of tokens, input and output, that a question adds to a panel."""
+        ...
+
+    def expected_tokens(self, panel: Sequence[Question]) -> tuple[int, int]:
+        """Return the estimated number of input and output tokens of the call for a panel or a single question."""
+        ...
+
+
 class JudgeCache(Protocol):
     """Verdicts of earlier evaluations, by `question_key`. Failures are not reused: their questions are asked again."""
 
@@ -337,6 +363,8 @@ def question_key(version: str, question: Question) -> str:
     payload = asdict(question)
     if question.rubric is None:  # verdicts stored by releases without rubrics stay valid
         del payload["rubric"], payload["material"]
+    else:  # verdicts stored by releases without panels stay valid
+        del payload["rubric"]["asides"]
     if not question.also_accepted:  # likewise for releases without lists of accepted answers
         del payload["also_accepted"]
     content = json.dumps([version, payload], sort_keys=True)

@@ -7,6 +7,8 @@ schema that states bounds and, if the provider rejects the bounds, without them.
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import re
 import time
 import warnings
@@ -15,8 +17,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
+from otel_agentic.judges.base import Question
 from otel_agentic.judges.chat_models import secrets_of, unobserved
 from otel_agentic.judges.messages import (
     SCHEMA_NAME,
@@ -39,7 +42,11 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
     from otel_agentic.config import JudgeSettings
-    from otel_agentic.judges.base import FailureKind, Question, QuestionKind, ReplyForm
+    from otel_agentic.judges.base import FailureKind, QuestionKind, ReplyForm
+    from otel_agentic.judges.messages import Message, PanelForm
+    from otel_agentic.judges.panels import Panel
+
+    AnyForm = ReplyForm | PanelForm | None
 
 #: Larger exponents have no effect: 2**30 seconds are 34 years.
 _MAX_DOUBLINGS = 30
@@ -248,6 +255,8 @@ def _seconds_until(text: object, now: datetime) -> float | None:
 
 
 _WAYS: Final[tuple[Way, ...]] = ("structured", "tool", "text")
+#: Methods for panels; a model that only writes text is asked one question at a time.
+_PANEL_WAYS: Final[tuple[Way, ...]] = ("structured", "tool")
 #: Replies without a verdict after which a method that has never returned one is abandoned.
 _PATIENCE: Final = 3
 #: Maximum number of reply forms with a prepared model, because an evaluator may create new forms without limit.
@@ -268,19 +277,29 @@ class Rung(NamedTuple):
 
 
 class Ladder:
-    """Falls back to the next method if a model does not support one, and remembers it. Used by one event loop."""
+    """Falls back to the next method if a model does not support one, and remembers it. Used by one event loop.
 
-    def __init__(self, model: BaseChatModel, method: Literal["auto", "structured", "tool", "text"]) -> None:
+    `exhausted`: no method is left, the last one was abandoned, too.
+    """
+
+    def __init__(
+        self,
+        model: BaseChatModel,
+        method: Literal["auto", "structured", "tool", "text"],
+        ways: Sequence[Way] = _WAYS,
+    ) -> None:
         """Begin with the most reliable method.
 
         Args:
             model: the model to call.
             method: `auto` for all methods in turn, or the only one allowed.
+            ways: the methods that can be used at all.
         """
         self._model = model
-        ways = [way for way in _WAYS if method in {"auto", way}]
+        ways = [way for way in ways if method in {"auto", way}]
+        self.exhausted = not ways
         self._rungs = [Rung(way, bounded) for way in ways for bounded in ((False,) if way == "text" else (True, False))]
-        self._prepared: dict[tuple[Rung, ReplyForm | None], Runnable[Any, Any]] = {}
+        self._prepared: dict[tuple[Rung, AnyForm], Runnable[Any, Any]] = {}
         self._proven: set[Way] = set()
         self._unread: Counter[Way] = Counter()
 
@@ -296,6 +315,7 @@ class Ladder:
         keeps_way = rung.bounded and _OF_SCHEMA.search(refusal)
         remaining = self._rungs[1:] if keeps_way else [other for other in self._rungs if other.way != rung.way]
         self._rungs = remaining or self._rungs
+        self.exhausted = not remaining
         return bool(remaining)
 
     def read_from(self, rung: Rung) -> None:
@@ -308,11 +328,15 @@ class Ladder:
         if rung.way not in self._proven and self._unread[rung.way] >= _PATIENCE:
             self.down(rung)
 
-    def current(self, form: ReplyForm | None = None) -> tuple[Rung, Runnable[Any, Any]]:
+    def unread(self) -> None:
+        """Remember that the current method returned nothing."""
+        self.unread_from(self._rungs[0])
+
+    def current(self, form: AnyForm = None) -> tuple[Rung, Runnable[Any, Any]]:
         """Return the current rung, and the runnable to invoke with messages.
 
         Args:
-            form: the requested form of the reply; None for a score from 0 to 1.
+            form: the requested form of the reply, see `schema_of`.
 
         Raises:
             NotImplementedError: the model does not support the only method allowed.
@@ -327,7 +351,7 @@ class Ladder:
                         f"the model does not support the method {rung.way!r} (judge.method): {str(error) or type(error).__name__}"
                     ) from error
 
-    def _runnable_for(self, rung: Rung, form: ReplyForm | None) -> Runnable[Any, Any]:
+    def _runnable_for(self, rung: Rung, form: AnyForm) -> Runnable[Any, Any]:
         if (rung, form) not in self._prepared:
             if len(self._prepared) >= _MAX_FORMS:
                 self._prepared.clear()
@@ -431,6 +455,19 @@ class Spent:
         self.input_tokens += getattr(usage, "prompt_tokens", None) or 0
         self.output_tokens += getattr(usage, "completion_tokens", None) or 0
 
+    def split(self, count: int) -> list[Spent]:
+        """Return equal shares of the expense of a panel, whose sum is the whole; the first one has the calls."""
+        return [
+            Spent(
+                tries=self.tries if index == 0 else 0,
+                latency_s=self.latency_s / count,
+                input_tokens=self.input_tokens // count + (index < self.input_tokens % count),
+                output_tokens=self.output_tokens // count + (index < self.output_tokens % count),
+                priced=self.priced,
+            )
+            for index in range(count)
+        ]
+
 
 @dataclass(slots=True)
 class Refusals:
@@ -451,6 +488,42 @@ class Refusals:
         self.in_a_row, self.until_s = 0, float("-inf")
 
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class _Request(Protocol[T_co]):
+    """The content of one call: a question, or a panel of questions."""
+
+    @property
+    def form(self) -> AnyForm: ...
+
+    def messages(
+        self, prompts: Mapping[QuestionKind, Prompt], way: Way, *, max_characters: int, again: bool = False
+    ) -> list[Message]: ...
+
+    def read(self, output: object) -> T_co: ...
+
+
+class _Single(NamedTuple):
+    """One question in one call."""
+
+    question: Question
+
+    @property
+    def form(self) -> ReplyForm | None:
+        return self.question.form
+
+    def messages(
+        self, prompts: Mapping[QuestionKind, Prompt], way: Way, *, max_characters: int, again: bool = False
+    ) -> list[Message]:
+        instructions = instructions_of(self.question, prompts)
+        return messages(self.question, instructions, way, max_characters=max_characters, again=again)
+
+    def read(self, output: object) -> Reply:
+        return read_output(output, self.form)
+
+
 @dataclass(kw_only=True)
 class Inquiry:
     """Calls one model; used by one event loop."""
@@ -466,6 +539,8 @@ class Inquiry:
 
     def __post_init__(self) -> None:
         self._ladder = Ladder(self.model, self.settings.method)
+        self._panel_ladder = Ladder(self.model, self.settings.method, _PANEL_WAYS)
+        self._panel_too_long: float = math.inf
         self._secrets = secrets_of(self.model)
         self._backoff = Backoff.from_settings(self.settings)
         self._slots = asyncio.Semaphore(self.settings.concurrency)
@@ -480,14 +555,51 @@ class Inquiry:
             spent: the expense of the question, updated in place.
             permit: returns whether one more call after the first is allowed.
         """
+        return await self._reply(_Single(question), self._ladder, spent, permit, frozenset({"again", "reply"}))
+
+    async def panel_reply(
+        self, panel: Panel, spent: Spent, permit: Callable[[], bool]
+    ) -> Mapping[str, Reply] | CallProblem:
+        """Return the verdicts of the model by field of the panel, without those that are unreadable, or the problem.
+
+        An unreadable reply is not requested again, because its questions can be asked one by one.
+        """
+        result = await self._reply(panel, self._panel_ladder, spent, permit, frozenset({"again"}))
+        if isinstance(result, CallProblem) and result.kind == "long":
+            self._panel_too_long = min(self._panel_too_long, self.characters_of(panel))
+        elif isinstance(result, CallProblem) and result.kind == "again":
+            self._panel_ladder.unread()  # a model that is too slow for every panel may still answer single questions
+        return result
+
+    def can_ask(self, panel: Panel) -> bool:
+        """Return whether the model may support a panel: by its methods of replying, and by the panel's length."""
+        if self._panel_ladder.exhausted:
+            return False
+        return math.isinf(self._panel_too_long) or self.characters_of(panel) < self._panel_too_long
+
+    def characters_of(self, request: Panel | Question) -> int:
+        """Return the number of characters of the messages for a panel or a question, with the schema of the reply."""
+        content = _Single(request) if isinstance(request, Question) else request
+        messages = content.messages(self.prompts, "structured", max_characters=self.settings.max_answer_characters)
+        return sum(len(text) for _, text in messages) + len(json.dumps(schema_of(content.form)))
+
+    async def _reply(
+        self,
+        request: _Request[T],
+        ladder: Ladder,
+        spent: Spent,
+        permit: Callable[[], bool],
+        retried: frozenset[Kind],
+    ) -> T | CallProblem:
+        """Return the reply to a request, or the problem; `retried` are the problems after which it is repeated."""
         tries, again = 0, False
         while self.clock() >= self.refusals.until_s:
-            result = await self._call(question, spent, again=again)
+            result = await self._call(request, ladder, spent, again=again)
             if not isinstance(result, CallProblem):
                 return result
             if result.kind != "unable":  # a switch of method is not a try: nothing has failed yet
                 tries, again = tries + 1, result.kind == "reply"
-                if result.kind not in {"again", "reply"} or tries >= self.settings.tries:
+                if result.kind not in retried or tries >= self.settings.tries:
                     return replace(
                         result, message=f"{self.model_name} gave no verdict in {_times(spent.tries)}: {result.message}"
                     )
@@ -499,26 +611,21 @@ class Inquiry:
         message = f"{self.model_name} is not called any more, it refused {refusals.in_a_row} calls in a row: {refusals.message}"
         return CallProblem(kind="refused", message=message)
 
-    async def _call(self, question: Question, spent: Spent, *, again: bool) -> Reply | CallProblem:
-        form = question.form
+    async def _call(self, request: _Request[T], ladder: Ladder, spent: Spent, *, again: bool) -> T | CallProblem:
         try:
-            rung, model = self._ladder.current(form)
+            rung, model = ladder.current(request.form)
         except NotImplementedError as error:
             return CallProblem(kind="final", message=str(error))
-        prompt = messages(
-            question,
-            instructions_of(question, self.prompts),
-            rung.way,
-            max_characters=self.settings.max_answer_characters,
-            again=again,
-        )
+        max_characters = self.settings.max_answer_characters
+        prompt = request.messages(self.prompts, rung.way, max_characters=max_characters, again=again)
         async with self._slots:
             await self._await_rate()
             try:
-                reply = read_output(await self._invoke(model, prompt, spent), form)
+                reply = request.read(await self._invoke(model, prompt, spent))
             except Exception as error:  # noqa: BLE001 — third-party clients raise any exception
-                return self._problem(error, rung, spent)
-        self._ladder.read_from(rung)
+                return self._problem(error, ladder, rung, spent)
+        ladder.read_from(rung)
+        self._ladder.read_from(rung)  # a method that works for panels works for single questions
         self.refusals.clear()
         return reply
 
@@ -536,14 +643,14 @@ class Inquiry:
         spent.count_reply(output)
         return output
 
-    def _problem(self, error: Exception, rung: Rung, spent: Spent) -> CallProblem:
+    def _problem(self, error: Exception, ladder: Ladder, rung: Rung, spent: Spent) -> CallProblem:
         spent.count_error(error)
         problem = problem_of(error, self._secrets)
         if problem.kind == "refused":
             self.refusals.count(problem.message, self.clock())
         elif problem.kind == "reply":
-            self._ladder.unread_from(rung)
-        elif problem.kind == "unable" and not self._ladder.down(rung, str(error)):
+            ladder.unread_from(rung)
+        elif problem.kind == "unable" and not ladder.down(rung, str(error)):
             return CallProblem(kind="final", message=problem.message)
         return problem
 

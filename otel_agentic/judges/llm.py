@@ -11,7 +11,7 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,7 +23,8 @@ from otel_agentic.config import JudgeSettings
 from otel_agentic.judges.base import FailureKind, FailureReason, JudgeFailure, Question, QuestionKind, Rubric, Verdict
 from otel_agentic.judges.chat_models import identity_of, make_model, name_of, own_connections, shared
 from otel_agentic.judges.inquiry import CallProblem, Inquiry, Spent
-from otel_agentic.judges.messages import FRAME, RUBRIC_FRAME, SYSTEM, Reply
+from otel_agentic.judges.messages import FRAME, PANEL, RUBRIC_FRAME, SYSTEM, Reply
+from otel_agentic.judges.panels import MAX_QUESTIONS, Panel, panel_key
 from otel_agentic.judges.prompts import instructions_of, own_prompt, prompt_texts
 from otel_agentic.truth.values import normalise
 
@@ -105,14 +106,18 @@ class CanaryWatch:
         """The counts so far."""
         return self._counts
 
-    def rivals(self, questions: Iterable[tuple[int, Question]]) -> Iterator[tuple[int, Question, Question | None]]:
-        """Yield numbered questions, each with its canary, which the answer must fail, or None if it is not checked.
+    def rivals(
+        self, panels: Iterable[Sequence[tuple[int, Question]]]
+    ) -> Iterator[tuple[Sequence[tuple[int, Question]], Question | None]]:
+        """Yield panels of numbered questions, each with a canary, which the answer must fail, or None if it is not checked.
 
-        The choice depends only on the content of a question. The wrong expected answer is the most recent different
-        one, so that the same questions in the same order yield the same canaries.
+        Only questions about answers have canaries; they are asked by themselves. The choice depends only on the content of
+        a question. The wrong expected answer is the most recent different one, so that the same questions in the same order
+        yield the same canaries.
         """
         recent: list[Question] = []  # the last question, and the last one before it with a different expected answer
-        for number, question in questions:
+        for panel in panels:
+            _, question = panel[0]
             rival = next((other for other in recent if _differ(other, question)), None)
             chosen = rival is not None and question.kind == "answer" and _share(question) < self._ratio
             canary = (
@@ -120,7 +125,7 @@ class CanaryWatch:
                 if chosen and rival
                 else None
             )
-            yield number, question, canary
+            yield panel, canary
             if question.kind == "answer":
                 recent = [question, *([rival] if rival else [])]
 
@@ -161,8 +166,51 @@ class Deliberation:
     watch: CanaryWatch
     settings: JudgeSettings
 
+    async def answers(
+        self, questions: Sequence[Question], rival: Question | None, permit: Callable[[Question], bool]
+    ) -> list[Verdict | JudgeFailure]:
+        """Return the verdict on each question of a panel, or the failure.
+
+        Questions without a readable reply in the panel are asked by themselves; so are all if the model does not support it.
+
+        Args:
+            questions: one question, or questions with the same `panel_key`.
+            rival: the canary that the answer to a single question must not pass, or None.
+            permit: returns whether one more call after the first is allowed for a question.
+        """
+        first = questions[0]
+        panel = Panel(tuple(questions))
+        if len(questions) == 1:
+            return [await self.answer(first, rival, partial(permit, first))]
+        spent = Spent()
+        replies: Mapping[str, Reply] = {}
+        if self.inquiry.can_ask(panel):
+            result = await self.inquiry.panel_reply(panel, spent, partial(permit, first))
+            if isinstance(result, CallProblem) and result.failure in {"outage", "refused"}:
+                return self._panel_failures(result, spent.split(len(questions)))
+            replies = {} if isinstance(result, CallProblem) else result
+
+        async def answered(question: Question, reply: Reply | None, share: Spent) -> Verdict | JudgeFailure:
+            if reply is not None:
+                return self._verdict(reply, share)
+            if not (question is first and not spent.tries) and not permit(question):
+                message = f"{self.inquiry.model_name} gave no verdict among those of other metrics, and the budget allows no other try"
+                return self.failure(message, share, reason="budget_exhausted")
+            return await self.answer(question, None, partial(permit, question), share)
+
+        shares = spent.split(len(questions))
+        waiting = map(answered, questions, map(replies.get, panel.names), shares)
+        return list(await asyncio.gather(*waiting))
+
+    def _panel_failures(self, problem: CallProblem, shares: Sequence[Spent]) -> list[Verdict | JudgeFailure]:
+        """Return a failure for each question of a panel; it counts once towards a pause of the judge."""
+        return [
+            self.failure(problem.message, share, kind=problem.failure if index == 0 else "question")
+            for index, share in enumerate(shares)
+        ]
+
     async def answer(
-        self, question: Question, rival: Question | None, permit: Callable[[], bool]
+        self, question: Question, rival: Question | None, permit: Callable[[], bool], spent: Spent | None = None
     ) -> Verdict | JudgeFailure:
         """Return the verdict on a question, or the failure.
 
@@ -170,8 +218,9 @@ class Deliberation:
             question: the question.
             rival: the canary that the answer must not pass, or None.
             permit: returns whether one more call after the first is allowed.
+            spent: what the question has cost so far.
         """
-        spent = Spent()
+        spent = spent or Spent()
         first = await self.inquiry.reply(question, spent, permit)
         if isinstance(first, CallProblem):
             return self.failure(first.message, spent, kind=first.failure)
@@ -182,6 +231,10 @@ class Deliberation:
             canary = await self.inquiry.reply(rival, spent, permit)
             if not isinstance(canary, CallProblem):
                 self.watch.count(rival, canary.score)
+        return self._verdict(reply, spent)
+
+    def _verdict(self, reply: Reply, spent: Spent) -> Verdict:
+        """Return the verdict of a reply with its expense."""
         return Verdict(
             score=reply.score,
             reasoning=reply.reasoning,
@@ -251,6 +304,8 @@ _CALLS_PER_QUEUED: Final = 8
 #: Estimated size of a message and its reply without prompt and material, and characters per token.
 _FRAME_CHARACTERS: Final = len(SYSTEM) + 800
 _CHARACTERS_A_TOKEN: Final = 4
+#: Estimated size of a verdict with its reasoning.
+_REPLY_CHARACTERS: Final = 240
 
 
 class LangChainJudge:
@@ -302,7 +357,7 @@ class LangChainJudge:
             clock=clock,
         )
         self._deliberation = Deliberation(inquiry=inquiry, watch=self._watch, settings=self._settings)
-        self._open: set[Future[Answer]] = set()
+        self._open: set[Future[list[Answer]]] = set()
         self._open_lock = threading.Lock()
 
     @classmethod
@@ -334,25 +389,35 @@ class LangChainJudge:
 
         Closing the generator, or an interrupt, cancels the running calls.
         """
-        source = self._watch.rivals(questions)
-        done: queue.SimpleQueue[tuple[int, Future[Answer]]] = queue.SimpleQueue()
-        running: set[Future[Answer]] = set()
+        yield from self.stream_panels([entry] for entry in questions)
+
+    def panel_key(self, question: Question) -> Hashable | None:
+        """Return a key that is equal for questions about the same material; None for one that is asked by itself."""
+        return panel_key(question) if self._settings.panel else None
+
+    def stream_panels(
+        self, panels: Iterable[Sequence[tuple[int, Question]]]
+    ) -> Generator[tuple[int, Answer], None, None]:
+        """Yield (number, verdict or failure) of each question of each panel, like `stream`."""
+        source = self._watch.rivals(panels)
+        done: queue.SimpleQueue[tuple[list[int], Future[list[Answer]]]] = queue.SimpleQueue()
+        running: set[Future[list[Answer]]] = set()
         limit = self._settings.concurrency + self._settings.concurrency // _CALLS_PER_QUEUED
 
         def fill() -> None:
             while len(running) < limit and (entry := next(source, None)) is not None:
-                number, question, rival = entry
-                future = self._submit(question, rival)
+                panel, rival = entry
+                future = self._submit([question for _, question in panel], rival)
                 running.add(future)
-                future.add_done_callback(partial(_enqueue, done, number))
+                future.add_done_callback(partial(_enqueue, done, [number for number, _ in panel]))
 
         try:
             fill()
             while running:
-                number, future = done.get()
+                numbers, future = done.get()
                 running.discard(future)
                 fill()
-                yield number, self._result(future)
+                yield from zip(numbers, self._results(future, len(numbers)), strict=True)
         finally:
             for future in running:
                 future.cancel()
@@ -363,13 +428,26 @@ class LangChainJudge:
         instructions = len(instructions_of(question, self._prompts))
         return (_FRAME_CHARACTERS + instructions + material) // _CHARACTERS_A_TOKEN
 
+    def added_tokens(self, question: Question) -> int:
+        """Return the estimated number of tokens, input and output, that a question adds to a panel."""
+        asides = question.rubric.asides if question.rubric is not None else ()
+        material = sum(len(text) for name, text in question.material if name in asides)
+        return (len(instructions_of(question, self._prompts)) + material + _REPLY_CHARACTERS) // _CHARACTERS_A_TOKEN
+
+    def expected_tokens(self, panel: Sequence[Question]) -> tuple[int, int]:
+        """Return the estimated number of input and output tokens of the call for a panel or a single question."""
+        request = panel[0] if len(panel) == 1 else Panel(tuple(panel))
+        sent = self._deliberation.inquiry.characters_of(request)
+        return sent // _CHARACTERS_A_TOKEN, len(panel) * _REPLY_CHARACTERS // _CHARACTERS_A_TOKEN
+
     def version_for(self, rubric: Rubric) -> str:
         """Return the version for the questions of a rubric: it depends on the text around the rubric and a user's instructions.
 
-        The rubric's own instructions are part of each question's key.
+        The rubric's own instructions are part of each question's key. With panels, the version differs from that without.
         """
         own = own_prompt(rubric, self._prompts)
-        content = json.dumps([_PROTOCOL, RUBRIC_FRAME, None if own is None else own.digest])
+        panel = [[MAX_QUESTIONS, PANEL]] if self._settings.panel else []
+        content = json.dumps([_PROTOCOL, RUBRIC_FRAME, None if own is None else own.digest, *panel])
         return f"{self.version}-{hashlib.blake2b(content.encode(), digest_size=4).hexdigest()}"
 
     def close(self) -> None:
@@ -380,30 +458,29 @@ class LangChainJudge:
         for future in futures:
             future.cancel()
 
-    def _submit(self, question: Question, rival: Question | None) -> Future[Answer]:
+    def _submit(self, panel: Sequence[Question], rival: Question | None) -> Future[list[Answer]]:
         if not self._closed.alive:
-            cancelled: Future[Answer] = Future()
+            cancelled: Future[list[Answer]] = Future()
             cancelled.cancel()
             return cancelled
-        permit = partial(self.permit, question)
-        future = shared().submit(self._deliberation.answer(question, rival, permit))
+        future = shared().submit(self._deliberation.answers(panel, rival, self.permit))
         with self._open_lock:
             self._open.add(future)
         future.add_done_callback(self._forget)
         return future
 
-    def _forget(self, future: Future[Answer]) -> None:
+    def _forget(self, future: Future[list[Answer]]) -> None:
         with self._open_lock:
             self._open.discard(future)
 
-    def _result(self, future: Future[Answer]) -> Answer:
+    def _results(self, future: Future[list[Answer]], count: int) -> Sequence[Answer]:
         try:
             return future.result()
         except CancelledError:
-            return JudgeFailure(reason="judge_error", message="the judge is closed", model=self.model)
+            message = "the judge is closed"
         except Exception as error:  # noqa: BLE001 — from `permit`, or a model that breaks its contract
             message = f"{self.model}: {type(error).__name__}: {error}"
-            return JudgeFailure(reason="judge_error", message=message, model=self.model)
+        return [JudgeFailure(reason="judge_error", message=message, model=self.model)] * count
 
     def _version_of(self, model: BaseChatModel) -> str:
         """Return a hash of everything that a verdict depends on, except the question."""
@@ -424,5 +501,7 @@ async def _awaited(close: Callable[[], Awaitable[None]]) -> None:
     await close()
 
 
-def _enqueue(done: queue.SimpleQueue[tuple[int, Future[Answer]]], number: int, future: Future[Answer]) -> None:
-    done.put((number, future))
+def _enqueue(
+    done: queue.SimpleQueue[tuple[list[int], Future[list[Answer]]]], numbers: list[int], future: Future[list[Answer]]
+) -> None:
+    done.put((numbers, future))

@@ -94,13 +94,17 @@ def field_of(form: ReplyForm | None) -> ReplyKind:
     return "score" if form is None else form.kind
 
 
-def schema_of(form: ReplyForm | None, *, bounded: bool = True) -> dict[str, Any]:
+#: The forms of the replies in a panel, by field.
+PanelForm = tuple[tuple[str, ReplyForm | None], ...]
+
+
+def schema_of(form: ReplyForm | PanelForm | None, *, bounded: bool = True) -> dict[str, Any]:
     """Return the JSON schema of a reply, as sent to models. Replies are validated separately, see `flaw_in`.
 
     The reasoning is the first property, so that the verdict follows from it.
 
     Args:
-        form: the form of the reply; None for a score from 0 to 1.
+        form: the form of the reply; None for a score from 0 to 1; of a panel, the form of each field.
         bounded: whether to state `minimum`, `maximum` and `maxItems`; some providers reject these, and the bounds are
             then stated in words only.
 
@@ -110,10 +114,20 @@ def schema_of(form: ReplyForm | None, *, bounded: bool = True) -> dict[str, Any]
     >>> schema_of(ReplyForm(kind="texts", most=1))["properties"]["texts"]["maxItems"]
     1
     """
-    properties = {"reasoning": _REASONING, field_of(form): _property(form, bounded=bounded)}
+    title = {"title": SCHEMA_NAME, "description": "The verdict on the material."}
+    if isinstance(form, tuple):
+        return title | _object({name: _field_schema(part, bounded=bounded) for name, part in form})
+    return title | _object({"reasoning": _REASONING, field_of(form): _property(form, bounded=bounded)})
+
+
+def _field_schema(form: ReplyForm | None, *, bounded: bool) -> dict[str, Any]:
+    """Return the schema of one field of a panel, without descriptions: the instructions contain them."""
+    verdict = {name: value for name, value in _property(form, bounded=bounded).items() if name != "description"}
+    return _object({"reasoning": {"type": "string"}, field_of(form): verdict})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
     return {
-        "title": SCHEMA_NAME,
-        "description": "The verdict on the material.",
         "type": "object",
         "properties": properties,
         "required": list(properties),
@@ -188,6 +202,8 @@ RUBRIC_FRAME: Final[tuple[str, ...]] = (
     *_FRAME["kinds"].values(),
     *_FRAME["allowed"].values(),
 )
+#: The texts around a panel, by name.
+PANEL: Final[Mapping[str, Any]] = _FRAME["panel"]
 
 
 def new_nonce() -> str:
@@ -214,12 +230,33 @@ def messages(
         again: whether the last reply was unreadable.
         nonce: creates the word in the markers.
     """
-    data = encode(shown_fields(question, max_characters))
+    hint = _FRAME["hint"] if again else ""
+    return sealed(
+        shown_fields(question, max_characters),
+        lambda word: f"{instructions}\n\n{_reply_instructions(question.form, way, word)}{hint}",
+        nonce,
+    )
+
+
+def sealed(
+    fields: Mapping[str, Any], instructions: Callable[[str], str], nonce: Callable[[], str] = new_nonce
+) -> list[Message]:
+    """Return the messages with untrusted fields between markers, followed by the instructions.
+
+    Args:
+        fields: the material.
+        instructions: returns the instructions for the word in the markers.
+        nonce: creates the word in the markers.
+    """
+    data = encode(fields)
     word = nonce()
     while word in data:
         word = nonce()
-    human = human_message(data, instructions, question.form, way, word) + (_FRAME["hint"] if again else "")
-    return [("system", SYSTEM.format(nonce=word)), ("human", human)]
+    return [("system", SYSTEM.format(nonce=word)), ("human", _between_markers(data, instructions(word), word))]
+
+
+def _between_markers(data: str, instructions: str, nonce: str) -> str:
+    return f"<data {nonce}>\n{data}\n</data {nonce}>\n\n{instructions}"
 
 
 def human_message(data: str, instructions: str, form: ReplyForm | None, way: Way, nonce: str) -> str:
@@ -232,21 +269,28 @@ def human_message(data: str, instructions: str, form: ReplyForm | None, way: Way
         way: the method of replying.
         nonce: the word in the markers; it must not occur in the data.
     """
-    return f"<data {nonce}>\n{data}\n</data {nonce}>\n\n{instructions}\n\n{_reply_instructions(form, way, nonce)}"
+    return _between_markers(data, f"{instructions}\n\n{_reply_instructions(form, way, nonce)}", nonce)
 
 
 def _reply_instructions(form: ReplyForm | None, way: Way, nonce: str) -> str:
     """Return the instructions on how to reply, which are the last part of the message."""
     if form is None:
         return str(_FRAME["reply"].format(form=_FRAME["replies"][way], nonce=nonce))
-    field, labels = field_of(form), ", ".join(f"`{label}`" for label in form.labels)
+    field = field_of(form)
     reply: str = _FRAME["rubric_reply"].format(
         form=_FRAME["rubric_replies"][way].format(field=field, kind=_FRAME["kinds"][form.kind]),
         field=field,
-        allowed=_FRAME["allowed"][form.kind].format(low=form.low, high=form.high, most=form.most, labels=labels),
+        allowed=allowed_text(form),
         nonce=nonce,
     )
     return reply
+
+
+def allowed_text(form: ReplyForm | None) -> str:
+    """Return the allowed values of a verdict, in words."""
+    form = form or ReplyForm()
+    labels = ", ".join(f"`{label}`" for label in form.labels)
+    return str(_FRAME["allowed"][form.kind].format(low=form.low, high=form.high, most=form.most, labels=labels))
 
 
 def shown_fields(question: Question, max_characters: int) -> dict[str, str | int | list[str]]:
@@ -280,7 +324,7 @@ def _truncated_together(accepted: Sequence[str], max_characters: int) -> dict[st
     return {ALSO_ACCEPTED: truncated, **({f"{ALSO_ACCEPTED}_characters_left_out": omitted} if omitted else {})}
 
 
-def encode(fields: Mapping[str, str | int | list[str]]) -> str:
+def encode(fields: Mapping[str, Any]) -> str:
     r"""Return fields as a JSON object in which nothing can be mistaken for the surrounding text.
 
     >>> print(encode({"answer": "</data>\n```"}))
@@ -348,7 +392,7 @@ def read_message(message: AIMessage, form: ReplyForm | None = None) -> Reply:
     Raises:
         UnreadableReplyError: there is no verdict, or several that differ; or the reply is empty, refused or cut short.
     """
-    _require_complete(message)
+    require_complete(message)
     calls = [call["args"] for call in message.tool_calls if call["name"] == SCHEMA_NAME]
     if calls:
         return _agreed_reply([validated(arguments, form) for arguments in calls])
@@ -370,13 +414,8 @@ def read_text(text: str, form: ReplyForm | None = None) -> Reply:
     >>> read_text('Sure:\n```json\n{"reasoning": "Same city.", "score": 1}\n```').score
     1.0
     """
-    if len(text) > MAX_REPLY:
-        raise UnreadableReplyError("unreadable", f"the reply has {len(text)} characters; a verdict is short")
-    text = _THOUGHTS.sub("", text)
-    if not text.strip():
-        raise UnreadableReplyError("empty", "the reply was empty")
     field = field_of(form)
-    candidates = [candidate for candidate in _objects(text) if field in candidate or "reasoning" in candidate]
+    candidates = [candidate for candidate in json_objects(text) if field in candidate or "reasoning" in candidate]
     if not candidates:
         raise UnreadableReplyError("unreadable", f"the reply was not one JSON object with reasoning and {field}")
     return _agreed_reply([validated(candidate, form) for candidate in candidates])
@@ -438,8 +477,17 @@ def _agreed_reply(replies: list[Reply]) -> Reply:
     return replies[0]
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the top-level JSON objects in a text."""
+def json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the top-level JSON objects in the text of a reply, after its thoughts.
+
+    Raises:
+        UnreadableReplyError: the text is empty or too long, or an object in it is damaged.
+    """
+    if len(text) > MAX_REPLY:
+        raise UnreadableReplyError("unreadable", f"the reply has {len(text)} characters; a verdict is short")
+    text = _THOUGHTS.sub("", text)
+    if not text.strip():
+        raise UnreadableReplyError("empty", "the reply was empty")
     position = 0
     while opening := _OBJECT.search(text, position):
         try:
@@ -463,7 +511,8 @@ def _reject_constant(text: str) -> float:
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_object_from_pairs, parse_constant=_reject_constant)
 
 
-def _require_complete(message: AIMessage) -> None:
+def require_complete(message: AIMessage) -> None:
+    """Raise UnreadableReplyError if a reply was refused or cut short."""
     metadata = message.response_metadata
     reason = str(next((metadata[name] for name in _REASONS if metadata.get(name)), "")).lower()
     blocks = message.content if isinstance(message.content, list) else []

@@ -145,7 +145,7 @@ class DuckDbJudgeCache:
 
     def put(self, key: str, verdict: Verdict | JudgeFailure, question: Question) -> None:
         """Record a verdict, or a failure that used model calls, without waiting until it is durable; see `flush`."""
-        if not verdict.tries or (isinstance(verdict, Verdict) and verdict.cached):
+        if verdict.cached if isinstance(verdict, Verdict) else not verdict.tries:
             return
         with self._lock:
             self._gathered.append(_Answer(key=key, verdict=verdict, question=question, at_ns=self._store.clock()))

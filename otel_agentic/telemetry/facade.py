@@ -324,7 +324,7 @@ class JudgeMetrics:
         An answer that is neither cached nor requested from the model is not counted.
         """
         cached = isinstance(answer, Verdict) and answer.cached
-        if not cached and not answer.tries:
+        if isinstance(answer, JudgeFailure) and not answer.tries:
             return
         attributes = _judge_attributes(evaluator, answer.model)
         self._requests.add(1, {**attributes, names.RESULT: "hit" if cached else "miss"})

@@ -109,7 +109,7 @@ def estimate(**changes: Any) -> dict[str, Any]:
         (
             {},
             [
-                "judge langchain: 120 questions, 30 of them cached: 90 calls, about 60,000 tokens, at most $0.1200",
+                "judge langchain: 120 questions, 30 of them cached: 90 calls, about 60,000 tokens, about $0.1200",
                 "  this assumes one call per question; retries, votes and canaries are extra",
             ],
         ),
@@ -125,7 +125,7 @@ def estimate(**changes: Any) -> dict[str, Any]:
         ),
         (
             {"cached": 120, "calls": 0, "tokens": 0, "cost_usd": 0.0},
-            ["judge langchain: 120 questions, 120 of them cached: 0 calls, about 0 tokens, at most $0.0000"],
+            ["judge langchain: 120 questions, 120 of them cached: 0 calls, about 0 tokens, about $0.0000"],
         ),
     ],
     ids=["priced", "without a price", "all remembered"],

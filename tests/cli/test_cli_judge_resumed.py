@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -68,12 +69,12 @@ class Server:
             text=True,
         )
 
-    def run_here(self, db: Path, *options: str) -> Ran:
-        """Evaluate in this process."""
+    def run_here(self, db: Path, *options: str, command: str = "evaluate") -> Ran:
+        """Run a command that evaluates in this process."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.env().items():
                 patch.setenv(name, value)
-            return run("evaluate", "--db", db, *_WITH_JUDGE, *options)
+            return run(command, "--db", db, *_WITH_JUDGE, *options)
 
     def evaluated(self, db: Path) -> dict[str, Any]:
         ran = self.run_here(db, "--format", "json")
@@ -147,3 +148,26 @@ def test_ctrl_c_stops_a_process_that_waits_for_the_judge(db: Path, server: Serve
     assert ending(err) == snapshot(
         "stopping: pending answers of the judge are awaited and stored; press Ctrl-C again to stop at once\n"
     )
+
+
+def test_a_run_says_what_it_will_cost_and_an_expensive_one_is_not_started_without_consent(
+    db: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_AGENTIC_JUDGE__CONFIRM_CALLS", str(_COUNT - 1))
+    refused = server.run_here(db)
+    assert (2, 0) == (refused.code, server.request_count)
+    assert re.search(
+        rf"judge langchain needs about {_COUNT} calls and [\d,]+ tokens, more than judge.confirm_calls {_COUNT - 1}; pass --yes",
+        " ".join(refused.err.split()),
+    )
+    assert [] == done("query", "SELECT * FROM cases", "--db", db, "--format", "json").json
+
+    backfilled = server.run_here(db, command="backfill")
+    assert (2, 0) == (backfilled.code, server.request_count)
+
+    assert 0 == server.run_here(db, "--yes").code
+    assert _COUNT == server.request_count
+
+    again = server.run_here(db, "--force")  # every verdict is cached: nothing to pay, nothing to ask
+    assert (0, "") == (again.code, again.err)
+    assert _COUNT == server.request_count

@@ -109,7 +109,12 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., OpenAIServe
     def start(reply: Callable[[dict[str, Any]], str | ServerReply] = reply_of) -> OpenAIServer:
         def play(request: dict[str, Any], _: int) -> ServerReply:
             output = reply(fields_of(request["messages"][-1]["content"]))
-            return output if isinstance(output, ServerReply) else answered(request, output)
+            if isinstance(output, ServerReply):
+                return output
+            fields = request["response_format"]["json_schema"]["schema"]["properties"]
+            if "reasoning" not in fields:  # a panel
+                output = json.dumps(dict.fromkeys(fields, json.loads(output)))
+            return answered(request, output)
 
         server = OpenAIServer(play)
         servers.append(server)
@@ -174,8 +179,9 @@ def test_a_model_judges_the_rest_of_the_family(dataset: Path, serve: Callable[..
     assert [1.0, None, None, None] == [value for _, value, _ in by_row(result, "topic_adherence_f1")]
     assert [1.0, 1.0, 1.0, None] == [value for _, value, _ in by_row(result, "goal_accuracy_without_reference")]
     assert [] == result["metrics_left_out"]
-    # Goals 2; goal and end state of 3 rows, and one comparison, since all are equal; answers 2; topics 1 + 2.
-    assert (14, 14) == (result["judge"]["calls"], len(server.requests))
+    # Goals 2; goal and end state of 3 rows in a call each, one with the topics; one comparison, since all are equal; answers 2;
+    # one topic, answered and allowed, 2. Without panels 4 more.
+    assert (10, 10) == (result["judge"]["calls"], len(server.requests))
     assert ["scripted"] == result["judge"]["models"]
 
 

@@ -36,17 +36,27 @@ def judge(server: OpenAIServer, **judge: Any) -> dict[str, Any]:
 def conforming(request: dict[str, Any]) -> ServerReply:
     """Return a reply of the schema that the request holds; two texts where one is allowed."""
     properties = request["response_format"]["json_schema"]["schema"]["properties"]
+    if "reasoning" in properties:
+        return completed(json.dumps(reply_to(properties)))
+    return completed(json.dumps({name: reply_to(part["properties"]) for name, part in properties.items()}))
+
+
+def reply_to(properties: dict[str, Any]) -> dict[str, Any]:
     (field,) = set(properties) - {"reasoning"}
     schema = properties[field]
-    value: Any = ["one", "two"] if is_goal(request) else ["one"]
+    value: Any = ["one", "two"] if is_limited_to_one(properties) else ["one"]
     if field != "texts":
         value = schema["maximum"] if field == "score" else schema["enum"][0]
-    return completed(json.dumps({"reasoning": "So it is.", field: value}))
+    return {"reasoning": "So it is.", field: value}
+
+
+def is_limited_to_one(properties: dict[str, Any]) -> bool:
+    return "texts" in properties and properties["texts"]["maxItems"] == 1
 
 
 def is_goal(request: dict[str, Any]) -> bool:
-    properties = request["response_format"]["json_schema"]["schema"]["properties"]
-    return "texts" in properties and properties["texts"]["maxItems"] == 1
+    """Return whether a request holds the rubric that gets no readable reply, and no other."""
+    return is_limited_to_one(request["response_format"]["json_schema"]["schema"]["properties"])
 
 
 def conversation(number: int) -> AgentRunScript:

@@ -117,7 +117,9 @@ class Run:
     def scores(self, about_it: Subject) -> list[MetricScore]:
         forms = tuple(rubric.form for rubric in self.evaluator.rubrics)
         chat = MODELS[self.way](say_to_all=self.say, forms=forms)
-        settings = JudgeSettings(method=self.way, tries=self.tries, backoff_s=0.0, concurrency=1, timeout_s=5)
+        settings = JudgeSettings(
+            method=self.way, tries=self.tries, backoff_s=0.0, concurrency=1, timeout_s=5, panel=False
+        )
         judge = LangChainJudge(chat, settings)
         requests = AskingJudge(judge, budget=self.budget)
 

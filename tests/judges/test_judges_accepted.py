@@ -53,7 +53,7 @@ def test_a_canary_has_the_accepted_answers_of_the_other_question_only() -> None:
     alike = replace(paris, expected="City of Light", also_accepted=("lutetia!",))
     rome = replace(paris, expected="Rome", also_accepted=("Roma",))
     watch = CanaryWatch(1.0)
-    rivals = [rival for _, _, rival in watch.rivals(enumerate((paris, alike, rome)))]
+    rivals = [rival for _, rival in watch.rivals([entry] for entry in enumerate((paris, alike, rome)))]
     assert rivals[:2] == [None, None]  # nothing before it, or one that expects the same
     assert rivals[2] is not None
     assert rivals[2].accepted_answers in {paris.accepted_answers, alike.accepted_answers}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.conversations.tree import is_answer_tool
 from otel_agentic.evaluators.base import (
-    CAPTURE,
     BuiltInEvaluator,
     MetricScore,
     Missing,
@@ -27,6 +26,7 @@ from otel_agentic.evaluators.base import (
     none_of_all,
 )
 from otel_agentic.evaluators.layers.calls import ExpectedCalls, SortedScope, expected_calls
+from otel_agentic.scoring.state import CAPTURE
 from otel_agentic.scoring.values import json_text, read
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.evaluators.base import (
@@ -239,12 +239,16 @@ TOPIC_F1: Final = "agentic.ragas.topic_adherence_f1"
 ANSWERED, REFUSED, WITHIN, OUTSIDE = "answered", "refused", "within", "outside"
 
 _TOPICS: Final = load_rubric("otel_agentic.evaluators", "prompts/ragas/topics.md", ReplyForm(kind="texts", most=20))
-_ANSWERED: Final = load_rubric(
-    "otel_agentic.evaluators", "prompts/ragas/topic_answered.md", ReplyForm(kind="label", labels=(ANSWERED, REFUSED))
-)
-_ALLOWED: Final = load_rubric(
-    "otel_agentic.evaluators", "prompts/ragas/topic_allowed.md", ReplyForm(kind="label", labels=(WITHIN, OUTSIDE))
-)
+
+
+def _topic_rubric(file: str, *labels: str) -> Rubric:
+    """Return a rubric of which one question is asked for each topic; a panel shows the topics of all of them."""
+    form = ReplyForm(kind="label", labels=labels)
+    return replace(load_rubric("otel_agentic.evaluators", f"prompts/ragas/{file}.md", form), asides=("topic",))
+
+
+_ANSWERED: Final = _topic_rubric("topic_answered", ANSWERED, REFUSED)
+_ALLOWED: Final = _topic_rubric("topic_allowed", WITHIN, OUTSIDE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
