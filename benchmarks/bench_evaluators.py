@@ -23,8 +23,9 @@ from otel_agentic.commands import Commands
 from otel_agentic.commands.ingest import ingest_files
 from otel_agentic.config import Settings
 from otel_agentic.engine.engine import Engine
-from otel_agentic.evaluation.judge_runs import subject_of
-from otel_agentic.evaluators.run import evaluate
+from otel_agentic.evaluation.conversation import subject_of
+from otel_agentic.evaluators.run import evaluating
+from otel_agentic.judges.dialogue import asking, run_dialogues
 from otel_agentic.scoring import score_conversations
 from otel_agentic.truth import parse_cases
 from tests.shared import SHARED
@@ -85,7 +86,9 @@ def alone(base: Path) -> Iterator[tuple[str, float, int]]:
         for _ in range(_ROUNDS):
             for evaluator in runner.choose(["default"]).evaluators:
                 with timed() as timer:
-                    rows[evaluator.name] = sum(len(ran.scores) for ran in evaluate([evaluator], subjects))
+                    dialogues = (evaluating([evaluator], subject) for subject in subjects)
+                    results = run_dialogues(dialogues, asking(runner.judge))
+                    rows[evaluator.name] = sum(len(ran.scores) for _, runs in results for ran in runs)
                 took[evaluator.name].append(timer.cpu_s)
         for name, times in sorted(took.items(), key=lambda item: -median(item[1])):
             yield name, median(times), rows[name]

@@ -20,7 +20,8 @@ from otel_agentic.evaluators.failures import failures_of
 from otel_agentic.evaluators.layers import Validity
 from otel_agentic.evaluators.operations import TOOL_FAILURE, Calls
 from otel_agentic.evaluators.recovery import Recovery, mentions_trouble
-from otel_agentic.evaluators.run import FailureRules, evaluate
+from otel_agentic.evaluators.run import FailureRules, evaluating
+from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.reports.doctor import read_traces
 from otel_agentic.truth import read_labels
 from tests.shared import SHARED, why_absent
@@ -68,7 +69,8 @@ def _read(paths: Iterable[str]) -> list[Conversation]:
 
 def _scores(conversation: Conversation) -> list[MetricScore]:
     subject = Subject(conversation=conversation, case=None, score=None, aligned={}, settings=ScoringSettings())
-    return [score for ran in evaluate(_EVALUATORS, [subject]) for score in ran.scores]
+    ((_, results),) = run_dialogues([evaluating(_EVALUATORS, subject)], lambda _: ())
+    return [score for ran in results for score in ran.scores]
 
 
 def _worked(turn: Turn) -> bool:

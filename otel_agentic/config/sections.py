@@ -329,7 +329,7 @@ class ScoringSettings(Section):
     )
     profiles: dict[str, tuple[str, ...]] = Field(
         default={"traffic": TRAFFIC},
-        description="named lists of criteria, for `report --criterion NAME`; `traffic` needs no case (docs/traffic.md)",
+        description="named lists of criteria, for `report --criterion NAME`; `traffic` needs no case (docs/scoring.md)",
     )
     strict_turns: bool = Field(
         default=False, description="a turn beyond the case's turns, or a missing one, fails the conversation"

@@ -26,7 +26,7 @@ CASE_CRITERIA: Final = ("answer", "tools", "outputs", "state", "turns")
 #: The criteria that are computed from a case: what it annotates, and the dimensions of its tools.
 OF_CASE: Final = (ANNOTATED, *CASE_CRITERIA, *DIMENSIONS)
 _OPTIONAL: Final = " if known"
-_SYNTAX: Final = re.compile(r"(?P<name>\S+)(?:\s*(?P<operator>>=|<=|=)\s*(?P<bound>\S.*))?")
+_SYNTAX: Final = re.compile(r"(?P<name>[^\s<>=]+)(?:\s*(?P<operator>>=|<=|=)\s*(?P<bound>\S.*))?")
 _EXAMPLES: Final = (
     'such as "tools", "agentest.helpfulness >= 4", "agentest.behavior = no failure" or "checks.py:polite"; '
     'with " if known" at the end, a missing value decides nothing'

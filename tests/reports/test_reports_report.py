@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 K = [1, 2, 3, 4]
 GROUP_KEYS = {"agent", "agent_version", "environment", "service", "tag", "dataset", "case", "tool", "window"}
 RESULT_KEYS = {
+    "criterion",
     "judge",
     "corrected",
     "not_corrected",
@@ -64,7 +65,7 @@ def labelled(labelled_engine: Engine) -> Commands:
 def test_the_object_has_the_keys_of_the_contract(labelled: Commands) -> None:
     report = labelled.report(k=K)
 
-    assert {"evaluation", "groups", "cases_left_out", "wrong_clocks"} == report.keys()
+    assert {"evaluation", "criteria", "groups", "cases_left_out", "wrong_clocks"} == report.keys()
     (group,) = report["groups"]
     assert GROUP_KEYS | RESULT_KEYS | {"default_estimator"} == group.keys()
     assert {None} == {group[name] for name in GROUP_KEYS - {"agent"}}
