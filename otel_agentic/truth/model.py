@@ -243,7 +243,7 @@ class Case(_Record):
     answer_threshold: Ratio | None = None
     tool_threshold: Ratio | None = None
     tool_weights: dict[WeightName, Weight] | None = None
-    criteria: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    criteria: Annotated[tuple[Name, ...], _LISTS, Field(min_length=1)] | None = None
     reviewed: bool = True
     promoted_from: Annotated[tuple[Name, ...], _LISTS] = ()
     notes: str | None = None

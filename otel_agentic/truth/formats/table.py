@@ -58,6 +58,7 @@ CASE_COLUMNS: Final[Mapping[str, Kind]] = {
     "answer_threshold": "number",
     "tool_threshold": "number",
     "tool_weights": "json",
+    "criteria": "texts",
     "reviewed": "flag",
     "promoted_from": "texts",
     "notes": "text",
