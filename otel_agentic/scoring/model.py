@@ -337,7 +337,7 @@ class TurnScore:
 class ConversationScore:
     """The outcome of one conversation revision under one evaluation.
 
-    `outcome` is the annotated verdict if there is one (`outcome_source` is `labels`, `case` or `event`), else
+    `outcome` is the annotated verdict if there is one (`outcome_source` is its source), else
     `computed_outcome`. `answer_outcome`, `tool_outcome` and `both_outcome` are the outcomes by answers alone, by tools
     alone, and by both. `partial` is True for a computed fail although other needed parts could not be evaluated.
     `known_failure` is the reason why a computed `not_evaluated: judge_unsure` fails regardless of the judge's decision;
@@ -356,7 +356,7 @@ class ConversationScore:
     warning: str | None
     outcome: Outcome
     reason: FailReason | NotEvaluatedReason | None
-    outcome_source: Literal["computed", "labels", "case", "event"]
+    outcome_source: Literal["computed", "adjudication", "labels", "case", "annotators", "event"]
     computed_outcome: Outcome
     computed_reason: FailReason | NotEvaluatedReason | None
     answer_outcome: Outcome

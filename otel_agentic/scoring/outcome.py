@@ -232,17 +232,20 @@ class Plan:
         return tool_scores(self.case, self.matched.conversation.turns, self.aligned, self.settings, tool_judge)
 
 
-VerdictSource = Literal["labels", "case", "event"]
+VerdictSource = Literal["adjudication", "labels", "case", "annotators", "event"]
 
 
 def given_verdict(plan: Plan) -> tuple[VerdictSource, bool] | None:
     """Return the annotated verdict that overrides the computed outcome, with its source; the first source wins."""
     label, conversation, settings = plan.matched.label, plan.matched.conversation, plan.settings
-    if label is not None and label.verdict is not None:
-        return "labels", label.verdict
+    annotated = None if label is None or label.verdict is None else (label.source, label.verdict)
+    if annotated is not None and annotated[0] != "annotators":
+        return annotated
     case_verdict = None if plan.case is None else plan.case.given_verdict(settings.reward_threshold)
     if case_verdict is not None:
         return "case", case_verdict
+    if annotated is not None:
+        return annotated
     if settings.trust_verdict_events and conversation.verdict is not None:
         return "event", conversation.verdict
     return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.judges.asking_judge import Cost, Limits
 from otel_agentic.judges.base import JudgeFailure, Question, ReplyKind, Verdict, metric_of
+from otel_agentic.store.annotations import add_annotations, new_annotation_id
 from otel_agentic.store.table import (
     Key,
     Row,
@@ -24,6 +25,7 @@ from otel_agentic.store.table import (
     rows,
     rows_with,
 )
+from otel_agentic.truth.annotations import ANSWER, CORRECT, Annotation
 from otel_agentic.windows.model import parse_width
 
 if TYPE_CHECKING:
@@ -368,11 +370,6 @@ SEMI JOIN requested USING (conversation_id)
 WHERE NOT superseded
 ORDER BY conversation_id, environment
 """
-_FORGET_VERDICTS: Final = """
-DELETE FROM human_verdicts h USING requested w
-WHERE h.environment = w.environment AND h.conversation_id = w.conversation_id
-    AND coalesce(h.turn_index, -1) = w.turn_index
-"""
 _NEWEST: Final = """
 SELECT * FROM judge_calibrations
 QUALIFY row_number() OVER (PARTITION BY judge, judge_version, target ORDER BY calibrated_at DESC) = 1
@@ -432,18 +429,26 @@ def locations_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> di
 def save_human_verdicts(
     con: DuckDBPyConnection, verdicts: Sequence[HumanVerdict], *, random_sample: bool, now_ns: int
 ) -> None:
-    """Store human verdicts; each replaces an older one on the same turn or conversation."""
-    keys = fields_of(verdicts, "environment", "conversation_id")
-    turn_indices = [-1 if verdict.turn_index is None else verdict.turn_index for verdict in verdicts]
-    rows_with(con, {**keys, "turn_index": turn_indices}, _FORGET_VERDICTS, fetch=False)
-    Table(con, "human_verdicts").insert(
+    """Store human verdicts from files as annotations; of each file, the newest one on a turn or conversation counts."""
+    add_annotations(
         con,
-        {
-            **keys,
-            **fields_of(verdicts, "revision", "turn_index", "verdict", "source"),
-            "random_sample": [random_sample] * len(verdicts),
-            "imported_at": [now_ns] * len(verdicts),
-        },
+        [
+            Annotation(
+                annotation_id=new_annotation_id(),
+                annotator=verdict.source.rpartition(":")[0] or verdict.source,
+                source="file",
+                environment=verdict.environment,
+                conversation_id=verdict.conversation_id,
+                revision=verdict.revision,
+                turn_index=verdict.turn_index,
+                name=CORRECT if verdict.turn_index is None else ANSWER,
+                verdict="pass" if verdict.verdict else "fail",
+                random_sample=random_sample,
+                origin=verdict.source,
+                annotated_ns=now_ns,
+            )
+            for verdict in verdicts
+        ],
     )
 
 
