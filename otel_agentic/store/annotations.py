@@ -33,6 +33,10 @@ _OF_FILE: Final = _OF_CONVERSATION.replace(
     "SEMI JOIN requested USING (environment, conversation_id)\nWHERE",
     "WHERE a.source = 'file' AND a.decides AND a.annotator = $annotator AND",
 )
+_CALLS: Final = """
+SELECT count(*) FROM tool_calls
+SEMI JOIN requested USING (environment, conversation_id, revision, turn_index)
+"""
 _LABELS: Final = "SELECT conversation_id, case_id, verdict, source FROM labels ORDER BY conversation_id"
 #: Closed conversations whose newest score under an evaluation is older than an annotation that may set its outcome.
 _ANNOTATED_SINCE: Final = f"""
@@ -87,9 +91,21 @@ def current_annotations(
 
 def annotations_on(con: DuckDBPyConnection, target: AnnotationTarget) -> list[Annotation]:
     """Return all annotations on a target that were not withdrawn, the oldest first."""
-    requested = {"environment": [target.environment], "conversation_id": [target.conversation_id]}
+    requested = {"environment": [target.environment or ""], "conversation_id": [target.conversation_id]}
     found = rows_with(con, requested, _OF_CONVERSATION.format(columns=ANNOTATION_ROW.select(con, "a")))
     return [one for one in map(ANNOTATION_ROW.build, found) if one.target == target]
+
+
+def calls_in_turn(con: DuckDBPyConnection, key: Key, revision: int, turn_index: int) -> int:
+    """Return the number of tool calls in a turn."""
+    requested: dict[str, list[str] | list[int]] = {
+        "environment": [key[0]],
+        "conversation_id": [key[1]],
+        "revision": [revision],
+        "turn_index": [turn_index],
+    }
+    ((count,),) = rows_with(con, requested, _CALLS)
+    return int(count)
 
 
 def load_verdicts(con: DuckDBPyConnection) -> dict[Key, ResolvedVerdict]:
