@@ -104,17 +104,17 @@ def label(context: Context, request: LabelRequest) -> RecordedLabel:
     else:
         engine.store.write(lambda con: add_annotations(con, [annotation]))
     with engine.store.read() as con:
-        current = [one for one in current_annotations(con, name=name) if one.target == target]
+        current = [item for item in current_annotations(con, name=name) if item.target == target]
     resolved = resolve(current).get(target)
     rescored, note = _rescore(context, (location.environment, conversation_id), location, target)
     return _result(context, annotation, resolved, withdrawn=withdrawn, rescored=rescored, note=note)
 
 
 def _full_name(context: Context, request: LabelRequest) -> str:
-    """Return what is annotated, the name of a metric in full.
+    """Return the name of the annotation, that of a metric in full.
 
     Raises:
-        UsageError: no metric has this name, or it does not score what is annotated.
+        UsageError: no metric has this name, or it scores other targets.
     """
     if request.name == CORRECT:
         return CORRECT
@@ -135,8 +135,8 @@ def _full_name(context: Context, request: LabelRequest) -> str:
 
 def _location(context: Context, conversation_id: str, environment: str | None) -> ConversationLocation:
     with context.engine.store.read() as con:
-        found = locations_of(con, [conversation_id]).get(conversation_id, [])
-    matches = [one for one in found if environment is None or one.environment == environment]
+        stored = locations_of(con, [conversation_id]).get(conversation_id, [])
+    matches = [location for location in stored if environment is None or location.environment == environment]
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -144,7 +144,7 @@ def _location(context: Context, conversation_id: str, environment: str | None) -
         raise BadInputError(
             f"conversation {conversation_id!r}: not in the store{where}; `otel-agentic conversations list` lists them"
         )
-    names = ", ".join(repr(one.environment) for one in matches)
+    names = ", ".join(repr(location.environment) for location in matches)
     raise BadInputError(
         f"conversation {conversation_id!r} is ambiguous: it exists in environments {names}; choose one with --environment"
     )
@@ -189,22 +189,22 @@ def _annotation(
     )
 
 
-def _retract(context: Context, given: Annotation) -> int:
+def _retract(context: Context, annotation: Annotation) -> int:
     """Withdraw all that the annotator recorded on a target; return how many annotations."""
     store = context.engine.store
     with store.read() as con:
         own = [
-            one
-            for one in annotations_on(con, given.target)
-            if (one.annotator, one.source) == (given.annotator, given.source)
+            item
+            for item in annotations_on(con, annotation.target)
+            if (item.annotator, item.source) == (annotation.annotator, annotation.source)
         ]
     if not own:
-        kind = "adjudication" if given.source == "adjudication" else "annotation"
+        kind = "adjudication" if annotation.source == "adjudication" else "annotation"
         raise BadInputError(
-            f"{given.annotator} has no {kind} of {given.name} on this target of conversation {given.conversation_id!r}; "
+            f"{annotation.annotator} has no {kind} of {annotation.name} on this target of conversation {annotation.conversation_id!r}; "
             "`otel-agentic truth annotations` lists them"
         )
-    store.write(lambda con: retract(con, own, given.annotated_ns))
+    store.write(lambda con: retract(con, own, annotation.annotated_ns))
     return len(own)
 
 
@@ -254,8 +254,8 @@ def _result(
         retracted=withdrawn,
         votes=[]
         if resolved is None
-        else [Vote(annotator=name, verdict=_word(passes=passes)) for name, passes in resolved.votes],
-        active_verdict=None if resolved is None or resolved.verdict is None else _word(passes=resolved.verdict),
+        else [Vote(annotator=name, verdict=_verdict_text(passes=passes)) for name, passes in resolved.votes],
+        active_verdict=None if resolved is None or resolved.verdict is None else _verdict_text(passes=resolved.verdict),
         active_source=None if resolved is None or resolved.verdict is None else resolved.source,
         disagree=resolved is not None and resolved.verdict is None,
         rescored=rescored,
@@ -266,7 +266,7 @@ def _result(
     )
 
 
-def _word(*, passes: bool) -> Literal["pass", "fail"]:
+def _verdict_text(*, passes: bool) -> Literal["pass", "fail"]:
     return "pass" if passes else "fail"
 
 
@@ -286,7 +286,7 @@ def truth_annotations(
         name: only annotations of `correct`, `answer` or a metric.
         conversation_id: only those of this conversation.
         annotator: only those of this annotator; the agreement then covers the targets that this annotator judged.
-        disagreements: only targets on which annotators differ and that nobody adjudicated.
+        disagreements: only targets on which annotators differ and without an adjudication.
     """
     if name not in {None, CORRECT, ANSWER}:
         name = metric_named(name or "", context.engine.runner.installed).name
@@ -294,17 +294,17 @@ def truth_annotations(
         current = current_annotations(con, name=name)
     if conversation_id is not None:
         redacted = context.engine.store.redacting.value(conversation_id)
-        current = [one for one in current if one.conversation_id == redacted]
+        current = [item for item in current if item.conversation_id == redacted]
     if annotator is not None:
-        judged = {one.target for one in current if one.annotator == annotator}
-        current = [one for one in current if one.target in judged]
+        targets = {item.target for item in current if item.annotator == annotator}
+        current = [item for item in current if item.target in targets]
     resolved = resolve(current)
     agreement = annotator_agreement(votes_of(resolved.values()))
     if disagreements:
-        current = [one for one in current if one.target in resolved and resolved[one.target].verdict is None]
-    current.sort(key=lambda one: (one.target.sort_key, one.annotated_ns))
+        current = [item for item in current if item.target in resolved and resolved[item.target].verdict is None]
+    current.sort(key=lambda item: (item.target.sort_key, item.annotated_ns))
     return AnnotationList(
-        annotations=[_row(one) for one in current],
+        annotations=[_row(item) for item in current],
         agreement=AnnotatorAgreement(
             items=agreement.items,
             annotators=list(agreement.annotators),
@@ -317,19 +317,19 @@ def truth_annotations(
     )
 
 
-def _row(one: Annotation) -> AnnotationRow:
+def _row(annotation: Annotation) -> AnnotationRow:
     return AnnotationRow(
-        annotation_id=one.annotation_id,
-        annotator=one.annotator,
-        source=one.source,
-        environment=one.environment or "",
-        conversation_id=one.conversation_id,
-        turn=None if one.turn_index is None else one.turn_index + 1,
-        call=None if one.position is None else one.position + 1,
-        name=one.name,
-        verdict=one.verdict,
-        value=one.value,
-        label=one.label,
-        note=one.note,
-        annotated_at=iso(one.annotated_ns),
+        annotation_id=annotation.annotation_id,
+        annotator=annotation.annotator,
+        source=annotation.source,
+        environment=annotation.environment or "",
+        conversation_id=annotation.conversation_id,
+        turn=None if annotation.turn_index is None else annotation.turn_index + 1,
+        call=None if annotation.position is None else annotation.position + 1,
+        name=annotation.name,
+        verdict=annotation.verdict,
+        value=annotation.value,
+        label=annotation.label,
+        note=annotation.note,
+        annotated_at=iso(annotation.annotated_ns),
     )

@@ -148,14 +148,21 @@ def evaluate(
 def judge_calibrate(
     context: Context,
     *,
-    labels: Sequence[tuple[str, str]],
+    labels: Sequence[tuple[str, str]] = (),
     random_sample: bool = False,
     examples: Annotated[int, Field(ge=0)] = 5,
+    metrics: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Compare the judge with people, whose verdicts are given as (name, text) of CSV files; both are remembered."""
+    """Compare the judge with people, and remember the result.
+
+    Verdicts on answers and outcomes are given as (name, text) of CSV files; without files, the stored annotations are
+    used. `metrics` are `answer`, `correct` and names of metrics; None compares everything that has annotations.
+    """
     files = [TruthFile(name=name, text=text) for name, text in labels]
     with stop_on_interrupt(context.engine.stopping):
-        calibration = calibrate_judge(context.engine, files, random_sample=random_sample, examples=examples)
+        calibration = calibrate_judge(
+            context.engine, files, random_sample=random_sample, examples=examples, metrics=metrics
+        )
     payload: dict[str, Any] = to_json_value(calibration)
     return payload
 

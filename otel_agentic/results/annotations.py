@@ -63,7 +63,7 @@ class AnnotationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatorAgreement:
-    """Agreement between annotators on `items` that two or more of them judged; None where it is undefined."""
+    """Agreement between annotators on `items` that two or more of them judged; None if it is undefined."""
 
     items: int
     annotators: list[str]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from otel_agentic.results.annotations import AnnotatorAgreement
 from otel_agentic.results.codec import JsonObject, optional, renamed
-from otel_agentic.results.reports import Rate
+from otel_agentic.results.reports import CorrectedRates, Rate
 from otel_agentic.results.store import Ingested
 
 
@@ -179,6 +180,7 @@ class Disagreement:
     conversation_id: str
     revision: int
     turn_index: int | None = optional()
+    position: int | None = optional()
     dataset: str | None
     case_id: str | None
     human: str
@@ -199,12 +201,32 @@ class TargetCalibration(Agreement):
 
     deciders: list[Decider]
     not_judged: dict[str, int]
-    threshold: float
+    threshold: float | None
     curve: list[CurvePoint]
     curve_n: int
     best_threshold: BestThreshold | None
     examples: list[Disagreement]
     warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricCalibration(TargetCalibration):
+    """Agreement of a metric with people, and its pass rate corrected by their verdicts.
+
+    `disagreements` counts the items without a verdict because annotators differ. `not_corrected` is the reason if there
+    are no corrected rates.
+    """
+
+    metric: str
+    target: str
+    judge: str
+    judge_version: str
+    model: str | None
+    annotators: list[str]
+    disagreements: int
+    random_sample: bool
+    corrected: CorrectedRates | None
+    not_corrected: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +250,8 @@ class Calibration:
     random_sample: bool
     turn: TargetCalibration | None
     conversation: TargetCalibration | None
+    metrics: list[MetricCalibration]
+    annotators: AnnotatorAgreement | None
     warnings: list[str]
 
 

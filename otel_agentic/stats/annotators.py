@@ -20,7 +20,7 @@ from otel_agentic.stats.judge_error import VerdictPair, confusion_of, kappa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatorAgreement:
-    """Agreement between annotators on `items` that two or more of them judged; None where it is undefined.
+    """Agreement between annotators on `items` that two or more of them judged; None if it is undefined.
 
     `agreement` is the share of pairs of verdicts on one item that are equal. `cohen_kappa` is None unless there are
     exactly two annotators, and, like `alpha`, if all verdicts are the same.
@@ -53,7 +53,7 @@ def annotator_agreement(votes: Sequence[Mapping[str, bool]]) -> AnnotatorAgreeme
         items=len(items),
         annotators=names,
         disagreements=sum(len(set(item.values())) > 1 for item in items),
-        agreement=sum(one == other for one, other in pairs) / len(pairs) if pairs else None,
+        agreement=sum(first == second for first, second in pairs) / len(pairs) if pairs else None,
         cohen_kappa=_cohen(items, names),
         alpha=_alpha([list(item.values()) for item in items]),
     )

@@ -68,8 +68,10 @@ def retract(con: DuckDBPyConnection, annotations: Sequence[Annotation], now_ns: 
     add_annotations(
         con,
         [
-            replace(one, annotation_id=new_annotation_id(), annotated_ns=now_ns, retracts=one.annotation_id)
-            for one in annotations
+            replace(
+                annotation, annotation_id=new_annotation_id(), annotated_ns=now_ns, retracts=annotation.annotation_id
+            )
+            for annotation in annotations
         ],
     )
 
@@ -92,8 +94,8 @@ def current_annotations(
 def annotations_on(con: DuckDBPyConnection, target: AnnotationTarget) -> list[Annotation]:
     """Return all annotations on a target that were not withdrawn, the oldest first."""
     requested = {"environment": [target.environment or ""], "conversation_id": [target.conversation_id]}
-    found = rows_with(con, requested, _OF_CONVERSATION.format(columns=ANNOTATION_ROW.select(con, "a")))
-    return [one for one in map(ANNOTATION_ROW.build, found) if one.target == target]
+    rows = rows_with(con, requested, _OF_CONVERSATION.format(columns=ANNOTATION_ROW.select(con, "a")))
+    return [annotation for annotation in map(ANNOTATION_ROW.build, rows) if annotation.target == target]
 
 
 def calls_in_turn(con: DuckDBPyConnection, key: Key, revision: int, turn_index: int) -> int:
@@ -126,7 +128,7 @@ def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: st
     changed = [label for label in labels.values() if stored.get(label.conversation_id) != _label_row(label, source)]
     sql = _OF_FILE.format(columns=ANNOTATION_ROW.select(con, "a"))
     of_file = [ANNOTATION_ROW.build(row) for row in con.execute(sql, {"annotator": source}).fetchall()]
-    retract(con, [one for one in of_file if one.conversation_id not in labels], now_ns)
+    retract(con, [annotation for annotation in of_file if annotation.conversation_id not in labels], now_ns)
     add_annotations(con, list(_annotations(changed, source, now_ns)))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.judges.asking_judge import Cost, Limits
 from otel_agentic.judges.base import JudgeFailure, Question, ReplyKind, Verdict, metric_of
-from otel_agentic.store.annotations import add_annotations, new_annotation_id
+from otel_agentic.store.annotations import add_annotations, current_annotations, new_annotation_id, retract
 from otel_agentic.store.table import (
     Key,
     Row,
@@ -224,7 +224,7 @@ def judge_summary(con: DuckDBPyConnection) -> list[Row]:
 def clear_verdicts(con: DuckDBPyConnection, *, judge: str | None, before_ns: int | None, counted_from_ns: int) -> int:
     """Remove verdicts from the cache, with their reasoning; return how many.
 
-    Calls that count for the budget are kept until its window has passed: clearing the cache frees no budget.
+    Calls that count for the budget are remaining until its window has passed: clearing the cache frees no budget.
 
     Args:
         con: a connection in a transaction.
@@ -372,6 +372,7 @@ ORDER BY conversation_id, environment
 """
 _NEWEST: Final = """
 SELECT * FROM judge_calibrations
+WHERE metric IS NULL
 QUALIFY row_number() OVER (PARTITION BY judge, judge_version, target ORDER BY calibrated_at DESC) = 1
 ORDER BY calibrated_at DESC, target
 """
@@ -405,7 +406,8 @@ class HumanVerdict:
 class CalibrationRun:
     """The judge and the evaluation that a calibration is about, and its labels.
 
-    `random_sample`: the labelled conversations were declared to be a random sample.
+    `random_sample`: the labelled conversations were declared to be a random sample. `metric`: None for answers and
+    outcomes.
     """
 
     calibration_id: str
@@ -416,6 +418,7 @@ class CalibrationRun:
     random_sample: bool
     labels: tuple[str, ...]
     calibrated_ns: int
+    metric: str | None = None
 
 
 def locations_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> dict[str, list[ConversationLocation]]:
@@ -427,41 +430,68 @@ def locations_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> di
 
 
 def save_human_verdicts(
-    con: DuckDBPyConnection, verdicts: Sequence[HumanVerdict], *, random_sample: bool, now_ns: int
+    con: DuckDBPyConnection, verdicts: Sequence[HumanVerdict], files: Sequence[str], *, random_sample: bool, now_ns: int
 ) -> None:
-    """Store human verdicts from files as annotations; of each file, the newest one on a turn or conversation counts."""
-    add_annotations(
-        con,
-        [
-            Annotation(
-                annotation_id=new_annotation_id(),
-                annotator=verdict.source.rpartition(":")[0] or verdict.source,
-                source="file",
-                environment=verdict.environment,
-                conversation_id=verdict.conversation_id,
-                revision=verdict.revision,
-                turn_index=verdict.turn_index,
-                name=CORRECT if verdict.turn_index is None else ANSWER,
-                verdict="pass" if verdict.verdict else "fail",
-                random_sample=random_sample,
-                origin=verdict.source,
-                annotated_ns=now_ns,
-            )
-            for verdict in verdicts
-        ],
+    """Store the human verdicts of files as annotations; those that a file no longer contains are withdrawn.
+
+    Args:
+        con: a connection in a transaction.
+        verdicts: all verdicts of the files on stored conversations.
+        files: the names of the files.
+        random_sample: whether the conversations were declared to be a random sample.
+        now_ns: the current time.
+    """
+    new = [_annotation(verdict, random_sample=random_sample, now_ns=now_ns) for verdict in verdicts]
+    stored = [
+        annotation
+        for annotation in current_annotations(con, decides=False)
+        if annotation.source == "file" and annotation.annotator in files
+    ]
+    remaining = {_content(annotation) for annotation in new}
+    known = {_content(annotation) for annotation in stored}
+    retract(con, [annotation for annotation in stored if _content(annotation) not in remaining], now_ns)
+    add_annotations(con, [annotation for annotation in new if _content(annotation) not in known])
+
+
+def _annotation(verdict: HumanVerdict, *, random_sample: bool, now_ns: int) -> Annotation:
+    return Annotation(
+        annotation_id=new_annotation_id(),
+        annotator=verdict.source.rpartition(":")[0],
+        source="file",
+        environment=verdict.environment,
+        conversation_id=verdict.conversation_id,
+        revision=verdict.revision,
+        turn_index=verdict.turn_index,
+        name=CORRECT if verdict.turn_index is None else ANSWER,
+        verdict="pass" if verdict.verdict else "fail",
+        random_sample=random_sample,
+        origin=verdict.source,
+        annotated_ns=now_ns,
+    )
+
+
+def _content(annotation: Annotation) -> tuple[Any, ...]:
+    """Return the content of an annotation of a file, without its id and time."""
+    return (
+        annotation.target,
+        annotation.annotator,
+        annotation.revision,
+        annotation.verdict,
+        annotation.random_sample,
+        annotation.origin,
     )
 
 
 def save_calibration(
     con: DuckDBPyConnection, run: CalibrationRun, calibrations: Sequence[Calibration], labelled: Sequence[Labelled]
 ) -> None:
-    """Write a calibration: one row for turns, one for conversations, and the compared verdicts."""
+    """Write a calibration: one row for each target, and the compared verdicts."""
     Table(con, "judge_calibrations").insert(con, columns_of([_row(run, calibration) for calibration in calibrations]))
     Table(con, "calibration_verdicts").insert(con, columns_of([_verdict_row(run, pair) for pair in labelled]))
 
 
 def newest_calibrations(con: DuckDBPyConnection) -> list[Row]:
-    """Return the newest calibration of each judge, version and target, the latest first."""
+    """Return the newest calibration of each judge and version on answers and on outcomes, the latest first."""
     calibrations = rows(con, _NEWEST, {})
     for row in calibrations:
         row["curve"], row["not_judged"] = parse_json(row["curve"]), parse_json(row["not_judged"])
@@ -495,14 +525,15 @@ def _row(run: CalibrationRun, calibration: Calibration) -> dict[str, Any]:
 
 
 def _shared(run: CalibrationRun) -> dict[str, Any]:
-    names = ("calibration_id", "evaluation_id", "judge", "judge_version", "model")
+    names = ("calibration_id", "evaluation_id", "judge", "judge_version", "model", "metric")
     return {name: getattr(run, name) for name in names}
 
 
 def _verdict_row(run: CalibrationRun, labelled: Labelled) -> dict[str, Any]:
-    names = ("environment", "conversation_id", "revision", "turn_index", "dataset", "case_id", "human")
+    names = ("environment", "conversation_id", "revision", "turn_index", "position", "dataset", "case_id", "human")
     return {
         "calibration_id": run.calibration_id,
+        "metric": run.metric,
         **{name: getattr(labelled, name) for name in names},
         "judge_outcome": labelled.outcome,
         "judge_reason": labelled.reason,
@@ -517,7 +548,7 @@ _SAMPLES: Final = """
 WITH newest AS (
     SELECT judge, judge_version, calibration_id, random_sample
     FROM judge_calibrations
-    WHERE target = 'conversation'
+    WHERE target = 'conversation' AND metric IS NULL
     QUALIFY row_number() OVER (
         PARTITION BY judge, judge_version ORDER BY random_sample DESC, calibrated_at DESC, calibration_id
     ) = 1
@@ -525,7 +556,7 @@ WITH newest AS (
 SELECT n.judge, n.judge_version, n.random_sample, v.environment, v.conversation_id, v.revision, v.human
 FROM newest n
 JOIN calibration_verdicts v USING (calibration_id)
-WHERE v.turn_index IS NULL AND v.random_sample = n.random_sample
+WHERE v.turn_index IS NULL AND v.metric IS NULL AND v.random_sample = n.random_sample
 ORDER BY n.judge, n.judge_version, v.environment, v.conversation_id
 """
 

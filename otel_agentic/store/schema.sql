@@ -453,14 +453,15 @@ CREATE TABLE tool_counts (
     known INTEGER NOT NULL -- results of which it is known whether they were used
 );
 
--- One row is a comparison of a judge with people, on turns or on conversations. A pass is the positive; what has no data is null.
+-- One row is a comparison of a judge with people: on answers, on outcomes, or in a metric. A pass is the positive; what has no data is null.
 CREATE TABLE judge_calibrations (
     calibration_id VARCHAR NOT NULL, -- one for each run of `judge calibrate`
     evaluation_id VARCHAR NOT NULL, -- evaluation: judge, settings and truth
     judge VARCHAR NOT NULL, -- judge name
     judge_version VARCHAR NOT NULL, -- judge version
     model VARCHAR, -- model that answered, null for a judge without one
-    target VARCHAR NOT NULL, -- turn or conversation
+    metric VARCHAR, -- metric, null for answers (of turns) and outcomes (of conversations)
+    target VARCHAR NOT NULL, -- turn, conversation or call
     n BIGINT NOT NULL, -- verdicts compared
     judged BIGINT NOT NULL, -- of them decided by a verdict of the judge on an answer; tool calls, outputs or missing turns decided the others
     both_pass BIGINT NOT NULL, -- judge and people pass
@@ -481,22 +482,24 @@ CREATE TABLE judge_calibrations (
     specificity_upper DOUBLE, -- upper bound
     interval_method VARCHAR NOT NULL, -- method of the intervals of the rates
     level DOUBLE NOT NULL, -- level of the intervals
-    threshold DOUBLE NOT NULL, -- answer threshold at that time
+    threshold DOUBLE, -- threshold at that time, null for a metric with labels or with an upper limit
     best_threshold DOUBLE, -- threshold with the highest Youden index on these labels
     curve JSON NOT NULL, -- agreement, sensitivity and specificity at each distinct score
     not_judged JSON NOT NULL, -- labelled, but without a verdict of the judge: counts by reason
     random_sample BOOLEAN NOT NULL, -- true when the labelled conversations were declared to be a random sample
-    labels VARCHAR[] NOT NULL, -- files of labels
+    labels VARCHAR[] NOT NULL, -- files of labels, or annotators
     calibrated_at TIMESTAMP_NS NOT NULL -- when
 );
 
 -- One row is a labelled conversation or turn with the judge's verdict, as compared by a calibration.
 CREATE TABLE calibration_verdicts (
     calibration_id VARCHAR NOT NULL, -- calibration
+    metric VARCHAR, -- metric, null for answers and outcomes
     environment VARCHAR NOT NULL, -- conversation
     conversation_id VARCHAR NOT NULL, -- conversation
     revision INTEGER NOT NULL, -- conversation revision
     turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
+    position INTEGER, -- call (0-based position in its turn), null for the turn or conversation as a whole
     dataset VARCHAR, -- case
     case_id VARCHAR, -- case
     human BOOLEAN NOT NULL, -- verdict of the person, true for pass

@@ -70,7 +70,7 @@ class Annotation:
 
     @property
     def target(self) -> AnnotationTarget:
-        """The annotated conversation, turn or call, and what is annotated about it."""
+        """The annotated conversation, turn or call, and the name of the annotation."""
         return AnnotationTarget(
             environment=self.environment,
             conversation_id=self.conversation_id,
@@ -82,7 +82,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationTarget:
-    """A conversation, turn or call, and what is annotated about it; see `Annotation`."""
+    """A conversation, turn or call, and the name of the annotation; see `Annotation`."""
 
     environment: str | None
     conversation_id: str
@@ -145,17 +145,17 @@ def resolve(annotations: Iterable[Annotation]) -> dict[AnnotationTarget, Resolve
     ([True], [None])
     """
     by_target: dict[AnnotationTarget, list[Annotation]] = {}
-    for one in sorted(annotations, key=lambda one: (one.target.sort_key, one.annotated_ns)):
-        if one.verdict in {"pass", "fail"} and one.source != "event":
-            by_target.setdefault(one.target, []).append(one)
+    for annotation in sorted(annotations, key=lambda item: (item.target.sort_key, item.annotated_ns)):
+        if annotation.verdict in {"pass", "fail"} and annotation.source != "event":
+            by_target.setdefault(annotation.target, []).append(annotation)
     return {target: _resolved(members) for target, members in by_target.items()}
 
 
 def _resolved(annotations: Sequence[Annotation]) -> ResolvedVerdict:
     """Return the verdict on one target; the annotations are in order of time."""
-    adjudicated = [one for one in annotations if one.source == "adjudication"][-1:]
-    given = {one.annotator: one.verdict == "pass" for one in annotations if one.source != "adjudication"}
-    agreed = set(given.values())
+    adjudicated = [item for item in annotations if item.source == "adjudication"][-1:]
+    votes = {item.annotator: item.verdict == "pass" for item in annotations if item.source != "adjudication"}
+    agreed = set(votes.values())
     if adjudicated:
         verdict: bool | None = adjudicated[0].verdict == "pass"
     else:
@@ -163,7 +163,7 @@ def _resolved(annotations: Sequence[Annotation]) -> ResolvedVerdict:
     return ResolvedVerdict(
         verdict=verdict,
         source="adjudication" if adjudicated else "annotators",
-        votes=tuple(sorted(given.items())),
+        votes=tuple(sorted(votes.items())),
         annotation=(adjudicated or annotations)[-1],
     )
 

@@ -74,7 +74,7 @@ def test_a_verdict_sets_the_outcome_of_its_conversation_at_once_and_of_no_other(
     assert (True, "pass", "annotators") == tuple(result[key] for key in ("rescored", "outcome", "outcome_source"))
     assert ("pass", "annotators", "fail") == outcomes(engine)
     assert before == rows(engine, others)
-    assert commands.evaluate(metrics=["none"])["scored"] == 0  # nothing is left to score
+    assert commands.evaluate(metrics=["none"])["scored"] == 0  # every conversation has its score
 
 
 @pytest.mark.parametrize(
@@ -194,12 +194,12 @@ def test_what_is_refused_leaves_nothing_behind(
 
 
 def test_annotations_are_only_ever_appended(engine: Engine, commands: Commands) -> None:
-    seen: list[Any] = []
+    stored_before: list[Any] = []
     for verdict in ("pass", "fail", None):
         label(commands, "wrong", verdict, retracted=verdict is None)
         stored = rows(engine, "SELECT * FROM annotations ORDER BY rowid")
-        assert seen == stored[: len(seen)]
-        seen = stored
+        assert stored_before == stored[: len(stored_before)]
+        stored_before = stored
 
     assert [(4,)] == rows(
         engine, "SELECT count(*) FROM annotations"

@@ -29,7 +29,7 @@ Examples:
 @click.option("--name", metavar="METRIC", help="Only annotations of correct, answer, or this metric.")
 @click.option("--conversation", metavar="ID", help="Only annotations of this conversation.")
 @click.option("--annotator", metavar="NAME", help="Only what this annotator judged, with the other annotators of it.")
-@click.option("--disagreements", is_flag=True, help="Only where annotators differ and nobody adjudicated.")
+@click.option("--disagreements", is_flag=True, help="Only where annotators differ, without an adjudication.")
 @format_option
 def list_annotations(
     target: Target,
@@ -85,8 +85,8 @@ def agreement_lines(agreement: AnnotatorAgreement, without_verdict: int) -> list
     if agreement.items:
         kappa = "" if agreement.cohen_kappa is None else f", Cohen's kappa {ratio(agreement.cohen_kappa)}"
         alpha = "" if agreement.alpha is None else f", Krippendorff's alpha {ratio(agreement.alpha)}"
-        judged = f"{plural(agreement.items, 'item')} judged by two or more of {', '.join(agreement.annotators)}"
-        lines.append(f"agreement between annotators: {percent(agreement.agreement)}{kappa}{alpha} ({judged})")
+        items = f"{plural(agreement.items, 'item')} judged by two or more of {', '.join(agreement.annotators)}"
+        lines.append(f"agreement between annotators: {percent(agreement.agreement)}{kappa}{alpha} ({items})")
     if without_verdict:
         lines.append(
             f"{plural(without_verdict, 'item')} without a verdict, because annotators disagree: "
