@@ -34,6 +34,8 @@ from otel_agentic.results.evaluation import (
     CurvePoint,
     Decider,
     Disagreement,
+    Drift,
+    FrozenAnchors,
     JudgeCache,
     MetricCalibration,
     TargetCalibration,
@@ -51,6 +53,8 @@ _MEANING: Final = {
 #: The largest number of thresholds printed; JSON contains all.
 _THRESHOLDS: Final = 12
 _TEXT: Final = 160
+#: The largest number of changed verdicts printed; JSON contains all.
+_FLIPS: Final = 10
 _TEXTS: Final = {
     "query": Column(name="query", least=20, spare=2),
     "expected": Column(name="expected", least=20),
@@ -267,6 +271,99 @@ def calibrate(
         )
     print_result(calibration, output, _print_calibration)
     return INTERRUPTED if calibration.stopped else 0
+
+
+@judge.command(short_help="Compare the judge now with its verdicts at an earlier time.")
+@target_options
+@click.option("--freeze", is_flag=True, help="Store the current verdicts on everything that people annotated.")
+@click.option(
+    "--metric", "metrics", metavar="NAME", multiple=True, help="Only answer, or this metric; repeatable. Default: all."
+)
+@click.option("--judge", "name", metavar="NAME", help=_JUDGE_HELP)
+@click.option("--fail-on-drift", is_flag=True, help="Exit with code 1 if the judge has drifted.")
+@format_option
+def drift(
+    target: Target, metrics: tuple[str, ...], name: str | None, output: str, *, freeze: bool, fail_on_drift: bool
+) -> int:
+    r"""Judge a frozen set of annotated answers and scores again, and compare the verdicts.
+
+    --freeze stores the anchor set: what people annotated, with the verdict of the judge. Without it, the judge is asked
+    about each anchor again, within the budget and without its cache; scores do not change. The exact McNemar test shows
+    whether it passes more or less than before, and whether it agrees more or less with people.
+
+    \b
+    Examples:
+      otel-agentic judge drift --freeze
+      otel-agentic judge drift --judge langchain:openai:gpt-5-mini --fail-on-drift
+    """
+    if freeze and fail_on_drift:
+        raise UsageError("--freeze stores the verdicts and compares nothing: leave out --fail-on-drift")
+    scoring = present(judge=name)
+    with progress_bar(quiet=False) as progress, target.open(progress, scoring=scoring) as client:
+        require_own_file(client, "judge drift", scoring)
+        if freeze:
+            frozen = client.get(FrozenAnchors, "judge_freeze", metrics=list(metrics) or None)
+            print_result(frozen, output, _print_frozen)
+            return 0
+        result = client.get(Drift, "judge_drift", metrics=list(metrics) or None)
+    print_result(result, output, _print_drift)
+    if result.stopped:
+        return INTERRUPTED
+    return int(result.drifted and fail_on_drift)
+
+
+def _print_frozen(frozen: FrozenAnchors) -> None:
+    out = console()
+    for name, count in frozen.anchors.items():
+        say(out, f"{name.removeprefix('agentic.')}: {plural(count, 'anchor')} frozen")
+    if frozen.left_out:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in frozen.left_out.items())
+        say(out, f"annotated, but without a verdict of the judge: {reasons}")
+
+
+def _print_drift(drift: Drift) -> None:
+    out = console()
+    if drift.stopped:
+        say(out, "stopped: not all anchors were judged again")
+    now = drift.judge_now
+    say(
+        out,
+        f"Judge {now.name}, version {now.version}, compared with {'; '.join(drift.judges_before)} of {moment(drift.frozen_at)}",
+    )
+    columns = [
+        Column(name="name", least=16),
+        *numbers("n"),
+        *fixed("agreement then", "now"),
+        *numbers("to pass", "to fail"),
+        *fixed("p (verdicts)", "p (agreement)"),
+    ]
+    rows = [
+        (
+            item.name.removeprefix("agentic."),
+            f"{item.n:,}",
+            ratio(item.agreement_before),
+            ratio(item.agreement_now),
+            f"{item.to_pass:,}",
+            f"{item.to_fail:,}",
+            ratio(item.p_verdicts),
+            ratio(item.p_agreement),
+        )
+        for item in drift.anchors
+    ]
+    print_table(out, columns, rows)
+    for item in drift.anchors:
+        say(out, f"{item.name.removeprefix('agentic.')}: {item.verdict}", style="yellow" if item.drifted else None)
+        if item.not_judged:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in item.not_judged.items())
+            say(out, f"{item.name.removeprefix('agentic.')}: without a verdict now: {reasons}")
+    for line in judge_notes(now):
+        say(out, line)
+    for flip in drift.flips[:_FLIPS]:
+        turn = "" if flip.turn is None else f" turn {flip.turn}"
+        say(
+            out,
+            f"{flip.conversation_id}{turn}: {flip.before} -> {flip.now} (people: {flip.human}) {short(flip.reasoning or '', _TEXT)}",
+        )
 
 
 @judge.command(short_help="Show cached verdicts and their cost, or clear the cache.")

@@ -21,13 +21,16 @@ from otel_agentic.errors import OverloadedError, UsageError
 from otel_agentic.evaluation.run import judge_json
 from otel_agentic.evaluation.scope import TruthFile, unknown_labels
 from otel_agentic.evaluators.base import asks
+from otel_agentic.evaluators.registry import metric_named
 from otel_agentic.reports.calibration import calibrate_judge
+from otel_agentic.reports.judge_drift import freeze_anchors, measure_drift
 from otel_agentic.reports.suites import of_suite, require_suite
-from otel_agentic.results.evaluation import BackfillEnd, BackfillStep, BackfillText, Cleared
+from otel_agentic.results.evaluation import BackfillEnd, BackfillStep, BackfillText, Cleared, Drift, FrozenAnchors
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.judges import clear_verdicts, judge_summary
 from otel_agentic.store.scores import Measured
 from otel_agentic.store.table import Scored, Selection
+from otel_agentic.truth.annotations import ANSWER
 
 if TYPE_CHECKING:
     from otel_agentic.backfill.plan import BackfillRequest
@@ -165,6 +168,22 @@ def judge_calibrate(
         )
     payload: dict[str, Any] = to_json_value(calibration)
     return payload
+
+
+@command("judge_freeze")
+def judge_freeze(context: Context, *, metrics: list[str] | None = None) -> FrozenAnchors:
+    """Store the verdicts of the judge on annotated answers and scores as the anchors of `judge_drift`."""
+    with stop_on_interrupt(context.engine.stopping):
+        return freeze_anchors(context.engine, metrics)
+
+
+@command("judge_drift")
+def judge_drift(context: Context, *, metrics: list[str] | None = None) -> Drift:
+    """Judge the anchors again and compare the verdicts with the frozen ones; `metrics` are `answer` and metrics."""
+    installed = context.engine.runner.installed
+    names = metrics and [name if name == ANSWER else metric_named(name, installed).name for name in metrics]
+    with stop_on_interrupt(context.engine.stopping):
+        return measure_drift(context.engine, names)
 
 
 @command("judge_cache", role="query")

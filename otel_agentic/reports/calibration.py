@@ -394,6 +394,16 @@ def _annotated_labels(engine: Engine, names: AbstractSet[str]) -> _GivenLabels:
     )
 
 
+def labelled_answers(engine: Engine) -> list[tuple[Labelled, MatchedConversation]]:
+    """Return the annotated answers of stored conversations with the verdict of the judge, and their conversations."""
+    human_labels = _annotated_labels(engine, {ANSWER})
+    truth = engine.runner.truth()
+    scored = _scored(engine, truth, human_labels.matches)
+    judge = (truth.judge.name, truth.judge.version)
+    labelled = _labelled(human_labels.matches, scored, judge, engine.settings.scoring.turn_rule)
+    return [(item, scored.matched[item.environment, item.conversation_id]) for item in labelled]
+
+
 def _annotators_json(engine: Engine) -> dict[str, Any] | None:
     """Return the agreement between annotators on all that two or more of them judged; None without such items."""
     with engine.store.read() as con:

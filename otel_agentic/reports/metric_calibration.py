@@ -81,6 +81,16 @@ def annotated_metrics(engine: Engine, names: Sequence[str] | None) -> list[Metri
     return [metric for name, metric in scores_of_metric.items() if name in annotated]
 
 
+def compared_with_people(engine: Engine, metric: Metric) -> MetricCalibration:
+    """Return the comparison of one metric with people, without storing it.
+
+    Raises:
+        ConfigError: a threshold in the settings names an unknown metric.
+    """
+    rules = FailureRules(metrics_by_name(engine.runner.installed).values(), engine.settings.evaluators)
+    return _calibrated(engine, metric, rules, _Options("", random_sample=False, examples=0))
+
+
 def calibrate_metrics(
     engine: Engine, names: Sequence[str] | None, *, calibration_id: str, random_sample: bool, examples: int
 ) -> list[MetricCalibration]:
@@ -238,7 +248,7 @@ class _JudgedMetric:
     def passes(self, location: _Location) -> bool | None:
         """Return whether the scores of a target pass: None without a score, False if any of them is a failure."""
         verdicts = [
-            self.rules.failure(_NO_LOCATION, MetricScore(name=self.metric.name, value=row.value, label=row.label))
+            self.rules.failure(NO_LOCATION, MetricScore(name=self.metric.name, value=row.value, label=row.label))
             is None
             for row in self.rows.get(location, ())
             if row.reason is None
@@ -295,7 +305,7 @@ class _JudgedMetric:
 
 
 #: The location of failures of which only the existence matters.
-_NO_LOCATION: Final = Location(
+NO_LOCATION: Final = Location(
     environment="", conversation_id="", revision=0, agent=None, agent_version=None, ended_ns=0
 )
 

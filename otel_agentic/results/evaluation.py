@@ -256,6 +256,70 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenAnchors:
+    """The frozen anchor set: its items by name, and the annotated items without a verdict of the judge, by reason."""
+
+    freeze_id: str | None
+    anchors: dict[str, int]
+    left_out: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftFlip:
+    """An anchor on which the judge changed its verdict; turns and calls are counted from 1."""
+
+    environment: str
+    conversation_id: str
+    turn: int | None
+    call: int | None
+    name: str
+    human: str
+    before: str
+    now: str
+    score_before: float | None
+    score_now: float | None
+    reasoning: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorDrift:
+    """Change of a judge on the anchors of one name: answers, or a metric.
+
+    `agreement_before` and `agreement_now` are shares of equal verdicts with people. `p_verdicts` is the p-value of the
+    exact McNemar test of `to_pass` against `to_fail`, `p_agreement` that of `corrected` against `spoiled`: flips towards
+    the verdict of people and away from it.
+    """
+
+    name: str
+    n: int
+    not_judged: dict[str, int]
+    agreement_before: float | None
+    agreement_now: float | None
+    to_pass: int
+    to_fail: int
+    corrected: int
+    spoiled: int
+    p_verdicts: float
+    p_agreement: float
+    drifted: bool
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """The judge now, compared with frozen verdicts; `drifted` if any name has drifted at the level."""
+
+    stopped: bool
+    frozen_at: str
+    judges_before: list[str]
+    judge_now: JudgeUse
+    level: float
+    anchors: list[AnchorDrift]
+    flips: list[DriftFlip]
+    drifted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CachedJudge:
     """The cached verdicts of one judge version and model, and their cost."""
 

@@ -1,11 +1,12 @@
-"""Agreement between annotators: share of agreeing pairs, Cohen's kappa, Krippendorff's alpha.
+"""Agreement between annotators (share, Cohen's kappa, Krippendorff's alpha), and change between two runs of a judge.
 
 Cohen's kappa compares two annotators on the items that both judged. Krippendorff's alpha covers any number of annotators,
 each of whom may have judged only some of the items; for two annotators who judged the same items it is close to kappa. Both are 1 for
 perfect agreement and 0 for agreement by chance.
 
 Ref: Cohen 1960, "A coefficient of agreement for nominal scales"; Krippendorff 2011, "Computing Krippendorff's
-alpha-reliability" (nominal data, missing values).
+alpha-reliability" (nominal data, missing values); McNemar 1947, "Note on the sampling error of the difference between
+correlated proportions or percentages" (here the exact test).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+
+from scipy.stats import binomtest
 
 from otel_agentic.stats.judge_error import VerdictPair, confusion_of, kappa
 
@@ -73,3 +76,16 @@ def _alpha(units: Sequence[Sequence[bool]]) -> float | None:
     observed = sum(2 * unit.count(True) * unit.count(False) / (len(unit) - 1) for unit in units)
     expected = 2 * counts[True] * counts[False] / (total - 1) if total > 1 else 0.0
     return 1.0 - observed / expected if expected else None
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Return the p-value of the exact McNemar test: whether changes in the two directions are equally likely.
+
+    Args:
+        gained: pairs that changed from False to True.
+        lost: pairs that changed from True to False.
+
+    >>> mcnemar(0, 0), round(mcnemar(1, 8), 4), mcnemar(5, 5)
+    (1.0, 0.0391, 1.0)
+    """
+    return float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0

@@ -1,12 +1,13 @@
-"""Queries for calibrations of metrics: the newest scores of a metric, with the judge behind them."""
+"""Data for calibrations of metrics and for drift: the newest scores of a metric with their judge, and frozen anchors."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.store.connection import IN_EVALUATION
-from otel_agentic.store.table import from_row
+from otel_agentic.store.table import RowMap, Table, from_row
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -63,3 +64,44 @@ class StoredMetricScore:
 def metric_scores(con: DuckDBPyConnection, name: str) -> list[StoredMetricScore]:
     """Return the newest scores of a metric on closed conversations, by the time of their conversation."""
     return [from_row(StoredMetricScore, row) for row in con.execute(_SCORES, {"name": name}).fetchall()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """An annotated answer or score with the verdict of people and that of a judge, True for a pass; see `judge_anchors`."""
+
+    freeze_id: str
+    environment: str
+    conversation_id: str
+    revision: int
+    turn_index: int | None
+    position: int | None
+    name: str
+    human: bool
+    question: Any
+    judge: str
+    judge_version: str
+    model: str | None
+    passed: bool
+    score: float | None
+    label: str | None
+    frozen_ns: int
+
+
+_ANCHOR_ROW: Final = RowMap("judge_anchors", Anchor)
+_ANCHORS: Final = """
+SELECT {columns} FROM judge_anchors a
+WHERE a.freeze_id = (SELECT freeze_id FROM judge_anchors ORDER BY frozen_at DESC, rowid DESC LIMIT 1)
+ORDER BY a.name, a.environment, a.conversation_id, a.turn_index, a.position
+"""
+
+
+def save_anchors(con: DuckDBPyConnection, anchors: Sequence[Anchor]) -> None:
+    """Write the anchors of one freeze; they replace the earlier ones."""
+    Table(con, "judge_anchors").insert(con, _ANCHOR_ROW.columns(con, anchors))
+
+
+def load_anchors(con: DuckDBPyConnection) -> list[Anchor]:
+    """Return the anchors of the newest freeze."""
+    sql = _ANCHORS.format(columns=_ANCHOR_ROW.select(con, "a"))
+    return [_ANCHOR_ROW.build(row) for row in con.execute(sql).fetchall()]

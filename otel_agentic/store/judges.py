@@ -114,7 +114,7 @@ class _Answer:
 class DuckDbJudgeCache:
     """The verdicts of one judge in the store; a `JudgeCache`. Thread-safe. Close it before the store."""
 
-    def __init__(self, store: Store, judge: str, version: str, *, reads: bool = True) -> None:
+    def __init__(self, store: Store, judge: str, version: str, *, reads: bool = True, prefix: str = "") -> None:
         """Start the writing thread.
 
         Args:
@@ -122,11 +122,13 @@ class DuckDbJudgeCache:
             judge: name of the judge, stored with each verdict.
             version: version of the judge, stored with each verdict.
             reads: False to ignore earlier verdicts; new verdicts are stored nevertheless.
+            prefix: the start of all stored keys; verdicts with a prefix count for the budget, but no score uses them.
         """
         self._store = store
         self._judge = judge
         self._version = version
         self._reads = reads
+        self._prefix = prefix
         self._lock = threading.Lock()
         self._gathered: list[_Answer] = []
         self._written: Future[None] | None = None
@@ -150,7 +152,9 @@ class DuckDbJudgeCache:
         if not verdict.tries or (isinstance(verdict, Verdict) and verdict.cached):
             return
         with self._lock:
-            self._gathered.append(_Answer(key=key, verdict=verdict, question=question, at_ns=self._store.clock()))
+            self._gathered.append(
+                _Answer(key=self._prefix + key, verdict=verdict, question=question, at_ns=self._store.clock())
+            )
             if len(self._gathered) == 1:
                 self._written = self._thread.submit(self._write)
 

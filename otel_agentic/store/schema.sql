@@ -510,6 +510,26 @@ CREATE TABLE calibration_verdicts (
     random_sample BOOLEAN NOT NULL -- true when the labelled conversations were declared to be a random sample
 );
 
+-- One row is an anchor of `judge drift`: an annotated answer, or an annotated score of a metric, with the verdict of a judge at that time. The rows of the newest freeze count.
+CREATE TABLE judge_anchors (
+    freeze_id VARCHAR NOT NULL, -- one for each run of `judge drift --freeze`
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
+    position INTEGER, -- call (0-based position in its turn), null for the turn or conversation as a whole
+    name VARCHAR NOT NULL, -- answer, or the name of a metric
+    human BOOLEAN NOT NULL, -- verdict of people, true for pass
+    question JSON, -- the question about an answer; null for a metric, which is computed from the stored conversation again
+    judge VARCHAR NOT NULL, -- judge name
+    judge_version VARCHAR NOT NULL, -- judge version
+    model VARCHAR, -- model that answered, null for a judge without one
+    passed BOOLEAN NOT NULL, -- verdict of the judge, true for pass
+    score DOUBLE, -- score of the judge, null where it gave a label
+    label VARCHAR, -- label of the judge, null where it gave a score
+    frozen_at TIMESTAMP_NS NOT NULL -- when
+);
+
 -- One row is an agent in one version, environment and service: a subject of rates. Numbers make counting quick.
 CREATE TABLE subjects (
     subject INTEGER NOT NULL, -- its number

@@ -87,3 +87,21 @@ def test_a_running_collector_records_it_and_scores_again(db: Path) -> None:
     assert (ran.code, ran.err) == snapshot(
         (3, "otel-agentic: conversation 'c2': not in the store; `otel-agentic conversations list` lists them\n")
     )
+
+
+def test_frozen_verdicts_are_judged_again(db: Path) -> None:
+    assert run("judge", "drift", "--db", db).err == snapshot(
+        "otel-agentic: no anchors are frozen; `otel-agentic judge drift --freeze` stores the current verdicts\n"
+    )
+    done("label", "c1", "fail", "--turn", "1", "--name", "answer", "--as", "ana", "--db", db)
+    assert done("judge", "drift", "--freeze", "--db", db).out == snapshot("answer: 1 anchor frozen\n")
+    ran = done("judge", "drift", "--fail-on-drift", "--db", db)
+    assert ran.out.splitlines()[1:] == snapshot(
+        [
+            "name    n  agreement then  now   to pass  to fail  p (verdicts)  p (agreement)",
+            "──────────────────────────────────────────────────────────────────────────────",
+            "answer  1  1.00            1.00        0        0  1.00          1.00",
+            "answer: no drift: all verdicts are the same",
+        ]
+    )
+    assert done("judge", "calibrate", "--db", db).out.splitlines()[0].startswith("Judge exact")

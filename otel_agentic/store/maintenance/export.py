@@ -62,6 +62,7 @@ WHOLES: Final = {
     "evaluations": ("evaluation_id",),
     "judge_calibrations": ("calibration_id",),
     "calibration_verdicts": ("calibration_id", "environment", "conversation_id", "turn_index"),
+    "judge_anchors": ("freeze_id", "environment", "conversation_id", "turn_index", "position", "name"),
     "judge_calls": ("content_hash", "judged_at"),
     "windows": ("agent", "agent_version", "environment", "service", "tag", "window", "end", "k", "estimator"),
     "tool_definitions": ("definitions_hash", "name"),
