@@ -144,16 +144,16 @@ def test_scores_keep_their_verdicts_and_the_budget_counts_the_new_ones(commands:
 
 
 def test_a_changed_case_leaves_the_frozen_question_as_it_was_and_failures_are_counted(commands: Commands) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     def failing(question: Question) -> Answer:
-        asked.append(question.expected)
+        requested.append(question.expected)
         return JudgeFailure(reason="judge_error", message="refused", tries=1)
 
     commands.truth_import(cases=[("cases.jsonl", CASES[0][1].replace('"7"', '"8"'))])
     item = drift(commands, RubricJudge(failing), metrics=["answer"])["answer"]
 
-    assert {"7"} == set(asked)
+    assert {"7"} == set(requested)
     assert (0, {"judge_error": SIZE}, None, False) == tuple(
         item[key] for key in ("n", "not_judged", "agreement_now", "drifted")
     )
