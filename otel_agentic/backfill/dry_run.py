@@ -34,10 +34,11 @@ from otel_agentic.results.evaluation import (
     JudgeQuestions,
     JudgeUse,
 )
+from otel_agentic.store.annotations import load_labels, load_verdicts, save_labels
 from otel_agentic.store.backfills import conversation_range, ended_by_group
 from otel_agentic.store.conversations import retention_state
 from otel_agentic.store.judges import known_verdicts
-from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
+from otel_agentic.store.truth import load_cases, save_cases
 from otel_agentic.windows.model import parse_windows, widest_ns
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
     from otel_agentic.truth import Case, Label
+    from otel_agentic.truth.annotations import ResolvedVerdict
 
     IntArray = npt.NDArray[np.int64]
 
@@ -195,10 +197,13 @@ def _matched(
 class _Rollback(Exception):  # noqa: N818 — not an error, it rolls back a transaction
     """Carries the result of a transaction that is rolled back."""
 
-    def __init__(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> None:
+    def __init__(
+        self, cases: Sequence[Case], labels: Mapping[str, Label], verdicts: Mapping[Key, ResolvedVerdict]
+    ) -> None:
         super().__init__()
         self.cases = cases
         self.labels = labels
+        self.verdicts = verdicts
 
 
 def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[TruthFile]) -> Truth:
@@ -218,12 +223,12 @@ def truth_with(engine: Engine, cases: Sequence[TruthFile], labels: Sequence[Trut
             save_labels(con, file_labels, name, engine.clock())
         for name, file_cases in read_cases:
             save_cases(con, file_cases, name, engine.clock())
-        raise _Rollback(load_cases(con), load_labels(con))
+        raise _Rollback(load_cases(con), load_labels(con), load_verdicts(con))
 
     try:
         engine.store.write(write)
     except _Rollback as result:
-        return engine.runner.truth_of(result.cases, result.labels)
+        return replace(engine.runner.truth_of(result.cases, result.labels), verdicts=result.verdicts)
     raise AssertionError  # `write` always raises
 
 

@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "failures": "List failures, grouped by cause.",
     "query": "Run SQL on the store, read-only.",
     "conversations": "List, show and export conversations.",
+    "label": "Record a person's verdict on a conversation.",
     "truth": "Import, export, list and check cases and labels.",
     "judge": "Compare a judge with human labels; manage its cache.",
     "prompts": "Show the judge prompts.",

@@ -23,6 +23,7 @@ from otel_agentic.cli.progress import progress_bar
 from otel_agentic.cli.render.notes import judge_notes
 from otel_agentic.cli.render.terminal import Column, console, fixed, numbers, print_result, print_table, say, text
 from otel_agentic.cli.render.text import NOTHING, interval, moment, percent, plural, ratio, short
+from otel_agentic.cli.truth.annotations import agreement_lines
 from otel_agentic.errors import UsageError
 from otel_agentic.results.evaluation import (
     BudgetUse,
@@ -33,7 +34,10 @@ from otel_agentic.results.evaluation import (
     CurvePoint,
     Decider,
     Disagreement,
+    Drift,
+    FrozenAnchors,
     JudgeCache,
+    MetricCalibration,
     TargetCalibration,
 )
 
@@ -49,6 +53,8 @@ _MEANING: Final = {
 #: The largest number of thresholds printed; JSON contains all.
 _THRESHOLDS: Final = 12
 _TEXT: Final = 160
+#: The largest number of changed verdicts printed; JSON contains all.
+_FLIPS: Final = 10
 _TEXTS: Final = {
     "query": Column(name="query", least=20, spare=2),
     "expected": Column(name="expected", least=20),
@@ -205,10 +211,17 @@ def judge() -> None:
 @click.option(
     "--labels",
     multiple=True,
-    required=True,
     type=FILE,
     help="A CSV of human verdicts: conversation_id[,turn][,verdict|reward][,environment]. Turns count from 1; a row "
-    "without a turn applies to the whole conversation.",
+    "without a turn applies to the whole conversation. Default: what people annotated with `otel-agentic label`.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    metavar="NAME",
+    multiple=True,
+    help="Only this metric, or answer (of turns) or correct (outcomes of conversations); repeatable. Default: everything "
+    "that people annotated.",
 )
 @click.option("--judge", "name", metavar="NAME", help=_JUDGE_HELP)
 @click.option(
@@ -228,15 +241,22 @@ def judge() -> None:
 def calibrate(
     target: Target,
     labels: tuple[Path, ...],
+    metrics: tuple[str, ...],
     name: str | None,
     random_sample: bool,
     examples: int,
     output: str,
 ) -> int:
-    """Compare the verdicts of a judge with human labels, on turns and on conversations.
+    r"""Compare the verdicts of a judge with human labels: on answers, on outcomes of conversations, and in metrics.
 
-    Stored scores are used; missing ones are judged now, from the cache if possible, within the budget. The result is stored
-    and reported next to every rate that depends on the judge.
+    Stored scores are used; missing scores of answers are judged now, from the cache if possible, within the budget. The
+    result is stored and reported next to every rate that depends on the judge.
+
+    \b
+    Examples:
+      otel-agentic judge calibrate
+      otel-agentic judge calibrate --labels human.csv --random-sample
+      otel-agentic judge calibrate --metric agentest.helpfulness
     """
     scoring = present(judge=name)
     with progress_bar(quiet=False) as progress, target.open(progress, scoring=scoring) as client:
@@ -247,9 +267,103 @@ def calibrate(
             labels=texts_of(labels, "labels"),
             random_sample=random_sample,
             examples=examples,
+            metrics=list(metrics) or None,
         )
     print_result(calibration, output, _print_calibration)
     return INTERRUPTED if calibration.stopped else 0
+
+
+@judge.command(short_help="Compare the judge now with its verdicts at an earlier time.")
+@target_options
+@click.option("--freeze", is_flag=True, help="Store the current verdicts on everything that people annotated.")
+@click.option(
+    "--metric", "metrics", metavar="NAME", multiple=True, help="Only answer, or this metric; repeatable. Default: all."
+)
+@click.option("--judge", "name", metavar="NAME", help=_JUDGE_HELP)
+@click.option("--fail-on-drift", is_flag=True, help="Exit with code 1 if the judge has drifted.")
+@format_option
+def drift(
+    target: Target, metrics: tuple[str, ...], name: str | None, output: str, *, freeze: bool, fail_on_drift: bool
+) -> int:
+    r"""Judge a frozen set of annotated answers and scores again, and compare the verdicts.
+
+    --freeze stores the anchor set: what people annotated, with the verdict of the judge. Without it, the judge is asked
+    about each anchor again, within the budget and without its cache; scores do not change. The exact McNemar test shows
+    whether it passes more or less than before, and whether it agrees more or less with people.
+
+    \b
+    Examples:
+      otel-agentic judge drift --freeze
+      otel-agentic judge drift --judge langchain:openai:gpt-5-mini --fail-on-drift
+    """
+    if freeze and fail_on_drift:
+        raise UsageError("--freeze stores the verdicts and compares nothing: leave out --fail-on-drift")
+    scoring = present(judge=name)
+    with progress_bar(quiet=False) as progress, target.open(progress, scoring=scoring) as client:
+        require_own_file(client, "judge drift", scoring)
+        if freeze:
+            frozen = client.get(FrozenAnchors, "judge_freeze", metrics=list(metrics) or None)
+            print_result(frozen, output, _print_frozen)
+            return 0
+        result = client.get(Drift, "judge_drift", metrics=list(metrics) or None)
+    print_result(result, output, _print_drift)
+    if result.stopped:
+        return INTERRUPTED
+    return int(result.drifted and fail_on_drift)
+
+
+def _print_frozen(frozen: FrozenAnchors) -> None:
+    out = console()
+    for name, count in frozen.anchors.items():
+        say(out, f"{name.removeprefix('agentic.')}: {plural(count, 'anchor')} frozen")
+    if frozen.left_out:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in frozen.left_out.items())
+        say(out, f"annotated, but without a verdict of the judge: {reasons}")
+
+
+def _print_drift(drift: Drift) -> None:
+    out = console()
+    if drift.stopped:
+        say(out, "stopped: not all anchors were judged again")
+    now = drift.judge_now
+    say(
+        out,
+        f"Judge {now.name}, version {now.version}, compared with {'; '.join(drift.judges_before)} of {moment(drift.frozen_at)}",
+    )
+    columns = [
+        Column(name="name", least=16),
+        *numbers("n"),
+        *fixed("agreement then", "now"),
+        *numbers("to pass", "to fail"),
+        *fixed("p (verdicts)", "p (agreement)"),
+    ]
+    rows = [
+        (
+            item.name.removeprefix("agentic."),
+            f"{item.n:,}",
+            ratio(item.agreement_before),
+            ratio(item.agreement_now),
+            f"{item.to_pass:,}",
+            f"{item.to_fail:,}",
+            ratio(item.p_verdicts),
+            ratio(item.p_agreement),
+        )
+        for item in drift.anchors
+    ]
+    print_table(out, columns, rows)
+    for item in drift.anchors:
+        say(out, f"{item.name.removeprefix('agentic.')}: {item.verdict}", style="yellow" if item.drifted else None)
+        if item.not_judged:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in item.not_judged.items())
+            say(out, f"{item.name.removeprefix('agentic.')}: without a verdict now: {reasons}")
+    for line in judge_notes(now):
+        say(out, line)
+    for flip in drift.flips[:_FLIPS]:
+        turn = "" if flip.turn is None else f" turn {flip.turn}"
+        say(
+            out,
+            f"{flip.conversation_id}{turn}: {flip.before} -> {flip.now} (people: {flip.human}) {short(flip.reasoning or '', _TEXT)}",
+        )
 
 
 @judge.command(short_help="Show cached verdicts and their cost, or clear the cache.")
@@ -288,11 +402,78 @@ def cache(
     print_result(contents, output, _print_cache)
 
 
+_NO_LABELS: Final = (
+    "nothing to compare: no label or annotation is about a conversation in this store; `otel-agentic label ID "
+    "pass|fail` records one"
+)
+
+
+def _print_metrics(out: Console, metrics: Sequence[MetricCalibration]) -> None:
+    """Print the agreement of each metric with people, and its corrected pass rate; details of a single one."""
+    columns = [
+        Column(name="metric", least=16),
+        *numbers("n"),
+        *fixed("agreement", "kappa", "pass rate (judge)", "corrected (PPI++)", "Rogan-Gladen"),
+    ]
+    rows = [
+        (
+            metric.metric.removeprefix("agentic."),
+            f"{metric.n:,}",
+            *((interval(metric.agreement), interval(metric.kappa)) if metric.n else (NOTHING, NOTHING)),
+            *(
+                (NOTHING, NOTHING, NOTHING)
+                if metric.corrected is None
+                else map(interval, (metric.corrected.raw, metric.corrected.ppi, metric.corrected.rogan_gladen))
+            ),
+        )
+        for metric in metrics
+    ]
+    print_table(out, columns, rows, "Metrics compared with people")
+    for metric in metrics:
+        for line in _metric_notes(metric):
+            say(out, line)
+    if len(metrics) == 1 and metrics[0].n:
+        click.echo()
+        print_target(out, metrics[0].target, metrics[0])
+
+
+def _metric_notes(metric: MetricCalibration) -> Iterator[str]:
+    name = metric.metric.removeprefix("agentic.")
+    if metric.not_judged.get("not_scored"):
+        count = plural(metric.not_judged["not_scored"], "annotated item")
+        yield f"{name}: {count} without a score; `otel-agentic evaluate --metrics {name}` computes it"
+    if metric.disagreements:
+        yield f"{name}: {plural(metric.disagreements, 'item')} left out, because annotators disagree"
+    if metric.not_corrected is not None and metric.n:
+        yield f"{name}: no corrected rate: {metric.not_corrected}"
+
+
 def _print_calibration(calibration: Calibration) -> None:
     out = console()
     if calibration.stopped:
         say(out, "stopped: verdicts so far are kept; run the same command to continue")
         return
+    _print_use(out, calibration)
+    for target, comparison in (("turn", calibration.turn), ("conversation", calibration.conversation)):
+        if comparison is not None:
+            click.echo()
+            print_target(out, target, comparison)
+    if calibration.metrics:
+        click.echo()
+        _print_metrics(out, calibration.metrics)
+    if not (calibration.turn or calibration.conversation or calibration.metrics):
+        say(out, _NO_LABELS)
+    elif calibration.warnings or calibration.annotators:
+        click.echo()
+    lines = [] if calibration.annotators is None else agreement_lines(calibration.annotators, 0)
+    for line in lines:
+        say(out, line)
+    for warning in calibration.warnings:
+        say(out, f"warning: {warning}", style="yellow")
+
+
+def _print_use(out: Console, calibration: Calibration) -> None:
+    """Print which judge was compared, and how many labels it decided."""
     use = calibration.judge
     model = f" ({use.model})" if use.model else ""
     deciders, unsure = (
@@ -304,7 +485,7 @@ def _print_calibration(calibration: Calibration) -> None:
         f"Judge {use.name}{model}, version {use.version}: compared with {plural(calibration.labels, 'label')}, decided "
         f"{deciders:,}, unsure about {unsure:,}",
     )
-    if not deciders:
+    if not deciders and (calibration.turn or calibration.conversation):
         without = any(decider.n for decider in _deciders(calibration))
         why = "tool calls, outputs and missing turns did, so these numbers do not measure a judge"
         say(out, f"no judge decided any of them{f': {why}' if without else ''}", style="yellow")
@@ -312,16 +493,6 @@ def _print_calibration(calibration: Calibration) -> None:
         say(out, f"{plural(calibration.blank, 'row')} without a verdict skipped")
     for line in judge_notes(use):
         say(out, line)
-    for target, comparison in (("turn", calibration.turn), ("conversation", calibration.conversation)):
-        if comparison is not None:
-            click.echo()
-            print_target(out, target, comparison)
-    if calibration.turn is None and calibration.conversation is None:
-        say(out, "nothing to compare: no label matches a conversation in this store")
-    elif calibration.warnings:
-        click.echo()
-    for warning in calibration.warnings:
-        say(out, f"warning: {warning}", style="yellow")
 
 
 def _deciders(calibration: Calibration) -> list[Decider]:

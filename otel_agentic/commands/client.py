@@ -38,7 +38,7 @@ class Client(ABC):
     is_remote: ClassVar[bool] = False
 
     @abstractmethod
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value.
 
         Raises:
@@ -46,10 +46,10 @@ class Client(ABC):
         """
 
     @abstractmethod
-    def stream(self, name: str, **arguments: Any) -> Generator[Any]:
+    def stream(self, name: str, /, **arguments: Any) -> Generator[Any]:
         """Yield the JSON values of a command that streams."""
 
-    def get(self, kind: type[T], name: str, **arguments: Any) -> T:
+    def get(self, kind: type[T], name: str, /, **arguments: Any) -> T:
         """Run a command and return its result as a type of `otel_agentic.results`.
 
         Raises:
@@ -57,7 +57,7 @@ class Client(ABC):
         """
         return _typed(kind, name, self.call(name, **arguments))
 
-    def stream_of(self, kind: type[T], name: str, **arguments: Any) -> Generator[T]:
+    def stream_of(self, kind: type[T], name: str, /, **arguments: Any) -> Generator[T]:
         """Yield the results of a command that streams as a type of `otel_agentic.results`; see `get`."""
         with closing(self.stream(name, **arguments)) as stream:
             for item in stream:
@@ -89,7 +89,7 @@ class LocalClient(Client):
         self._engine: Engine | None = None
         self._open_engine()
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value."""
         if name == "query":
             return dict(self._query(**arguments))
@@ -97,7 +97,7 @@ class LocalClient(Client):
 
         return Commands(self._open_engine(), self._progress).call(name, _present(arguments))
 
-    def stream(self, name: str, **arguments: Any) -> Generator[Any]:
+    def stream(self, name: str, /, **arguments: Any) -> Generator[Any]:
         """Yield the JSON values of a command that streams."""
         yield from self.call(name, **arguments)
 
@@ -147,12 +147,12 @@ class RemoteClient(Client):
         verify = True if tls is None else tls
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=verify)
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         """Run a command and return its result as a JSON value."""
         with self._connection_errors(), self._request(name, arguments) as response:
             return orjson.loads(response.read())
 
-    def stream(self, name: str, **arguments: Any) -> Generator[Any]:
+    def stream(self, name: str, /, **arguments: Any) -> Generator[Any]:
         """Yield the JSON values of a command that streams."""
         with self._connection_errors(), self._request(name, arguments) as response:
             for line in response.iter_lines():

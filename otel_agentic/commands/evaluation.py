@@ -22,15 +22,26 @@ from otel_agentic.evaluation.forecast import forecast_evaluation
 from otel_agentic.evaluation.run import judge_json
 from otel_agentic.evaluation.scope import TruthFile, unknown_labels
 from otel_agentic.evaluators.base import asks
+from otel_agentic.evaluators.registry import metric_named
 from otel_agentic.judges import ExactJudge
 from otel_agentic.reports.calibration import calibrate_judge
+from otel_agentic.reports.judge_drift import freeze_anchors, measure_drift
 from otel_agentic.reports.suites import of_suite, require_suite
-from otel_agentic.results.evaluation import BackfillEnd, BackfillStep, BackfillText, Cleared, JudgeQuestions
+from otel_agentic.results.evaluation import (
+    BackfillEnd,
+    BackfillStep,
+    BackfillText,
+    Cleared,
+    Drift,
+    FrozenAnchors,
+    JudgeQuestions,
+)
 from otel_agentic.scoring.scope import Outcome
 from otel_agentic.store.connection import DEFAULT, to_json_value
 from otel_agentic.store.judges import clear_verdicts, judge_summary
 from otel_agentic.store.scores import Measured
 from otel_agentic.store.table import Scored, Selection
+from otel_agentic.truth.annotations import ANSWER
 
 if TYPE_CHECKING:
     from otel_agentic.backfill.plan import BackfillRequest
@@ -190,16 +201,39 @@ def evaluate_forecast(
 def judge_calibrate(
     context: Context,
     *,
-    labels: Sequence[tuple[str, str]],
+    labels: Sequence[tuple[str, str]] = (),
     random_sample: bool = False,
     examples: Annotated[int, Field(ge=0)] = 5,
+    metrics: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Compare the judge with people, whose verdicts are given as (name, text) of CSV files; both are remembered."""
+    """Compare the judge with people, and remember the result.
+
+    Verdicts on answers and outcomes are given as (name, text) of CSV files; without files, the stored annotations are
+    used. `metrics` are `answer`, `correct` and names of metrics; None compares everything that has annotations.
+    """
     files = [TruthFile(name=name, text=text) for name, text in labels]
     with stop_on_interrupt(context.engine.stopping):
-        calibration = calibrate_judge(context.engine, files, random_sample=random_sample, examples=examples)
+        calibration = calibrate_judge(
+            context.engine, files, random_sample=random_sample, examples=examples, metrics=metrics
+        )
     payload: dict[str, Any] = to_json_value(calibration)
     return payload
+
+
+@command("judge_freeze")
+def judge_freeze(context: Context, *, metrics: list[str] | None = None) -> FrozenAnchors:
+    """Store the verdicts of the judge on annotated answers and scores as the anchors of `judge_drift`."""
+    with stop_on_interrupt(context.engine.stopping):
+        return freeze_anchors(context.engine, metrics)
+
+
+@command("judge_drift")
+def judge_drift(context: Context, *, metrics: list[str] | None = None) -> Drift:
+    """Judge the anchors again and compare the verdicts with the frozen ones; `metrics` are `answer` and metrics."""
+    installed = context.engine.runner.installed
+    names = metrics and [name if name == ANSWER else metric_named(name, installed).name for name in metrics]
+    with stop_on_interrupt(context.engine.stopping):
+        return measure_drift(context.engine, names)
 
 
 @command("judge_cache", role="query")

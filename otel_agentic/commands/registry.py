@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -26,7 +26,7 @@ CommandRole = Literal["query", "admin"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: The modules of this package that define commands.
-_MODULES: Final = ("evaluation", "reports", "truth", "store")
+_MODULES: Final = ("evaluation", "reports", "truth", "annotations", "store")
 
 
 class Context:
@@ -99,7 +99,11 @@ class Command:
         for parameter in list(own.parameters.values())[1:]:
             parameters += (
                 [
-                    parameter.replace(name=part.name, default=part.default, annotation=part.type)
+                    parameter.replace(
+                        name=part.name,
+                        default=inspect.Parameter.empty if part.default is MISSING else part.default,
+                        annotation=part.type,
+                    )
                     for part in fields(self._dataclasses[parameter.name])
                 ]
                 if parameter.name in self._dataclasses

@@ -39,6 +39,7 @@ from otel_agentic.judges.chat_models import same_models
 from otel_agentic.judges.dialogue import run_dialogues
 from otel_agentic.judges.registry import judge_named
 from otel_agentic.scoring import MatchedConversation
+from otel_agentic.store.annotations import annotated_since, load_labels, load_verdicts, save_labels
 from otel_agentic.store.connection import DEFAULT
 from otel_agentic.store.conversations import load_conversations
 from otel_agentic.store.judges import DuckDbBudget, models_of
@@ -56,7 +57,7 @@ from otel_agentic.store.scores import (
     with_restated,
 )
 from otel_agentic.store.table import Scored, Selection
-from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
+from otel_agentic.store.truth import load_cases, save_cases
 from otel_agentic.truth import Case, CaseIndex, Label
 from otel_agentic.truth.load import redacted_case, redacted_labels
 
@@ -240,10 +241,11 @@ class EvaluationRunner:
 
     def _read_truth(self) -> Truth:
         with self.store.read() as con:
-            cases, labels = load_cases(con), load_labels(con)
+            cases, labels, verdicts = load_cases(con), load_labels(con), load_verdicts(con)
         # Redacted again: truth stored under other settings has to match spans that are redacted under the current ones.
         redacting = self.store.redacting
-        return self.truth_of([redacted_case(case, redacting) for case in cases], redacted_labels(labels, redacting))
+        redacted_cases = [redacted_case(case, redacting) for case in cases]
+        return replace(self.truth_of(redacted_cases, redacted_labels(labels, redacting)), verdicts=verdicts)
 
     def truth_of(self, cases: Sequence[Case], labels: Mapping[str, Label]) -> Truth:
         """Return the ground truth that cases and labels make, without storing it."""
@@ -409,9 +411,13 @@ class EvaluationRunner:
         with self.store.read() as con:
             keys = conversations_to_score(con, truth.evaluation.evaluation_id, selection, again=again)
             waiting = [] if again else waiting_for_judge(con, truth.evaluation.evaluation_id, selection)
+            annotated = [] if again else annotated_since(con, truth.evaluation.evaluation_id, selection)
             included, _ = sample_of(con, self._sampling, truth.evaluation.evaluation_id, waiting).parted(waiting)
         request = EvaluationRequest(
-            keys=[*keys, *included], again=frozenset(included), selection=selection, chosen=chosen or Chosen()
+            keys=list(dict.fromkeys([*keys, *annotated, *included])),
+            again=frozenset(included),
+            selection=selection,
+            chosen=chosen or Chosen(),
         )
         return request if again else replace(request, lacking=self.lacking(truth, request.chosen, selection))
 
@@ -434,7 +440,7 @@ class EvaluationRunner:
         """Return conversations with their cases and labels, by start time."""
         with self.store.read() as con:
             conversations = load_conversations(con, keys)
-        labels = [truth.labels.get(str(conversation.conversation_id)) for conversation in conversations]
+        labels = [truth.label_of(conversation.key) for conversation in conversations]
         return [
             MatchedConversation(conversation=conversation, match=truth.index.match(conversation, label), label=label)
             for conversation, label in zip(conversations, labels, strict=True)

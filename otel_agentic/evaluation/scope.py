@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from otel_agentic.store import Store
     from otel_agentic.store.connection import Connection
     from otel_agentic.store.table import Key
+    from otel_agentic.truth.annotations import ResolvedVerdict
 
 #: Maximum number of labels named in a message.
 _MAX_NAMED: Final = 5
@@ -52,7 +53,8 @@ class TruthFile:
 class Truth:
     """The active cases and labels, and the evaluation that they define together with a judge and settings.
 
-    `deciding` are the evaluators of criteria.
+    `deciding` are the evaluators of criteria. `verdicts` are those that people gave one conversation at a time. They are no
+    part of the evaluation's identity: a new one changes the score of its conversation only.
     """
 
     index: CaseIndex
@@ -60,6 +62,12 @@ class Truth:
     judge: Judge
     evaluation: Evaluation
     deciding: Chosen = Chosen()  # noqa: RUF009 — frozen
+    verdicts: Mapping[Key, ResolvedVerdict] = field(default_factory=dict)
+
+    def label_of(self, key: Key) -> Label | None:
+        """Return the label of a conversation with the verdict that takes precedence, or None."""
+        label, verdict = self.labels.get(key[1]), self.verdicts.get(key)
+        return label if verdict is None else verdict.applied_to(label)
 
     def named(self, name: str) -> Truth:
         """Return the same truth for a named evaluation, whose scores are stored alongside those of other evaluations.

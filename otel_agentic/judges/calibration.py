@@ -156,9 +156,10 @@ def _add(label: HumanLabel, labels: dict[tuple[str, str | None, int | None], Hum
         )
 
 
-Target = Literal["turn", "conversation"]
+Target = Literal["turn", "conversation", "call"]
 #: A judge, by name and version.
 JudgeVersion = tuple[str, str]
+#: The targets of calibrations of answers and outcomes.
 TARGETS: Final[tuple[Target, ...]] = ("turn", "conversation")
 #: The reason for a missing verdict if a judge does not decide.
 UNSURE: Final = "judge_unsure"
@@ -168,7 +169,7 @@ _FEW: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """A turn (`turn_index`, 0-based) or conversation (None) with a human verdict, and the outcome by the judge.
+    """A turn (`turn_index`, 0-based), call (`position`, too) or conversation with a human verdict and the judge's outcome.
 
     `human` is True for a pass. `outcome` is the judge's; `reason` explains why it is missing or a fail. `score` is the
     score of the answer, or the lowest score among the answers of a conversation; None if no answer was judged or
@@ -193,6 +194,7 @@ class Labelled:
     answer: str | None = None
     reasoning: str | None = None
     judge: JudgeVersion | None = None
+    position: int | None = None
 
     @property
     def case_key(self) -> CaseKey:
@@ -232,7 +234,7 @@ class Calibration:
     target: Target
     agreement: Agreement
     not_judged: Mapping[str, int]
-    threshold: float
+    threshold: float | None
     curve: tuple[CurvePoint, ...]
     curve_n: int
     best: CurvePoint | None
@@ -242,19 +244,19 @@ class Calibration:
 
 
 def calibrate(
-    target: Target, labelled: Sequence[Labelled], *, threshold: float, level: float, examples: int = 10
+    target: Target, labelled: Sequence[Labelled], *, threshold: float | None, level: float, examples: int = 10
 ) -> Calibration:
     """Return the agreement of the judge with human labels.
 
     Args:
         target: the kind of all labelled items: turns, or conversations.
         labelled: the labelled items, each once.
-        threshold: the active answer threshold.
+        threshold: the smallest passing score; None if no threshold decides.
         level: confidence level of the intervals.
         examples: maximum number of disagreements of each kind.
     """
     decided = [item for item in labelled if item.outcome != "not_evaluated"]
-    scored = [(item.score, item.human) for item in decided if item.score is not None]
+    scored = [(item.score, item.human) for item in decided if item.score is not None and threshold is not None]
     curve = threshold_curve(scored)
     return Calibration(
         target=target,
@@ -265,7 +267,7 @@ def calibrate(
         curve_n=len(scored),
         # Among equally good thresholds the active one is retained. It rarely equals a score, so it is added to the
         # curve.
-        best=best_threshold(threshold_curve(scored, also=[threshold]), threshold),
+        best=None if threshold is None else best_threshold(threshold_curve(scored, also=[threshold]), threshold),
         deciders=tuple(_deciders(labelled, level)),
         examples=tuple(_examples(decided, threshold, examples)),
         warnings=tuple(_warnings(target, decided)),
@@ -293,11 +295,12 @@ def _not_judged(labelled: Sequence[Labelled]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _examples(decided: Sequence[Labelled], threshold: float, limit: int) -> Iterator[Labelled]:
+def _examples(decided: Sequence[Labelled], threshold: float | None, limit: int) -> Iterator[Labelled]:
     """Yield disagreements, false passes first: by decreasing confidence of the judge, then the newest."""
 
     def confidence(item: Labelled) -> tuple[float, int]:
-        return (0.0 if item.score is None else abs(item.score - threshold), item.ended_ns)
+        distance = 0.0 if item.score is None or threshold is None else abs(item.score - threshold)
+        return (distance, item.ended_ns)
 
     for human in (False, True):
         disagreements = [item for item in decided if item.disagrees and item.human == human]

@@ -391,7 +391,7 @@ class LiveCollector(EngineListener):
         if self._phase == "stopping":
             raise OverloadedError("the collector is stopping; retry after the restart")
         commands = Commands(self.engine, scored=self._emit, is_disconnected=disconnected)
-        if name in {"evaluate", "judge_calibrate", "failures_merged"}:
+        if name in {"evaluate", "judge_calibrate", "judge_freeze", "judge_drift", "failures_merged", "label"}:
             with self.scoring_loop.lock:  # concurrent runs would score the same conversation, or ask the judge twice
                 result = commands.call(name, arguments)
             self._reporter.report_agreement()

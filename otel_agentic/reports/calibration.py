@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -22,7 +23,10 @@ from otel_agentic.judges.calibration import (
     calibrate,
     parse_human_labels,
 )
+from otel_agentic.reports.metric_calibration import calibrate_metrics
 from otel_agentic.scoring.scope import OPEN_REASONS
+from otel_agentic.stats.annotators import annotator_agreement
+from otel_agentic.store.annotations import current_annotations
 from otel_agentic.store.judges import (
     CalibrationRun,
     ConversationLocation,
@@ -34,6 +38,7 @@ from otel_agentic.store.judges import (
 from otel_agentic.store.queries.scores import newest_model, origins, stored_scores
 from otel_agentic.store.scores import save_evaluations
 from otel_agentic.store.table import Selection
+from otel_agentic.truth.annotations import ANSWER, CORRECT, resolve, votes_of
 
 if TYPE_CHECKING:
     from otel_agentic.conversations.model import Turn
@@ -252,22 +257,86 @@ class _Scored:
 
 
 def calibrate_judge(
-    engine: Engine, files: Sequence[TruthFile], *, random_sample: bool, examples: int
+    engine: Engine,
+    files: Sequence[TruthFile],
+    *,
+    random_sample: bool,
+    examples: int,
+    metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Compare the judge with people and store both; return the calibration as the documented JSON object.
 
     Scores of the active evaluator version are used as they are. Conversations without one are scored now, with verdicts from
-    the cache if possible; these scores are not stored, so the active evaluation does not change.
+    the cache if possible; these scores are not stored, so the active evaluation does not change. Metrics are compared by
+    their stored scores.
 
     Args:
         engine: the opened store.
-        files: CSV files of human verdicts.
+        files: CSV files of human verdicts on answers and outcomes; without any, the stored annotations are used.
         random_sample: whether the labelled conversations are a random sample.
         examples: maximum number of reported disagreements of each kind and target.
+        metrics: what to compare: `answer`, `correct` and names of metrics; None for everything that people annotated,
+            without answers and outcomes from other files if there are files.
 
     Raises:
         CaseError: a file is malformed, or a conversation id is ambiguous; the message lists all problems.
+        UsageError: no metric has one of the names.
     """
+    human_labels = _given_labels(engine, files, metrics)
+    truth = engine.runner.truth()
+    scored = _scored(engine, truth, human_labels.matches)
+    judge = (truth.judge.name, truth.judge.version)
+    if engine.stopping.is_set():
+        return {"stopped": True, "judge": judge_json(engine.runner, scored.tally, list(scored.matched))}
+    labelled = _labelled(human_labels.matches, scored, judge)
+    settings = (engine.settings.scoring.answer_threshold, engine.settings.stats.level)
+    results = {target: _calibrated(target, labelled, settings, examples) for target in TARGETS}
+    random_sample = random_sample or human_labels.random_sample
+    run = _run(engine, truth, scored, random_sample=random_sample, labels=human_labels.names)
+    calibrations = [calibration for calibration in results.values() if calibration is not None]
+    if labelled or files:
+        _save(engine, run, truth=truth, human_labels=human_labels, results=calibrations, labelled=labelled)
+    compared = calibrate_metrics(
+        engine, metrics, calibration_id=run.calibration_id, random_sample=random_sample, examples=examples
+    )
+    return {
+        "stopped": False,
+        "calibration_id": run.calibration_id,
+        "evaluation_id": run.evaluation_id,
+        "judge": judge_json(engine.runner, scored.tally, list(scored.matched)) | {"model": run.model},
+        "labels": human_labels.count,
+        "blank": human_labels.blank,
+        "judged_now": scored.computed,
+        "random_sample": random_sample,
+        **{target: calibration and calibration_json(calibration) for target, calibration in results.items()},
+        "metrics": [metric.to_json(calibration_json) for metric in compared],
+        "annotators": _annotators_json(engine),
+        "warnings": [
+            *human_labels.matches.warnings,
+            *_other_judges(engine, judge, scored),
+            *([] if random_sample or not labelled else [_HAND_PICKED]),
+        ],
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _GivenLabels:
+    """The verdicts of people on answers and outcomes, from files (`names`) or from stored annotations.
+
+    `count` and `blank` are the rows with and without a verdict.
+    """
+
+    matches: FoundLabels
+    count: int
+    blank: int
+    names: tuple[str, ...]
+    files: tuple[str, ...]
+    random_sample: bool
+
+
+def _given_labels(engine: Engine, files: Sequence[TruthFile], metrics: Sequence[str] | None) -> _GivenLabels:
+    if not files:
+        return _annotated_labels(engine, {CORRECT, ANSWER} if metrics is None else set(metrics))
     threshold = engine.settings.scoring.reward_threshold
     label_files = [parse_human_labels(file.name, file.text, reward_threshold=threshold).require() for file in files]
     redact = engine.store.redacting.value  # conversation ids may contain redacted text
@@ -276,33 +345,70 @@ def calibrate_judge(
     ]
     with engine.store.read() as con:
         matches = find(labels, locations_of(con, [label.conversation_id for label in labels]))
+    names = tuple(file.name for file in files)
+    return _GivenLabels(
+        matches=matches,
+        count=len(labels),
+        blank=sum(file.blank for file in label_files),
+        names=names,
+        files=names,
+        random_sample=False,
+    )
+
+
+def _annotated_labels(engine: Engine, names: AbstractSet[str]) -> _GivenLabels:
+    """Return the stored verdicts of people on outcomes (`correct`) and on answers of turns."""
+    with engine.store.read() as con:
+        stored = [
+            annotation
+            for annotation in current_annotations(con)
+            if annotation.name in names and (annotation.name == ANSWER) == (annotation.turn_index is not None)
+        ]
+        locations = locations_of(con, [annotation.conversation_id for annotation in stored])
+    resolved = resolve(stored)
+    labels = [
+        HumanLabel(
+            conversation_id=target.conversation_id,
+            environment=target.environment,
+            turn_index=target.turn_index,
+            verdict=verdict.verdict,
+            source=verdict.annotation.origin or verdict.annotation.annotator,
+        )
+        for target, verdict in resolved.items()
+        if verdict.verdict is not None and target.position is None
+    ]
+    differing = sum(verdict.verdict is None for verdict in resolved.values())
+    matches = find(labels, locations)
+    if differing:
+        skipped = "1 item" if differing == 1 else f"{differing:,} items"
+        text = f"{skipped} skipped (annotators disagree): `otel-agentic label ID pass|fail --adjudicate` decides"
+        matches = replace(matches, warnings=(*matches.warnings, text))
+    return _GivenLabels(
+        matches=matches,
+        count=len(labels),
+        blank=0,
+        names=tuple(sorted({annotation.annotator for annotation in stored})),
+        files=(),
+        random_sample=bool(stored) and all(annotation.random_sample for annotation in stored),
+    )
+
+
+def labelled_answers(engine: Engine) -> list[tuple[Labelled, MatchedConversation]]:
+    """Return the annotated answers of stored conversations with the verdict of the judge, and their conversations."""
+    human_labels = _annotated_labels(engine, {ANSWER})
     truth = engine.runner.truth()
-    scored = _scored(engine, truth, matches)
+    scored = _scored(engine, truth, human_labels.matches)
     judge = (truth.judge.name, truth.judge.version)
-    if engine.stopping.is_set():
-        return {"stopped": True, "judge": judge_json(engine.runner, scored.tally, list(scored.matched))}
-    labelled = _labelled(matches, scored, judge)
-    settings = (engine.settings.scoring.answer_threshold, engine.settings.stats.level)
-    results = {target: _calibrated(target, labelled, settings, examples) for target in TARGETS}
-    run = _run(engine, truth, scored, random_sample=random_sample, labels=[file.name for file in files])
-    calibrations = [calibration for calibration in results.values() if calibration is not None]
-    _save(engine, run, truth=truth, matches=matches, results=calibrations, labelled=labelled)
-    return {
-        "stopped": False,
-        "calibration_id": run.calibration_id,
-        "evaluation_id": run.evaluation_id,
-        "judge": judge_json(engine.runner, scored.tally, list(scored.matched)) | {"model": run.model},
-        "labels": len(labels),
-        "blank": sum(file.blank for file in label_files),
-        "judged_now": scored.computed,
-        "random_sample": random_sample,
-        **{target: calibration and calibration_json(calibration) for target, calibration in results.items()},
-        "warnings": [
-            *matches.warnings,
-            *_other_judges(engine, judge, scored),
-            *([] if random_sample or not labelled else [_HAND_PICKED]),
-        ],
-    }
+    labelled = _labelled(human_labels.matches, scored, judge)
+    return [(item, scored.matched[item.environment, item.conversation_id]) for item in labelled]
+
+
+def _annotators_json(engine: Engine) -> dict[str, Any] | None:
+    """Return the agreement between annotators on all that two or more of them judged; None without such items."""
+    with engine.store.read() as con:
+        resolved = resolve(current_annotations(con))
+    agreement = annotator_agreement(votes_of(resolved.values()))
+    return asdict(agreement) if agreement.items else None
 
 
 _HAND_PICKED = (
@@ -394,13 +500,15 @@ def _save(
     run: CalibrationRun,
     *,
     truth: Truth,
-    matches: FoundLabels,
+    human_labels: _GivenLabels,
     results: Sequence[Calibration],
     labelled: Sequence[Labelled],
 ) -> None:
     def write(con: Connection) -> None:
         save_evaluations(con, [truth.evaluation], run.calibrated_ns)
-        save_human_verdicts(con, matches.verdicts, random_sample=run.random_sample, now_ns=run.calibrated_ns)
+        if human_labels.files:
+            verdicts, now_ns = human_labels.matches.verdicts, run.calibrated_ns
+            save_human_verdicts(con, verdicts, human_labels.files, random_sample=run.random_sample, now_ns=now_ns)
         save_calibration(con, run, results, labelled)
 
     engine.store.write(write)

@@ -98,7 +98,7 @@ class Corrections:
         if len({member.weight for member, _ in scored_by_judge}) > 1:
             return None, "its conversations were sampled at different ratios"
         judged_rate = sum(passed for _, passed in unlabelled) / len(unlabelled) if unlabelled else None
-        return _rates(judge, corrected(pairs, unlabelled, self.level), judged_rate), None
+        return corrected_rates(judge, corrected(pairs, unlabelled, self.level), judged_rate), None
 
     def _no_sample(self, judge: _Judge) -> str | None:
         if judge in self.calibrated:
@@ -118,8 +118,8 @@ def _too_few(labelled: int) -> str:
     return f"{share} labelled in the random sample; {MIN_LABELS} are needed"
 
 
-def _rates(judge: _Judge, rates: Corrected, judged_rate: float | None) -> CorrectedRates:
-    """Return the rates; `judged_rate` is the judged rate of the unlabelled conversations, which is corrected."""
+def corrected_rates(judge: _Judge, rates: Corrected, judged_rate: float | None) -> CorrectedRates:
+    """Return the rates as a result; `judged_rate` is the judged rate of the unlabelled conversations or other items."""
     shared = {"level": rates.level, "n_human": rates.n_human, "n_judge": rates.n_judge}
     return CorrectedRates(
         judge=judge[0],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from otel_agentic.results.annotations import AnnotatorAgreement
 from otel_agentic.results.codec import JsonObject, optional, renamed
-from otel_agentic.results.reports import Rate
+from otel_agentic.results.reports import CorrectedRates, Rate
 from otel_agentic.results.store import Ingested
 
 
@@ -204,6 +205,7 @@ class Disagreement:
     conversation_id: str
     revision: int
     turn_index: int | None = optional()
+    position: int | None = optional()
     dataset: str | None
     case_id: str | None
     human: str
@@ -224,12 +226,32 @@ class TargetCalibration(Agreement):
 
     deciders: list[Decider]
     not_judged: dict[str, int]
-    threshold: float
+    threshold: float | None
     curve: list[CurvePoint]
     curve_n: int
     best_threshold: BestThreshold | None
     examples: list[Disagreement]
     warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricCalibration(TargetCalibration):
+    """Agreement of a metric with people, and its pass rate corrected by their verdicts.
+
+    `disagreements` counts the items without a verdict because annotators differ. `not_corrected` is the reason if there
+    are no corrected rates.
+    """
+
+    metric: str
+    target: str
+    judge: str
+    judge_version: str
+    model: str | None
+    annotators: list[str]
+    disagreements: int
+    random_sample: bool
+    corrected: CorrectedRates | None
+    not_corrected: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +275,73 @@ class Calibration:
     random_sample: bool
     turn: TargetCalibration | None
     conversation: TargetCalibration | None
+    metrics: list[MetricCalibration]
+    annotators: AnnotatorAgreement | None
     warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenAnchors:
+    """The frozen anchor set: its items by name, and the annotated items without a verdict of the judge, by reason."""
+
+    freeze_id: str | None
+    anchors: dict[str, int]
+    left_out: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftFlip:
+    """An anchor on which the judge changed its verdict; turns and calls are counted from 1."""
+
+    environment: str
+    conversation_id: str
+    turn: int | None
+    call: int | None
+    name: str
+    human: str
+    before: str
+    now: str
+    score_before: float | None
+    score_now: float | None
+    reasoning: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorDrift:
+    """Change of a judge on the anchors of one name: answers, or a metric.
+
+    `agreement_before` and `agreement_now` are shares of equal verdicts with people. `p_verdicts` is the p-value of the
+    exact McNemar test of `to_pass` against `to_fail`, `p_agreement` that of `corrected` against `spoiled`: flips towards
+    the verdict of people and away from it.
+    """
+
+    name: str
+    n: int
+    not_judged: dict[str, int]
+    agreement_before: float | None
+    agreement_now: float | None
+    to_pass: int
+    to_fail: int
+    corrected: int
+    spoiled: int
+    p_verdicts: float
+    p_agreement: float
+    drifted: bool
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """The judge now, compared with frozen verdicts; `drifted` if any name has drifted at the level."""
+
+    stopped: bool
+    frozen_at: str
+    judges_before: list[str]
+    judge_now: JudgeUse
+    level: float
+    anchors: list[AnchorDrift]
+    flips: list[DriftFlip]
+    drifted: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

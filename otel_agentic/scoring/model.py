@@ -352,7 +352,7 @@ class CriterionScore(NamedTuple):
 class ConversationScore:
     """The outcome of one conversation revision under one evaluation.
 
-    `outcome` is the annotated verdict if there is one (`outcome_source` is `labels`, `case` or `event`), else
+    `outcome` is the annotated verdict if there is one (`outcome_source` is its source), else
     `computed_outcome`. `criteria` are the deciding criteria, `annotated` all that the case annotates, whether they decide
     or not. `answer_outcome`, `tool_outcome` and `both_outcome` are the outcomes by answers alone, by tools
     alone, and by both. `partial` is True for a computed fail although other needed parts could not be evaluated.
@@ -372,7 +372,7 @@ class ConversationScore:
     warning: str | None
     outcome: Outcome
     reason: FailReason | NotEvaluatedReason | None
-    outcome_source: Literal["computed", "labels", "case", "event"]
+    outcome_source: Literal["computed", "adjudication", "labels", "case", "annotators", "event"]
     computed_outcome: Outcome
     computed_reason: FailReason | NotEvaluatedReason | None
     answer_outcome: Outcome

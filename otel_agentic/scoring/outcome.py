@@ -130,17 +130,20 @@ class MatchedConversation:
     label: Label | None = None
 
 
-VerdictSource = Literal["labels", "case", "event"]
+VerdictSource = Literal["adjudication", "labels", "case", "annotators", "event"]
 
 
 def given_verdict(matched: MatchedConversation, settings: ScoringSettings) -> tuple[VerdictSource, bool] | None:
     """Return the annotated verdict that overrides the computed outcome, with its source; the first source wins."""
     label, case, conversation = matched.label, matched.match.case, matched.conversation
-    if label is not None and label.verdict is not None:
-        return "labels", label.verdict
+    annotated = None if label is None or label.verdict is None else (label.source, label.verdict)
+    if annotated is not None and annotated[0] != "annotators":
+        return annotated
     case_verdict = None if case is None else case.given_verdict(settings.reward_threshold)
     if case_verdict is not None:
         return "case", case_verdict
+    if annotated is not None:
+        return annotated
     if settings.trust_verdict_events and conversation.verdict is not None:
         return "event", conversation.verdict
     return None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.judges.asking_judge import Cost, Limits
 from otel_agentic.judges.base import JudgeFailure, Question, ReplyKind, Verdict, metric_of
+from otel_agentic.store.annotations import add_annotations, current_annotations, new_annotation_id, retract
 from otel_agentic.store.table import (
     Key,
     Row,
@@ -24,6 +25,7 @@ from otel_agentic.store.table import (
     rows,
     rows_with,
 )
+from otel_agentic.truth.annotations import ANSWER, CORRECT, Annotation
 from otel_agentic.windows.model import parse_width
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ class _Answer:
 class DuckDbJudgeCache:
     """The verdicts of one judge in the store; a `JudgeCache`. Thread-safe. Close it before the store."""
 
-    def __init__(self, store: Store, judge: str, version: str, *, reads: bool = True) -> None:
+    def __init__(self, store: Store, judge: str, version: str, *, reads: bool = True, prefix: str = "") -> None:
         """Start the writing thread.
 
         Args:
@@ -120,11 +122,13 @@ class DuckDbJudgeCache:
             judge: name of the judge, stored with each verdict.
             version: version of the judge, stored with each verdict.
             reads: False to ignore earlier verdicts; new verdicts are stored nevertheless.
+            prefix: the start of all stored keys; verdicts with a prefix count for the budget, but no score uses them.
         """
         self._store = store
         self._judge = judge
         self._version = version
         self._reads = reads
+        self._prefix = prefix
         self._lock = threading.Lock()
         self._gathered: list[_Answer] = []
         self._written: Future[None] | None = None
@@ -148,7 +152,9 @@ class DuckDbJudgeCache:
         if verdict.cached if isinstance(verdict, Verdict) else not verdict.tries:
             return
         with self._lock:
-            self._gathered.append(_Answer(key=key, verdict=verdict, question=question, at_ns=self._store.clock()))
+            self._gathered.append(
+                _Answer(key=self._prefix + key, verdict=verdict, question=question, at_ns=self._store.clock())
+            )
             if len(self._gathered) == 1:
                 self._written = self._thread.submit(self._write)
 
@@ -222,7 +228,7 @@ def judge_summary(con: DuckDBPyConnection) -> list[Row]:
 def clear_verdicts(con: DuckDBPyConnection, *, judge: str | None, before_ns: int | None, counted_from_ns: int) -> int:
     """Remove verdicts from the cache, with their reasoning; return how many.
 
-    Calls that count for the budget are kept until its window has passed: clearing the cache frees no budget.
+    Calls that count for the budget are remaining until its window has passed: clearing the cache frees no budget.
 
     Args:
         con: a connection in a transaction.
@@ -368,13 +374,9 @@ SEMI JOIN requested USING (conversation_id)
 WHERE NOT superseded
 ORDER BY conversation_id, environment
 """
-_FORGET_VERDICTS: Final = """
-DELETE FROM human_verdicts h USING requested w
-WHERE h.environment = w.environment AND h.conversation_id = w.conversation_id
-    AND coalesce(h.turn_index, -1) = w.turn_index
-"""
 _NEWEST: Final = """
 SELECT * FROM judge_calibrations
+WHERE metric IS NULL
 QUALIFY row_number() OVER (PARTITION BY judge, judge_version, target ORDER BY calibrated_at DESC) = 1
 ORDER BY calibrated_at DESC, target
 """
@@ -408,7 +410,8 @@ class HumanVerdict:
 class CalibrationRun:
     """The judge and the evaluation that a calibration is about, and its labels.
 
-    `random_sample`: the labelled conversations were declared to be a random sample.
+    `random_sample`: the labelled conversations were declared to be a random sample. `metric`: None for answers and
+    outcomes.
     """
 
     calibration_id: str
@@ -419,6 +422,7 @@ class CalibrationRun:
     random_sample: bool
     labels: tuple[str, ...]
     calibrated_ns: int
+    metric: str | None = None
 
 
 def locations_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> dict[str, list[ConversationLocation]]:
@@ -430,33 +434,68 @@ def locations_of(con: DuckDBPyConnection, conversation_ids: Iterable[str]) -> di
 
 
 def save_human_verdicts(
-    con: DuckDBPyConnection, verdicts: Sequence[HumanVerdict], *, random_sample: bool, now_ns: int
+    con: DuckDBPyConnection, verdicts: Sequence[HumanVerdict], files: Sequence[str], *, random_sample: bool, now_ns: int
 ) -> None:
-    """Store human verdicts; each replaces an older one on the same turn or conversation."""
-    keys = fields_of(verdicts, "environment", "conversation_id")
-    turn_indices = [-1 if verdict.turn_index is None else verdict.turn_index for verdict in verdicts]
-    rows_with(con, {**keys, "turn_index": turn_indices}, _FORGET_VERDICTS, fetch=False)
-    Table(con, "human_verdicts").insert(
-        con,
-        {
-            **keys,
-            **fields_of(verdicts, "revision", "turn_index", "verdict", "source"),
-            "random_sample": [random_sample] * len(verdicts),
-            "imported_at": [now_ns] * len(verdicts),
-        },
+    """Store the human verdicts of files as annotations; those that a file no longer contains are withdrawn.
+
+    Args:
+        con: a connection in a transaction.
+        verdicts: all verdicts of the files on stored conversations.
+        files: the names of the files.
+        random_sample: whether the conversations were declared to be a random sample.
+        now_ns: the current time.
+    """
+    new = [_annotation(verdict, random_sample=random_sample, now_ns=now_ns) for verdict in verdicts]
+    stored = [
+        annotation
+        for annotation in current_annotations(con, decides=False)
+        if annotation.source == "file" and annotation.annotator in files
+    ]
+    remaining = {_content(annotation) for annotation in new}
+    known = {_content(annotation) for annotation in stored}
+    retract(con, [annotation for annotation in stored if _content(annotation) not in remaining], now_ns)
+    add_annotations(con, [annotation for annotation in new if _content(annotation) not in known])
+
+
+def _annotation(verdict: HumanVerdict, *, random_sample: bool, now_ns: int) -> Annotation:
+    return Annotation(
+        annotation_id=new_annotation_id(),
+        annotator=verdict.source.rpartition(":")[0],
+        source="file",
+        environment=verdict.environment,
+        conversation_id=verdict.conversation_id,
+        revision=verdict.revision,
+        turn_index=verdict.turn_index,
+        name=CORRECT if verdict.turn_index is None else ANSWER,
+        verdict="pass" if verdict.verdict else "fail",
+        random_sample=random_sample,
+        origin=verdict.source,
+        annotated_ns=now_ns,
+    )
+
+
+def _content(annotation: Annotation) -> tuple[Any, ...]:
+    """Return the content of an annotation of a file, without its id and time."""
+    return (
+        annotation.target,
+        annotation.annotator,
+        annotation.revision,
+        annotation.verdict,
+        annotation.random_sample,
+        annotation.origin,
     )
 
 
 def save_calibration(
     con: DuckDBPyConnection, run: CalibrationRun, calibrations: Sequence[Calibration], labelled: Sequence[Labelled]
 ) -> None:
-    """Write a calibration: one row for turns, one for conversations, and the compared verdicts."""
+    """Write a calibration: one row for each target, and the compared verdicts."""
     Table(con, "judge_calibrations").insert(con, columns_of([_row(run, calibration) for calibration in calibrations]))
     Table(con, "calibration_verdicts").insert(con, columns_of([_verdict_row(run, pair) for pair in labelled]))
 
 
 def newest_calibrations(con: DuckDBPyConnection) -> list[Row]:
-    """Return the newest calibration of each judge, version and target, the latest first."""
+    """Return the newest calibration of each judge and version on answers and on outcomes, the latest first."""
     calibrations = rows(con, _NEWEST, {})
     for row in calibrations:
         row["curve"], row["not_judged"] = parse_json(row["curve"]), parse_json(row["not_judged"])
@@ -490,14 +529,15 @@ def _row(run: CalibrationRun, calibration: Calibration) -> dict[str, Any]:
 
 
 def _shared(run: CalibrationRun) -> dict[str, Any]:
-    names = ("calibration_id", "evaluation_id", "judge", "judge_version", "model")
+    names = ("calibration_id", "evaluation_id", "judge", "judge_version", "model", "metric")
     return {name: getattr(run, name) for name in names}
 
 
 def _verdict_row(run: CalibrationRun, labelled: Labelled) -> dict[str, Any]:
-    names = ("environment", "conversation_id", "revision", "turn_index", "dataset", "case_id", "human")
+    names = ("environment", "conversation_id", "revision", "turn_index", "position", "dataset", "case_id", "human")
     return {
         "calibration_id": run.calibration_id,
+        "metric": run.metric,
         **{name: getattr(labelled, name) for name in names},
         "judge_outcome": labelled.outcome,
         "judge_reason": labelled.reason,
@@ -512,7 +552,7 @@ _SAMPLES: Final = """
 WITH newest AS (
     SELECT judge, judge_version, calibration_id, random_sample
     FROM judge_calibrations
-    WHERE target = 'conversation'
+    WHERE target = 'conversation' AND metric IS NULL
     QUALIFY row_number() OVER (
         PARTITION BY judge, judge_version ORDER BY random_sample DESC, calibrated_at DESC, calibration_id
     ) = 1
@@ -520,7 +560,7 @@ WITH newest AS (
 SELECT n.judge, n.judge_version, n.random_sample, v.environment, v.conversation_id, v.revision, v.human
 FROM newest n
 JOIN calibration_verdicts v USING (calibration_id)
-WHERE v.turn_index IS NULL AND v.random_sample = n.random_sample
+WHERE v.turn_index IS NULL AND v.metric IS NULL AND v.random_sample = n.random_sample
 ORDER BY n.judge, n.judge_version, v.environment, v.conversation_id
 """
 

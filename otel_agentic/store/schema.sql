@@ -193,13 +193,27 @@ CREATE TABLE expected_calls (
     required BOOLEAN NOT NULL -- false when the call is optional
 );
 
--- One row is a label of a conversation.
-CREATE TABLE labels (
+-- One row is an annotation: what a person or a file recorded about a conversation, a turn or a call. Rows are never changed: a row with `retracts` withdraws an earlier row.
+CREATE TABLE annotations (
+    annotation_id VARCHAR NOT NULL, -- its id
+    annotator VARCHAR NOT NULL, -- name of the person, or of the file
+    source VARCHAR NOT NULL, -- person, file, event (feedback of end users) or adjudication
+    environment VARCHAR, -- conversation; null where a labels file names a conversation by its id alone
     conversation_id VARCHAR NOT NULL, -- conversation
-    case_id VARCHAR, -- case that the label maps it to
-    verdict BOOLEAN, -- true for pass; null when the label only maps
-    source VARCHAR NOT NULL, -- file and line
-    imported_at TIMESTAMP_NS NOT NULL -- when it was imported
+    revision INTEGER, -- newest conversation revision when it was annotated, null where it was not looked up
+    turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
+    position INTEGER, -- call (0-based position in its turn), null for the turn or conversation as a whole
+    name VARCHAR NOT NULL DEFAULT 'correct', -- what is annotated: correct, answer (is the answer of a turn right), or the name of a metric
+    verdict VARCHAR, -- pass, fail or unsure; null where only a case, a value or a label is recorded
+    value DOUBLE, -- value of the metric according to the annotator
+    label VARCHAR, -- label of the metric according to the annotator
+    case_id VARCHAR, -- case that the conversation is mapped to
+    decides BOOLEAN NOT NULL, -- whether the verdict may set the outcome of the conversation; false for turns, calls, metrics and calibration files
+    random_sample BOOLEAN NOT NULL, -- whether the annotated conversations were declared to be a random sample
+    note VARCHAR, -- comment
+    origin VARCHAR, -- file and line
+    annotated_at TIMESTAMP_NS NOT NULL, -- when it was recorded
+    retracts VARCHAR -- id of the annotation that this row withdraws; null for an annotation
 );
 
 -- One row is an evaluator version: everything that a score depends on besides the conversation.
@@ -248,7 +262,7 @@ CREATE TABLE conversation_scores (
     case_id VARCHAR, -- case
     outcome VARCHAR NOT NULL, -- pass, fail or not_evaluated
     reason VARCHAR, -- why it failed or was not evaluated
-    outcome_source VARCHAR NOT NULL, -- computed, or labels, case, event with a verdict from outside
+    outcome_source VARCHAR NOT NULL, -- computed, or the source of the verdict that sets it: adjudication, labels, case, annotators or event
     computed_outcome VARCHAR NOT NULL, -- outcome by turns and tools, regardless of labels
     computed_reason VARCHAR, -- why
     answer_outcome VARCHAR NOT NULL, -- outcome by answers alone
@@ -444,26 +458,15 @@ CREATE TABLE tool_counts (
     known INTEGER NOT NULL -- results of which it is known whether they were used
 );
 
--- One row is a verdict of a person on a conversation, or on one of its turns.
-CREATE TABLE human_verdicts (
-    environment VARCHAR NOT NULL, -- conversation
-    conversation_id VARCHAR NOT NULL, -- conversation
-    revision INTEGER NOT NULL, -- newest conversation revision when the verdict was read
-    turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
-    verdict BOOLEAN NOT NULL, -- true for pass
-    random_sample BOOLEAN NOT NULL, -- true when the labelled conversations were declared to be a random sample
-    source VARCHAR NOT NULL, -- file and line
-    imported_at TIMESTAMP_NS NOT NULL -- when it was read
-);
-
--- One row is a comparison of a judge with people, on turns or on conversations. A pass is the positive; what has no data is null.
+-- One row is a comparison of a judge with people: on answers, on outcomes, or in a metric. A pass is the positive; what has no data is null.
 CREATE TABLE judge_calibrations (
     calibration_id VARCHAR NOT NULL, -- one for each run of `judge calibrate`
     evaluation_id VARCHAR NOT NULL, -- evaluation: judge, settings and truth
     judge VARCHAR NOT NULL, -- judge name
     judge_version VARCHAR NOT NULL, -- judge version
     model VARCHAR, -- model that answered, null for a judge without one
-    target VARCHAR NOT NULL, -- turn or conversation
+    metric VARCHAR, -- metric, null for answers (of turns) and outcomes (of conversations)
+    target VARCHAR NOT NULL, -- turn, conversation or call
     n BIGINT NOT NULL, -- verdicts compared
     judged BIGINT NOT NULL, -- of them decided by a verdict of the judge on an answer; tool calls, outputs or missing turns decided the others
     both_pass BIGINT NOT NULL, -- judge and people pass
@@ -484,22 +487,24 @@ CREATE TABLE judge_calibrations (
     specificity_upper DOUBLE, -- upper bound
     interval_method VARCHAR NOT NULL, -- method of the intervals of the rates
     level DOUBLE NOT NULL, -- level of the intervals
-    threshold DOUBLE NOT NULL, -- answer threshold at that time
+    threshold DOUBLE, -- threshold at that time, null for a metric with labels or with an upper limit
     best_threshold DOUBLE, -- threshold with the highest Youden index on these labels
     curve JSON NOT NULL, -- agreement, sensitivity and specificity at each distinct score
     not_judged JSON NOT NULL, -- labelled, but without a verdict of the judge: counts by reason
     random_sample BOOLEAN NOT NULL, -- true when the labelled conversations were declared to be a random sample
-    labels VARCHAR[] NOT NULL, -- files of labels
+    labels VARCHAR[] NOT NULL, -- files of labels, or annotators
     calibrated_at TIMESTAMP_NS NOT NULL -- when
 );
 
 -- One row is a labelled conversation or turn with the judge's verdict, as compared by a calibration.
 CREATE TABLE calibration_verdicts (
     calibration_id VARCHAR NOT NULL, -- calibration
+    metric VARCHAR, -- metric, null for answers and outcomes
     environment VARCHAR NOT NULL, -- conversation
     conversation_id VARCHAR NOT NULL, -- conversation
     revision INTEGER NOT NULL, -- conversation revision
     turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
+    position INTEGER, -- call (0-based position in its turn), null for the turn or conversation as a whole
     dataset VARCHAR, -- case
     case_id VARCHAR, -- case
     human BOOLEAN NOT NULL, -- verdict of the person, true for pass
@@ -508,6 +513,26 @@ CREATE TABLE calibration_verdicts (
     judge_score DOUBLE, -- score of the answer, of a conversation the lowest of its answers; null when none was judged
     judged BOOLEAN NOT NULL, -- whether the outcome depends on a verdict of the judge on an answer, or the judge was unsure
     random_sample BOOLEAN NOT NULL -- true when the labelled conversations were declared to be a random sample
+);
+
+-- One row is an anchor of `judge drift`: an annotated answer, or an annotated score of a metric, with the verdict of a judge at that time. The rows of the newest freeze count.
+CREATE TABLE judge_anchors (
+    freeze_id VARCHAR NOT NULL, -- one for each run of `judge drift --freeze`
+    environment VARCHAR NOT NULL, -- conversation
+    conversation_id VARCHAR NOT NULL, -- conversation
+    revision INTEGER NOT NULL, -- conversation revision
+    turn_index INTEGER, -- turn (0-based), null for the conversation as a whole
+    position INTEGER, -- call (0-based position in its turn), null for the turn or conversation as a whole
+    name VARCHAR NOT NULL, -- answer, or the name of a metric
+    human BOOLEAN NOT NULL, -- verdict of people, true for pass
+    question JSON, -- the question about an answer; null for a metric, which is computed from the stored conversation again
+    judge VARCHAR NOT NULL, -- judge name
+    judge_version VARCHAR NOT NULL, -- judge version
+    model VARCHAR, -- model that answered, null for a judge without one
+    passed BOOLEAN NOT NULL, -- verdict of the judge, true for pass
+    score DOUBLE, -- score of the judge, null where it gave a label
+    label VARCHAR, -- label of the judge, null where it gave a score
+    frozen_at TIMESTAMP_NS NOT NULL -- when
 );
 
 -- One row is an agent in one version, environment and service: a subject of rates. Numbers make counting quick.
@@ -1009,6 +1034,80 @@ JOIN conversation_scores s USING (evaluation_id, environment, conversation_id, r
 JOIN conversations c USING (environment, conversation_id, revision)
 WHERE s.evaluation = coalesce(getvariable('evaluation'), 'default') AND NOT s.superseded AND NOT c.superseded AND json_type(f.record) = 'OBJECT';
 
+-- Current annotations: of each annotator, the newest one on each target that was not withdrawn.
+CREATE VIEW v_annotations AS
+SELECT
+    a.annotation_id, -- its id
+    a.annotator, -- name of the person, or of the file
+    a.source, -- person, file, event (feedback of end users) or adjudication
+    a.environment, -- conversation; null where a labels file names a conversation by its id alone
+    a.conversation_id, -- conversation
+    a.revision, -- newest conversation revision when it was annotated, null where it was not looked up
+    a.turn_index, -- turn (0-based), null for the conversation as a whole
+    a.position, -- call (0-based position in its turn), null for the turn or conversation as a whole
+    a.name, -- what is annotated: correct, answer, or the name of a metric
+    a.verdict, -- pass, fail or unsure; null where only a case, a value or a label is recorded
+    a.value, -- value of the metric according to the annotator
+    a.label, -- label of the metric according to the annotator
+    a.case_id, -- case that the conversation is mapped to
+    a.decides, -- whether the verdict may set the outcome of the conversation
+    a.random_sample, -- whether the annotated conversations were declared to be a random sample
+    a.note, -- comment
+    a.origin, -- file and line
+    make_timestamptz(epoch_ns(a.annotated_at) // 1000) AS annotated_at, -- when it was recorded
+    a.rowid AS entry -- position among all annotations: the higher, the later it was recorded
+FROM annotations a
+WHERE a.retracts IS NULL AND a.annotation_id NOT IN (SELECT retracts FROM annotations WHERE retracts IS NOT NULL)
+QUALIFY row_number() OVER (
+    PARTITION BY a.annotator, a.source, a.environment, a.conversation_id, a.turn_index, a.position, a.name, a.decides
+    ORDER BY a.annotated_at DESC, a.rowid DESC
+) = 1;
+
+-- Labels of conversations from labels files; if several files label a conversation, the one imported last counts.
+CREATE VIEW labels AS
+SELECT
+    conversation_id, -- conversation
+    case_id, -- case that the label maps it to
+    verdict = 'pass' AS verdict, -- true for pass; null when the label only maps
+    origin AS source, -- file and line
+    annotated_at AS imported_at -- when it was imported
+FROM v_annotations
+WHERE source = 'file' AND decides
+QUALIFY row_number() OVER (PARTITION BY conversation_id ORDER BY annotated_at DESC, entry DESC) = 1;
+
+-- Current verdicts of people on conversations, and on the answers of turns; several people may have judged the same one.
+CREATE VIEW human_verdicts AS
+SELECT
+    environment, -- conversation
+    conversation_id, -- conversation
+    revision, -- newest conversation revision when the verdict was read
+    turn_index, -- turn (0-based), null for the conversation as a whole
+    verdict = 'pass' AS verdict, -- true for pass
+    random_sample, -- true when the labelled conversations were declared to be a random sample
+    coalesce(origin, annotator) AS source, -- file and line, or the name of the person
+    annotated_at AS imported_at, -- when it was read
+    annotator -- name of the person, or of the file
+FROM v_annotations
+WHERE environment IS NOT NULL AND verdict IN ('pass', 'fail') AND position IS NULL
+    AND ((name = 'correct' AND turn_index IS NULL) OR (name = 'answer' AND turn_index IS NOT NULL));
+
+-- Targets on which the verdicts of annotators differ and that nobody has adjudicated: none of these verdicts counts.
+CREATE VIEW v_annotator_disagreements AS
+SELECT
+    environment, -- conversation
+    conversation_id, -- conversation
+    turn_index, -- turn (0-based), null for the conversation as a whole
+    position, -- call (0-based position in its turn), null for the turn or conversation as a whole
+    name, -- what is annotated: correct, answer, or the name of a metric
+    count(*) FILTER (verdict = 'pass') AS passes, -- annotators that pass it
+    count(*) FILTER (verdict = 'fail') AS fails, -- annotators that fail it
+    string_agg(annotator || ': ' || verdict, ', ' ORDER BY annotator) AS verdicts, -- who gave which verdict
+    max(annotated_at) AS last_at -- newest of the verdicts
+FROM v_annotations
+WHERE environment IS NOT NULL AND source <> 'event' AND verdict IN ('pass', 'fail')
+GROUP BY environment, conversation_id, turn_index, position, name
+HAVING passes > 0 AND fails > 0 AND NOT bool_or(source = 'adjudication');
+
 -- Conversations whose verdict from outside differs from the outcome of their turns and tools, by the newest scores.
 CREATE VIEW v_disagreements AS
 SELECT
@@ -1019,7 +1118,7 @@ SELECT
     make_timestamptz(epoch_ns(c.ended_at) // 1000) AS ended_at, -- end of the conversation
     s.dataset, -- dataset of the case
     s.case_id, -- case that it was compared with
-    s.outcome_source, -- where the verdict comes from: labels, case or event
+    s.outcome_source, -- source of the verdict: adjudication, labels, case, annotators or event
     s.outcome, -- the verdict
     s.computed_outcome, -- outcome by turns and tools
     s.computed_reason, -- why

@@ -1,16 +1,15 @@
-"""Ground truth in the store: cases, labels, dataset versions, matches of conversations, and baselines of gates."""
+"""Ground truth in the store: cases, dataset versions, matches of conversations, and baselines of gates."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.store.connection import IN_EVALUATION
 from otel_agentic.store.table import BOUNDS, Raw, Row, Selection, Table, bounds, fields_of, parse_json, rows, rows_with
-from otel_agentic.truth.load import Label
 from otel_agentic.truth.model import Case, ToolExpectation
 
 if TYPE_CHECKING:
@@ -109,11 +108,6 @@ UPDATE cases c SET current = true, source = $source FROM requested w
 WHERE c.dataset = w.dataset AND c.case_id = w.case_id AND c.version = w.version
 """
 _CURRENT_CASES: Final = "SELECT definition FROM cases WHERE current ORDER BY dataset, case_id"
-_FORGET_LABELS: Final = "DELETE FROM labels l USING requested w WHERE l.conversation_id = w.conversation_id"
-_LABELS_OF_FILE: Final = """
-SELECT conversation_id, case_id, verdict, source FROM labels WHERE regexp_replace(source, ':[0-9]+$', '') = $source
-"""
-_LABELS: Final = "SELECT conversation_id, case_id, verdict FROM labels ORDER BY conversation_id"
 
 
 def save_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_ns: int) -> int:
@@ -137,34 +131,6 @@ def save_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_
 def load_cases(con: DuckDBPyConnection) -> list[Case]:
     """Return the current cases, by dataset and case id."""
     return [Case.model_validate_json(text) for (text,) in con.execute(_CURRENT_CASES).fetchall()]
-
-
-def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: str, now_ns: int) -> None:
-    """Make the labels of one file current: they replace older ones, and those no longer in the file are deleted."""
-    stored = {row[0]: row for row in con.execute(_LABELS_OF_FILE, {"source": source}).fetchall()}
-    changed = [label for label in labels.values() if stored.get(label.conversation_id) != _label_row(label, source)]
-    stale = [*(label.conversation_id for label in changed), *(stored.keys() - labels.keys())]
-    rows_with(con, {"conversation_id": stale}, _FORGET_LABELS, fetch=False)
-    Table(con, "labels").insert(
-        con,
-        {
-            **fields_of(changed, "conversation_id", "case_id", "verdict"),
-            "source": [f"{source}:{label.line}" for label in changed],
-            "imported_at": [now_ns] * len(changed),
-        },
-    )
-
-
-def _label_row(label: Label, source: str) -> tuple[str, str | None, bool | None, str]:
-    return (label.conversation_id, label.case_id, label.verdict, f"{source}:{label.line}")
-
-
-def load_labels(con: DuckDBPyConnection) -> dict[str, Label]:
-    """Return the stored labels by conversation id."""
-    return {
-        conversation_id: Label(conversation_id=conversation_id, case_id=case_id, verdict=verdict, line=0)
-        for conversation_id, case_id, verdict in con.execute(_LABELS).fetchall()
-    }
 
 
 def _insert_cases(con: DuckDBPyConnection, cases: Sequence[Case], source: str, now_ns: int) -> None:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from otel_agentic.errors import CaseError, TooLargeError
 from otel_agentic.redaction.fields import MARK, MARK_START
@@ -87,14 +87,19 @@ _COLUMNS: Final = ("conversation_id", "case_id", "verdict", "reward")
 _VERDICTS: Final = {"pass": True, "true": True, "1": True, "fail": False, "false": False, "0": False}
 
 
+#: The source of the verdict of a label: a labels file, an adjudication, or annotators who agree.
+LabelSource = Literal["labels", "adjudication", "annotators"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """The label of one conversation; `verdict` True is a pass, `line` is 1-based."""
+    """The label of one conversation; `verdict` True is a pass, `line` is 1-based (0 without a file)."""
 
     conversation_id: str
     case_id: str | None
     verdict: bool | None
     line: int
+    source: LabelSource = "labels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

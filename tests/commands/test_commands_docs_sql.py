@@ -107,6 +107,8 @@ def answering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
             )
             list(commands.backfill(since_ns=since_ns, step_ns=DAY_NS, windows=["24h", "48h"]))
         telemetry = Telemetry.from_settings(settings.emit, run_id="run", trigger="online")
+        for annotator, verdict in (("ana", "pass"), ("ben", "fail")):
+            commands.call("label", {"conversation_id": "c2", "verdict": verdict, "annotator": annotator})
         MonitorLoop(engine, telemetry).refresh()
         telemetry.shutdown(1.0)
         yield commands
@@ -161,7 +163,7 @@ def test_a_statement_of_a_guide_stands_below_the_question_that_it_answers(page: 
 def test_the_guides_have_a_statement_for_each_view(answering: Commands) -> None:
     views = answering.query(sql="SELECT view_name FROM duckdb_views() WHERE NOT internal")["rows"]
     displayed = " ".join((ROOT / "docs" / page).read_text("utf-8") for page in ("sql.md", "failing-tools.md"))
-    assert {name for (name,) in views} == set(re.findall(r"(?:FROM|JOIN) (v_\w+)", displayed))
+    assert {name for (name,) in views} == set(re.findall(r"(?:FROM|JOIN) (v_\w+|labels|human_verdicts)", displayed))
 
 
 def test_the_metrics_that_the_guide_names_are_there(answering: Commands) -> None:
@@ -173,6 +175,8 @@ def test_the_metrics_that_the_guide_names_are_there(answering: Commands) -> None
 
 #: Views of which each row has a time, and its column.
 TIMES: Final = {
+    "v_annotations": "annotated_at",
+    "v_annotator_disagreements": "last_at",
     "v_conversations": "ended_at",
     "v_tool_faults": "ended_at",
     "v_tool_evidence": "ended_at",

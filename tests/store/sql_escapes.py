@@ -26,7 +26,7 @@ BY_BOTH: Final = {
     "dollar quotes": "SELECT $$;$$; DELETE FROM spans",
     "a nested comment": "SELECT 1 /* /* */ ; DELETE FROM spans /* */ */; DELETE FROM spans",
     "begin": "BEGIN TRANSACTION",
-    "insert": "INSERT INTO labels SELECT * FROM labels",
+    "insert": "INSERT INTO annotations SELECT * FROM annotations",
     "update": "UPDATE spans SET name = 'x'",
     "delete": "DELETE FROM spans",
     "truncate": "TRUNCATE spans",
@@ -43,7 +43,7 @@ BY_BOTH: Final = {
     "alter": "ALTER TABLE spans ADD COLUMN mine INT",
     "comment on": "COMMENT ON TABLE spans IS 'mine'",
     "copy to a file": "COPY spans TO '{outside}/out.csv'",
-    "copy from a file": "COPY labels FROM '{secret}'",
+    "copy from a file": "COPY annotations FROM '{secret}'",
     "export the database": "EXPORT DATABASE '{outside}/dump'",
     "import a database": "IMPORT DATABASE '{outside}/dump'",
     "attach a file": "ATTACH '{outside}/other.duckdb'",
@@ -69,7 +69,7 @@ BY_BOTH: Final = {
         "EXPLAIN ANALYZE WITH gone AS (DELETE FROM spans RETURNING *) SELECT * FROM gone"
     ),
     "a CTE that deletes": "WITH gone AS (DELETE FROM spans RETURNING *) SELECT * FROM gone",
-    "a CTE that inserts": "WITH made AS (INSERT INTO labels SELECT * FROM labels RETURNING *) SELECT * FROM made",
+    "a CTE that inserts": "WITH made AS (INSERT INTO annotations SELECT * FROM annotations RETURNING *) SELECT * FROM made",
     "a CTE that updates": "WITH made AS (UPDATE spans SET name = 'x' RETURNING *) SELECT * FROM made",
     "a CTE that copies outside": "WITH made AS (COPY (SELECT 1 AS a) TO '{outside}/out.parquet') SELECT * FROM made",
     "a CTE that deletes in a subquery": (

@@ -79,7 +79,7 @@ def test_statements_that_read_are_run(con: DuckDBPyConnection, sql: str) -> None
         ("SELECT 1; SELECT 2", "2 statements; give exactly one SELECT"),
         ("", "0 statements"),
         ("SELEC 1", "not SQL: .*SELEC"),
-        ("INSERT INTO labels SELECT * FROM labels", "INSERT is not allowed: .*SELECT or EXPLAIN"),
+        ("INSERT INTO annotations SELECT * FROM annotations", "INSERT is not allowed: .*SELECT or EXPLAIN"),
         ("DELETE FROM spans", "DELETE is not allowed"),
         ("COPY spans TO 'out.csv'", "COPY is not allowed"),
         ("ATTACH 'other.duckdb'", "ATTACH is not allowed"),

@@ -25,7 +25,7 @@ CANARY: Final = "canary-5f0c2b"
 #: What would sleep, or never end, is interrupted, as every query is.
 _PATIENCE_S: Final = 0.3
 _STATE: Final = """
-SELECT 'labels', count(*)::VARCHAR FROM labels
+SELECT 'annotations', count(*)::VARCHAR FROM annotations
 UNION ALL SELECT 'table', table_name FROM duckdb_tables() WHERE NOT temporary
 UNION ALL SELECT 'view', view_name FROM duckdb_views() WHERE NOT temporary
 UNION ALL SELECT 'function', function_name FROM duckdb_functions() WHERE NOT internal AND database_name != 'temp'
@@ -96,7 +96,10 @@ def _escape_ground(folder: Path) -> Iterator[Ground]:
     con = open_database(settings.db, settings, create=True, export_folder=folder / "t.duckdb.export")
     try:
         migrate(con, "t")
-        con.execute("INSERT INTO labels VALUES ('c', 'k', true, 'labels.csv:2', make_timestamp_ns(0))")
+        con.execute(
+            "INSERT INTO annotations (annotation_id, annotator, source, conversation_id, decides, random_sample, annotated_at) "
+            "VALUES ('i', 'labels.csv', 'file', 'c', true, false, make_timestamp_ns(0))"
+        )
         yield Ground(con=con, folder=folder)
     finally:
         con.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from otel_agentic.store.truth import load_cases, load_labels, save_cases, save_labels
+from otel_agentic.store.annotations import load_labels, save_labels
+from otel_agentic.store.truth import load_cases, save_cases
 from otel_agentic.truth import parse_cases, parse_labels
 from tests.store.store_queries import rows
 

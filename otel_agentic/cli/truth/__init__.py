@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from otel_agentic.cli.truth.annotations import list_annotations
 from otel_agentic.cli.truth.export import datasets, export, schema
 from otel_agentic.cli.truth.files import import_, validate
 from otel_agentic.cli.truth.matches import list_, matches
@@ -17,5 +18,5 @@ def truth() -> None:
     """Handle annotated ground truth."""
 
 
-for _command in (import_, export, list_, datasets, matches, promote, validate, schema):
+for _command in (import_, export, list_, datasets, matches, list_annotations, promote, validate, schema):
     truth.add_command(_command)
