@@ -1,7 +1,7 @@
 """Assign traces, or parts of them, to conversations.
 
 Identity is (environment, conversation id). An explicit id takes precedence (the one nearest the root over those below
-it) and is inherited across the trace. Traces without an explicit id are linked by span links, else by a growing message
+it) and is inherited across the trace; `identity` decides whether traces with the same id are one conversation. Traces without an explicit id are linked by span links, else by a growing message
 history; otherwise the trace is a conversation of its own. Linking is a pure function of the set of spans: the order of
 arrival does not matter.
 
@@ -16,9 +16,11 @@ import re
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from otel_agentic.conversations.identity import Attempt, attempts_of
 from otel_agentic.conversations.merge import Node, agent_of, inherited_ids, short
 from otel_agentic.conversations.model import ConversationId, LinkMethod, idle_limit_ns
 from otel_agentic.conversations.tree import answer_in, build_tree, last_answer, last_query
@@ -181,7 +183,9 @@ class Segment:
     `nodes` are in depth-first order, at least one of them an event. `history_in` and `history_out` are digests of the
     messages before and after it, the weakest evidence first. `query_digest`, `moments` (start and end of each model
     call, ns), `answer_digest`, `scopes` and `substance` (how many messages were captured) decide whether it repeats
-    another segment (`echoes_of`). `transcript` is its form in a later query, `agents` are the agents in it.
+    another segment (`echoes_of`). `transcript` is its form in a later query, `agents` are the agents in it. `services`
+    are the services of its events, `case_id` and `attempt_id` those nearest its root, and `end_mark_ns` is the end of the
+    last span that marks the end of the conversation.
     """
 
     trace_id: str
@@ -202,6 +206,10 @@ class Segment:
     scopes: frozenset[str] = frozenset()
     substance: int = 0
     agents: frozenset[str] = frozenset()
+    services: frozenset[str] = frozenset()
+    case_id: str | None = None
+    attempt_id: str | None = None
+    end_mark_ns: int | None = None
 
 
 def segments_of(nodes: Sequence[Node]) -> list[Segment]:
@@ -229,12 +237,13 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
     resource = lead.span.resource.attributes
     calls = sorted((node for node in events if isinstance(node.event, ModelCall)), key=lambda node: node.at)
     environment = short(next((str(resource[key]) for key in _ENVIRONMENT_KEYS if resource.get(key)), ""))
-    service = resource.get("service.name")
+    service = _service(lead)
+    headers = [node.event.header for node in nodes]
     context = _context(events, calls)
     return Segment(
         trace_id=lead.span.trace_id,
         environment=environment,
-        service=short(str(service)) if service is not None else None,
+        service=service,
         agent_name=_agent_name(events),
         explicit_id=explicit_id,
         nodes=tuple(nodes),
@@ -250,7 +259,21 @@ def _segment(nodes: Sequence[Node], explicit_id: str | None) -> Segment:
         scopes=frozenset(node.span.scope.name for node in events),
         agents=frozenset(name for node in events if (name := node.agent_name)),
         substance=sum(len(_output_messages(node) or ()) for node in calls),
+        services=_services(events),
+        case_id=next((header.case_id for header in headers if header.case_id), None),
+        attempt_id=next((header.attempt_id for header in headers if header.attempt_id), None),
+        end_mark_ns=max((header.span.end_ns for header in headers if header.ends_conversation), default=None),
     )
+
+
+def _service(node: Node) -> str | None:
+    service = node.span.resource.attributes.get("service.name")
+    return None if service is None else short(str(service))
+
+
+def _services(events: Sequence[Node]) -> frozenset[str]:
+    resources = {id(node.span.resource): node for node in events}
+    return frozenset(service for node in resources.values() if (service := _service(node)) is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,7 +402,9 @@ _MOST_SKIPPED: Final = 64
 class Linked:
     """The segments of one conversation, in time order, and how they were linked.
 
-    `echoes` are segments that repeat some of these, recorded by another instrumentation: they add nothing.
+    `echoes` are segments that repeat some of these, recorded by another instrumentation: they add nothing. `explicit_id` is
+    the id in the spans, which other conversations may share; `split_by` is the reason why this one is separate from the one
+    before it with this id, `possible_reuse` whether it may itself be several conversations.
     """
 
     environment: str
@@ -388,14 +413,20 @@ class Linked:
     ambiguous: bool
     segments: tuple[Segment, ...]
     echoes: tuple[Segment, ...] = ()
+    explicit_id: str | None = None
+    split_by: str | None = None
+    possible_reuse: bool = False
 
 
-def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
+def link(
+    segments: Iterable[Segment], *, idle_ns: int, reserved: AbstractSet[tuple[str, str]] = frozenset()
+) -> list[Linked]:
     """Return the conversations that consist of the segments, in order of their first span.
 
     Args:
         segments: the segments of all traces in view.
         idle_ns: the longest pause, in nanoseconds, over which message history links two traces without an id.
+        reserved: (environment, conversation id) of other conversations, which get no segment.
     """
     all_segments = sorted(segments, key=lambda segment: (segment.start_ns, segment.trace_id))
     echoes = echoes_of(all_segments)
@@ -404,15 +435,21 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
     for segment in all_segments:
         if id(segment) in echoes:
             echoes_by_original[id(echoes[id(segment)])].append(segment)
-    explicit_segments = {segment.trace_id: segment for segment in ordered if segment.explicit_id is not None}
-    by_id: dict[tuple[str, str | None], _Chain] = {}
+    attempts = attempts_of(ordered, reserved)
+    explicit_segments = {segment.trace_id: attempts[id(segment)] for segment in ordered if id(segment) in attempts}
+    by_attempt: dict[int, _Chain] = {}
     chains: list[_Chain] = []
     history = _History(idle_ns)
     by_trace: dict[str, _Chain] = {}
     for segment in ordered:
-        chain, method, ambiguous = _chain_for(segment, by_id, by_trace, explicit_segments, history)
+        attempt = attempts.get(id(segment))
+        chain, method, ambiguous = (
+            _chain_for(segment, by_attempt, by_trace, explicit_segments, history)
+            if attempt is None
+            else (by_attempt.get(id(attempt)), "explicit", False)
+        )
         if chain is None:
-            chain = _Chain(segment)
+            chain = _Chain(segment, attempt)
             chains.append(chain)
         else:
             chain.segments.append(segment)
@@ -420,8 +457,8 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
         chain.echoes += echoes_by_original.get(id(segment), ())
         for member in (segment, *echoes_by_original.get(id(segment), ())):
             by_trace.setdefault(member.trace_id, chain)
-        if chain.explicit_id is not None:
-            by_id.setdefault((chain.environment, chain.explicit_id), chain)
+        if chain.attempt is not None:
+            by_attempt.setdefault(id(chain.attempt), chain)
         else:
             history.add(segment, chain)
     return [chain.linked() for chain in chains]
@@ -430,11 +467,12 @@ def link(segments: Iterable[Segment], *, idle_ns: int) -> list[Linked]:
 class _Chain:
     """A conversation while its segments are linked."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, attempt: Attempt | None) -> None:
         self.segments = [segment]
         self.echoes: list[Segment] = []
         self.environment = segment.environment
         self.explicit_id = segment.explicit_id
+        self.attempt = attempt
         self.method: LinkMethod = "explicit" if segment.explicit_id is not None else "trace"
         self.ambiguous = False
 
@@ -444,7 +482,7 @@ class _Chain:
         self.ambiguous = self.ambiguous or ambiguous
 
     def linked(self) -> Linked:
-        name = self.explicit_id if self.explicit_id is not None else self.segments[0].trace_id
+        name = self.attempt.name if self.attempt is not None else self.segments[0].trace_id
         return Linked(
             environment=self.environment,
             conversation_id=ConversationId(name),
@@ -452,6 +490,9 @@ class _Chain:
             ambiguous=self.ambiguous,
             segments=tuple(self.segments),
             echoes=tuple(self.echoes),
+            explicit_id=self.explicit_id,
+            split_by=self.attempt.split_by if self.attempt is not None else None,
+            possible_reuse=self.attempt is not None and self.attempt.possible_reuse,
         )
 
 
@@ -514,16 +555,14 @@ def _is_shown(end: Segment, segment: Segment, digest: str) -> bool:
 
 def _chain_for(
     segment: Segment,
-    by_id: Mapping[tuple[str, str | None], _Chain],
+    by_attempt: Mapping[int, _Chain],
     by_trace: Mapping[str, _Chain],
-    explicit_segments: Mapping[str, Segment],
+    explicit_segments: Mapping[str, Attempt],
     history: _History,
 ) -> tuple[_Chain | None, LinkMethod, bool]:
-    if segment.explicit_id is not None:
-        return by_id.get((segment.environment, segment.explicit_id)), "explicit", False
+    """Return the conversation of a segment without an id, how it was found, and whether several match equally well."""
     for trace_id in sorted(segment.linked_traces - {segment.trace_id}):
-        other = explicit_segments.get(trace_id)
-        chain = by_trace.get(trace_id) or (by_id.get((other.environment, other.explicit_id)) if other else None)
+        chain = by_trace.get(trace_id) or by_attempt.get(id(explicit_segments.get(trace_id)))
         if chain is not None:
             return chain, "span_link", False
     chain, ambiguous = history.find(segment)
@@ -546,9 +585,13 @@ def read_segments(spans: Iterable[Span], logs: Iterable[LogRecord], reader: Read
     return segments
 
 
-def link_segments(segments: Sequence[Segment], settings: ConversationSettings) -> list[Linked]:
-    """Return the conversations that consist of the segments."""
-    return link(segments, idle_ns=idle_limit_ns(settings, has_id=False))
+def link_segments(
+    segments: Sequence[Segment],
+    settings: ConversationSettings,
+    reserved: AbstractSet[tuple[str, str]] = frozenset(),
+) -> list[Linked]:
+    """Return the conversations that consist of the segments; see `link`."""
+    return link(segments, idle_ns=idle_limit_ns(settings, has_id=False), reserved=reserved)
 
 
 def _log_order(log: LogRecord) -> tuple[int, int, str]:

@@ -213,6 +213,8 @@ class Assembler(BackgroundLoop):
         """Update the open conversations, including those that traces without an id now belong to."""
         for key in rebuilt.vanished:
             self._open.pop(key, None)
+        if rebuilt.split:
+            self._separate(rebuilt.split)
         for saved in rebuilt.saved:
             if saved.closed_by is not None:
                 self._open.pop(saved.key, None)
@@ -224,6 +226,17 @@ class Assembler(BackgroundLoop):
                 known.last_ns = max(known.last_ns, last_ns)
             else:
                 self._open[saved.key] = _Open(last_ns=last_ns or now_ns, has_id=saved.has_id, fresh=False)
+
+    def _separate(self, keys: AbstractSet[Key]) -> None:
+        """Correct the last arrivals of conversations that share an id: `_record` sees the id and not which one it is."""
+        shared = keys & self._open.keys()
+        with self._engine.store.read() as con:
+            arrivals = links.open_arrivals(con, shared)
+        for key in shared:
+            if key in arrivals:
+                self._open[key].last_ns = min(self._open[key].last_ns, arrivals[key])
+            else:
+                del self._open[key]
 
     def _portion_of(self, due_items: Iterable[T]) -> set[T]:
         return set(islice(due_items, self._portion))

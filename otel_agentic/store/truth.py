@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic.store.connection import IN_EVALUATION
+from otel_agentic.store.conversations import conversations_named
 from otel_agentic.store.table import BOUNDS, Raw, Row, Selection, Table, bounds, fields_of, parse_json, rows, rows_with
 from otel_agentic.truth.load import Label
 from otel_agentic.truth.model import Case, ToolExpectation
@@ -140,7 +142,17 @@ def load_cases(con: DuckDBPyConnection) -> list[Case]:
 
 
 def save_labels(con: DuckDBPyConnection, labels: Mapping[str, Label], source: str, now_ns: int) -> None:
-    """Make the labels of one file current: they replace older ones, and those no longer in the file are deleted."""
+    """Make the labels of one file current: they replace older ones, and those no longer in the file are deleted.
+
+    A label by another name of a conversation (`conversations_named`) is stored under its own name.
+    """
+    named = conversations_named(con, labels)
+    own_names = {name: {own_name for _, own_name in named.get(name, ())} for name in labels}
+    labels = {
+        own_name: replace(label, conversation_id=own_name)
+        for name, label in labels.items()
+        for own_name in (own_names[name] if len(own_names[name]) == 1 else {name})
+    }
     stored = {row[0]: row for row in con.execute(_LABELS_OF_FILE, {"source": source}).fetchall()}
     changed = [label for label in labels.values() if stored.get(label.conversation_id) != _label_row(label, source)]
     stale = [*(label.conversation_id for label in changed), *(stored.keys() - labels.keys())]
