@@ -273,7 +273,7 @@ def _service(node: Node) -> str | None:
 
 def _services(events: Sequence[Node]) -> frozenset[str]:
     resources = {id(node.span.resource): node for node in events}
-    return frozenset(service for node in resources.values() if (service := _service(node)) is not None)
+    return frozenset(service for node in resources.values() if (service := _service(node)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
