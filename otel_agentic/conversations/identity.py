@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Final
 from otel_agentic.conversations.assemble import cut
 from otel_agentic.conversations.tree import last_query
 from otel_agentic.dialects.events import ModelCall
+from otel_agentic.dialects.values import is_cut
 
 if TYPE_CHECKING:
-    from otel_agentic.conversations.link import Segment
     from otel_agentic.conversations.requests import TurnSpans
+    from otel_agentic.conversations.segments import Segment
     from otel_agentic.dialects.events import Message
 
 #: Environment and conversation id.
@@ -66,12 +67,17 @@ class _Opening:
         """The length of the longest system prompt."""
         return max((_prompt_length(messages) for messages in self.inputs), default=0)
 
-    def quotes(self, queries: AbstractSet[str]) -> bool:
-        """Return whether an input contains one of the queries within a text of several lines (a pasted transcript)."""
+    def may_quote(self, queries: AbstractSet[str]) -> bool:
+        """Return whether a text of the inputs may contain earlier turns.
+
+        It is then a pasted transcript with one of the queries, or serialised messages that a length limit has cut.
+        """
         long_queries = [query for query in queries if len(query) >= _LEAST_QUERY]
         texts = [message.text for messages in self.inputs for message in messages if message.text]
         pasted = [_spaced(text) for text in texts if "\n" in text.strip()]
-        return any(query in text and query != text for text in pasted for query in long_queries)
+        return any(map(is_cut, texts)) or any(
+            query in text and query != text for text in pasted for query in long_queries
+        )
 
 
 def _opening(segment: Segment) -> _Opening:
@@ -196,7 +202,7 @@ class Attempt:
             and opening.begins
             and opening.query is not None
             and opening.prompt_length <= self.prompt_length + _MOST_GROWTH
-            and not opening.quotes(self.queries)
+            and not opening.may_quote(self.queries)
         )
 
 

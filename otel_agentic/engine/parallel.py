@@ -40,7 +40,7 @@ from otel_agentic.store.table import Scored
 
 if TYPE_CHECKING:
     from otel_agentic.config import JudgeSettings, ScoringSettings, Settings
-    from otel_agentic.conversations.link import Segment
+    from otel_agentic.conversations import Segment
     from otel_agentic.engine.engine import Engine
     from otel_agentic.judges import Budget, Judge
     from otel_agentic.scoring import ConversationScore, MatchedConversation

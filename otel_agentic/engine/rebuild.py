@@ -37,7 +37,7 @@ from otel_agentic.store.spans import Arrival, load_traces
 
 if TYPE_CHECKING:
     from otel_agentic.config import ConversationSettings
-    from otel_agentic.conversations.link import Segment
+    from otel_agentic.conversations import Segment
     from otel_agentic.conversations.model import ClosedBy, Conversation
     from otel_agentic.dialects.base import Reader
     from otel_agentic.store import Store

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from otel_agentic import plugins
 from otel_agentic.conversations import assemble, link_segments
-from otel_agentic.conversations.link import Linked, Segment, segments_of
 from otel_agentic.conversations.model import CLOCK_TOLERANCE_NS, Conversation
+from otel_agentic.conversations.segments import Linked, Segment, segments_of
 from otel_agentic.conversations.tree import build_tree
 from otel_agentic.dialects import Reader
 from otel_agentic.dialects.events import AgentRun, Ignored, Message, ModelCall, Plan, ToolCall

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from otel_agentic.conversations.link import Segment
+from otel_agentic.conversations.segments import Segment
 from otel_agentic.store.table import LAST_NS, Key, Table, fields_of, key_columns, rows_with
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from otel_agentic.conversations.link import Linked
+    from otel_agentic.conversations.segments import Linked
     from otel_agentic.store.spans import Arrival
 
 #: Traces with spans or log records committed after they were last read, and traces that were read but not linked yet.

@@ -116,6 +116,8 @@ TOGETHER: Final[dict[str, tuple[list[Span], str]]] = {
     "a pasted transcript": (
         [*turn(0, "first question"), *turn(10, "first question", "b"),
          *turn(20, "c", messages=[SYSTEM, user("User: first question\nYou: x\nUser: c")])], ["first question", "b", "c"]),
+    "messages that a length limit has cut": (
+        [*pair(), *turn(20, "c", messages=[user('[{"role": "user", "content": "a"}, {"role": "us')])], "abc"),
     "a guardrail that sees the query alone": (
         [*pair(), *GUARD, chat(20.1, said("c"), [assistant("ok")], parent=GUARD[0])], "abc"),
     "an input that was not captured": ([*pair(), *bare(20, "c")], "abc"),
