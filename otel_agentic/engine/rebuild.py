@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -123,12 +123,12 @@ class RebuildResult:
     """The changes of a rebuild: the saved revisions, and the conversations that were merged into others.
 
     `late_spans` is the number of spans that arrived after their conversation had closed. `left_out` contains a message
-    for each trace or conversation that could not be read or rebuilt. `split` contains the conversations whose id other
-    conversations share.
+    for each trace or conversation that could not be read or rebuilt. `split` contains the conversations that share an id, by
+    (environment, id).
     """
 
     saved: tuple[SavedRevision, ...] = ()
-    split: frozenset[Key] = frozenset()
+    split: Mapping[Key, frozenset[Key]] = field(default_factory=dict)
     vanished: frozenset[Key] = frozenset()
     late_spans: int = 0
     left_out: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class RebuildResult:
         """Return the sum."""
         return RebuildResult(
             saved=self.saved + other.saved,
-            split=self.split | other.split,
+            split={**self.split, **other.split},
             vanished=self.vanished | other.vanished,
             late_spans=self.late_spans + other.late_spans,
             left_out=self.left_out + other.left_out,
@@ -442,7 +442,7 @@ class Rebuilder:
         return RebuildResult(
             saved=tuple(_saved_revision(item.conversation) for item in built),
             vanished=vanished,
-            split=frozenset().union(*(keys for keys in by_id.values() if len(keys) > 1)),
+            split={key: frozenset(names) for key, names in by_id.items() if len(names) > 1},
             late_spans=late_spans,
             left_out=left_out,
         )
